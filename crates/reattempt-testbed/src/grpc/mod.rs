@@ -1,0 +1,1 @@
+//! The grpc side of the testbed.

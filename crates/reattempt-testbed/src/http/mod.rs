@@ -1,0 +1,1 @@
+//! The http side of the testbed.

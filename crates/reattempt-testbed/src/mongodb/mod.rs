@@ -1,0 +1,1 @@
+//! The mongodb side of the testbed.
