@@ -1,1 +1,58 @@
-//! crates/reattempt-core
+//! The vocabulary and the pure decision machines of reattempt.
+//!
+//! This crate knows no runtime and no I/O. It holds what the tower layers of the `reattempt` crate, the
+//! protocol crates and any simulator share: [reasons](reason) why an attempt failed, [classifiers](Classify) that find
+//! them, [strategies](strategy) that answer to them, and the [machines](machine) that make every decision exactly once.
+//!
+//! Most users depend on `reattempt`, which re-exports all of this.
+//!
+//! | question | word |
+//! | --- | --- |
+//! | why did it fail? | [`RetryReason`] |
+//! | how far did it come? | [`Stage`] |
+//! | what came of it? | [`Verdict`], said by a [`Classify`] |
+//! | may it take effect twice? | [`Idempotency`] |
+//! | what does the server say? | [`ServerPushback`] |
+//! | whether and when again? | [`RetryStrategy`], with a [`Backoff`](backoff::Backoff) |
+//! | is the server overwhelmed? | [`RetryThrottle`] |
+//! | until when? | [`TimeLimit`] |
+//! | what happened? | [`RetryInfo`], of [`AttemptRecord`]s |
+
+mod annotated;
+pub mod backoff;
+mod block;
+mod call;
+mod classify;
+mod context;
+mod deadline;
+pub mod findings;
+mod idempotency;
+mod info;
+pub mod machine;
+mod observe;
+pub mod policy;
+mod pushback;
+pub mod reason;
+mod replay;
+mod stage;
+pub mod strategy;
+pub mod throttle;
+mod verdict;
+
+pub use annotated::Annotated;
+pub use call::Call;
+pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
+pub use context::{CallContext, CallHandle, Conclusion, Reporter, Watch};
+pub use deadline::{DeadlineScope, Elapsed, OnDeadline, TimeLimit};
+pub use findings::{Backend, Findings};
+pub use idempotency::Idempotency;
+pub use info::{AttemptKind, AttemptOutcome, AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
+pub use observe::Observer;
+pub use policy::{HedgeDelay, HedgePolicy, Recovery, Route, RoutePolicy, Routes};
+pub use pushback::ServerPushback;
+pub use reason::{ReasonDef, RetryReason};
+pub use replay::{NextAttempt, Replay};
+pub use stage::Stage;
+pub use strategy::{Decision, RetryStrategy, RetryView, Surface};
+pub use throttle::{RetryThrottle, TokenBucket};
+pub use verdict::{Failure, Transparent, Verdict};

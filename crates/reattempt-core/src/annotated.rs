@@ -1,0 +1,49 @@
+//! Requests that carry a context.
+
+use crate::{CallContext, Idempotency};
+
+/// A request that carries a [`CallContext`].
+///
+/// Implemented for [`Call<T>`](crate::Call) (inline) and, with feature `http`, for `http::Request<B>` (in its extensions;
+/// `tonic::Request::extensions_mut()` ends up there too).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no room for a `CallContext`",
+    note = "put `CallLayer` outermost, which wraps any request in `Call<T>`, or use `http::Request`"
+)]
+pub trait Annotated {
+    /// The context, if there is one yet.
+    fn context(&self) -> Option<&CallContext>;
+
+    /// The context, made empty if there is none.
+    fn context_mut(&mut self) -> &mut CallContext;
+
+    /// What the request's protocol says of its idempotency, where nobody stamped anything. HTTP
+    /// goes by the method (RFC 9110, Idempotent Methods).
+    fn natural_idempotency(&self) -> Idempotency {
+        Idempotency::Unknown
+    }
+}
+
+#[cfg(feature = "http")]
+impl<B> Annotated for http::Request<B> {
+    fn context(&self) -> Option<&CallContext> {
+        self.extensions().get()
+    }
+
+    fn context_mut(&mut self) -> &mut CallContext {
+        self.extensions_mut().get_or_insert_default()
+    }
+
+    fn natural_idempotency(&self) -> Idempotency {
+        use http::Method;
+        match *self.method() {
+            Method::GET
+            | Method::HEAD
+            | Method::OPTIONS
+            | Method::TRACE
+            | Method::PUT
+            | Method::DELETE => Idempotency::Idempotent,
+            _ => Idempotency::NotIdempotent,
+        }
+    }
+}

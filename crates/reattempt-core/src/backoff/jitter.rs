@@ -1,0 +1,52 @@
+//! Spreading delays, so that clients do not come back together.
+
+use std::time::Duration;
+
+use super::Randomness;
+
+/// How a delay is spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Jitter {
+    /// The plain delay.
+    #[default]
+    None,
+    /// Uniform in `[0, delay)` (A6, Exponential Backoff).
+    Full,
+    /// Uniform in `[delay · (1 − p), delay · (1 + p)]`; `Proportional(0.2)` is what A6 asks for today. May pass
+    /// the back-off's maximum by that share. `p` counts as within `[0, 1]`.
+    Proportional(f64),
+    /// Uniform between the first delay and three times the previous one, up to the maximum.
+    Decorrelated,
+}
+
+impl Jitter {
+    pub(super) fn apply(
+        self,
+        plain: Duration,
+        first: Duration,
+        max: Duration,
+        previous: Option<Duration>,
+        randomness: &Randomness,
+    ) -> Duration {
+        match self {
+            Self::None => plain,
+            Self::Full => share(plain, randomness.roll()),
+            Self::Proportional(p) => {
+                let p = if p > 0.0 { p.min(1.0) } else { 0.0 };
+                share(plain, 1.0 - p + 2.0 * p * randomness.roll())
+            }
+            Self::Decorrelated => {
+                let top = previous.unwrap_or(first).saturating_mul(3).max(first);
+                let width = top.saturating_sub(first);
+                first
+                    .saturating_add(share(width, randomness.roll()))
+                    .min(max)
+            }
+        }
+    }
+}
+
+/// `delay · factor`, for a factor within `[0, 2]`.
+fn share(delay: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(delay.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+}

@@ -1,0 +1,39 @@
+//! Where random numbers come from.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+/// A source of random numbers for jitter.
+#[derive(Clone, Debug, Default)]
+pub enum Randomness {
+    /// The thread's generator: different for every call.
+    #[default]
+    Thread,
+    /// A generator shared by all clones, which repeats from the same seed.
+    Seeded(Arc<Mutex<SmallRng>>),
+    /// Always the same roll, for tests of exact delays.
+    Fixed(f64),
+}
+
+impl Randomness {
+    /// A generator that repeats from this seed; clones share it.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self::Seeded(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))))
+    }
+
+    /// Uniform in `[0, 1)`.
+    #[must_use]
+    pub fn roll(&self) -> f64 {
+        match self {
+            Self::Thread => rand::rng().random(),
+            Self::Seeded(generator) => generator
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .random(),
+            Self::Fixed(roll) => *roll,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Time limits and what happens when one passes.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::RetryInfo;
+
+/// The instant by which a call (or one attempt) has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimit {
+    /// When.
+    pub at: Instant,
+    /// True when a `Deadline` layer ends the call at that instant; false when it was only stamped on
+    /// the request, to be respected by who reads it.
+    pub enforced: bool,
+}
+
+impl TimeLimit {
+    /// A limit that was only stamped.
+    #[must_use]
+    pub const fn stamped(at: Instant) -> Self {
+        Self {
+            at,
+            enforced: false,
+        }
+    }
+
+    /// A limit that a layer enforces.
+    #[must_use]
+    pub const fn enforced(at: Instant) -> Self {
+        Self { at, enforced: true }
+    }
+
+    /// The time left; zero when it has passed.
+    #[must_use]
+    pub fn left(&self, now: Instant) -> Duration {
+        self.at.saturating_duration_since(now)
+    }
+
+    /// True from the very instant on.
+    #[must_use]
+    pub fn passed(&self, now: Instant) -> bool {
+        now >= self.at
+    }
+
+    /// The earlier of two limits; of two at the same instant the enforced one.
+    #[must_use]
+    pub fn earlier(self, other: Option<Self>) -> Self {
+        match other {
+            Some(other) if other.at < self.at => other,
+            Some(other) if other.at == self.at => Self {
+                at: self.at,
+                enforced: self.enforced || other.enforced,
+            },
+            _ => self,
+        }
+    }
+}
+
+/// What to do with a delay that does not fit before the deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnDeadline {
+    /// Wait until the deadline, do not send again, and time out (RFC 0049, Capping the Retry Duration).
+    /// Where no layer enforces the limit this means [`OnDeadline::GiveUp`].
+    #[default]
+    Cap,
+    /// Return the failure now.
+    GiveUp,
+}
+
+/// What a deadline bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeadlineScope {
+    /// The whole call: the `Deadline` layer is outside the recovery layer.
+    Call,
+    /// One attempt: the `Deadline` layer is inside the recovery layer.
+    Attempt,
+}
+
+/// The deadline passed before there was an answer.
+///
+/// Carries the story of the call up to then: attempts, reasons, and whether the request may
+/// have taken effect.
+#[derive(Clone, Debug)]
+pub struct Elapsed {
+    /// What was bounded.
+    pub scope: DeadlineScope,
+    /// How long it was given; `None` when only an instant had been stamped.
+    pub limit: Option<Duration>,
+    /// True when a request that is not idempotent was in flight: it may or may not have been
+    /// carried out (RFC 0049: an ambiguous timeout).
+    pub ambiguous: bool,
+    /// Attempts and reasons up to the deadline.
+    pub info: Box<RetryInfo>,
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.scope {
+            DeadlineScope::Call => "call",
+            DeadlineScope::Attempt => "attempt",
+        };
+        let kind = if self.ambiguous {
+            "ambiguous"
+        } else {
+            "unambiguous"
+        };
+        write!(f, "the {what} ran into its deadline")?;
+        if let Some(limit) = self.limit {
+            write!(f, " of {limit:?}")?;
+        }
+        write!(
+            f,
+            " ({kind} timeout after {} attempt(s)",
+            self.info.attempts()
+        )?;
+        let mut reasons = self.info.reasons().peekable();
+        if reasons.peek().is_some() {
+            f.write_str("; reasons:")?;
+            for reason in reasons {
+                write!(f, " {reason}")?;
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+impl std::error::Error for Elapsed {}

@@ -1,0 +1,21 @@
+//! Whether a request may take effect twice (RFC 0049, Request Annotation).
+
+/// Whether sending a request twice does the same as sending it once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Idempotency {
+    /// Nobody said; treated as not idempotent.
+    #[default]
+    Unknown,
+    /// Safe to send again at every stage.
+    Idempotent,
+    /// Sent again only where it is known that nothing happened.
+    NotIdempotent,
+}
+
+impl Idempotency {
+    /// True only for [`Idempotency::Idempotent`].
+    #[must_use]
+    pub const fn is_idempotent(self) -> bool {
+        matches!(self, Self::Idempotent)
+    }
+}

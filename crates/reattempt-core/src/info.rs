@@ -1,0 +1,236 @@
+//! What became of a call: attempt records and the summary a caller reads.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::findings::Backend;
+use crate::{Failure, RetryReason, ServerPushback};
+
+/// The most records kept of one call; older ones are dropped and counted.
+pub const MOST_RECORDS: usize = 32;
+
+/// Why an attempt was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AttemptKind {
+    /// The first of its call.
+    #[default]
+    Initial,
+    /// After a failure.
+    Retry,
+    /// Beside others that are still out.
+    Hedge,
+    /// After a failure that the server's application never saw; not counted.
+    Transparent,
+}
+
+impl AttemptKind {
+    /// The name in logs and in the program's output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Retry => "retry",
+            Self::Hedge => "hedge",
+            Self::Transparent => "transparent",
+        }
+    }
+}
+
+/// Why no further attempt was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stopped {
+    /// It worked.
+    Success,
+    /// The classifier calls the failure final.
+    Fatal,
+    /// The maximum number of attempts was made.
+    Attempts,
+    /// The strategy said no, or failed.
+    Strategy,
+    /// The request is not idempotent and may have been carried out.
+    NotIdempotent,
+    /// The server asked not to be asked again.
+    Pushback,
+    /// The throttle held it back.
+    Throttled,
+    /// The delay did not fit before the deadline, or the deadline passed.
+    Deadline,
+    /// The answer had begun.
+    Committed,
+    /// The request could not be copied.
+    NotReplayable,
+    /// The caller dropped the call.
+    Cancelled,
+}
+
+impl Stopped {
+    /// The name in logs and in the program's output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Fatal => "fatal",
+            Self::Attempts => "attempts",
+            Self::Strategy => "strategy",
+            Self::NotIdempotent => "not_idempotent",
+            Self::Pushback => "pushback",
+            Self::Throttled => "throttled",
+            Self::Deadline => "deadline",
+            Self::Committed => "committed",
+            Self::NotReplayable => "not_replayable",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub(crate) const fn to_byte(self) -> u8 {
+        self as u8 + 1
+    }
+
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            1 => Self::Success,
+            2 => Self::Fatal,
+            3 => Self::Attempts,
+            4 => Self::Strategy,
+            5 => Self::NotIdempotent,
+            6 => Self::Pushback,
+            7 => Self::Throttled,
+            8 => Self::Deadline,
+            9 => Self::Committed,
+            10 => Self::NotReplayable,
+            11 => Self::Cancelled,
+            _ => return None,
+        })
+    }
+}
+
+/// How one attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttemptOutcome {
+    /// It worked.
+    Success,
+    /// Its answer began; the rest decides later.
+    Committed,
+    /// It failed for good.
+    Fatal,
+    /// It failed in a way that another attempt might mend.
+    Retry,
+    /// It was dropped before it ended: a hedge that lost, a deadline, a caller who left.
+    Cancelled,
+}
+
+impl AttemptOutcome {
+    /// The name in logs and in the program's output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Committed => "committed",
+            Self::Fatal => "fatal",
+            Self::Retry => "retry",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// One attempt and the decision that followed it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AttemptRecord {
+    /// Its number; the first is 1.
+    pub number: u32,
+    /// Why it was sent.
+    pub kind: AttemptKind,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// The server's word on another attempt.
+    pub pushback: Option<ServerPushback>,
+    /// The delay chosen before the next attempt.
+    pub delay: Option<Duration>,
+    /// The gate that kept a further attempt back.
+    pub stopped: Option<Stopped>,
+    /// Where it went, if the transport said.
+    pub backend: Option<Backend>,
+    /// When it ended, where the clock was read (it is not for a success).
+    pub ended: Option<Instant>,
+    /// The throttle's fill right after it was counted, in thousandths of a token.
+    pub milli_tokens: Option<u64>,
+}
+
+impl AttemptRecord {
+    pub(crate) const fn new(number: u32, kind: AttemptKind, outcome: AttemptOutcome) -> Self {
+        Self {
+            number,
+            kind,
+            outcome,
+            failure: None,
+            pushback: None,
+            delay: None,
+            stopped: None,
+            backend: None,
+            ended: None,
+            milli_tokens: None,
+        }
+    }
+}
+
+/// What a caller sees of a whole call. Bounded: counts per reason, and the last
+/// [`MOST_RECORDS`] records.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RetryInfo {
+    pub(crate) attempts: u32,
+    pub(crate) transparent: u32,
+    pub(crate) reasons: Vec<(RetryReason, u32)>,
+    pub(crate) records: VecDeque<AttemptRecord>,
+    pub(crate) dropped: u32,
+    pub(crate) stopped: Option<Stopped>,
+}
+
+impl RetryInfo {
+    /// Attempts sent, of every kind.
+    #[must_use]
+    pub const fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Attempts beyond the first that count: retries and hedges, without transparent ones.
+    #[must_use]
+    pub const fn retries(&self) -> u32 {
+        self.attempts
+            .saturating_sub(1)
+            .saturating_sub(self.transparent)
+    }
+
+    /// The set of reasons, first seen first (RFC 0049, Request Annotation).
+    pub fn reasons(&self) -> impl Iterator<Item = RetryReason> + '_ {
+        self.reasons.iter().map(|(reason, _)| *reason)
+    }
+
+    /// How often an attempt failed for this reason.
+    #[must_use]
+    pub fn count(&self, reason: RetryReason) -> u32 {
+        self.reasons
+            .iter()
+            .find(|(r, _)| *r == reason)
+            .map_or(0, |(_, n)| *n)
+    }
+
+    /// The last records, oldest first. A call that worked at once leaves none.
+    pub fn records(&self) -> impl ExactSizeIterator<Item = &AttemptRecord> + '_ {
+        self.records.iter()
+    }
+
+    /// Records that were dropped to stay within the bound.
+    #[must_use]
+    pub const fn dropped_records(&self) -> u32 {
+        self.dropped
+    }
+
+    /// Why no further attempt was made; `None` while the call is going on.
+    #[must_use]
+    pub const fn stopped(&self) -> Option<Stopped> {
+        self.stopped
+    }
+}

@@ -1,0 +1,187 @@
+//! What both machines do with an attempt that ended: count it, record it, tell the observer.
+
+use std::time::Instant;
+
+use crate::info::AttemptRecord;
+use crate::throttle::Settled;
+use crate::{
+    AttemptOutcome, CallContext, Failure, Findings, Observer, RetryThrottle, ServerPushback, Stage,
+    Stopped, Verdict,
+};
+
+/// What surrounds a decision: the attempt's context and what the layer was built with.
+#[derive(Clone, Copy, Debug)]
+pub struct Env<'a> {
+    /// The context of the attempt that ended.
+    pub context: &'a CallContext,
+    /// Could the request be sent once more?
+    pub replayable: bool,
+    /// Are transparent retries switched on?
+    pub transparent: bool,
+    /// Who is told.
+    pub observer: Option<&'a dyn Observer>,
+}
+
+impl<'a> Env<'a> {
+    /// An environment with transparent retries, for a request that can be replayed, unobserved.
+    #[must_use]
+    pub const fn new(context: &'a CallContext) -> Self {
+        Self {
+            context,
+            replayable: true,
+            transparent: true,
+            observer: None,
+        }
+    }
+
+    pub(super) fn throttle(&self) -> Option<&'a dyn RetryThrottle> {
+        self.context.throttle().map(|throttle| &**throttle)
+    }
+
+    /// Told of an attempt that worked or whose answer began. Reads no clock, and on the first
+    /// attempt of an unobserved call writes nothing but two atomics.
+    pub fn succeeded(&self, committed: bool) {
+        let block = self.context.shared();
+        if committed {
+            if let Some(block) = block {
+                block.slots.commit(self.context.attempt());
+            }
+        } else if let Some(throttle) = self.throttle() {
+            throttle.settled(Settled::Success);
+        }
+        let Some(block) = block else { return };
+        block.settled();
+        let (outcome, stopped) = if committed {
+            (AttemptOutcome::Committed, Stopped::Committed)
+        } else {
+            (AttemptOutcome::Success, Stopped::Success)
+        };
+        block.stop(stopped);
+        if self.context.attempt() > 1 || self.observer.is_some() {
+            let mut record = self.blank(outcome);
+            record.stopped = Some(stopped);
+            self.write(record);
+        }
+        if let Some(observer) = self.observer {
+            observer.call_ended(self.context, &block.info());
+        }
+    }
+
+    /// Told of an attempt that was dropped before it ended.
+    pub fn cancelled(&self, stopped: Option<Stopped>) {
+        let Some(block) = self.context.shared() else {
+            return;
+        };
+        block.settled();
+        let mut record = self.blank(AttemptOutcome::Cancelled);
+        record.stopped = stopped;
+        self.write(record);
+    }
+
+    /// The call ends here for this reason, whatever a recovery layer had decided before.
+    pub(super) fn end(&self, stopped: Stopped) {
+        let Some(block) = self.context.shared() else {
+            return;
+        };
+        block.stop(stopped);
+        if let Some(observer) = self.observer {
+            observer.call_ended(self.context, &block.info());
+        }
+    }
+
+    fn blank(&self, outcome: AttemptOutcome) -> AttemptRecord {
+        let mut record = AttemptRecord::new(self.context.attempt(), self.context.kind(), outcome);
+        record.backend = self.context.backend();
+        record
+    }
+
+    fn write(&self, record: AttemptRecord) {
+        if let Some(observer) = self.observer {
+            observer.attempt_settled(self.context, &record);
+        }
+        if let Some(block) = self.context.shared() {
+            let reason = record.failure.map(|failure| failure.reason);
+            block.record(record, reason);
+        }
+    }
+}
+
+/// An attempt that failed, with what inner layers found in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settlement {
+    pub(super) failure: Failure,
+    pub(super) retryable: bool,
+    pub(super) pushback: Option<ServerPushback>,
+    pub(super) forbidden: bool,
+    pub(super) config_coming: bool,
+    now: Instant,
+    milli_tokens: Option<u64>,
+}
+
+impl Settlement {
+    /// `None` for a verdict that is no failure.
+    pub(super) fn of(now: Instant, verdict: &Verdict, found: Findings) -> Option<Self> {
+        let (failure, retryable) = match *verdict {
+            Verdict::Success | Verdict::Committed => return None,
+            Verdict::Fatal(failure) => (failure, false),
+            Verdict::Retry(failure) => (failure, true),
+        };
+        let mut settlement = Self {
+            failure,
+            retryable,
+            pushback: found.pushback,
+            forbidden: found.forbidden,
+            config_coming: found.config_coming,
+            now,
+            milli_tokens: None,
+        };
+        if let Some(stage) = found.stage {
+            settlement.failure.stage = stage;
+            // A transport that knows that nothing left the client knows more than any reason.
+            settlement.failure.safe |= stage == Stage::Dispatch;
+        }
+        Some(settlement)
+    }
+
+    /// The server (or a layer that speaks for it) wants no further attempt of this call.
+    pub(super) fn is_stop(&self) -> bool {
+        self.forbidden || self.pushback == Some(ServerPushback::Stop)
+    }
+
+    /// True when an always-retry reason decides, past strategy, throttle and idempotency.
+    pub(super) fn is_forced(&self) -> bool {
+        self.retryable && self.failure.reason.always_retry()
+    }
+
+    /// Counts it in the throttle: retryable failures, and any with a "do not retry" (A6, Throttling).
+    pub(super) fn count(&mut self, env: &Env<'_>) {
+        let counts = self.retryable || self.pushback == Some(ServerPushback::Stop);
+        if let Some(throttle) = env.throttle() {
+            if counts && !self.is_forced() {
+                throttle.settled(Settled::Failure(&self.failure));
+            }
+            self.milli_tokens = throttle.milli_tokens();
+        }
+    }
+
+    pub(super) fn record(
+        &self,
+        env: &Env<'_>,
+        delay: Option<std::time::Duration>,
+        stopped: Option<Stopped>,
+    ) {
+        let outcome = if self.retryable {
+            AttemptOutcome::Retry
+        } else {
+            AttemptOutcome::Fatal
+        };
+        let mut record = env.blank(outcome);
+        record.failure = Some(self.failure);
+        record.pushback = self.pushback;
+        record.delay = delay;
+        record.stopped = stopped;
+        record.ended = Some(self.now);
+        record.milli_tokens = self.milli_tokens;
+        env.write(record);
+    }
+}

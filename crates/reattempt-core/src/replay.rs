@@ -1,0 +1,70 @@
+//! Making another copy of the logical request.
+
+use crate::{AttemptKind, Call, Failure};
+
+/// The attempt that a copy is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct NextAttempt<'a> {
+    /// Its number; the first attempt of a call is 1.
+    pub number: u32,
+    /// Why it is sent.
+    pub kind: AttemptKind,
+    /// The failure that leads to it; `None` for a hedge sent because time passed.
+    pub after: Option<&'a Failure>,
+}
+
+/// A request that can be sent more than once.
+///
+/// A copy goes out and the original stays behind as the template; the last attempt that is possible
+/// moves the template itself. A copy is another copy of the *logical* request: a protocol
+/// that encodes for one server (request ids, cluster times, compression) encodes below the recovery layer.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be sent more than once",
+    note = "wrap any cloneable request in `Call<T>` (see `CallLayer`), and an HTTP body in `reattempt_http::ReplayBody`"
+)]
+pub trait Replay: Sized {
+    /// Asked when an attempt failed: could `next` be sent?
+    fn can_replay(&self, next: &NextAttempt<'_>) -> bool {
+        let _ = next;
+        true
+    }
+
+    /// Made when it is sent. `None` refuses (the request can no longer be made for this attempt):
+    /// the call then ends with the failure it holds.
+    fn replay(&self, next: &NextAttempt<'_>) -> Option<Self>;
+}
+
+impl<T: Clone> Replay for Call<T> {
+    fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
+        Some(self.clone())
+    }
+}
+
+macro_rules! replay_by_clone {
+    ($($t:ty),*) => {$(
+        impl Replay for $t {
+            fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
+                Some(self.clone())
+            }
+        }
+    )*};
+}
+replay_by_clone!((), String, Vec<u8>, &'static str, &'static [u8]);
+
+#[cfg(feature = "http")]
+impl<B: Replay> Replay for http::Request<B> {
+    fn can_replay(&self, next: &NextAttempt<'_>) -> bool {
+        self.body().can_replay(next)
+    }
+
+    fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {
+        let body = self.body().replay(next)?;
+        let mut copy = http::Request::new(body);
+        *copy.method_mut() = self.method().clone();
+        *copy.uri_mut() = self.uri().clone();
+        *copy.version_mut() = self.version();
+        *copy.headers_mut() = self.headers().clone();
+        *copy.extensions_mut() = self.extensions().clone();
+        Some(copy)
+    }
+}

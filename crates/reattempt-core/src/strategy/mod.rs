@@ -1,0 +1,163 @@
+//! Strategies: whether and when a failed call is sent again (RFC 0049, Retry Strategies).
+
+mod attempts;
+mod best_effort;
+mod controlled_backoff;
+mod fail_fast;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use attempts::{Attempts, Once, Standard};
+pub use best_effort::BestEffort;
+pub use controlled_backoff::ControlledBackoff;
+#[doc(hidden)]
+pub use fail_fast::FailFast;
+
+use crate::findings::Backend;
+use crate::{CallContext, Failure, OnDeadline};
+
+/// An error from a strategy that was asked elsewhere.
+pub type StrategyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A decision that is still being made: `Some(delay)` sends again after the delay, `None` does not, and an
+/// error fails the call at once.
+pub type Deferred =
+    Pin<Box<dyn Future<Output = Result<Option<Duration>, StrategyError>> + Send + 'static>>;
+
+/// What a strategy says of a failed attempt (RFC 0049's RetryAction).
+pub enum Decision {
+    /// Do not send again.
+    Stop,
+    /// Send again after this delay; zero means at once.
+    After(Duration),
+    /// Ask elsewhere first (RFC 0049's `Future<RetryAction>`).
+    Defer(Deferred),
+}
+
+impl Debug for Decision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stop => f.write_str("Stop"),
+            Self::After(delay) => f.debug_tuple("After").field(delay).finish(),
+            Self::Defer(_) => f.write_str("Defer"),
+        }
+    }
+}
+
+/// All that a strategy can go by. Strategies are shared by many calls and keep no state of one.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RetryView<'a> {
+    /// Why the attempt failed.
+    pub failure: &'a Failure,
+    /// When it failed.
+    pub now: Instant,
+    /// Retries already made; transparent ones are not counted.
+    pub retries: u32,
+    /// Retries made since the last server pushback (A6: the back-off starts anew after one);
+    /// equal to `retries` while there was none.
+    pub retries_since_pushback: u32,
+    /// Failures in a row with this very code (or, without codes, this reason), this one included.
+    pub streak: u32,
+    /// When the first failure of this streak arrived.
+    pub streak_since: Instant,
+    /// When the first failure of the call arrived.
+    pub failing_since: Instant,
+    /// The delay before the attempt that failed; `None` before the first retry.
+    pub previous_delay: Option<Duration>,
+    /// Where the attempt went, if the transport said.
+    pub backend: Option<&'a Backend>,
+    /// The attempt's context: idempotency, policy, user data.
+    pub context: &'a CallContext,
+}
+
+/// Which of two failures a call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surface {
+    /// The one that was held from an earlier attempt.
+    Held,
+    /// The one that just arrived.
+    New,
+}
+
+/// Decides whether and when a failed call is sent again.
+///
+/// Some things are not up to a strategy, because they are the same for all: reasons that always
+/// retry and transparent failures pass it by, a request that is not idempotent is not sent again where its first
+/// attempt may have been carried out, and server pushback, the throttle and the deadline have
+/// their say afterwards. All of that lives in [`RetryMachine`](crate::machine::RetryMachine).
+///
+/// Extend another strategy for single reasons by calling it:
+///
+/// ```
+/// use reattempt_core::{Decision, RetryStrategy, RetryView, reason};
+/// use reattempt_core::strategy::BestEffort;
+///
+/// #[derive(Debug, Default)]
+/// struct NeverWhenLocked(BestEffort);
+///
+/// impl RetryStrategy for NeverWhenLocked {
+///     fn decide(&self, view: &RetryView<'_>) -> Decision {
+///         if view.failure.reason == reason::KV_LOCKED {
+///             return Decision::Stop;
+///         }
+///         self.0.decide(view)
+///     }
+/// }
+/// ```
+pub trait RetryStrategy: Debug + Send + Sync {
+    /// Whether and when to send again.
+    fn decide(&self, view: &RetryView<'_>) -> Decision;
+
+    /// The most attempts of a call, the first included; `None` is no limit but the deadline. Forced and
+    /// transparent attempts pass it by.
+    fn max_attempts(&self) -> Option<u32> {
+        None
+    }
+
+    /// What to do with a delay that does not fit before the deadline.
+    fn on_deadline(&self) -> OnDeadline {
+        OnDeadline::Cap
+    }
+
+    /// True when the first failure is kept to be weighed against later ones by
+    /// [`RetryStrategy::surface`]; `false` (the default) returns the last.
+    fn holds(&self) -> bool {
+        false
+    }
+
+    /// Which failure the call returns if it ends now.
+    fn surface(&self, held: &Failure, new: &Failure) -> Surface {
+        let _ = (held, new);
+        Surface::New
+    }
+}
+
+macro_rules! by_reference {
+    ($($t:ty),*) => {$(
+        impl<S: RetryStrategy + ?Sized> RetryStrategy for $t {
+            fn decide(&self, view: &RetryView<'_>) -> Decision {
+                (**self).decide(view)
+            }
+            fn max_attempts(&self) -> Option<u32> {
+                (**self).max_attempts()
+            }
+            fn on_deadline(&self) -> OnDeadline {
+                (**self).on_deadline()
+            }
+            fn holds(&self) -> bool {
+                (**self).holds()
+            }
+            fn surface(&self, held: &Failure, new: &Failure) -> Surface {
+                (**self).surface(held, new)
+            }
+        }
+    )*};
+}
+by_reference!(Arc<S>, Box<S>);

@@ -1,0 +1,51 @@
+//! Throttles: when a server is failing, fewer further attempts (A6, Throttling Retry Attempts and Hedged RPCs).
+
+mod token_bucket;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+pub use token_bucket::{InvalidTokenBucket, TokenBucket};
+
+use crate::Failure;
+
+/// What a settled attempt means to a throttle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled<'a> {
+    /// It worked.
+    Success,
+    /// It failed in a way that says something about the server: a retryable failure, or any
+    /// failure with a "do not retry" pushback. Never a transparent or an always-retry one.
+    Failure(&'a Failure),
+}
+
+/// Told of every settled attempt; answers whether one more may be sent.
+///
+/// One throttle stands for one server name and is shared by all its calls. Neither call blocks.
+pub trait RetryThrottle: Debug + Send + Sync {
+    /// An attempt settled.
+    fn settled(&self, outcome: Settled<'_>);
+
+    /// May one more attempt (a retry right after its failure was counted, a hedge at the moment it
+    /// would be sent) go out?
+    fn permits(&self) -> bool;
+
+    /// The fill in thousandths of a token, for records and metrics; `None` if it has no such thing.
+    fn milli_tokens(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
+    fn settled(&self, outcome: Settled<'_>) {
+        (**self).settled(outcome);
+    }
+
+    fn permits(&self) -> bool {
+        (**self).permits()
+    }
+
+    fn milli_tokens(&self) -> Option<u64> {
+        (**self).milli_tokens()
+    }
+}
