@@ -1,0 +1,54 @@
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use reattempt_core::Reporter;
+
+use super::StaleConfig;
+
+pin_project! {
+    /// The future of [`ConfigPoll`](super::ConfigPoll): the inner future, and the note on its request.
+    #[derive(Debug)]
+    pub struct ConfigPollFuture<F, P, N, Req> {
+        #[pin]
+        inner: F,
+        poll: P,
+        note: Option<N>,
+        reporter: Option<Reporter>,
+        request: PhantomData<fn(Req)>,
+    }
+}
+
+impl<F, P, N, Req> ConfigPollFuture<F, P, N, Req> {
+    pub(super) const fn new(inner: F, poll: P, note: N, reporter: Option<Reporter>) -> Self {
+        Self {
+            inner,
+            poll,
+            note: Some(note),
+            reporter,
+            request: PhantomData,
+        }
+    }
+}
+
+impl<F, P, N, Req, Res, Err> Future for ConfigPollFuture<F, P, N, Req>
+where
+    F: Future<Output = Result<Res, Err>>,
+    P: StaleConfig<Req, Res, Err, Note = N>,
+{
+    type Output = Result<Res, Err>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let outcome = ready!(this.inner.poll(cx));
+        if let Some(note) = this.note.take() {
+            let waiter = this.poll.check(note, outcome.as_ref());
+            if let (Some(waiter), Some(reporter)) = (waiter, this.reporter.take()) {
+                reporter.config_coming(waiter);
+            }
+        }
+        Poll::Ready(outcome)
+    }
+}

@@ -1,0 +1,92 @@
+//! `ConfigPollLayer`: sees that the client's configuration is old and asks for a newer one (RFC 0024).
+//!
+//! Put it inside the recovery layer, around each node's own service. It reports at once and leaves a
+//! waiter: the recovery layer races it against its back-off, and a newer configuration that moved what the call is about
+//! sends the retry immediately.
+//!
+//! ```
+//! use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
+//! use reattempt::{Call, findings::ConfigWaiter};
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//!
+//! #[derive(Clone)]
+//! struct AskOnMoved;
+//!
+//! impl StaleConfig<Call<u8>, &'static str, ()> for AskOnMoved {
+//!     type Note = ();
+//!     fn note(&self, _: &Call<u8>) {}
+//!     fn check(&self, _: (), outcome: Result<&&'static str, &()>) -> Option<ConfigWaiter> {
+//!         // A real one starts a refresh here, and resolves when it is through.
+//!         (outcome == Ok(&"moved")).then(|| Box::pin(async { true }) as ConfigWaiter)
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), ()> {
+//! let service = ServiceBuilder::new()
+//!     .layer(ConfigPollLayer::new(AskOnMoved))
+//!     .service_fn(|_: Call<u8>| async { Ok("moved") });
+//! assert_eq!(service.oneshot(Call::new(1)).await?, "moved");
+//! # Ok(()) }
+//! ```
+
+mod future;
+mod layer;
+#[cfg(test)]
+mod tests;
+
+use std::task::{Context, Poll};
+
+use reattempt_core::Annotated;
+use reattempt_core::findings::ConfigWaiter;
+use tower_service::Service;
+
+pub use future::ConfigPollFuture;
+pub use layer::ConfigPollLayer;
+
+/// Knows the signs of an old configuration, and how to get a newer one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not know the signs of an old configuration in `Result<&{Res}, &{Err}>`"
+)]
+pub trait StaleConfig<Req, Res, Err> {
+    /// What has to be remembered of the request (its key, its partition).
+    type Note;
+
+    /// Looks at a request before it goes out.
+    fn note(&self, request: &Req) -> Self::Note;
+
+    /// Looks at what came back. If the configuration may be old, sees to it that a newer one is fetched (single
+    /// flight, never more often than its floor) and returns what to wait for.
+    fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter>;
+}
+
+/// Asks for a newer configuration when an answer shows that it is needed. Made by [`ConfigPollLayer`].
+#[derive(Clone, Debug)]
+pub struct ConfigPoll<S, P> {
+    inner: S,
+    poll: P,
+    order: crate::order::InsideRecovery,
+}
+
+impl<S, P, Req> Service<Req> for ConfigPoll<S, P>
+where
+    S: Service<Req>,
+    P: StaleConfig<Req, S::Response, S::Error> + Clone,
+    Req: Annotated,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = ConfigPollFuture<S::Future, P, P::Note, Req>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let reporter = request.context().map(|context| {
+            self.order.check("ConfigPollLayer", context);
+            context.reporter()
+        });
+        let note = self.poll.note(&request);
+        ConfigPollFuture::new(self.inner.call(request), self.poll.clone(), note, reporter)
+    }
+}

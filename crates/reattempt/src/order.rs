@@ -1,0 +1,51 @@
+//! Says loudly, once, when a layer stands where it can do nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reattempt_core::CallContext;
+
+/// A warning that is given once; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OneWarning(Arc<AtomicBool>);
+
+impl OneWarning {
+    #[cold]
+    pub(crate) fn warn(&self, layer: &'static str, what: &'static str) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            tracing::warn!(layer, "{layer} {what}");
+        }
+    }
+}
+
+/// For layers that belong inside the recovery layer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InsideRecovery(OneWarning);
+
+impl InsideRecovery {
+    pub(crate) fn check(&self, layer: &'static str, context: &CallContext) {
+        if !context.is_claimed() {
+            self.0.warn(
+                layer,
+                "is outside of any recovery layer, so nobody reads what it finds: \
+                 put it below RetryLayer or HedgeLayer",
+            );
+        }
+    }
+}
+
+/// For layers that belong outside the recovery layer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OutsideRecovery(OneWarning);
+
+impl OutsideRecovery {
+    pub(crate) fn check(&self, layer: &'static str, context: &CallContext) {
+        if context.is_claimed() {
+            self.0.warn(
+                layer,
+                "is inside the recovery layer, which has already read the call's stamps: \
+                 put it above RetryLayer or HedgeLayer",
+            );
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `PushbackLayer`: reads the server's word on another attempt from the answer (A6, Pushback).
+//!
+//! Put it inside the recovery layer, close to the transport. It reports and decides nothing: the
+//! recovery layer waits exactly as long as the server asked, or stops.
+//!
+//! ```
+//! use std::time::Duration;
+//! use reattempt::pushback::PushbackLayer;
+//! use reattempt::{Call, CallContext, ServerPushback};
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! // Any closure over the outcome can read it; protocol crates bring their own.
+//! let service = ServiceBuilder::new()
+//!     .layer(PushbackLayer::new(|outcome: Result<&u32, &std::convert::Infallible>| {
+//!         let busy_for = *outcome.ok()?;
+//!         (busy_for > 0).then(|| ServerPushback::After(Duration::from_millis(busy_for.into())))
+//!     }))
+//!     .service_fn(|_: Call<()>| async { Ok(250) });
+//! assert_eq!(service.oneshot(Call::new(())).await?, 250);
+//! # Ok(()) }
+//! ```
+
+mod future;
+mod layer;
+#[cfg(test)]
+mod tests;
+
+use std::task::{Context, Poll};
+
+use reattempt_core::{Annotated, ServerPushback};
+use tower_service::Service;
+
+pub use future::PushbackFuture;
+pub use layer::PushbackLayer;
+
+/// Reads the server's word on another attempt from one outcome.
+///
+/// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot read pushback from `Result<&{Res}, &{Err}>`",
+    note = "use a protocol crate's reader, or a closure with its argument type written out"
+)]
+pub trait ReadPushback<Res, Err> {
+    /// The server's word, or `None` if it said nothing.
+    fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback>;
+}
+
+impl<F, Res, Err> ReadPushback<Res, Err> for F
+where
+    F: Fn(Result<&Res, &Err>) -> Option<ServerPushback>,
+{
+    fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback> {
+        self(outcome)
+    }
+}
+
+/// Reports the server's pushback of every answer. Made by [`PushbackLayer`].
+#[derive(Clone, Debug)]
+pub struct Pushback<S, R> {
+    inner: S,
+    reader: R,
+    order: crate::order::InsideRecovery,
+}
+
+impl<S, R, Req> Service<Req> for Pushback<S, R>
+where
+    S: Service<Req>,
+    R: ReadPushback<S::Response, S::Error> + Clone,
+    Req: Annotated,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = PushbackFuture<S::Future, R>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let reporter = request.context().map(|context| {
+            self.order.check("PushbackLayer", context);
+            context.reporter()
+        });
+        PushbackFuture::new(self.inner.call(request), self.reader.clone(), reporter)
+    }
+}
