@@ -78,6 +78,17 @@ impl<T: Clone> Log<T> {
         locked(&self.records).kept.iter().cloned().collect()
     }
 
+    /// Waits until `count` records came since the start, and gives back those that are kept.
+    pub(crate) async fn wait_total(&self, count: usize) -> Vec<T> {
+        loop {
+            let changed = self.changed.notified();
+            if self.total() >= count {
+                return self.all();
+            }
+            changed.await;
+        }
+    }
+
     /// Waits until at least `count` kept records pass `test`, and gives those back.
     pub(crate) async fn wait(&self, count: usize, test: impl Fn(&T) -> bool) -> Vec<T> {
         loop {

@@ -26,9 +26,9 @@ pub(crate) mod h2;
 mod log;
 mod options;
 pub(crate) mod pause;
-pub(crate) mod script;
+pub mod script;
 mod seen;
-pub(crate) mod server;
+pub mod server;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ pub use self::h2::ErrorCode;
 pub(crate) use self::log::locked;
 pub use self::options::{Options, Protocol};
 pub use self::seen::{Cancelled, SeenRequest};
-pub use self::server::{Connection, Wire};
+pub(crate) use self::server::{Connection, Wire};
 pub use self::step::Step;
 
 /// HTTP/1.1 and HTTP/2, as a protocol of [`Server`].

@@ -187,9 +187,9 @@ impl<P: Wire> Server<P> {
         self.seen().into_iter().filter(P::was_cancelled).collect()
     }
 
-    /// Waits until `count` calls have been seen. Waits forever when they do not come.
+    /// Waits until `count` calls came since the start. Waits forever when they do not come.
     pub async fn wait_seen(&self, count: usize) -> Vec<P::Seen> {
-        self.desk.log.wait(count, |_| true).await
+        self.desk.log.wait_total(count).await
     }
 
     /// Waits until `count` calls were given up by their client.

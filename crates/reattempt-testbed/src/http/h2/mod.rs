@@ -1,6 +1,7 @@
 //! A small raw HTTP/2 server side: it can do on the wire what a library would never let it do.
 
 mod connection;
+mod dispatch;
 mod error_code;
 mod flow;
 mod frame;

@@ -254,4 +254,25 @@ mod tests {
         decoder.decode(b"\x20", 100).unwrap();
         assert_eq!((decoder.size, decoder.entries.len()), (0, 0));
     }
+
+    #[test]
+    fn any_bytes_are_fields_or_an_error_and_leave_the_table_bounded() {
+        use rand::{Rng, SeedableRng};
+        let mut random = rand::rngs::SmallRng::seed_from_u64(7541);
+        let mut decoder = Decoder::default();
+        for _ in 0..20_000 {
+            let mut block = vec![0; random.random_range(0..80)];
+            random.fill(&mut block[..]);
+            if let Ok(fields) = decoder.decode(&block, 500) {
+                assert!(
+                    fields
+                        .iter()
+                        .map(|(name, value)| name.len() + value.len())
+                        .sum::<usize>()
+                        <= 500
+                );
+            }
+            assert!(decoder.size <= TABLE_SIZE);
+        }
+    }
 }
