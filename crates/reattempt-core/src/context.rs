@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::block::CallBlock;
+use crate::recycle::BlockRef;
 use crate::findings::{Backend, ConfigWaiter};
 use crate::throttle::Settled;
 use crate::{
@@ -21,16 +23,20 @@ use crate::{
 /// time limits the earlier counts.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
-    block: Option<Arc<CallBlock>>,
-    own: Option<Arc<Stamps>>,
-    limit: Option<TimeLimit>,
+    block: BlockRef,
+    stamps: Option<Arc<Stamps>>,
+    /// The route's.
+    policy: Option<Arc<RoutePolicy>>,
+    limit: Option<Instant>,
     attempt: u32,
     kind: AttemptKind,
     idempotency: Idempotency,
     claimed: bool,
+    /// Whether the limit is.
+    enforced: bool,
 }
 
-/// What callers stamp; few calls have any of it.
+/// What callers stamp, and the layer's throttle. Shared: a context is copied for every attempt.
 #[derive(Clone, Default)]
 struct Stamps {
     strategy: Option<Arc<dyn RetryStrategy>>,
@@ -38,6 +44,22 @@ struct Stamps {
     policy: Option<Arc<RoutePolicy>>,
     watch: Option<Watch>,
     data: Option<Arc<dyn Any + Send + Sync>>,
+    layer_throttle: Option<Arc<dyn RetryThrottle>>,
+}
+
+/// For layers: a throttle made ready to be stamped on many calls, which then share one stamp.
+#[derive(Clone, Debug)]
+pub struct ThrottleStamp(Arc<Stamps>);
+
+impl ThrottleStamp {
+    /// A stamp of this throttle.
+    #[must_use]
+    pub fn new(throttle: Arc<dyn RetryThrottle>) -> Self {
+        Self(Arc::new(Stamps {
+            layer_throttle: Some(throttle),
+            ..Stamps::default()
+        }))
+    }
 }
 
 impl std::fmt::Debug for Stamps {
@@ -47,6 +69,7 @@ impl std::fmt::Debug for Stamps {
             .field("throttle", &self.throttle)
             .field("policy", &self.policy)
             .field("data", &self.data.is_some())
+            .field("layer_throttle", &self.layer_throttle)
             .finish_non_exhaustive()
     }
 }
@@ -58,7 +81,7 @@ impl CallContext {
     pub fn watch<R: Annotated + ?Sized>(request: &mut R) -> Watch {
         let watch = Watch::default();
         let context = request.context_mut();
-        if let Some(block) = &context.block {
+        if let Some(block) = context.block.get() {
             watch.see(block);
         }
         context.own_mut().watch = Some(watch.clone());
@@ -66,7 +89,7 @@ impl CallContext {
     }
 
     fn own_mut(&mut self) -> &mut Stamps {
-        Arc::make_mut(self.own.get_or_insert_default())
+        Arc::make_mut(self.stamps.get_or_insert_default())
     }
 
     /// The attempt's number, from 1; 0 outside of the recovery layer.
@@ -101,13 +124,23 @@ impl CallContext {
 
     /// The time limit in force here.
     #[must_use]
+    #[inline]
     pub const fn limit(&self) -> Option<TimeLimit> {
-        self.limit
+        match self.limit {
+            Some(at) => Some(TimeLimit {
+                at,
+                enforced: self.enforced,
+            }),
+            None => None,
+        }
     }
 
     /// Stamps a time limit; an earlier one stays.
+    #[inline]
     pub fn stamp_limit(&mut self, limit: TimeLimit) -> &mut Self {
-        self.limit = Some(limit.earlier(self.limit));
+        let limit = limit.earlier(self.limit());
+        self.limit = Some(limit.at);
+        self.enforced = limit.enforced;
         self
     }
 
@@ -115,8 +148,8 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
-        let own = self.own.as_ref().and_then(|own| own.policy.as_ref());
-        own.or_else(|| self.block.as_ref()?.policy.get())
+        let own = self.stamps.as_ref().and_then(|own| own.policy.as_ref());
+        own.or(self.policy.as_ref())
     }
 
     /// Stamps a policy for this one call; beats the route's.
@@ -129,7 +162,7 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
-        self.own.as_ref()?.strategy.as_ref()
+        self.stamps.as_ref()?.strategy.as_ref()
     }
 
     /// Stamps a strategy for this one call; beats policy and layer.
@@ -142,9 +175,11 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        let own = self.own.as_ref().and_then(|own| own.throttle.as_ref());
-        own.or_else(|| self.policy().and_then(|policy| policy.get_throttle()))
-            .or_else(|| self.block.as_ref()?.throttle.get())
+        let stamps = self.stamps.as_deref();
+        stamps
+            .and_then(|own| own.throttle.as_ref())
+            .or_else(|| self.policy()?.get_throttle())
+            .or_else(|| stamps?.layer_throttle.as_ref())
     }
 
     /// Stamps a throttle for this one call; beats policy and layer.
@@ -162,7 +197,7 @@ impl CallContext {
     /// Your own data, if it is of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.own.as_ref()?.data.as_ref()?.downcast_ref()
+        self.stamps.as_ref()?.data.as_ref()?.downcast_ref()
     }
 
     /// The backends that earlier attempts of this call went to, first used first: a hint for
@@ -170,7 +205,7 @@ impl CallContext {
     #[must_use]
     pub fn backends_tried(&self) -> Vec<Backend> {
         self.block
-            .as_ref()
+            .get()
             .map_or_else(Vec::new, |block| block.backends())
     }
 
@@ -178,7 +213,7 @@ impl CallContext {
     #[must_use]
     pub fn info(&self) -> RetryInfo {
         self.block
-            .as_ref()
+            .get()
             .map_or_else(RetryInfo::default, |block| block.info())
     }
 
@@ -187,7 +222,7 @@ impl CallContext {
     #[inline]
     pub fn reporter(&self) -> Reporter {
         Reporter {
-            block: self.block.clone(),
+            block: self.block.get().cloned(),
             attempt: self.attempt,
         }
     }
@@ -207,39 +242,52 @@ impl CallContext {
     /// For layers: stamps the route's policy. Of two layers the outer one's stays.
     #[inline]
     pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
-        let _ = self.block().policy.set(policy);
+        self.policy.get_or_insert(policy);
         self
     }
 
     /// For layers: stamps the layer's throttle. Of two layers the outer one's stays.
     #[inline]
-    pub fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
-        self.block().throttle.get_or_init(|| Arc::clone(throttle));
+    pub fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
+        match &self.stamps {
+            None => self.stamps = Some(Arc::clone(&throttle.0)),
+            Some(_) => self.add_throttle(throttle),
+        }
         self
+    }
+
+    #[cold]
+    fn add_throttle(&mut self, throttle: &ThrottleStamp) {
+        let own = self.own_mut();
+        if own.layer_throttle.is_none() {
+            own.layer_throttle.clone_from(&throttle.0.layer_throttle);
+        }
     }
 
     /// For layers: gives the call its block if it has none yet, and a handle on it.
     #[inline]
     pub fn begin(&mut self) -> CallHandle {
-        CallHandle(Arc::clone(self.block()))
+        self.block();
+        CallHandle(self.block.clone())
     }
 
     #[inline]
-    fn block(&mut self) -> &Arc<CallBlock> {
-        let own = self.own.as_deref();
-        self.block.get_or_insert_with(|| {
-            let block = Arc::<CallBlock>::default();
-            if let Some(watch) = own.and_then(|own| own.watch.as_ref()) {
-                watch.see(&block);
+    fn block(&mut self) -> Option<&CallBlock> {
+        if self.block.get().is_none() {
+            self.block = BlockRef::fresh();
+            if let Some(stamps) = &self.stamps {
+                if let (Some(watch), Some(block)) = (&stamps.watch, self.block.get()) {
+                    watch.see(block);
+                }
             }
-            block
-        })
+        }
+        self.shared()
     }
 
     /// For recovery layers: this layer acts on the call; any other passes through.
     #[inline]
     pub fn claim(&mut self) {
-        if !self.block().claim() {
+        if !self.block().is_none_or(CallBlock::claim) {
             // Somebody above cloned the request after its call had begun: this is another call.
             self.fork();
         }
@@ -248,15 +296,8 @@ impl CallContext {
 
     #[cold]
     fn fork(&mut self) {
-        let Some(old) = self.block.take() else { return };
-        let new = self.block();
-        if let Some(policy) = old.policy.get() {
-            let _ = new.policy.set(Arc::clone(policy));
-        }
-        if let Some(throttle) = old.throttle.get() {
-            let _ = new.throttle.set(Arc::clone(throttle));
-        }
-        new.claim();
+        self.block = BlockRef::default();
+        self.block().map(CallBlock::claim);
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
@@ -264,60 +305,106 @@ impl CallContext {
     pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
         self.attempt = number;
         self.kind = kind;
-        self.block().sent(number, kind == AttemptKind::Transparent);
+        if let Some(block) = self.block() {
+            block.sent(number, kind == AttemptKind::Transparent);
+        }
+    }
+
+    /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the block, and leaves no record.
+    #[inline]
+    pub fn settle_success(&self, committed: bool) {
+        let block = self.shared();
+        let stopped = if committed {
+            if let Some(block) = block {
+                block.slots.commit(self.attempt);
+            }
+            Stopped::Committed
+        } else {
+            if let Some(throttle) = self.throttle() {
+                throttle.settled(Settled::Success);
+            }
+            Stopped::Success
+        };
+        if let Some(block) = block {
+            block.settled();
+            block.stop(stopped);
+        }
+    }
+
+    /// For recovery layers: notes why the call ended.
+    pub fn stop(&self, stopped: Stopped) {
+        if let Some(block) = self.shared() {
+            block.stop(stopped);
+        }
+    }
+
+    /// For recovery layers: true if this is a copy of that context, of the same attempt of the same call.
+    #[must_use]
+    #[inline]
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        match (self.block.get(), other.block.get()) {
+            (Some(own), Some(other_block)) => {
+                Arc::ptr_eq(own, other_block) && self.attempt == other.attempt
+            }
+            _ => false,
+        }
     }
 
     /// For recovery layers: what was found in this attempt.
     #[must_use]
     pub fn findings(&self) -> Findings {
         self.block
-            .as_ref()
+            .get()
             .map_or_else(Findings::default, |block| block.slots.read(self.attempt))
     }
 
     /// For recovery layers: the waiter that a config-poll layer left for this attempt.
     #[must_use]
     pub fn take_config_waiter(&self) -> Option<ConfigWaiter> {
-        self.block.as_ref()?.take_waiter(self.attempt)
+        self.block.get()?.take_waiter(self.attempt)
     }
 
     #[inline]
     pub(crate) fn shared(&self) -> Option<&CallBlock> {
-        self.block.as_deref()
+        self.block.get().map(|block| &**block)
     }
 
     pub(crate) fn backend(&self) -> Option<Backend> {
-        self.block.as_ref()?.backend_of(self.attempt)
+        self.block.get()?.backend_of(self.attempt)
     }
 }
 
 /// For layers: a call's block, beyond the request's own life.
 #[derive(Clone, Debug)]
-pub struct CallHandle(Arc<CallBlock>);
+pub struct CallHandle(BlockRef);
 
 impl CallHandle {
     /// True once a recovery layer acts on the call.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
-        self.0.is_claimed()
+        self.0.get().is_some_and(|block| block.is_claimed())
     }
 
     /// True if some attempt is out that may have left the client. Where no recovery layer
     /// counts attempts this is taken to be so.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        self.0.in_flight()
+        self.0.get().is_none_or(|block| block.in_flight())
     }
 
     /// Notes why the call ended.
     pub fn stop(&self, stopped: Stopped) {
-        self.0.stop(stopped);
+        if let Some(block) = self.0.get() {
+            block.stop(stopped);
+        }
     }
 
     /// What became of the call so far.
     #[must_use]
     pub fn info(&self) -> RetryInfo {
-        self.0.info()
+        self.0
+            .get()
+            .map_or_else(RetryInfo::default, |block| block.info())
     }
 }
 
@@ -437,14 +524,14 @@ mod tests {
     fn the_callers_stamp_beats_the_policy_and_the_policy_the_layer() {
         let (caller, policy, layer) = (bucket(), bucket(), bucket());
         let mut context = CallContext::default();
-        context.stamp_throttle(&layer);
+        context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
         assert!(Arc::ptr_eq(context.throttle().unwrap(), &layer));
         context.stamp_policy(Arc::new(
             RoutePolicy::new("r").throttle(Arc::clone(&policy)),
         ));
         assert!(Arc::ptr_eq(context.throttle().unwrap(), &policy));
         context.set_throttle(Arc::clone(&caller));
-        context.stamp_throttle(&layer);
+        context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
         assert!(Arc::ptr_eq(context.throttle().unwrap(), &caller));
     }
 
@@ -467,7 +554,7 @@ mod tests {
     #[test]
     fn a_request_cloned_between_the_layers_becomes_a_call_of_its_own() {
         let mut one = CallContext::default();
-        one.stamp_throttle(&bucket());
+        one.stamp_throttle(&ThrottleStamp::new(bucket()));
         let mut two = one.clone();
         one.claim();
         one.start_attempt(1, AttemptKind::Initial);

@@ -40,29 +40,28 @@ impl<'a> Env<'a> {
 
     /// Told of an attempt that worked or whose answer began. Reads no clock, and on the first
     /// attempt of an unobserved call writes nothing but two atomics.
+    #[inline]
     pub fn succeeded(&self, committed: bool) {
-        let block = self.context.shared();
-        if committed {
-            if let Some(block) = block {
-                block.slots.commit(self.context.attempt());
-            }
-        } else if let Some(throttle) = self.throttle() {
-            throttle.settled(Settled::Success);
+        self.context.settle_success(committed);
+        let observer = self.observer.filter(|observer| observer.sees_success());
+        if self.context.attempt() > 1 || observer.is_some() {
+            self.record_success(committed, observer);
         }
-        let Some(block) = block else { return };
-        block.settled();
+    }
+
+    #[cold]
+    fn record_success(&self, committed: bool, observer: Option<&dyn Observer>) {
+        let Some(block) = self.context.shared() else {
+            return;
+        };
         let (outcome, stopped) = if committed {
             (AttemptOutcome::Committed, Stopped::Committed)
         } else {
             (AttemptOutcome::Success, Stopped::Success)
         };
-        block.stop(stopped);
-        let observer = self.observer.filter(|observer| observer.sees_success());
-        if self.context.attempt() > 1 || observer.is_some() {
-            let mut record = self.blank(outcome);
-            record.stopped = Some(stopped);
-            self.write(record);
-        }
+        let mut record = self.blank(outcome);
+        record.stopped = Some(stopped);
+        self.write(record);
         if let Some(observer) = observer {
             observer.call_ended(self.context, &block.info());
         }

@@ -1,0 +1,147 @@
+//! Blocks of calls that are over, kept for the calls that follow on the same thread.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use crate::block::CallBlock;
+
+/// The most blocks kept by one thread, some 11 kB.
+const MOST_KEPT: usize = 64;
+
+thread_local! {
+    /// Every block in here is as good as new, and nobody else has a handle on it.
+    static KEPT: RefCell<Vec<Arc<CallBlock>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A handle on a call's block, or on none yet. The last one puts the block by for another call.
+///
+/// Reporters and watches hold the block itself: as long as one of them is left the block is not
+/// put by, so that nothing of one call is ever seen in another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockRef(Option<Arc<CallBlock>>);
+
+impl BlockRef {
+    /// A handle on a block that no other call uses.
+    #[inline]
+    pub(crate) fn fresh() -> Self {
+        // A thread that is going down has nothing to keep.
+        let kept = KEPT.try_with(|kept| kept.try_borrow_mut().ok()?.pop());
+        Self(Some(kept.ok().flatten().unwrap_or_else(make)))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&Arc<CallBlock>> {
+        self.0.as_ref()
+    }
+}
+
+#[cold]
+fn make() -> Arc<CallBlock> {
+    Arc::default()
+}
+
+impl Drop for BlockRef {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(block) = self.0.take() {
+            // There are no weak handles: who sees that his is the only one is alone with the block for good.
+            if Arc::strong_count(&block) == 1 {
+                put_by(block);
+            }
+        }
+    }
+}
+
+fn put_by(block: Arc<CallBlock>) {
+    // Pairs with the release in the drop of the other handles: what they wrote comes before the reset.
+    fence(Ordering::Acquire);
+    let block = if block.is_logged() {
+        match without_log(block) {
+            Some(block) => block,
+            None => return,
+        }
+    } else {
+        block
+    };
+    block.reset();
+    // Fails only on a thread that is going down, which frees the block.
+    let _ = KEPT.try_with(|kept| {
+        if let Ok(mut kept) = kept.try_borrow_mut() {
+            if kept.len() < MOST_KEPT {
+                kept.push(block);
+            }
+        }
+    });
+}
+
+#[cold]
+fn without_log(mut block: Arc<CallBlock>) -> Option<Arc<CallBlock>> {
+    Arc::get_mut(&mut block)?.clear_log();
+    Some(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::Stopped;
+    use crate::{CallContext, ServerPushback};
+
+    fn kept() -> usize {
+        KEPT.with(|kept| kept.borrow().len())
+    }
+
+    #[test]
+    fn a_block_serves_the_next_call_of_its_thread_and_tells_it_nothing() {
+        let mut first = CallContext::default();
+        let handle = first.begin();
+        first.reporter().pushback(ServerPushback::Stop);
+        first.claim();
+        first.start_attempt(1, crate::AttemptKind::Initial);
+        first.reporter().forbid();
+        first.reporter().backend(crate::findings::Backend::new("a"));
+        handle.stop(Stopped::Fatal);
+        drop(first);
+        assert_eq!(kept(), 0, "a handle is left");
+        drop(handle);
+        assert_eq!(kept(), 1);
+
+        let mut second = CallContext::default();
+        let handle = second.begin();
+        assert_eq!(kept(), 0);
+        assert_eq!(second.info(), crate::RetryInfo::default());
+        assert_eq!(second.findings(), crate::Findings::default());
+        assert!(!handle.is_claimed() && second.backends_tried().is_empty());
+        second.claim();
+        second.start_attempt(1, crate::AttemptKind::Initial);
+        assert_eq!(second.findings(), crate::Findings::default());
+    }
+
+    #[test]
+    fn a_block_that_somebody_can_still_see_is_not_put_by() {
+        let mut request = crate::Call::new(());
+        let watch = CallContext::watch(&mut request);
+        let mut context = request.into_parts().1;
+        context.start_attempt(1, crate::AttemptKind::Initial);
+        let late = context.reporter();
+        drop(context);
+        assert_eq!((kept(), watch.info().attempts()), (0, 1));
+        drop(watch);
+        late.forbid();
+        drop(late);
+        assert_eq!(kept(), 0);
+    }
+
+    #[test]
+    fn a_thread_keeps_a_bounded_number() {
+        let calls: Vec<_> = (0..2 * MOST_KEPT)
+            .map(|_| {
+                let mut context = CallContext::default();
+                context.begin();
+                context
+            })
+            .collect();
+        drop(calls);
+        assert_eq!(kept(), MOST_KEPT);
+    }
+}
