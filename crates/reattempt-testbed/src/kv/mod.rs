@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod frame;
+mod framing;
 pub mod node;
 pub mod opcode;
 pub mod sasl;

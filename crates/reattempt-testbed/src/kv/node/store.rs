@@ -252,3 +252,32 @@ fn unix_seconds() -> u64 {
     now.duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn expiry_and_locks_end_with_time() {
+        let store = Store::new();
+        let id = (0, Bytes::from_static(b"k"));
+        store.put("k", "v");
+        store.lock().get_and_lock(&id, 5).expect("lock");
+        assert_eq!(store.lock().delete(&id, 0), Err(status::LOCKED));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        store.lock().touch(&id, 3).expect("the lock ended");
+        tokio::time::advance(Duration::from_millis(2999)).await;
+        assert!(store.get("k").is_some());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(store.get("k").is_none() && store.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_far_expiry_is_a_time_of_the_unix_clock() {
+        let store = Store::new();
+        let id = (0, Bytes::from_static(b"k"));
+        store.put("k", "v");
+        store.lock().touch(&id, RELATIVE_LIMIT + 1).expect("touch");
+        assert!(store.get("k").is_none(), "that was in 1970");
+    }
+}

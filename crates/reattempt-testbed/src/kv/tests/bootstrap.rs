@@ -1,12 +1,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tower::{Service as _, ServiceExt as _};
+
 use super::{couchbase, send, set_up, within};
 use crate::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
 use crate::kv::sasl::Mechanism;
 use crate::kv::{
-    ClientError, ClientOptions, Connection, KvRequest, Node, NodeClient, SendStage, Step,
-    VbucketMap, opcode, status,
+    ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, Node, NodeClient, SendStage,
+    Step, VbucketMap, opcode, status,
 };
 
 #[tokio::test]
@@ -200,4 +202,31 @@ async fn hooks_hear_the_error_map_and_every_configuration() {
     let map = vec![("not json".to_owned(), node.addr().to_string())];
     assert_eq!(*maps.lock().expect("lock"), map);
     assert_eq!(client.error_map_json().as_deref(), Some(&b"not json"[..]));
+}
+
+#[tokio::test]
+async fn a_configuration_that_the_server_pushes_is_heard() {
+    let mut wire = bytes::BytesMut::new();
+    let push = Frame {
+        value: bytes::Bytes::from_static(b"{}"),
+        ..Frame::new(Magic::ServerRequest, opcode::CLUSTERMAP_CHANGED, 0)
+    };
+    push.encode(&mut wire).expect("encode");
+    let node = Node::scripted([Step::raw(wire.freeze())])
+        .await
+        .expect("node");
+    let mut connection = super::bare(&node).await;
+    let asked = connection
+        .ready()
+        .await
+        .expect("ready")
+        .call(KvRequest::get("k"));
+    within(async {
+        while connection.cluster_config_json().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    assert_eq!(connection.outstanding(), 1);
+    drop(asked);
 }

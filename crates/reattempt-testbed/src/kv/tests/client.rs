@@ -86,9 +86,8 @@ async fn a_request_cancelled_before_it_left_is_not_sent() {
 
 #[tokio::test]
 async fn readiness_is_bounded_and_comes_back_with_answers_and_cancels() {
-    let node = Node::scripted([Step::hang(), Step::hang()])
-        .await
-        .expect("node");
+    let node = Node::start().await.expect("node");
+    node.script().repeat(&Step::hang().only(opcode::GET), 2);
     let options = ClientOptions::memcached().max_in_flight(2);
     let mut client = NodeClient::new(node.addr().to_string(), options);
     let first = within(client.ready())
