@@ -10,6 +10,7 @@ pub mod node;
 pub mod scram;
 pub mod wire;
 
+pub use client::{Client, MongoError, MongoReply, MongoRequest};
 pub use node::{Node, ReplicaSet, Script, Step};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,6 @@
 //! A node that looks like MongoDB on the wire, and fails on demand.
 
+mod builder;
 mod codes;
 mod commands;
 mod cursors;
@@ -13,6 +14,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use builder::NodeBuilder;
 pub use codes::code_name;
 pub use replica_set::ReplicaSet;
 pub use role::{Membership, Role};
@@ -24,12 +26,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bson::Document;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use codes::CommandError;
@@ -38,14 +39,10 @@ use fail_point::FailPoint;
 use role::Standing;
 
 use super::lock;
-use super::scram::{ScramError, Stored};
-use super::wire::DEFAULT_LIMIT;
+use super::scram::Stored;
 
 /// The most commands a node remembers to have seen.
 const MAX_SEEN: usize = 100_000;
-
-/// SCRAM rounds of the node's users: the fewest that clients take.
-const ROUNDS: u32 = 4096;
 
 /// A command that reached a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,126 +115,6 @@ impl Shared {
     }
 }
 
-/// How a node shall be. Clones start more of the same, on the same store.
-#[derive(Debug, Clone)]
-pub struct NodeBuilder {
-    role: Role,
-    max_wire_version: i32,
-    limit: usize,
-    users: BTreeMap<String, Stored>,
-    store: Store,
-}
-
-impl NodeBuilder {
-    /// What it is; default a standalone.
-    #[must_use]
-    pub fn role(mut self, role: Role) -> Self {
-        self.role = role;
-        self
-    }
-
-    /// The wire version it offers; default 21 (MongoDB 7.0).
-    #[must_use]
-    pub fn max_wire_version(mut self, version: i32) -> Self {
-        self.max_wire_version = version;
-        self
-    }
-
-    /// The largest message it takes; default 8 MiB.
-    #[must_use]
-    pub fn message_limit(mut self, bytes: usize) -> Self {
-        self.limit = bytes;
-        self
-    }
-
-    /// Adds a user, after which nobody may ask without having authenticated.
-    ///
-    /// # Errors
-    ///
-    /// [`ScramError::Password`] for a password that is not printable ASCII.
-    pub fn user(mut self, name: &str, password: &str) -> Result<Self, ScramError> {
-        let salt: [u8; 16] = rand::random();
-        self.users
-            .insert(name.to_owned(), Stored::derive(password, &salt, ROUNDS)?);
-        Ok(self)
-    }
-
-    /// The documents it serves; default its own empty store.
-    #[must_use]
-    pub fn store(mut self, store: &Store) -> Self {
-        self.store = store.clone();
-        self
-    }
-
-    /// Listens on a free port of 127.0.0.1.
-    ///
-    /// # Errors
-    ///
-    /// What binding the socket says.
-    pub async fn start(self) -> io::Result<Node> {
-        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
-        let addr = listener.local_addr()?;
-        let standing = Standing {
-            role: self.role,
-            set: None,
-            max_wire_version: self.max_wire_version,
-        };
-        let shared = Arc::new(Shared {
-            me: addr.to_string(),
-            limit: self.limit,
-            users: self.users,
-            store: self.store,
-            script: Script::default(),
-            standing: Mutex::new(standing),
-            fail_point: Mutex::new(None),
-            cursors: Mutex::default(),
-            seen: watch::Sender::default(),
-            connections: AtomicU64::new(0),
-            messages: AtomicI32::new(1),
-            refuse: AtomicU64::new(0),
-            closer: watch::Sender::new(()),
-        });
-        let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Node {
-            addr,
-            shared,
-            task: Mutex::new(Some(task)),
-        })
-    }
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Dropped with this task, which ends the connections.
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-                    let refused = |left: u64| left.checked_sub(1);
-                    let order = Ordering::Relaxed;
-                    if shared.refuse.fetch_update(order, order, refused).is_ok() {
-                        continue;
-                    }
-                    // Small answers must not wait for the peer's acknowledgement.
-                    let _ = stream.set_nodelay(true);
-                    let shared = Arc::clone(&shared);
-                    let mut closer = shared.closer.subscribe();
-                    connections.spawn(async move {
-                        tokio::select! {
-                            () = serve::connection(shared, stream, number) => {}
-                            _ = closer.changed() => {}
-                        }
-                    });
-                }
-                // Out of descriptors, most likely: others have to close first.
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-            },
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-        }
-    }
-}
-
 /// A running node. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Node {
@@ -259,13 +136,7 @@ impl Node {
     /// A node to describe first.
     #[must_use]
     pub fn builder() -> NodeBuilder {
-        NodeBuilder {
-            role: Role::Standalone,
-            max_wire_version: 21,
-            limit: DEFAULT_LIMIT,
-            users: BTreeMap::new(),
-            store: Store::new(),
-        }
+        NodeBuilder::new()
     }
 
     /// Where it listens.
@@ -401,7 +272,7 @@ impl Node {
             return Ok(());
         }
         let listener = TcpListener::bind(self.addr).await?;
-        let task = tokio::spawn(accept(listener, Arc::clone(&self.shared)));
+        let task = tokio::spawn(serve::accept(listener, Arc::clone(&self.shared)));
         *lock(&self.task) = Some(task);
         Ok(())
     }

@@ -1,12 +1,14 @@
 //! One connection to a node: reads commands, looks at the script, answers.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::commands::{self, Peer};
@@ -14,6 +16,39 @@ use super::script::{Action, canonical};
 use super::{CommandError, SeenCommand, Shared};
 use crate::mongodb::lock;
 use crate::mongodb::wire::{Message, OpMsg, OpReply, read_message};
+
+/// Takes connections until it is aborted, which ends them too.
+pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Dropped with this task, which ends the connections.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+                    let refused = |left: u64| left.checked_sub(1);
+                    let order = Ordering::Relaxed;
+                    if shared.refuse.fetch_update(order, order, refused).is_ok() {
+                        continue;
+                    }
+                    // Small answers must not wait for the peer's acknowledgement.
+                    let _ = stream.set_nodelay(true);
+                    let shared = Arc::clone(&shared);
+                    let mut closer = shared.closer.subscribe();
+                    connections.spawn(async move {
+                        tokio::select! {
+                            () = connection(shared, stream, number) => {}
+                            _ = closer.changed() => {}
+                        }
+                    });
+                }
+                // Out of descriptors, most likely: others have to close first.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+}
 
 /// Serves until either side closes.
 pub(super) async fn connection(shared: Arc<Shared>, mut stream: TcpStream, connection: u64) {
