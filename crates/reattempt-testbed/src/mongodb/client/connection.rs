@@ -4,20 +4,15 @@ use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
-use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, Document, doc};
+use bson::Document;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::error::is_ok;
 use super::{
-    ClientOptions, Credential, During, MongoError, Origin, RETRYABLE_ERROR,
-    SYSTEM_OVERLOADED_ERROR, ServerDescription, ServerError,
+    ClientOptions, During, MongoError, Origin, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR,
+    ServerDescription,
 };
-use crate::mongodb::scram::{ClientFirst, ScramError};
 use crate::mongodb::wire::{Message, OpMsg, ReadError, read_message};
 
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
@@ -32,7 +27,7 @@ pub(super) fn next_request_id() -> i32 {
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    origin: Origin,
+    pub(super) origin: Origin,
     id: u64,
     limit: usize,
     description: ServerDescription,
@@ -112,113 +107,6 @@ impl Connection {
         self.busy
     }
 
-    /// Asks what the server is now.
-    ///
-    /// # Errors
-    ///
-    /// Like those of a command in the handshake.
-    pub async fn hello(
-        &mut self,
-        options: &ClientOptions,
-        deadline: Instant,
-    ) -> Result<ServerDescription, MongoError> {
-        let mut hello = doc! {
-            "hello": 1,
-            "helloOk": true,
-            "client": {
-                "driver": { "name": "reattempt-testbed", "version": env!("CARGO_PKG_VERSION") },
-                "os": { "type": std::env::consts::OS },
-                "application": { "name": options.app_name.as_deref().unwrap_or_default() },
-            },
-        };
-        if options.overload_labels {
-            hello.insert("backpressure", "2");
-        }
-        let reply = self
-            .handshake(hello, "admin", deadline, options.connect_timeout)
-            .await?;
-        let description = ServerDescription::from_hello(&self.origin.server, &reply);
-        self.origin.max_wire_version = Some(description.max_wire_version);
-        Ok(description)
-    }
-
-    async fn authenticate(
-        &mut self,
-        credential: &Credential,
-        deadline: Instant,
-        limit: Duration,
-    ) -> Result<(), MongoError> {
-        let origin = self.origin.clone();
-        let failed = |error: ScramError| MongoError::Authentication {
-            origin: origin.clone(),
-            message: error.to_string(),
-        };
-        let nonce = STANDARD_NO_PAD.encode(rand::random::<[u8; 18]>());
-        let first = ClientFirst::new(&credential.username, &nonce);
-        let start = doc! {
-            "saslStart": 1,
-            "mechanism": "SCRAM-SHA-256",
-            "payload": binary(first.message().as_bytes()),
-            "autoAuthorize": 1,
-            "options": { "skipEmptyExchange": true },
-        };
-        let source = credential.source.as_str();
-        let reply = self.handshake(start, source, deadline, limit).await?;
-        let last = first
-            .server_first(payload(&reply), &credential.password, credential.kept())
-            .map_err(&failed)?;
-        let conversation = reply
-            .get("conversationId")
-            .cloned()
-            .unwrap_or(Bson::Int32(1));
-        let go_on = |payload: &[u8]| {
-            doc! {
-                "saslContinue": 1,
-                "conversationId": conversation.clone(),
-                "payload": binary(payload),
-            }
-        };
-        let proof = go_on(last.message().as_bytes());
-        let reply = self.handshake(proof, source, deadline, limit).await?;
-        last.server_final(payload(&reply)).map_err(&failed)?;
-        credential.keep(last.salted());
-        if !reply.get_bool("done").unwrap_or(false) {
-            self.handshake(go_on(b""), source, deadline, limit).await?;
-        }
-        Ok(())
-    }
-
-    /// One command of the handshake, its reply checked for ok.
-    async fn handshake(
-        &mut self,
-        mut command: Document,
-        database: &str,
-        deadline: Instant,
-        limit: Duration,
-    ) -> Result<Document, MongoError> {
-        command.insert("$db", database);
-        let request_id = next_request_id();
-        let called = timeout_at(deadline, self.exchange(request_id, &command, true)).await;
-        let reply = called.unwrap_or_else(|_| {
-            Err(MongoError::SocketTimeout {
-                origin: self.origin.clone(),
-                during: During::Handshake,
-                after: limit,
-                labels: Vec::new(),
-            })
-        })?;
-        if is_ok(&reply) {
-            Ok(reply)
-        } else {
-            Err(ServerError::read(
-                self.origin.clone(),
-                reply,
-                request_id,
-                true,
-            ))
-        }
-    }
-
     /// Sends a command and waits for its reply, at most for `timeout`.
     ///
     /// Dropped midway it leaves the connection busy: it can only be closed.
@@ -246,7 +134,7 @@ impl Connection {
         }
     }
 
-    async fn exchange(
+    pub(super) async fn exchange(
         &mut self,
         request_id: i32,
         command: &Document,
@@ -333,19 +221,5 @@ async fn dial(
             }
             Err(error) => last = error,
         }
-    }
-}
-
-fn binary(bytes: &[u8]) -> Binary {
-    Binary {
-        subtype: BinarySubtype::Generic,
-        bytes: bytes.to_vec(),
-    }
-}
-
-fn payload(reply: &Document) -> &[u8] {
-    match reply.get("payload") {
-        Some(Bson::Binary(binary)) => &binary.bytes,
-        _ => &[],
     }
 }

@@ -257,7 +257,8 @@ impl TopologyDescription {
         } else {
             self.servers.insert(new.address.clone(), new);
         }
-        if primary {
+        // A primary that names nobody is not taken at its word, or nobody would be left.
+        if primary && !hosts.is_empty() {
             self.servers.retain(|address, _| hosts.contains(address));
         }
     }

@@ -10,6 +10,7 @@ mod cursor;
 mod description;
 mod error;
 mod event;
+mod handshake;
 mod monitor;
 mod operation;
 mod options;

@@ -62,6 +62,15 @@ async fn a_killed_primary_is_followed_and_comes_back() {
 }
 
 #[tokio::test]
+async fn a_server_that_knows_only_the_old_hello_is_asked_so() {
+    let node = node().await;
+    node.script()
+        .handler(|seen| (seen.name == "hello").then(|| Step::code(59)));
+    send(&Client::new(options(&node)), &find()).await.unwrap();
+    assert!(!node.seen_named("isMaster").is_empty());
+}
+
+#[tokio::test]
 async fn members_are_found_from_one_seed() {
     let set = ReplicaSet::start(3).await.unwrap();
     let mut options = options(&set.nodes()[2]);
@@ -146,7 +155,7 @@ async fn the_last_clone_ends_the_monitors() {
 
 fn member(address: &str, role: &str, election: u8, hosts: &[&str]) -> ServerDescription {
     let mut hello = doc! {
-        "setName": "s", "hosts": hosts.iter().copied().collect::<Vec<_>>(), "me": address,
+        "setName": "s", "hosts": hosts.to_vec(), "me": address,
         "maxWireVersion": 21_i64, "electionId": bson::oid::ObjectId::from_bytes([election; 12]),
     };
     hello.insert(role, true);
