@@ -8,6 +8,11 @@ use crate::{AttemptRecord, CallContext, RetryInfo};
 ///
 /// Called in line: be quick, never block. With no observer set, a call that works at once pays nothing for it.
 pub trait Observer: Debug + Send + Sync {
+    /// Does it want to hear of a first attempt that worked? `false` keeps that path free of records.
+    fn sees_success(&self) -> bool {
+        true
+    }
+
     /// An attempt goes out; `context` is its own.
     fn attempt_sent(&self, context: &CallContext) {
         let _ = context;
@@ -21,5 +26,45 @@ pub trait Observer: Debug + Send + Sync {
     /// The call is over for the recovery layer.
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         let _ = (context, info);
+    }
+}
+
+/// Both are told, the first one first.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn sees_success(&self) -> bool {
+        self.0.sees_success() || self.1.sees_success()
+    }
+
+    fn attempt_sent(&self, context: &CallContext) {
+        self.0.attempt_sent(context);
+        self.1.attempt_sent(context);
+    }
+
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        self.0.attempt_settled(context, record);
+        self.1.attempt_settled(context, record);
+    }
+
+    fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
+        self.0.call_ended(context, info);
+        self.1.call_ended(context, info);
+    }
+}
+
+impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
+    fn sees_success(&self) -> bool {
+        (**self).sees_success()
+    }
+
+    fn attempt_sent(&self, context: &CallContext) {
+        (**self).attempt_sent(context);
+    }
+
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        (**self).attempt_settled(context, record);
+    }
+
+    fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
+        (**self).call_ended(context, info);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use reattempt_core::CallContext;
+use reattempt_core::{CallContext, Recovery};
 
 /// A warning that is given once; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +45,21 @@ impl OutsideRecovery {
                 layer,
                 "is inside the recovery layer, which has already read the call's stamps: \
                  put it above RetryLayer or HedgeLayer",
+            );
+        }
+    }
+}
+
+impl OneWarning {
+    /// For a hedge layer that sees a policy which retries, and no retry layer that took it.
+    pub(crate) fn warn_if_retry(&self, context: &CallContext) {
+        let retries = context
+            .policy()
+            .is_some_and(|policy| matches!(policy.get_recovery(), Recovery::Retry(_)));
+        if retries || context.strategy().is_some() {
+            self.warn(
+                "HedgeLayer",
+                "got a policy that retries, but no RetryLayer stands below or above it",
             );
         }
     }

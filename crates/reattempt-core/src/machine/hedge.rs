@@ -131,6 +131,12 @@ impl HedgeMachine {
         }
     }
 
+    /// The number under which the next permitted attempt goes out.
+    #[must_use]
+    pub const fn next_number(&self) -> u32 {
+        self.sent + 1
+    }
+
     /// A planned attempt could not be made (its service broke, its request refused to be copied).
     pub fn broken(&mut self, env: &Env<'_>) -> Permit {
         self.readying = self.readying.saturating_sub(1);

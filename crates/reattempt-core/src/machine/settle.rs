@@ -57,13 +57,32 @@ impl<'a> Env<'a> {
             (AttemptOutcome::Success, Stopped::Success)
         };
         block.stop(stopped);
-        if self.context.attempt() > 1 || self.observer.is_some() {
+        let observer = self.observer.filter(|observer| observer.sees_success());
+        if self.context.attempt() > 1 || observer.is_some() {
             let mut record = self.blank(outcome);
             record.stopped = Some(stopped);
             self.write(record);
         }
-        if let Some(observer) = self.observer {
+        if let Some(observer) = observer {
             observer.call_ended(self.context, &block.info());
+        }
+    }
+
+    /// Told of a call that no recovery layer acted on: it is counted and recorded all the same
+    /// (A6: every outgoing RPC changes the token count).
+    pub fn passed(&self, now: Instant, verdict: &Verdict, found: Findings) {
+        match Settlement::of(now, verdict, found) {
+            None => self.succeeded(*verdict == Verdict::Committed),
+            Some(mut settled) => {
+                let stopped = if settled.retryable {
+                    Stopped::Strategy
+                } else {
+                    Stopped::Fatal
+                };
+                settled.count(self);
+                settled.record(self, None, Some(stopped));
+                self.end(stopped);
+            }
         }
     }
 

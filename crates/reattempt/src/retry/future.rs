@@ -3,15 +3,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
 use reattempt_core::findings::ConfigWaiter;
 use reattempt_core::machine::{Action, Keep, Resume, RetryMachine, Wait};
-use reattempt_core::strategy::Deferred;
+use reattempt_core::strategy::{Deferred, StrategyError};
 use reattempt_core::{
-    Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, RetryStrategy, Stopped,
-    Surface, Verdict,
+    Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Stopped, Surface, Verdict,
 };
 use tokio::time::Sleep;
 use tower_service::Service;
@@ -81,6 +80,8 @@ struct Recovering<O> {
     machine: RetryMachine,
     /// The failure that a gate still ahead may return.
     kept: Option<O>,
+    /// The failure that a deferred decision is about.
+    asked: Option<O>,
     kind: AttemptKind,
     verdict: Verdict,
     sleep: Option<Pin<Box<Sleep>>>,
@@ -92,6 +93,7 @@ impl<O> Recovering<O> {
         Box::new(Self {
             machine: RetryMachine::new(),
             kept: None,
+            asked: None,
             kind: AttemptKind::Retry,
             verdict,
             sleep: None,
@@ -110,7 +112,14 @@ where
         config: Arc<Config<C>>,
     ) -> Self {
         let state = State::Passing { future };
-        Self { state, context, config, template: None, service: None, recovering: None }
+        Self {
+            state,
+            context,
+            config,
+            template: None,
+            service: None,
+            recovering: None,
+        }
     }
 
     pub(super) const fn acting(
@@ -121,7 +130,14 @@ where
         config: Arc<Config<C>>,
     ) -> Self {
         let state = State::Flight { future };
-        Self { state, context: Some(context), config, template, service, recovering: None }
+        Self {
+            state,
+            context: Some(context),
+            config,
+            template,
+            service,
+            recovering: None,
+        }
     }
 }
 
@@ -130,7 +146,9 @@ where
     S: Service<Req>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryFuture").field("context", &self.context).finish_non_exhaustive()
+        f.debug_struct("RetryFuture")
+            .field("context", &self.context)
+            .finish_non_exhaustive()
     }
 }
 
@@ -148,9 +166,11 @@ where
     Req: Annotated + Replay,
 {
     /// An attempt is over: classify it, and let the machine decide.
-    fn settle(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
-        let mut this = self.project();
-        let Some(context) = this.context.as_ref() else { return Step::Return(outcome) };
+    fn settle(mut self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        let Some(context) = this.context.as_ref() else {
+            return Step::Return(outcome);
+        };
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
         let committed = verdict == Verdict::Committed;
         let Some(failure) = verdict.failure() else {
@@ -167,74 +187,128 @@ where
         };
         let replayable =
             this.service.is_some() && this.template.as_ref().is_some_and(|t| t.can_replay(&next));
-        let recovering = this.recovering.get_or_insert_with(|| Recovering::new(verdict));
+        let recovering = this
+            .recovering
+            .get_or_insert_with(|| Recovering::new(verdict));
         recovering.verdict = verdict;
         let strategy = this.config.strategy(context);
         let env = this.config.env(context, replayable);
         let found = context.findings();
-        let action = recovering.machine.failed(clock::now(), &verdict, found, strategy, &env);
-        Self::act(this.state, this.template, this.service, recovering, context, action, outcome)
+        let action = recovering
+            .machine
+            .failed(clock::now(), &verdict, found, strategy, &env);
+        self.act(action, outcome)
+    }
+
+    /// A deferred decision is there.
+    fn decided(
+        mut self: Pin<&mut Self>,
+        decision: Result<Option<Duration>, StrategyError>,
+    ) -> Step<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        this.state.set(State::Done);
+        let (Some(context), Some(recovering)) = (this.context.as_ref(), this.recovering.as_mut())
+        else {
+            return Step::Pending;
+        };
+        let Some(outcome) = recovering.asked.take() else {
+            return Step::Pending;
+        };
+        let next = NextAttempt {
+            number: context.attempt() + 1,
+            kind: AttemptKind::Retry,
+            after: recovering.verdict.failure(),
+        };
+        let replayable =
+            this.service.is_some() && this.template.as_ref().is_some_and(|t| t.can_replay(&next));
+        let strategy = this.config.strategy(context);
+        let env = this.config.env(context, replayable);
+        let action = recovering
+            .machine
+            .decided(clock::now(), decision, strategy, &env);
+        self.act(action, outcome)
     }
 
     fn act(
-        mut state: Pin<&mut State<S::Future>>,
-        template: &mut Option<Req>,
-        service: &mut Option<S>,
-        recovering: &mut Recovering<Outcome<S, Req>>,
-        context: &CallContext,
+        mut self: Pin<&mut Self>,
         action: Action,
         outcome: Outcome<S, Req>,
     ) -> Step<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        let (Some(context), Some(recovering)) = (this.context.as_ref(), this.recovering.as_mut())
+        else {
+            return Step::Return(outcome);
+        };
         match action {
             Action::Return(surface) => {
-                state.set(State::Done);
+                this.state.set(State::Done);
                 let held = recovering.kept.take().filter(|_| surface == Surface::Held);
                 Step::Return(held.unwrap_or(outcome))
             }
             Action::Ask(deferred) => {
-                state.set(State::Asking { deferred });
-                recovering.sleep = None;
-                // Two failures may be at hand: the one held from before, and this one.
-                recovering.asked_about(outcome);
+                this.state.set(State::Asking { deferred });
+                recovering.asked = Some(outcome);
                 Step::Again
             }
             Action::Expire => {
-                state.set(State::Expired);
-                recovering.kept = None;
-                *template = None;
-                *service = None;
+                self.expire();
                 Step::Pending
             }
             Action::Wait(wait) => {
                 recovering.wait(&wait, outcome, context);
-                state.set(if wait.until.is_some() { State::Waiting } else { State::Yielding });
+                this.state.set(if wait.until.is_some() {
+                    State::Waiting
+                } else {
+                    State::Yielding
+                });
                 Step::Again
             }
         }
     }
 
-    /// The service is ready: send the next attempt, unless the time is up.
-    fn send(self: Pin<&mut Self>) -> Step<Outcome<S, Req>> {
+    /// Nothing more will be sent: let go of everything and leave the rest to the deadline.
+    fn expire(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let (Some(context), Some(recovering), Some(service)) =
-            (this.context.as_mut(), this.recovering.as_mut(), this.service.as_mut())
-        else {
+        this.state.set(State::Expired);
+        *this.recovering = None;
+        *this.template = None;
+        *this.service = None;
+    }
+
+    /// The service broke while it was to get ready again. The server's own failure beats it.
+    fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {
+        let mut this = self.project();
+        this.state.set(State::Done);
+        if let Some(context) = this.context.as_mut() {
+            context.begin().stop(Stopped::Fatal);
+        }
+        let kept = this
+            .recovering
+            .as_mut()
+            .and_then(|recovering| recovering.kept.take());
+        kept.unwrap_or(Err(error))
+    }
+
+    /// The service is ready: send the next attempt, unless the time is up.
+    fn send(mut self: Pin<&mut Self>) -> Step<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        let (Some(context), Some(recovering), Some(service)) = (
+            this.context.as_mut(),
+            this.recovering.as_mut(),
+            this.service.as_mut(),
+        ) else {
             return Step::Pending;
         };
-        let resume = recovering.machine.resume(clock::now(), &this.config.env(context, true));
+        let resume = recovering
+            .machine
+            .resume(clock::now(), &this.config.env(context, true));
         if resume != Resume::Send {
-            return match recovering.kept.take() {
-                Some(kept) if resume == Resume::Return => {
-                    this.state.set(State::Done);
-                    Step::Return(kept)
-                }
-                _ => {
-                    this.state.set(State::Expired);
-                    *this.template = None;
-                    *this.service = None;
-                    Step::Pending
-                }
-            };
+            if let (Resume::Return, Some(kept)) = (resume, recovering.kept.take()) {
+                this.state.set(State::Done);
+                return Step::Return(kept);
+            }
+            self.expire();
+            return Step::Pending;
         }
         let next = NextAttempt {
             number: context.attempt() + 1,
@@ -243,17 +317,24 @@ where
         };
         let strategy = this.config.strategy(context);
         let holds = strategy.holds();
-        let may_follow =
-            recovering.machine.may_follow(strategy, this.config.classifier.may_force());
+        let may_follow = recovering
+            .machine
+            .may_follow(strategy, this.config.classifier.may_force());
         let copy = if may_follow {
-            this.template.as_ref().and_then(|template| template.replay(&next))
+            this.template
+                .as_ref()
+                .and_then(|template| template.replay(&next))
         } else {
             this.template.take()
         };
         let Some(mut request) = copy.or_else(|| {
             // Refused at the last moment. A failure that was kept is the call's; else the
             // request itself goes out as the last attempt.
-            if recovering.kept.is_none() { this.template.take() } else { None }
+            if recovering.kept.is_none() {
+                this.template.take()
+            } else {
+                None
+            }
         }) else {
             recovering.machine.refused(&this.config.env(context, false));
             this.state.set(State::Done);
@@ -282,17 +363,14 @@ where
                     "RetryLayer",
                     "got a policy that hedges, but no HedgeLayer stands below or above it",
                 );
-                crate::count::unclaimed(&this.config.classifier, outcome.as_ref(), context, this.config.observer.as_deref());
+                let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+                let found = context.findings();
+                this.config
+                    .env(context, false)
+                    .passed(clock::now(), &verdict, found);
             }
         }
         outcome
-    }
-}
-
-impl<O> Recovering<O> {
-    /// Keeps what a deferred decision is about, without losing what was held before.
-    fn asked_about(&mut self, outcome: O) {
-        self.asked = Some(outcome);
     }
 }
 
@@ -304,7 +382,11 @@ impl<Res, Err> Recovering<Result<Res, Err>> {
             Keep::Held => {}
             Keep::Error => self.kept = outcome.is_err().then_some(outcome),
         }
-        self.waiter = if wait.nudge { context.take_config_waiter() } else { None };
+        self.waiter = if wait.nudge {
+            context.take_config_waiter()
+        } else {
+            None
+        };
         if let Some(until) = wait.until {
             self.sleep_until(until);
         }

@@ -48,8 +48,8 @@ use std::task::{Context, Poll};
 use reattempt_core::machine::Env;
 use reattempt_core::strategy::FailFast;
 use reattempt_core::{
-    Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery, Replay,
-    RetryStrategy,
+    Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
+    Replay, RetryStrategy,
 };
 use tower_service::Service;
 
@@ -62,7 +62,7 @@ struct Config<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
     transparent: bool,
-    observer: Option<Arc<dyn Observer>>,
+    observer: Arc<dyn Observer>,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
 }
@@ -84,7 +84,7 @@ impl<C> Config<C> {
         let mut env = Env::new(context);
         env.replayable = replayable;
         env.transparent = self.transparent;
-        env.observer = self.observer.as_deref();
+        env.observer = Some(&*self.observer);
         env
     }
 }
@@ -97,7 +97,10 @@ pub struct Retry<S, C> {
 
 impl<S: Clone, C> Clone for Retry<S, C> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), config: Arc::clone(&self.config) }
+        Self {
+            inner: self.inner.clone(),
+            config: Arc::clone(&self.config),
+        }
     }
 }
 
@@ -143,7 +146,9 @@ where
             context.set_idempotency(natural);
         }
         if context.limit().is_none()
-            && context.policy().is_some_and(|policy| policy.get_call_limit().is_some())
+            && context
+                .policy()
+                .is_some_and(|policy| policy.get_call_limit().is_some())
         {
             self.config.no_deadline_layer.warn(
                 "RetryLayer",
@@ -155,10 +160,18 @@ where
         let context = std::mem::take(context);
 
         let strategy = self.config.strategy(&context);
-        let may_follow = self.config.classifier.may_force()
-            || strategy.max_attempts().is_none_or(|max| max > 1);
-        let first = NextAttempt { number: 1, kind: AttemptKind::Initial, after: None };
-        let copy = if may_follow { request.replay(&first) } else { None };
+        let may_follow =
+            self.config.classifier.may_force() || strategy.max_attempts().is_none_or(|max| max > 1);
+        let first = NextAttempt {
+            number: 1,
+            kind: AttemptKind::Initial,
+            after: None,
+        };
+        let copy = if may_follow {
+            request.replay(&first)
+        } else {
+            None
+        };
         let (mut sent, template) = match copy {
             Some(copy) => (copy, Some(request)),
             None => (request, None),

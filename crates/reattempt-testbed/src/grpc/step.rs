@@ -1,0 +1,254 @@
+//! What a gRPC server can do with one call.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::http::ErrorCode;
+
+pub(crate) type Metadata = Vec<(String, Vec<u8>)>;
+
+/// One scripted reaction. Builder methods add to it.
+///
+/// Unless told otherwise it happens when the client has sent its last message (half-closed), as a
+/// unary method does. Status codes are the numbers of gRPC; whatever converts to `i32` will do.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub(crate) kind: Kind,
+    pub(crate) wait: Wait,
+    pub(crate) after: Duration,
+    pub(crate) initial: Metadata,
+    pub(crate) messages: Vec<Bytes>,
+    pub(crate) between: Duration,
+    pub(crate) before_end: Duration,
+    pub(crate) end: End,
+    pub(crate) code: i32,
+    pub(crate) message: String,
+    pub(crate) trailers: Metadata,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Response-Headers, messages, then the end.
+    Answer,
+    /// Response-Headers, each message as it comes, then the end.
+    Echo,
+    TrailersOnly,
+    HttpStatus(u16),
+    Hang,
+    Close,
+    Reset(ErrorCode),
+    RefuseStream,
+    GoAway,
+    HalfFrame,
+}
+
+/// What a step waits for first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Nothing,
+    Messages(usize),
+    HalfClose,
+}
+
+/// How an answer with Response-Headers ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Trailers,
+    Reset(ErrorCode),
+    Close,
+    Hang,
+}
+
+impl Step {
+    fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            wait: Wait::HalfClose,
+            after: Duration::ZERO,
+            initial: Metadata::new(),
+            messages: Vec::new(),
+            between: Duration::ZERO,
+            before_end: Duration::ZERO,
+            end: End::Trailers,
+            code: 0,
+            message: String::new(),
+            trailers: Metadata::new(),
+        }
+    }
+
+    /// Answers with one message and the status OK.
+    #[must_use]
+    pub fn ok(message: impl Into<Bytes>) -> Self {
+        Self::messages([message.into()])
+    }
+
+    /// Answers with these messages and, unless [`status`](Self::status) says another, OK.
+    #[must_use]
+    pub fn messages<M: Into<Bytes>>(messages: impl IntoIterator<Item = M>) -> Self {
+        let messages = messages.into_iter().map(Into::into).collect();
+        Self {
+            messages,
+            ..Self::of(Kind::Answer)
+        }
+    }
+
+    /// Sends each message back as it comes, and OK when the client has half-closed. The
+    /// Response-Headers go out at once. Fits every kind of method.
+    #[must_use]
+    pub fn echo() -> Self {
+        Self {
+            wait: Wait::Nothing,
+            ..Self::of(Kind::Echo)
+        }
+    }
+
+    /// Fails with a Trailers-Only response: one HEADERS frame, which leaves the call retryable.
+    #[must_use]
+    pub fn trailers_only(code: impl Into<i32>, message: impl Into<String>) -> Self {
+        Self::of(Kind::TrailersOnly).status(code, message)
+    }
+
+    /// Fails with Response-Headers and then trailers: the headers commit the call.
+    #[must_use]
+    pub fn headers_then_status(code: impl Into<i32>) -> Self {
+        Self::of(Kind::Answer).status(code, "")
+    }
+
+    /// Answers without gRPC, as a proxy does: an HTTP status and no body.
+    #[must_use]
+    pub fn http_status(status: u16) -> Self {
+        Self::of(Kind::HttpStatus(status))
+    }
+
+    /// Never answers, until the client gives up.
+    #[must_use]
+    pub fn hang() -> Self {
+        Self::of(Kind::Hang)
+    }
+
+    /// Closes the connection in order (FIN), without an answer.
+    #[must_use]
+    pub fn close() -> Self {
+        Self::of(Kind::Close)
+    }
+
+    /// RST_STREAM with this code, without an answer.
+    #[must_use]
+    pub fn reset(code: impl Into<ErrorCode>) -> Self {
+        Self::of(Kind::Reset(code.into()))
+    }
+
+    /// RST_STREAM with REFUSED_STREAM: surely not processed.
+    #[must_use]
+    pub fn refuse_stream() -> Self {
+        Self::of(Kind::RefuseStream)
+    }
+
+    /// GOAWAY with NO_ERROR and a last stream below this one: surely not processed. Streams that
+    /// were opened after this one fall with it.
+    #[must_use]
+    pub fn go_away() -> Self {
+        Self::of(Kind::GoAway)
+    }
+
+    /// Writes half of the HEADERS frame and closes the connection.
+    #[must_use]
+    pub fn half_frame() -> Self {
+        Self::of(Kind::HalfFrame)
+    }
+
+    /// The status at the end, and its text, which is percent-encoded on the wire.
+    #[must_use]
+    pub fn status(mut self, code: impl Into<i32>, message: impl Into<String>) -> Self {
+        self.code = code.into();
+        self.message = message.into();
+        self
+    }
+
+    /// Adds `grpc-retry-pushback-ms` with this value, right or wrong, to the trailers (A6,
+    /// "Pushback"). Twice gives two values.
+    #[must_use]
+    pub fn pushback(self, value: impl AsRef<[u8]>) -> Self {
+        self.trailer("grpc-retry-pushback-ms", value)
+    }
+
+    /// Adds to the trailers. The bytes go out as they are.
+    #[must_use]
+    pub fn trailer(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
+        self.trailers
+            .push((name.as_ref().to_ascii_lowercase(), value.as_ref().to_vec()));
+        self
+    }
+
+    /// Adds initial metadata. The bytes go out as they are.
+    #[must_use]
+    pub fn initial(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
+        self.initial
+            .push((name.as_ref().to_ascii_lowercase(), value.as_ref().to_vec()));
+        self
+    }
+
+    /// Waits so long before anything is sent.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.after = delay;
+        self
+    }
+
+    /// Waits so long before each message of the answer.
+    #[must_use]
+    pub fn between(mut self, delay: Duration) -> Self {
+        self.between = delay;
+        self
+    }
+
+    /// Waits so long before the trailers, or before whatever ends the answer in their place.
+    #[must_use]
+    pub fn end_after(mut self, delay: Duration) -> Self {
+        self.before_end = delay;
+        self
+    }
+
+    /// After headers and messages: RST_STREAM with this code instead of the trailers.
+    #[must_use]
+    pub fn end_reset(mut self, code: impl Into<ErrorCode>) -> Self {
+        self.end = End::Reset(code.into());
+        self
+    }
+
+    /// After headers and messages: closes the connection instead of sending trailers.
+    #[must_use]
+    pub fn end_close(mut self) -> Self {
+        self.end = End::Close;
+        self
+    }
+
+    /// After headers and messages: the trailers never come.
+    #[must_use]
+    pub fn end_hang(mut self) -> Self {
+        self.end = End::Hang;
+        self
+    }
+
+    /// Does not wait for any message. Only for steps of the queue and the default step: a handler
+    /// is asked when the first message has come, or the half-close.
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
+        self.wait = Wait::Nothing;
+        self
+    }
+
+    /// Waits for so many messages, or the half-close, instead of for the half-close alone.
+    #[must_use]
+    pub fn after_messages(mut self, count: usize) -> Self {
+        self.wait = Wait::Messages(count);
+        self
+    }
+}
+
+impl Default for Step {
+    fn default() -> Self {
+        Self::ok(Bytes::new())
+    }
+}

@@ -1,0 +1,196 @@
+//! One HTTP/1.1 connection, written by hand for full control of what goes over the wire.
+
+mod input;
+
+use std::io::{self, Write};
+
+use bytes::BytesMut;
+use http::{Method, StatusCode, Version, header};
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::time::Instant;
+
+use super::Http;
+use super::ending::{Ending, end};
+use super::pause::pause;
+use super::script::Next;
+use super::seen::{Cancelled, SeenRequest};
+use super::server::Connection;
+use super::step::{Break, Kind, Step};
+use input::{Framing, Head, Input, InputError};
+
+/// Serves one connection to its end. `read` holds what was already read from it.
+pub(crate) async fn serve(connection: Connection<Http>, read: BytesMut) {
+    let Connection {
+        socket,
+        number,
+        desk,
+    } = connection;
+    let (read_half, write_half) = socket.into_split();
+    let mut input = Input::new(read_half, read);
+    let mut output = Output { half: write_half };
+    let ending = loop {
+        let head = match input.head().await {
+            Ok(head) => head,
+            Err(error) => break output.refuse(error).await,
+        };
+        let next = desk.next();
+        let keep_alive = keeps_alive(&head);
+        let (head_only, framing) = (head.method == Method::HEAD, head.framing);
+        let expects_continue = head.headers.contains_key(header::EXPECT);
+        let request = desk.log.push(|request| seen(request, number, head));
+        let skip_body = matches!(&next, Next::Step(step) if step.at_once);
+        let mut body = BytesMut::new();
+        let mut outcome = Ok(());
+        if !skip_body {
+            if expects_continue && framing != Framing::Length(0) {
+                output.proceed().await;
+            }
+            outcome = input.body(framing, desk.options.body, &mut body).await;
+        }
+        let body_complete = outcome.is_ok() && (!skip_body || framing == Framing::Length(0));
+        desk.log.with(request, |seen| {
+            seen.body = body.freeze();
+            seen.body_complete = body_complete;
+            if outcome == Err(InputError::Closed) {
+                seen.cancelled = Some(Cancelled::closed());
+            }
+        });
+        if let Err(error) = outcome {
+            break output.refuse(error).await;
+        }
+        let step = desk.step(next, request);
+        let done = tokio::select! {
+            biased;
+            done = output.perform(&step, head_only) => done,
+            () = input.closed() => Err(io::ErrorKind::ConnectionReset.into()),
+        };
+        match done {
+            Ok(Some(ending)) => break ending,
+            Ok(None) if keep_alive && body_complete => {}
+            Ok(None) => break Ending::Close,
+            Err(_) => {
+                desk.log
+                    .with(request, |seen| seen.cancelled = Some(Cancelled::closed()));
+                break Ending::Gone;
+            }
+        }
+    };
+    end(ending, output.half, input.drain()).await;
+}
+
+fn seen(number: usize, connection: u64, head: Head) -> SeenRequest {
+    SeenRequest {
+        number,
+        connection,
+        stream: 0,
+        version: head.version,
+        method: head.method,
+        path: head.path,
+        headers: head.headers,
+        body: bytes::Bytes::new(),
+        body_complete: false,
+        arrival: Instant::now(),
+        cancelled: None,
+    }
+}
+
+fn keeps_alive(head: &Head) -> bool {
+    head.version == Version::HTTP_11
+        && !head
+            .headers
+            .get(header::CONNECTION)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"))
+}
+
+struct Output {
+    half: OwnedWriteHalf,
+}
+
+impl Output {
+    /// Says what was wrong with the request, when there is still somebody to tell.
+    async fn refuse(&mut self, error: InputError) -> Ending {
+        let status = match error {
+            InputError::Closed => return Ending::Gone,
+            InputError::Malformed => 400,
+            InputError::TooLarge => 413,
+        };
+        // A client that is gone does not need to hear it.
+        let step = Step::status(status).header("connection", "close");
+        let _ = self.half.write_all(&head(&step, 0)).await;
+        Ending::Close
+    }
+
+    async fn proceed(&mut self) {
+        // A broken connection is met again when the body is read.
+        let _ = self.half.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+    }
+
+    /// `None` when the answer is complete; an error when the client broke the connection.
+    async fn perform(&mut self, step: &Step, head_only: bool) -> io::Result<Option<Ending>> {
+        pause(step.before_head).await;
+        match step.kind {
+            Kind::Answer | Kind::BreakBody(..) => {}
+            Kind::Hang => std::future::pending().await,
+            Kind::CloseBefore | Kind::RefuseStream | Kind::GoAway => {
+                return Ok(Some(Ending::Close));
+            }
+            Kind::Reset(_) => return Ok(Some(Ending::Abort)),
+            Kind::HalfFrame => {
+                let head = head(step, step.body.len());
+                self.half.write_all(&head[..head.len() / 2]).await?;
+                return Ok(Some(Ending::Close));
+            }
+        }
+        let (content, length) = step.content();
+        let head = head(step, length);
+        let bodiless = head_only || matches!(step.status, 100..=199 | 204 | 304);
+        if bodiless {
+            self.half.write_all(&head).await?;
+        } else if step.before_body.is_zero() {
+            // One write, so that head and body of a small answer share a packet.
+            self.half
+                .write_all(&[&head[..], &content[..]].concat())
+                .await?;
+        } else {
+            self.half.write_all(&head).await?;
+            pause(step.before_body).await;
+            self.half.write_all(&content).await?;
+        }
+        match step.kind {
+            Kind::BreakBody(_, Break::Hang) => std::future::pending().await,
+            Kind::BreakBody(_, Break::Reset) => Ok(Some(Ending::Abort)),
+            Kind::BreakBody(_, Break::Close) => Ok(Some(Ending::Close)),
+            _ if closes(step) => Ok(Some(Ending::Close)),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn closes(step: &Step) -> bool {
+    let close = |value: &[u8]| value.eq_ignore_ascii_case(b"close");
+    step.headers
+        .iter()
+        .any(|(name, value)| name == "connection" && close(value))
+}
+
+fn head(step: &Step, length: usize) -> Vec<u8> {
+    let mut head = Vec::with_capacity(128);
+    let reason = StatusCode::from_u16(step.status)
+        .ok()
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or_default();
+    // Writing to memory does not fail.
+    let _ = write!(head, "HTTP/1.1 {} {reason}\r\n", step.status);
+    for (name, value) in &step.headers {
+        head.extend_from_slice(name.as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value);
+        head.extend_from_slice(b"\r\n");
+    }
+    if !step.frames_itself() && !matches!(step.status, 100..=199 | 204 | 304) {
+        let _ = write!(head, "content-length: {length}\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}

@@ -1,0 +1,108 @@
+//! The windows that the peer gives us to send in (RFC 9113, 5.2).
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use tokio::sync::Notify;
+
+use super::{ErrorCode, frame::MAX_PAYLOAD};
+use crate::http::locked;
+
+const DEFAULT_WINDOW: i64 = 65_535;
+const MAX_WINDOW: i64 = 0x7fff_ffff;
+
+/// The send windows of one connection and its streams.
+#[derive(Debug)]
+pub(crate) struct SendWindows {
+    windows: Mutex<Windows>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Windows {
+    connection: i64,
+    initial: i64,
+    streams: HashMap<u32, i64>,
+}
+
+impl SendWindows {
+    pub(crate) fn new() -> Self {
+        let windows = Windows {
+            connection: DEFAULT_WINDOW,
+            initial: DEFAULT_WINDOW,
+            streams: HashMap::new(),
+        };
+        Self {
+            windows: Mutex::new(windows),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn open(&self, stream: u32) {
+        let mut windows = locked(&self.windows);
+        let initial = windows.initial;
+        windows.streams.insert(stream, initial);
+    }
+
+    pub(crate) fn close(&self, stream: u32) {
+        locked(&self.windows).streams.remove(&stream);
+        self.changed.notify_waiters();
+    }
+
+    /// SETTINGS_INITIAL_WINDOW_SIZE: moves every open stream by the difference.
+    pub(crate) fn set_initial(&self, size: u32) -> Result<(), ErrorCode> {
+        let size = i64::from(size);
+        if size > MAX_WINDOW {
+            return Err(ErrorCode::FLOW_CONTROL_ERROR);
+        }
+        let mut windows = locked(&self.windows);
+        let difference = size - windows.initial;
+        windows.initial = size;
+        for window in windows.streams.values_mut() {
+            *window += difference;
+            if *window > MAX_WINDOW {
+                return Err(ErrorCode::FLOW_CONTROL_ERROR);
+            }
+        }
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// WINDOW_UPDATE; stream 0 is the connection. A stream that is gone is ignored.
+    pub(crate) fn grow(&self, stream: u32, by: u32) -> Result<(), ErrorCode> {
+        let mut windows = locked(&self.windows);
+        let window = match stream {
+            0 => Some(&mut windows.connection),
+            stream => windows.streams.get_mut(&stream),
+        };
+        if let Some(window) = window {
+            *window += i64::from(by);
+            if *window > MAX_WINDOW {
+                return Err(ErrorCode::FLOW_CONTROL_ERROR);
+            }
+        }
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Waits until something may be sent and takes up to `wanted` bytes (at most one frame of it).
+    /// `None` when the stream is gone.
+    pub(crate) async fn take(&self, stream: u32, wanted: usize) -> Option<usize> {
+        loop {
+            // Made before looking, so that a change in between is not missed.
+            let changed = self.changed.notified();
+            {
+                let mut windows = locked(&self.windows);
+                let of_stream = *windows.streams.get(&stream)?;
+                let room = windows.connection.min(of_stream).min(MAX_PAYLOAD as i64);
+                if room > 0 {
+                    let taken = wanted.min(room as usize);
+                    windows.connection -= taken as i64;
+                    windows.streams.insert(stream, of_stream - taken as i64);
+                    return Some(taken);
+                }
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! One stream as the code that answers it sees it.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::{mpsc, watch};
+
+use super::flow::SendWindows;
+use super::hpack::{self, Fields};
+use super::{ErrorCode, frame};
+use crate::http::ending::Ending;
+
+/// What the peer sends on a stream after its head.
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    Data(Bytes),
+    /// The peer half-closed the stream, with trailers or without.
+    End,
+}
+
+/// Why a stream ended while we were still at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The peer sent RST_STREAM.
+    Reset(ErrorCode),
+    /// The peer closed or broke the connection.
+    Closed,
+    /// This server ended it (GOAWAY, closing the connection, a bound was passed).
+    ByServer,
+}
+
+/// What the connection does once the code that answered a stream is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The answer was written to its end.
+    Answered,
+    /// The stream is dead already: it was reset, by one side or the other.
+    Gone,
+    /// GOAWAY with NO_ERROR that leaves out this stream and every later one.
+    GoAway,
+    /// End the whole connection.
+    End(Ending),
+}
+
+/// A stream that the peer opened.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) id: u32,
+    pub(crate) head: Fields,
+    pub(crate) body: mpsc::UnboundedReceiver<Inbound>,
+    pub(crate) reply: Reply,
+    pub(crate) ended: watch::Receiver<Option<Ended>>,
+}
+
+/// Resolves when the stream ended under us, which may be never.
+pub(crate) async fn ended(watch: &mut watch::Receiver<Option<Ended>>) -> Ended {
+    match watch.wait_for(Option::is_some).await {
+        Ok(ended) => ended.unwrap_or(Ended::ByServer),
+        Err(_) => Ended::ByServer,
+    }
+}
+
+/// The sending side of a stream. What cannot be sent any more is dropped in silence: the stream's
+/// `ended` tells of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(super) id: u32,
+    pub(super) writes: mpsc::Sender<Bytes>,
+    pub(super) windows: Arc<SendWindows>,
+}
+
+impl Reply {
+    pub(crate) async fn headers<'a>(
+        &self,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        end_stream: bool,
+    ) {
+        let frames = frame::headers(self.id, &encode(fields), end_stream);
+        self.write(frames).await;
+    }
+
+    /// Sends DATA as the peer's windows allow.
+    pub(crate) async fn data(&self, mut data: Bytes, end_stream: bool) {
+        if data.is_empty() && end_stream {
+            let frame = frame::frame(frame::DATA, frame::END_STREAM, self.id, b"");
+            return self.write(frame).await;
+        }
+        while !data.is_empty() {
+            let Some(taken) = self.windows.take(self.id, data.len()).await else {
+                return;
+            };
+            let now = data.split_to(taken);
+            let last = data.is_empty() && end_stream;
+            let flags = if last { frame::END_STREAM } else { 0 };
+            let frame = frame::frame(frame::DATA, flags, self.id, &now);
+            self.write(frame).await;
+        }
+    }
+
+    /// Writes the first half of the frame that `headers` would write.
+    pub(crate) async fn half_headers<'a>(
+        &self,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) {
+        let mut frames = frame::headers(self.id, &encode(fields), true);
+        frames.truncate(frames.len() / 2);
+        self.write(frames).await;
+    }
+
+    pub(crate) async fn reset(&self, code: ErrorCode) {
+        self.write(frame::reset(self.id, code)).await;
+    }
+
+    async fn write(&self, frames: Bytes) {
+        // Fails only when the connection is over.
+        let _ = self.writes.send(frames).await;
+    }
+}
+
+fn encode<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> BytesMut {
+    let mut block = BytesMut::new();
+    for (name, value) in fields {
+        hpack::encode(name, value, &mut block);
+    }
+    block
+}

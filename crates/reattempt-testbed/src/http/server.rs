@@ -1,0 +1,259 @@
+//! A scripted server of any protocol: its address, its script and what it saw.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::log::{Log, locked};
+use super::options::Options;
+use super::script::{Next, Script};
+
+/// A protocol that a [`Server`] can speak: [`Http`](super::Http) or [`Grpc`](crate::grpc::Grpc).
+pub trait Wire: Sized + Send + Sync + 'static {
+    /// What is remembered of a call.
+    type Seen: Clone + fmt::Debug + Send + Sync + 'static;
+    /// What can be done with a call. The default one is plain success.
+    type Step: Clone + fmt::Debug + Default + Send + Sync + 'static;
+
+    /// If the client gave the call up before it was answered.
+    fn was_cancelled(seen: &Self::Seen) -> bool;
+
+    /// Serves one connection to its end.
+    fn serve(connection: Connection<Self>) -> impl Future<Output = ()> + Send;
+}
+
+/// One accepted connection.
+pub struct Connection<P: Wire> {
+    pub(crate) socket: TcpStream,
+    pub(crate) number: u64,
+    pub(crate) desk: Arc<Desk<P>>,
+}
+
+impl<P: Wire> fmt::Debug for Connection<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the connections of one server share.
+pub(crate) struct Desk<P: Wire> {
+    pub(crate) options: Options,
+    pub(crate) log: Log<P::Seen>,
+    script: Mutex<Script<P>>,
+    accepted: AtomicU64,
+    open: AtomicUsize,
+    drop_all: Notify,
+}
+
+impl<P: Wire> Desk<P> {
+    pub(crate) fn next(&self) -> Next<P> {
+        locked(&self.script).next()
+    }
+
+    /// The step for a call whose record is complete enough to be judged.
+    pub(crate) fn step(&self, next: Next<P>, number: usize) -> P::Step {
+        match next {
+            Next::Step(step) => step,
+            // The handler gets a copy, so that it may itself look at what the server has seen.
+            Next::Ask(handler) => self
+                .log
+                .with(number, |seen| seen.clone())
+                .map_or_else(P::Step::default, |seen| handler(&seen)),
+        }
+    }
+}
+
+/// Counts a connection as open for as long as it lives.
+struct OpenGuard<P: Wire>(Arc<Desk<P>>);
+
+impl<P: Wire> Drop for OpenGuard<P> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A running server. It ends with everything it does when it is dropped or stopped.
+pub struct Server<P: Wire> {
+    address: SocketAddr,
+    desk: Arc<Desk<P>>,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    /// Dropping it tells the accepting task to end.
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl<P: Wire> Server<P> {
+    /// Starts on a free port of 127.0.0.1. Fails when no port can be had.
+    pub async fn start(script: impl Into<Script<P>>) -> io::Result<Self> {
+        Self::start_with(Options::new(), script).await
+    }
+
+    /// Starts as the options say. Fails when the address cannot be bound.
+    pub async fn start_with(options: Options, script: impl Into<Script<P>>) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.address).await?;
+        let address = listener.local_addr()?;
+        let desk = Arc::new(Desk {
+            options,
+            log: Log::new(options.records),
+            script: Mutex::new(script.into()),
+            accepted: AtomicU64::new(0),
+            open: AtomicUsize::new(0),
+            drop_all: Notify::new(),
+        });
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(accept(listener, Arc::clone(&desk), stopped));
+        let running = Mutex::new(Some(Running { stop, task }));
+        Ok(Self {
+            address,
+            desk,
+            running,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address as a URI without a path, `http://127.0.0.1:1234`.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Stops listening and breaks every connection; the port is free afterwards. What was seen can
+    /// still be read. Does nothing the second time.
+    pub async fn stop(&self) {
+        let running = locked(&self.running).take();
+        if let Some(Running { stop, task }) = running {
+            drop(stop);
+            // An error would mean that the accepting task panicked: it is over as well.
+            let _ = task.await;
+        }
+    }
+
+    /// Breaks every open connection at once, and goes on listening.
+    pub fn drop_connections(&self) {
+        self.desk.drop_all.notify_one();
+    }
+
+    /// Adds a step to the end of the script.
+    pub fn script_push(&self, step: P::Step) {
+        locked(&self.desk.script).push(step);
+    }
+
+    /// Replaces the whole script, whatever is left of it.
+    pub fn set_script(&self, script: impl Into<Script<P>>) {
+        *locked(&self.desk.script) = script.into();
+    }
+
+    /// Who is asked from now on when the script is empty.
+    pub fn set_handler(&self, handler: impl Fn(&P::Seen) -> P::Step + Send + Sync + 'static) {
+        locked(&self.desk.script).set_otherwise_of(Script::handler(handler));
+    }
+
+    /// Every call seen, in the order of arrival.
+    #[must_use]
+    pub fn seen(&self) -> Vec<P::Seen> {
+        self.desk.log.all()
+    }
+
+    /// How many calls came since the start.
+    #[must_use]
+    pub fn seen_count(&self) -> usize {
+        self.desk.log.total()
+    }
+
+    /// Forgets the calls seen so far; their count goes on.
+    pub fn forget(&self) {
+        self.desk.log.clear();
+    }
+
+    /// The calls that their client gave up before they were answered.
+    #[must_use]
+    pub fn cancelled(&self) -> Vec<P::Seen> {
+        self.seen().into_iter().filter(P::was_cancelled).collect()
+    }
+
+    /// Waits until `count` calls came since the start. Waits forever when they do not come.
+    pub async fn wait_seen(&self, count: usize) -> Vec<P::Seen> {
+        self.desk.log.wait_total(count).await
+    }
+
+    /// Waits until `count` calls were given up by their client.
+    pub async fn wait_cancelled(&self, count: usize) -> Vec<P::Seen> {
+        self.desk.log.wait(count, P::was_cancelled).await
+    }
+
+    /// Waits until `count` of the calls seen pass `test`, and gives those back.
+    pub async fn wait_for(&self, count: usize, test: impl Fn(&P::Seen) -> bool) -> Vec<P::Seen> {
+        self.desk.log.wait(count, test).await
+    }
+
+    /// How many connections were accepted since the start.
+    #[must_use]
+    pub fn connections_accepted(&self) -> u64 {
+        self.desk.accepted.load(Ordering::Acquire)
+    }
+
+    /// How many connections are open now.
+    #[must_use]
+    pub fn connections_open(&self) -> usize {
+        self.desk.open.load(Ordering::Acquire)
+    }
+}
+
+impl<P: Wire> fmt::Debug for Server<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .field("seen", &self.seen_count())
+            .finish_non_exhaustive()
+    }
+}
+
+async fn accept<P: Wire>(
+    listener: TcpListener,
+    desk: Arc<Desk<P>>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut stopped => break,
+            () = desk.drop_all.notified() => connections.abort_all(),
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => {
+                    let number = desk.accepted.fetch_add(1, Ordering::AcqRel);
+                    desk.open.fetch_add(1, Ordering::AcqRel);
+                    let open = OpenGuard(Arc::clone(&desk));
+                    // Small frames must go out when they are written; failing only costs time.
+                    let _ = socket.set_nodelay(true);
+                    let connection = Connection { socket, number, desk: Arc::clone(&desk) };
+                    connections.spawn(async move {
+                        let _open = open;
+                        P::serve(connection).await;
+                    });
+                }
+                // Out of file handles, or a client that is gone again: neither may spin.
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            },
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}

@@ -1,0 +1,199 @@
+//! What an HTTP server can do with one request.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::h2::ErrorCode;
+
+/// One scripted reaction. Builder methods add to it; the delays run one after the other.
+///
+/// What only HTTP/2 has (refusing a stream, GOAWAY) is on HTTP/1.1 its nearest kin: the connection
+/// is closed without an answer.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub(crate) kind: Kind,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) body: Bytes,
+    pub(crate) before_head: Duration,
+    pub(crate) before_body: Duration,
+    pub(crate) at_once: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Answer,
+    /// Answers, but breaks off after so many bytes of the body.
+    BreakBody(usize, Break),
+    Hang,
+    CloseBefore,
+    Reset(ErrorCode),
+    RefuseStream,
+    GoAway,
+    HalfFrame,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Break {
+    Close,
+    Reset,
+    Hang,
+}
+
+impl Step {
+    fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            status: 200,
+            headers: Vec::new(),
+            body: Bytes::new(),
+            before_head: Duration::ZERO,
+            before_body: Duration::ZERO,
+            at_once: false,
+        }
+    }
+
+    /// Answers with this status and, unless [`body`](Self::body) says more, an empty body.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        Self {
+            status,
+            ..Self::of(Kind::Answer)
+        }
+    }
+
+    /// Never answers, until the client gives up.
+    #[must_use]
+    pub fn hang() -> Self {
+        Self::of(Kind::Hang)
+    }
+
+    /// Closes the connection in order (FIN), without an answer.
+    #[must_use]
+    pub fn close_before() -> Self {
+        Self::of(Kind::CloseBefore)
+    }
+
+    /// Answers with a `content-length` of more than `bytes`, sends `bytes` of the body, and closes
+    /// the connection in order.
+    #[must_use]
+    pub fn close_during_body(bytes: usize) -> Self {
+        Self::of(Kind::BreakBody(bytes, Break::Close))
+    }
+
+    /// Like [`close_during_body`](Self::close_during_body), but resets: the connection (RST) on
+    /// HTTP/1.1, the stream (INTERNAL_ERROR) on HTTP/2.
+    #[must_use]
+    pub fn reset_during_body(bytes: usize) -> Self {
+        Self::of(Kind::BreakBody(bytes, Break::Reset))
+    }
+
+    /// Like [`close_during_body`](Self::close_during_body), but leaves the client waiting.
+    #[must_use]
+    pub fn hang_during_body(bytes: usize) -> Self {
+        Self::of(Kind::BreakBody(bytes, Break::Hang))
+    }
+
+    /// Resets without an answer: the connection (RST) on HTTP/1.1, the stream (RST_STREAM
+    /// INTERNAL_ERROR) on HTTP/2.
+    #[must_use]
+    pub fn reset() -> Self {
+        Self::reset_with(ErrorCode::INTERNAL_ERROR)
+    }
+
+    /// Like [`reset`](Self::reset), with another code for HTTP/2.
+    #[must_use]
+    pub fn reset_with(code: impl Into<ErrorCode>) -> Self {
+        Self::of(Kind::Reset(code.into()))
+    }
+
+    /// RST_STREAM with REFUSED_STREAM: surely not processed.
+    #[must_use]
+    pub fn refuse_stream() -> Self {
+        Self::of(Kind::RefuseStream)
+    }
+
+    /// GOAWAY with NO_ERROR and a last stream below this one: surely not processed. Streams that
+    /// were opened after this one fall with it.
+    #[must_use]
+    pub fn go_away() -> Self {
+        Self::of(Kind::GoAway)
+    }
+
+    /// Writes half of the answer's head (of the HEADERS frame on HTTP/2) and closes the connection.
+    #[must_use]
+    pub fn half_frame() -> Self {
+        Self::of(Kind::HalfFrame)
+    }
+
+    /// The status of an answer that breaks off; 200 unless said.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Adds a header of the answer. The bytes go out as they are, right or wrong.
+    #[must_use]
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
+        self.headers
+            .push((name.as_ref().to_ascii_lowercase(), value.as_ref().to_vec()));
+        self
+    }
+
+    /// The body of the answer.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Waits so long before the head of the answer, or before whatever is done in its place.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.before_head = delay;
+        self
+    }
+
+    /// Waits so long between the head and the body of the answer.
+    #[must_use]
+    pub fn body_after(mut self, delay: Duration) -> Self {
+        self.before_body = delay;
+        self
+    }
+
+    /// Does not wait for the body of the request. Only for steps of the queue and the default step:
+    /// a handler is asked when the body is there.
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
+        self.at_once = true;
+        self
+    }
+
+    /// The body to send, and the length to announce.
+    pub(crate) fn content(&self) -> (Bytes, usize) {
+        let Kind::BreakBody(sent, _) = self.kind else {
+            return (self.body.clone(), self.body.len());
+        };
+        if sent < self.body.len() {
+            return (self.body.slice(..sent), self.body.len());
+        }
+        let mut content = self.body.to_vec();
+        content.resize(sent, b'.');
+        (content.into(), sent + 1)
+    }
+
+    /// If the answer itself says how its body is framed.
+    pub(crate) fn frames_itself(&self) -> bool {
+        self.headers
+            .iter()
+            .any(|(name, _)| name == "content-length" || name == "transfer-encoding")
+    }
+}
+
+impl Default for Step {
+    fn default() -> Self {
+        Self::status(200)
+    }
+}

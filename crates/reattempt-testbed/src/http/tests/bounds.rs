@@ -1,0 +1,83 @@
+//! What is not HTTP, or too much of it.
+
+use super::*;
+
+#[tokio::test]
+async fn what_is_not_http_is_refused() {
+    let answer = async |options, bytes: &[u8]| {
+        let server = Server::start_with(options, Script::new()).await.unwrap();
+        let mut socket = TcpStream::connect(server.addr()).await.unwrap();
+        socket.write_all(bytes).await.unwrap();
+        let mut came = Vec::new();
+        timeout(SOON, socket.read_to_end(&mut came))
+            .await
+            .unwrap()
+            .unwrap();
+        came
+    };
+    let options = Options::new().max_body(3);
+    assert!(
+        answer(options, b"hello\r\n\r\n")
+            .await
+            .starts_with(b"HTTP/1.1 400")
+    );
+    let large = b"PUT / HTTP/1.1\r\ncontent-length: 4\r\n\r\n1234";
+    assert!(answer(options, large).await.starts_with(b"HTTP/1.1 413"));
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let only_1 = options.protocol(Protocol::Http1);
+    assert!(answer(only_1, preface).await.starts_with(b"HTTP/1.1 400"));
+    let go_away = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x01";
+    let only_2 = options.protocol(Protocol::Http2);
+    assert!(answer(only_2, &[b'x'; 24]).await.ends_with(go_away));
+    // DATA on a stream that was never opened.
+    let data = [&preface[..], b"\0\0\0\0\0\0\0\0\x01"].concat();
+    assert!(answer(options, &data).await.ends_with(go_away));
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_bound_resets_its_stream_only() {
+    let options = Options::new().max_body(3);
+    let server = Server::start_with(options, Script::new()).await.unwrap();
+    let caller = Caller::new(true);
+    let error = caller.send_body(&server, "/", "1234").await.unwrap_err();
+    assert_eq!(
+        h2_error(&*error).reason(),
+        Some(h2::Reason::ENHANCE_YOUR_CALM)
+    );
+    assert_eq!(
+        caller
+            .send_body(&server, "/", "123")
+            .await
+            .unwrap()
+            .status(),
+        StatusCode::OK
+    );
+    assert_eq!(server.connections_accepted(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_beyond_the_bound_is_refused() {
+    let options = Options::new().max_concurrent_streams(1);
+    let server = Server::start_with(options, Step::hang()).await.unwrap();
+    let mut socket = TcpStream::connect(server.addr()).await.unwrap();
+    // Two requests at once, by indexed fields: GET / over http.
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let first = b"\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86";
+    let second = b"\0\0\x03\x01\x05\0\0\0\x03\x82\x84\x86";
+    socket
+        .write_all(&[&preface[..], first, second].concat())
+        .await
+        .unwrap();
+    let mut came = Vec::new();
+    let refused = b"\0\0\x04\x03\0\0\0\0\x03\0\0\0\x07";
+    while !came.ends_with(refused) {
+        assert_ne!(
+            timeout(SOON, socket.read_buf(&mut came))
+                .await
+                .unwrap()
+                .unwrap(),
+            0
+        );
+    }
+    assert_eq!(server.seen_count(), 1);
+}

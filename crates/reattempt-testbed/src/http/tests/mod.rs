@@ -1,0 +1,90 @@
+//! Each step, seen from the client's side of the wire.
+
+mod answers;
+mod bounds;
+mod failures;
+mod lifetime;
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+use super::{ErrorCode, Options, Protocol, Script, Server, Step};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Long enough for a slow machine; no test waits it out.
+const SOON: Duration = Duration::from_secs(20);
+/// How long a client is watched not getting something.
+const A_WHILE: Duration = Duration::from_millis(60);
+
+#[derive(Clone)]
+struct Caller {
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+impl Caller {
+    fn new(http2: bool) -> Self {
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.retry_canceled_requests(false).http2_only(http2);
+        Self {
+            client: builder.build_http(),
+        }
+    }
+
+    async fn send(&self, server: &Server, path: &str) -> Result<Response<Bytes>, BoxError> {
+        self.send_body(server, path, "").await
+    }
+
+    async fn send_body(
+        &self,
+        server: &Server,
+        path: &str,
+        body: &'static str,
+    ) -> Result<Response<Bytes>, BoxError> {
+        let request = Request::post(format!("{}{path}", server.uri()))
+            .header("x-test", "yes")
+            .body(Full::from(body))?;
+        let response = timeout(SOON, self.client.request(request)).await??;
+        let (head, body) = response.into_parts();
+        Ok(Response::from_parts(
+            head,
+            timeout(SOON, body.collect()).await??.to_bytes(),
+        ))
+    }
+
+    async fn fail(&self, server: &Server) -> BoxError {
+        self.send(server, "/")
+            .await
+            .expect_err("the step should have failed the call")
+    }
+}
+
+/// The error of h2 beneath whatever wraps it.
+fn h2_error<'a>(error: &'a (dyn Error + 'static)) -> &'a h2::Error {
+    let mut error = error;
+    loop {
+        if let Some(found) = error.downcast_ref() {
+            return found;
+        }
+        error = error.source().expect("an error of h2 in the chain");
+    }
+}
+
+async fn both(script: impl Fn() -> Script, test: impl AsyncFn(bool, Server, Caller)) {
+    for http2 in [false, true] {
+        let server = Server::start(script()).await.unwrap();
+        timeout(SOON * 2, test(http2, server, Caller::new(http2)))
+            .await
+            .expect("the test hangs");
+    }
+}

@@ -1,0 +1,43 @@
+use tower_layer::Layer;
+
+use super::{IntoCall, OutOfCall};
+
+/// Wraps each request in a `Call`, which carries the context inline. Put it outermost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallLayer;
+
+impl CallLayer {
+    /// The layer.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl<S> Layer<S> for CallLayer {
+    type Service = IntoCall<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        IntoCall { inner }
+    }
+}
+
+/// The inverse of [`CallLayer`]: takes each request out of its `Call`, for a transport that knows nothing of it. Put it innermost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UncallLayer;
+
+impl UncallLayer {
+    /// The layer.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl<S> Layer<S> for UncallLayer {
+    type Service = OutOfCall<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        OutOfCall { inner }
+    }
+}

@@ -1,0 +1,94 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use pin_project_lite::pin_project;
+use reattempt_core::{CallHandle, DeadlineScope, Elapsed, Stopped};
+use tokio::time::Sleep;
+
+use super::OnElapsed;
+
+/// A limit that is enforced here.
+#[derive(Debug)]
+pub(super) struct Armed {
+    pub(super) at: Instant,
+    pub(super) scope: DeadlineScope,
+    pub(super) limit: Option<Duration>,
+    pub(super) idempotent: bool,
+    pub(super) handle: CallHandle,
+}
+
+pin_project! {
+    /// The future of [`Deadline`](super::Deadline). The timer is armed only once the inner future is pending.
+    pub struct DeadlineFuture<F, M> {
+        #[pin]
+        inner: Option<F>,
+        #[pin]
+        sleep: Option<Sleep>,
+        armed: Option<Armed>,
+        on_elapsed: M,
+    }
+}
+
+impl<F, M> DeadlineFuture<F, M> {
+    pub(super) const fn new(inner: F, armed: Option<Armed>, on_elapsed: M) -> Self {
+        Self {
+            inner: Some(inner),
+            sleep: None,
+            armed,
+            on_elapsed,
+        }
+    }
+}
+
+impl<F, M> fmt::Debug for DeadlineFuture<F, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadlineFuture")
+            .field("armed", &self.armed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F, M, Res, Err> Future for DeadlineFuture<F, M>
+where
+    F: Future<Output = Result<Res, Err>>,
+    M: OnElapsed<Res, Err>,
+{
+    type Output = Result<Res, Err>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(inner) = this.inner.as_mut().as_pin_mut() else {
+            return Poll::Pending;
+        };
+        // The answer first: at the very instant of the deadline it wins.
+        if let Poll::Ready(outcome) = inner.poll(cx) {
+            return Poll::Ready(outcome);
+        }
+        let Some(armed) = this.armed else {
+            return Poll::Pending;
+        };
+        if this.sleep.is_none() {
+            let at = tokio::time::Instant::from_std(armed.at);
+            this.sleep.set(Some(tokio::time::sleep_until(at)));
+        }
+        if let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
+            ready!(sleep.poll(cx));
+        }
+        let ambiguous = !armed.idempotent && armed.handle.in_flight();
+        // Dropped before the story is told, so that what it cancels is part of it.
+        this.inner.set(None);
+        if armed.scope == DeadlineScope::Call {
+            armed.handle.stop(Stopped::Deadline);
+        }
+        let elapsed = Elapsed {
+            scope: armed.scope,
+            limit: armed.limit,
+            ambiguous,
+            info: Box::new(armed.handle.info()),
+        };
+        Poll::Ready(this.on_elapsed.on_elapsed(elapsed))
+    }
+}

@@ -1,0 +1,97 @@
+use std::fmt;
+use std::sync::Arc;
+
+use reattempt_core::{HedgePolicy, Observer};
+use tower_layer::Layer;
+
+use super::{Config, Hedge};
+use crate::observe::LogObserver;
+use crate::order::OneWarning;
+
+/// Hedges calls by the verdicts of `C` (a [`Classify`](reattempt_core::Classify)): `Retry` is not fatal,
+/// `Fatal` is.
+pub struct HedgeLayer<C> {
+    classifier: C,
+    policy: Option<Arc<HedgePolicy>>,
+    transparent: bool,
+    observer: Arc<dyn Observer>,
+    no_retry_layer: OneWarning,
+}
+
+impl<C> HedgeLayer<C> {
+    fn with(classifier: C, policy: Option<Arc<HedgePolicy>>) -> Self {
+        Self {
+            classifier,
+            policy,
+            transparent: true,
+            observer: Arc::new(LogObserver),
+            no_retry_layer: OneWarning::default(),
+        }
+    }
+
+    /// Hedges every call by this policy, unless the route's own says otherwise.
+    #[must_use]
+    pub fn new(classifier: C, policy: HedgePolicy) -> Self {
+        Self::with(classifier, Some(Arc::new(policy)))
+    }
+
+    /// Hedges only calls whose route's policy asks for it; others pass through.
+    #[must_use]
+    pub fn by_policy(classifier: C) -> Self {
+        Self::with(classifier, None)
+    }
+
+    /// Switches transparent retries (A6) on or off; on by default.
+    #[must_use]
+    pub fn transparent(mut self, on: bool) -> Self {
+        self.transparent = on;
+        self
+    }
+
+    /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells both.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+}
+
+impl<C: Clone> Clone for HedgeLayer<C> {
+    fn clone(&self) -> Self {
+        Self {
+            classifier: self.classifier.clone(),
+            policy: self.policy.clone(),
+            transparent: self.transparent,
+            observer: Arc::clone(&self.observer),
+            no_retry_layer: self.no_retry_layer.clone(),
+        }
+    }
+}
+
+impl<C> fmt::Debug for HedgeLayer<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HedgeLayer")
+            .field("policy", &self.policy)
+            .field("transparent", &self.transparent)
+            .field("observer", &self.observer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
+    type Service = Hedge<S, C>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let config = Config {
+            classifier: self.classifier.clone(),
+            policy: self.policy.clone(),
+            transparent: self.transparent,
+            observer: Arc::clone(&self.observer),
+            no_retry_layer: self.no_retry_layer.clone(),
+        };
+        Hedge {
+            inner,
+            config: Arc::new(config),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `HedgeLayer`: sends a call again before it has failed (A6, Hedging Policy).
+//!
+//! The first attempt goes out at once, further ones after the policy's delay; the first answer
+//! that is no failure wins and the others are dropped at once. Only for calls that may take effect twice. Each
+//! hedge asks the throttle at the moment it would be sent. A hedge's failure never ends the call while another
+//! can still succeed, unless the classifier calls it fatal.
+//!
+//! In a stack with a `RetryLayer` the route's policy says which of the two acts.
+//!
+//! ```
+//! use std::time::Duration;
+//! use reattempt::{Call, CallContext, HedgeLayer, HedgePolicy, Verdict, Annotated, classify_fn};
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
+//! let any_answer = classify_fn(|_: Result<&u32, &std::convert::Infallible>, _: &CallContext| Verdict::Success);
+//! let service = ServiceBuilder::new()
+//!     .layer(HedgeLayer::new(any_answer, HedgePolicy::new(3, Duration::from_millis(20))))
+//!     .service_fn(|call: Call<()>| async move {
+//!         let attempt = call.context().map_or(0, CallContext::attempt);
+//!         // The first attempt hangs; the second answers.
+//!         if attempt == 1 { std::future::pending::<()>().await }
+//!         Ok(attempt)
+//!     });
+//! assert_eq!(service.oneshot(Call::new(())).await?, 2);
+//! # Ok(()) }
+//! ```
+
+mod future;
+mod layer;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use reattempt_core::machine::{Env, HedgeMachine};
+use reattempt_core::{
+    Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
+    Replay,
+};
+use tower_service::Service;
+
+use crate::order::OneWarning;
+pub use future::HedgeFuture;
+pub use layer::HedgeLayer;
+#[doc(no_inline)]
+pub use reattempt_core::policy::{Fixed, HedgeDelay, HedgePolicy};
+
+/// What the layer was built with, shared by all its services.
+struct Config<C> {
+    classifier: C,
+    policy: Option<Arc<HedgePolicy>>,
+    transparent: bool,
+    observer: Arc<dyn Observer>,
+    no_retry_layer: OneWarning,
+}
+
+impl<C> Config<C> {
+    fn env<'a>(&'a self, context: &'a CallContext, replayable: bool) -> Env<'a> {
+        let mut env = Env::new(context);
+        env.replayable = replayable;
+        env.transparent = self.transparent;
+        env.observer = Some(&*self.observer);
+        env
+    }
+
+    /// The policy by which this layer acts on the call, if it does.
+    fn policy(&self, context: &CallContext) -> Option<Arc<HedgePolicy>> {
+        if context.strategy().is_some() {
+            // The caller asked for this one call to be retried.
+            return None;
+        }
+        match context.policy().map(|policy| policy.get_recovery()) {
+            Some(Recovery::Hedge(policy)) => Some(Arc::clone(policy)),
+            Some(Recovery::None | Recovery::Retry(_)) => None,
+            Some(Recovery::Default) | None => self.policy.clone(),
+        }
+    }
+}
+
+/// Hedges calls. Made by [`HedgeLayer`].
+pub struct Hedge<S, C> {
+    inner: S,
+    config: Arc<Config<C>>,
+}
+
+impl<S: Clone, C> Clone for Hedge<S, C> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            config: Arc::clone(&self.config),
+        }
+    }
+}
+
+impl<S: fmt::Debug, C> fmt::Debug for Hedge<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hedge")
+            .field("inner", &self.inner)
+            .field("policy", &self.config.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, C, Req> Service<Req> for Hedge<S, C>
+where
+    S: Service<Req> + Clone,
+    C: Classify<S::Response, S::Error>,
+    Req: Annotated + Replay,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = HedgeFuture<S, C, Req>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let natural = request.natural_idempotency();
+        let context = request.context_mut();
+        if context.is_claimed() {
+            return HedgeFuture::passing(self.inner.call(request), None, Arc::clone(&self.config));
+        }
+        let Some(policy) = self.config.policy(context) else {
+            context.begin();
+            let context = context.clone();
+            let future = self.inner.call(request);
+            return HedgeFuture::passing(future, Some(context), Arc::clone(&self.config));
+        };
+        if context.idempotency() == Idempotency::Unknown {
+            context.set_idempotency(natural);
+        }
+        context.claim();
+        context.start_attempt(1, AttemptKind::Initial);
+        let context = std::mem::take(context);
+
+        let machine = HedgeMachine::new(&policy);
+        let may_follow = machine.may_follow(self.config.classifier.may_force());
+        let first = NextAttempt {
+            number: 1,
+            kind: AttemptKind::Initial,
+            after: None,
+        };
+        let copy = if may_follow {
+            request.replay(&first)
+        } else {
+            None
+        };
+        let (mut sent, template) = match copy {
+            Some(copy) => (copy, Some(request)),
+            None => (request, None),
+        };
+        *sent.context_mut() = context.clone();
+        let future = self.inner.call(sent);
+        let service = template.is_some().then(|| self.inner.clone());
+        let config = Arc::clone(&self.config);
+        HedgeFuture::acting(
+            future,
+            context,
+            machine,
+            policy,
+            template.zip(service),
+            config,
+        )
+    }
+}

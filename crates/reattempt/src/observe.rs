@@ -1,0 +1,51 @@
+//! `LogObserver`: every decision to `tracing` (RFC 0049, Retry Orchestration asks for it).
+
+use reattempt_core::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopped};
+
+/// Writes every scheduled retry at DEBUG and every refused one at INFO, with reason, delay and gate, to the
+/// target `reattempt`. What every recovery layer does unless told otherwise. Says nothing of calls that work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogObserver;
+
+impl Observer for LogObserver {
+    fn sees_success(&self) -> bool {
+        false
+    }
+
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        let Some(failure) = record.failure else {
+            return;
+        };
+        let route = context.policy().map_or("", |policy| policy.name());
+        let backend = record
+            .backend
+            .as_ref()
+            .map_or("", |backend| backend.as_str());
+        match (record.outcome, record.stopped) {
+            (AttemptOutcome::Retry, None) => tracing::debug!(
+                target: "reattempt",
+                attempt = record.number,
+                reason = %failure.reason,
+                stage = failure.stage.name(),
+                code = failure.code,
+                delay = ?record.delay,
+                pushback = ?record.pushback,
+                route,
+                backend,
+                "attempt failed, another one may follow"
+            ),
+            (_, stopped) => tracing::info!(
+                target: "reattempt",
+                attempt = record.number,
+                reason = %failure.reason,
+                stage = failure.stage.name(),
+                code = failure.code,
+                stopped = stopped.map(Stopped::name),
+                milli_tokens = record.milli_tokens,
+                route,
+                backend,
+                "attempt failed, and is not retried"
+            ),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+use tower_layer::Layer;
+
+use super::Routed;
+use crate::order::{OneWarning, OutsideRecovery};
+
+/// Stamps the policy that `R` (a [`Route`](reattempt_core::Route): a closure, a
+/// [`Routes`](reattempt_core::Routes) handle, a protocol's configuration) finds for a request.
+#[derive(Clone, Debug)]
+pub struct RouteLayer<R> {
+    routes: R,
+    order: OutsideRecovery,
+    below_deadline: OneWarning,
+}
+
+impl<R> RouteLayer<R> {
+    /// Finds policies here.
+    #[must_use]
+    pub fn new(routes: R) -> Self {
+        Self {
+            routes,
+            order: OutsideRecovery::default(),
+            below_deadline: OneWarning::default(),
+        }
+    }
+}
+
+impl<S, R: Clone> Layer<S> for RouteLayer<R> {
+    type Service = Routed<S, R>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Routed {
+            inner,
+            routes: self.routes.clone(),
+            order: self.order.clone(),
+            below_deadline: self.below_deadline.clone(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `RouteLayer`: stamps the policy of this route or method on the call.
+//!
+//! Put it outermost. It only stamps: its future is the inner future itself. The other layers read the policy: a recovery of its own,
+//! a throttle, time limits, and data for the protocol's classifier.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use reattempt::{Annotated, Call, RoutePolicy, RouteLayer};
+//! use reattempt::strategy::Once;
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! let reads = Arc::new(RoutePolicy::new("reads").retry(Once));
+//! let writes = Arc::new(RoutePolicy::new("writes").no_recovery());
+//! let service = ServiceBuilder::new()
+//!     .layer(RouteLayer::new(move |call: &Call<&'static str>| {
+//!         Some(Arc::clone(if call.request == "get" { &reads } else { &writes }))
+//!     }))
+//!     .service_fn(|call: Call<&'static str>| async move {
+//!         let policy = call.context().and_then(|context| context.policy());
+//!         Ok::<_, std::convert::Infallible>(policy.map(|policy| policy.name().to_owned()))
+//!     });
+//! assert_eq!(service.oneshot(Call::new("get")).await?.as_deref(), Some("reads"));
+//! # Ok(()) }
+//! ```
+
+mod layer;
+#[cfg(test)]
+mod tests;
+
+use std::task::{Context, Poll};
+
+use reattempt_core::{Annotated, Route};
+use tower_service::Service;
+
+use crate::order::{OneWarning, OutsideRecovery};
+pub use layer::RouteLayer;
+
+/// Stamps the policy of each call. Made by [`RouteLayer`].
+#[derive(Clone, Debug)]
+pub struct Routed<S, R> {
+    inner: S,
+    routes: R,
+    order: OutsideRecovery,
+    below_deadline: OneWarning,
+}
+
+impl<S, R, Req> Service<Req> for Routed<S, R>
+where
+    S: Service<Req>,
+    R: Route<Req>,
+    Req: Annotated,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        if let Some(policy) = self.routes.route(&request) {
+            let context = request.context_mut();
+            self.order.check("RouteLayer", context);
+            if policy.get_call_limit().is_some()
+                && context.limit().is_some_and(|limit| limit.enforced)
+            {
+                self.below_deadline.warn(
+                    "RouteLayer",
+                    "is below the DeadlineLayer, which cannot see the policy's time limit: \
+                     put it above DeadlineLayer",
+                );
+            }
+            context.stamp_policy(policy);
+        }
+        self.inner.call(request)
+    }
+}

@@ -1,0 +1,64 @@
+//! `ThrottleLayer`: stamps the token bucket of this server on its calls (A6, Throttling).
+//!
+//! Put it above the recovery layer, which asks it before each further attempt and tells it of every settled one. It only stamps:
+//! its future is the inner future itself. One bucket stands for one server name; clone the `Arc` to share it.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use reattempt::{Call, RetryThrottle, ThrottleLayer, TokenBucket};
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! let bucket = Arc::new(TokenBucket::new(10, 100)?); // maxTokens 10, tokenRatio 0.1
+//! let service = ServiceBuilder::new()
+//!     .layer(ThrottleLayer::new(bucket.clone()))
+//!     // … RetryLayer or HedgeLayer here …
+//!     .service_fn(|_: Call<()>| async { Ok::<_, std::convert::Infallible>("ok") });
+//! assert_eq!(service.oneshot(Call::new(())).await?, "ok");
+//! assert!(bucket.permits());
+//! # Ok(()) }
+//! ```
+
+mod layer;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use reattempt_core::{Annotated, RetryThrottle};
+use tower_service::Service;
+
+use crate::order::OutsideRecovery;
+pub use layer::ThrottleLayer;
+#[doc(no_inline)]
+pub use reattempt_core::throttle::{InvalidTokenBucket, Settled, TokenBucket};
+
+/// Stamps a throttle on each call. Made by [`ThrottleLayer`].
+#[derive(Clone, Debug)]
+pub struct Throttle<S> {
+    inner: S,
+    throttle: Arc<dyn RetryThrottle>,
+    order: OutsideRecovery,
+}
+
+impl<S, Req> Service<Req> for Throttle<S>
+where
+    S: Service<Req>,
+    Req: Annotated,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let context = request.context_mut();
+        self.order.check("ThrottleLayer", context);
+        context.stamp_throttle(&self.throttle);
+        self.inner.call(request)
+    }
+}
