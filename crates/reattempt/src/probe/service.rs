@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use reattempt_core::{Annotated, Call, Reporter};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::log::{Log, Note};
@@ -55,7 +55,7 @@ impl Wait {
 enum State {
     Idle,
     GettingReady(Readiness, Wait),
-    Ready(Instant),
+    Ready(u64),
 }
 
 /// The scripted service. Takes requests of any kind that carries a context.
@@ -134,7 +134,7 @@ impl<Req: Annotated> Service<Req> for Probe {
             if said.breaks {
                 return Poll::Ready(Err(Fault::Broken));
             }
-            self.state = State::Ready(Instant::now());
+            self.state = State::Ready(self.log.now());
         }
         Poll::Ready(Ok(()))
     }
@@ -147,7 +147,7 @@ impl<Req: Annotated> Service<Req> for Probe {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Ready(since) => assert_eq!(
                 since,
-                Instant::now(),
+                self.log.now(),
                 "attempt {number} held its readiness over a delay"
             ),
             state => panic!("attempt {number} was sent to an instance that was {state:?}"),
