@@ -148,7 +148,7 @@ impl HedgeMachine {
             self.freeze(stopped);
         }
         if self.is_over() {
-            env.end(self.frozen.unwrap_or(stopped));
+            env.ended(self.frozen.unwrap_or(stopped));
             return Permit::Return;
         }
         Permit::Refused
@@ -194,7 +194,7 @@ impl HedgeMachine {
             settled.count(env);
             if !settled.retryable {
                 settled.record(env, None, Some(Stopped::Fatal));
-                env.end(Stopped::Fatal);
+                env.ended(Stopped::Fatal);
                 return HedgeAction::Return;
             }
         }
@@ -236,14 +236,14 @@ impl HedgeMachine {
         let Some((at, _)) = self.next else {
             let stopped = self.frozen.unwrap_or(Stopped::Attempts);
             settled.record(env, None, Some(stopped));
-            env.end(stopped);
+            env.ended(stopped);
             return HedgeAction::Return;
         };
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
                 settled.record(env, Some(delay), Some(Stopped::Deadline));
-                env.end(Stopped::Deadline);
+                env.ended(Stopped::Deadline);
                 self.next = None;
                 if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
                     HedgeAction::Expire
