@@ -181,6 +181,9 @@ where
                 true
             }
             Some(failure) => {
+                // What follows a failure is the machine's word; a first attempt that failed before it was ever
+                // pending must not have its delay planned on top.
+                hedging.armed = true;
                 let next = NextAttempt {
                     number: context.attempt() + 1,
                     kind: AttemptKind::Hedge,
