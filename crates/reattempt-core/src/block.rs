@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::RetryReason;
 use crate::findings::{Backend, ConfigWaiter, SLOTS, Slots};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
-use crate::{RetryReason, Stage};
 
 /// The most different reasons counted of one call.
 const MOST_REASONS: usize = 16;
@@ -17,7 +17,6 @@ pub(crate) struct CallBlock {
     pub(crate) slots: Slots,
     /// Written by the recovery layer only.
     sent: AtomicU32,
-    in_flight: AtomicU32,
     stopped: AtomicU8,
     claimed: AtomicBool,
     log: Mutex<CallLog>,
@@ -53,21 +52,15 @@ impl CallBlock {
 
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) {
         self.slots.begin(attempt);
-        // Only the recovery layer's future writes these, so a plain load and store will do.
+        // Only the recovery layer's future writes it, so a plain store will do.
         self.sent.store(attempt, Ordering::Relaxed);
-        self.in_flight.store(
-            self.in_flight.load(Ordering::Relaxed) + 1,
-            Ordering::Relaxed,
-        );
         if transparent {
             self.log().info.transparent += 1;
         }
     }
 
-    pub(crate) fn settled(&self) {
-        let out = self.in_flight.load(Ordering::Relaxed);
-        self.in_flight
-            .store(out.saturating_sub(1), Ordering::Relaxed);
+    pub(crate) fn settled(&self, attempt: u32) {
+        self.slots.over(attempt);
     }
 
     pub(crate) fn stop(&self, stopped: Stopped) {
@@ -80,11 +73,8 @@ impl CallBlock {
         if !self.is_claimed() {
             return true;
         }
-        if self.in_flight.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
         let first = sent.saturating_sub(SLOTS as u32 - 1).max(1);
-        (first..=sent).any(|n| self.slots.read(n).stage != Some(Stage::Dispatch))
+        (first..=sent).any(|n| self.slots.may_have_left(n))
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {

@@ -178,7 +178,7 @@ impl HedgeMachine {
         };
         self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(block) = env.context.shared() {
-            block.settled();
+            block.settled(env.context.attempt());
         }
         if !env.replayable {
             self.freeze(Stopped::NotReplayable);

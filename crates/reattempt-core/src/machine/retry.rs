@@ -127,7 +127,7 @@ impl RetryMachine {
             return Action::Return(Surface::New);
         };
         if let Some(block) = env.context.shared() {
-            block.settled();
+            block.settled(env.context.attempt());
         }
         self.failing_since.get_or_insert(now);
         self.follow_streak(now, &settled.failure);

@@ -50,7 +50,7 @@ impl<'a> Env<'a> {
             throttle.settled(Settled::Success);
         }
         let Some(block) = block else { return };
-        block.settled();
+        block.settled(self.context.attempt());
         let (outcome, stopped) = if committed {
             (AttemptOutcome::Committed, Stopped::Committed)
         } else {
@@ -102,7 +102,7 @@ impl<'a> Env<'a> {
         let Some(block) = self.context.shared() else {
             return;
         };
-        block.settled();
+        block.settled(self.context.attempt());
         let mut record = self.blank(AttemptOutcome::Cancelled);
         record.stopped = stopped;
         self.write(record);
