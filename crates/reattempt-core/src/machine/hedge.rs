@@ -192,7 +192,7 @@ impl HedgeMachine {
         if let Some(block) = env.context.shared() {
             block.amend(self.last_failed, |record| record.stopped = Some(stopped));
         }
-        env.end(stopped);
+        env.ended(stopped);
         let enforced = env.context.limit().is_some_and(|limit| limit.enforced);
         if stopped == Stopped::Deadline && enforced {
             Permit::Expire
@@ -227,7 +227,7 @@ impl HedgeMachine {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.last_failed = env.context.attempt();
         if let Some(block) = env.context.shared() {
-            block.settled();
+            block.settled(env.context.attempt());
         }
         if !env.replayable {
             self.freeze(Stopped::NotReplayable);
@@ -243,7 +243,7 @@ impl HedgeMachine {
             settled.count(env);
             if !settled.retryable {
                 settled.record(env, None, Some(Stopped::Fatal));
-                env.end(Stopped::Fatal);
+                env.ended(Stopped::Fatal);
                 return HedgeAction::Return;
             }
         }
@@ -283,14 +283,14 @@ impl HedgeMachine {
         let Some(at) = self.wake() else {
             let stopped = self.frozen.unwrap_or(Stopped::Attempts);
             settled.record(env, None, Some(stopped));
-            env.end(stopped);
+            env.ended(stopped);
             return HedgeAction::Return;
         };
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
                 settled.record(env, Some(delay), Some(Stopped::Deadline));
-                env.end(Stopped::Deadline);
+                env.ended(Stopped::Deadline);
                 self.freeze(Stopped::Deadline);
                 if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
                     HedgeAction::Expire
