@@ -1,11 +1,11 @@
 //! The block that all attempts and layers of one call share.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
+use crate::RetryReason;
 use crate::findings::{Backend, ConfigWaiter, SLOTS, Slots};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
-use crate::{RetryReason, Stage};
 
 /// One block a call. Atomics for what every attempt writes; the rest behind a lock that a
 /// call which works at once never takes.
@@ -21,12 +21,11 @@ pub(crate) struct CallBlock {
     log: Mutex<Option<Box<CallLog>>>,
 }
 
-/// The fields of the progress word: attempts sent (32 bits), attempts out (31 bits), and whether a recovery
-/// layer acts on the call. In one word, so that a block is made new with one store.
-const OUT: u64 = 1 << 32;
+/// The fields of the progress word: attempts sent, whether one of them ended the call well, and whether a recovery
+/// layer acts on it. In one word, so that a block is made new with one store.
+const SENT_MASK: u64 = (1 << 32) - 1;
+const WON: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
-const SENT_MASK: u64 = OUT - 1;
-const OUT_MASK: u64 = CLAIMED - OUT;
 
 #[derive(Default)]
 struct CallLog {
@@ -97,20 +96,24 @@ impl CallBlock {
     #[inline]
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) {
         self.slots.begin(attempt);
-        let rest = self.progress() & !SENT_MASK;
+        let rest = self.progress() & !(SENT_MASK | WON);
         self.progress
-            .store((rest + OUT) | u64::from(attempt), Ordering::Relaxed);
+            .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {
             self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
         }
     }
 
+    /// An attempt failed or was dropped.
+    pub(crate) fn settled(&self, attempt: u32) {
+        self.slots.over(attempt);
+    }
+
+    /// An attempt worked, or its answer began: the call is over for the recovery layer, and none is out.
     #[inline]
-    pub(crate) fn settled(&self) {
-        let progress = self.progress();
-        if progress & OUT_MASK != 0 {
-            self.progress.store(progress - OUT, Ordering::Relaxed);
-        }
+    pub(crate) fn won(&self) {
+        self.progress
+            .store(self.progress() | WON, Ordering::Relaxed);
     }
 
     #[inline]
@@ -124,12 +127,12 @@ impl CallBlock {
         if progress & CLAIMED == 0 {
             return true;
         }
-        if progress & OUT_MASK == 0 {
+        if progress & WON != 0 {
             return false;
         }
         let sent = (progress & SENT_MASK) as u32;
         let first = sent.saturating_sub(SLOTS as u32 - 1).max(1);
-        (first..=sent).any(|n| self.slots.read(n).stage != Some(Stage::Dispatch))
+        (first..=sent).any(|n| self.slots.may_have_left(n))
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {

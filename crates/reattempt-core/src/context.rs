@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::block::CallBlock;
-use crate::recycle::BlockRef;
 use crate::findings::{Backend, ConfigWaiter};
+use crate::recycle::BlockRef;
 use crate::throttle::Settled;
 use crate::{
     Annotated, AttemptKind, Failure, Findings, Idempotency, RetryInfo, RetryStrategy,
@@ -326,7 +326,7 @@ impl CallContext {
             Stopped::Success
         };
         if let Some(block) = block {
-            block.settled();
+            block.won();
             block.stop(stopped);
         }
     }

@@ -38,6 +38,8 @@
 
 mod future;
 mod layer;
+mod recovering;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -54,8 +56,10 @@ use reattempt_core::{
 use tower_service::Service;
 
 use crate::order::OneWarning;
+use future::Phase;
 pub use future::RetryFuture;
 pub use layer::RetryLayer;
+use source::{Source, share_context};
 
 /// What the layer was built with, shared by all its services.
 struct Config<C> {
@@ -63,6 +67,8 @@ struct Config<C> {
     strategy: Arc<dyn RetryStrategy>,
     transparent: bool,
     observer: Arc<dyn Observer>,
+    /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
+    hears: bool,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
 }
@@ -77,6 +83,16 @@ impl<C> Config<C> {
             Some(Recovery::Retry(strategy)) => &**strategy,
             Some(Recovery::None) => &FailFast,
             Some(Recovery::Default | Recovery::Hedge(_)) | None => &*self.strategy,
+        }
+    }
+
+    /// Told of an attempt that worked or whose answer began.
+    #[inline]
+    fn succeeded(&self, context: &CallContext, committed: bool) {
+        if self.hears || context.attempt() > 1 {
+            self.env(context, false).succeeded(committed);
+        } else {
+            context.settle_success(committed);
         }
     }
 
@@ -127,59 +143,93 @@ where
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
         let context = request.context_mut();
         if context.is_claimed() {
-            return RetryFuture::passing(self.inner.call(request), None, Arc::clone(&self.config));
+            return self.pass(request, None);
         }
-        let hedges = context
-            .policy()
-            .is_some_and(|policy| matches!(policy.get_recovery(), Recovery::Hedge(_)));
-        if hedges && context.strategy().is_none() {
+        if context.policy().is_some() && self.leaves_to_others(context) {
             context.begin();
             let context = context.clone();
-            let future = self.inner.call(request);
-            return RetryFuture::passing(future, Some(context), Arc::clone(&self.config));
+            return self.pass(request, Some(context));
         }
         if context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
-        if context.limit().is_none()
-            && context
-                .policy()
-                .is_some_and(|policy| policy.get_call_limit().is_some())
-        {
+        context.claim();
+        context.start_attempt(1, AttemptKind::Initial);
+        if self.config.hears {
+            self.config.observer.attempt_sent(context);
+        }
+        let may_follow = self.config.classifier.may_force()
+            || self
+                .config
+                .strategy(context)
+                .max_attempts()
+                .is_none_or(|max| max > 1);
+        let copy = if may_follow {
+            request.replay(&FIRST)
+        } else {
+            None
+        };
+        let config = Arc::clone(&self.config);
+        let Some(mut copy) = copy else {
+            let context = request.context_mut().clone();
+            return RetryFuture::new(
+                self.inner.call(request),
+                Phase::Flight,
+                Source::Last(context),
+                config,
+            );
+        };
+        share_context(&mut request, &mut copy);
+        let future = self.inner.call(copy);
+        // The instance that was ready has been called; its clone gets ready for further attempts.
+        let service = self.inner.clone();
+        RetryFuture::new(
+            future,
+            Phase::Flight,
+            Source::Template { request, service },
+            config,
+        )
+    }
+}
+
+const FIRST: NextAttempt<'static> = NextAttempt {
+    number: 1,
+    kind: AttemptKind::Initial,
+    after: None,
+};
+
+impl<S, C> Retry<S, C> {
+    #[cold]
+    fn pass<Req>(&mut self, request: Req, context: Option<CallContext>) -> RetryFuture<S, C, Req>
+    where
+        S: Service<Req>,
+        Req: Annotated,
+    {
+        let source = context.map_or(Source::Nothing, Source::Last);
+        let future = self.inner.call(request);
+        RetryFuture::new(future, Phase::Passing, source, Arc::clone(&self.config))
+    }
+
+    /// True for a policy that hedges, unless the caller stamped a strategy for this one call.
+    fn leaves_to_others(&self, context: &CallContext) -> bool {
+        let Some(policy) = context.policy() else {
+            return false;
+        };
+        let hedges = matches!(policy.get_recovery(), Recovery::Hedge(_));
+        if hedges && context.strategy().is_none() {
+            return true;
+        }
+        if context.limit().is_none() && policy.get_call_limit().is_some() {
             self.config.no_deadline_layer.warn(
                 "RetryLayer",
                 "got a policy with a time limit for the call, but no DeadlineLayer stands above it",
             );
         }
-        context.claim();
-        context.start_attempt(1, AttemptKind::Initial);
-        let context = std::mem::take(context);
-
-        let strategy = self.config.strategy(&context);
-        let may_follow =
-            self.config.classifier.may_force() || strategy.max_attempts().is_none_or(|max| max > 1);
-        let first = NextAttempt {
-            number: 1,
-            kind: AttemptKind::Initial,
-            after: None,
-        };
-        let copy = if may_follow {
-            request.replay(&first)
-        } else {
-            None
-        };
-        let (mut sent, template) = match copy {
-            Some(copy) => (copy, Some(request)),
-            None => (request, None),
-        };
-        *sent.context_mut() = context.clone();
-        let future = self.inner.call(sent);
-        // The instance that was ready has been called; its clone gets ready for further attempts.
-        let service = template.is_some().then(|| self.inner.clone());
-        RetryFuture::acting(future, context, template, service, Arc::clone(&self.config))
+        false
     }
 }

@@ -23,10 +23,9 @@ mod layer;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, RetryThrottle};
+use reattempt_core::{Annotated, ThrottleStamp};
 use tower_service::Service;
 
 use crate::order::OutsideRecovery;
@@ -38,7 +37,7 @@ pub use reattempt_core::throttle::{InvalidTokenBucket, Settled, TokenBucket};
 #[derive(Clone, Debug)]
 pub struct Throttle<S> {
     inner: S,
-    throttle: Arc<dyn RetryThrottle>,
+    stamp: ThrottleStamp,
     order: OutsideRecovery,
 }
 
@@ -58,7 +57,7 @@ where
     fn call(&mut self, mut request: Req) -> Self::Future {
         let context = request.context_mut();
         self.order.check("ThrottleLayer", context);
-        context.stamp_throttle(&self.throttle);
+        context.stamp_throttle(&self.stamp);
         self.inner.call(request)
     }
 }
