@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::block::CallBlock;
 use crate::findings::{Backend, ConfigWaiter};
+use crate::marks::{CALLER, CLAIMED, ENFORCED, Marks};
 use crate::recycle::BlockRef;
 use crate::throttle::Settled;
 use crate::{
@@ -28,12 +29,7 @@ pub struct CallContext {
     /// The route's.
     policy: Option<Arc<RoutePolicy>>,
     limit: Option<Instant>,
-    attempt: u32,
-    kind: AttemptKind,
-    idempotency: Idempotency,
-    claimed: bool,
-    /// Whether the limit is.
-    enforced: bool,
+    marks: Marks,
 }
 
 /// What callers stamp, and the layer's throttle. Shared: a context is copied for every attempt.
@@ -88,37 +84,53 @@ impl CallContext {
         watch
     }
 
+    /// What the caller stamped; few calls have any of it.
+    #[inline]
+    fn caller(&self) -> Option<&Stamps> {
+        if self.marks.has(CALLER) {
+            self.stamps.as_deref()
+        } else {
+            None
+        }
+    }
+
     fn own_mut(&mut self) -> &mut Stamps {
+        self.marks.set(CALLER);
         Arc::make_mut(self.stamps.get_or_insert_default())
     }
 
     /// The attempt's number, from 1; 0 outside of the recovery layer.
     #[must_use]
+    #[inline]
     pub const fn attempt(&self) -> u32 {
-        self.attempt
+        self.marks.attempt()
     }
 
     /// Why this attempt is sent.
     #[must_use]
+    #[inline]
     pub const fn kind(&self) -> AttemptKind {
-        self.kind
+        self.marks.kind()
     }
 
     /// True below the recovery layer that acts on this call.
     #[must_use]
+    #[inline]
     pub const fn is_claimed(&self) -> bool {
-        self.claimed
+        self.marks.has(CLAIMED)
     }
 
     /// Whether the request may take effect twice.
     #[must_use]
+    #[inline]
     pub const fn idempotency(&self) -> Idempotency {
-        self.idempotency
+        self.marks.idempotency()
     }
 
     /// Stamps whether the request may take effect twice; beats what its protocol says.
+    #[inline]
     pub const fn set_idempotency(&mut self, idempotency: Idempotency) -> &mut Self {
-        self.idempotency = idempotency;
+        self.marks.set_idempotency(idempotency);
         self
     }
 
@@ -129,7 +141,7 @@ impl CallContext {
         match self.limit {
             Some(at) => Some(TimeLimit {
                 at,
-                enforced: self.enforced,
+                enforced: self.marks.has(ENFORCED),
             }),
             None => None,
         }
@@ -140,7 +152,7 @@ impl CallContext {
     pub fn stamp_limit(&mut self, limit: TimeLimit) -> &mut Self {
         let limit = limit.earlier(self.limit());
         self.limit = Some(limit.at);
-        self.enforced = limit.enforced;
+        self.marks.put(ENFORCED, limit.enforced);
         self
     }
 
@@ -148,8 +160,16 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
-        let own = self.stamps.as_ref().and_then(|own| own.policy.as_ref());
-        own.or(self.policy.as_ref())
+        self.caller()
+            .and_then(|own| own.policy.as_ref())
+            .or(self.policy.as_ref())
+    }
+
+    /// False if there is certainly no policy and no strategy but the layers' own.
+    #[must_use]
+    #[inline]
+    pub fn has_policy(&self) -> bool {
+        self.marks.has(CALLER) || self.policy.is_some()
     }
 
     /// Stamps a policy for this one call; beats the route's.
@@ -162,7 +182,7 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
-        self.stamps.as_ref()?.strategy.as_ref()
+        self.caller()?.strategy.as_ref()
     }
 
     /// Stamps a strategy for this one call; beats policy and layer.
@@ -175,11 +195,10 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        let stamps = self.stamps.as_deref();
-        stamps
+        self.caller()
             .and_then(|own| own.throttle.as_ref())
             .or_else(|| self.policy()?.get_throttle())
-            .or_else(|| stamps?.layer_throttle.as_ref())
+            .or_else(|| self.stamps.as_ref()?.layer_throttle.as_ref())
     }
 
     /// Stamps a throttle for this one call; beats policy and layer.
@@ -223,7 +242,7 @@ impl CallContext {
     pub fn reporter(&self) -> Reporter {
         Reporter {
             block: self.block.get().cloned(),
-            attempt: self.attempt,
+            attempt: self.attempt(),
         }
     }
 
@@ -240,14 +259,14 @@ impl CallContext {
 /// What layers do.
 impl CallContext {
     /// For layers: stamps the route's policy. Of two layers the outer one's stays.
-    #[inline]
+    #[inline(always)]
     pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
         self.policy.get_or_insert(policy);
         self
     }
 
     /// For layers: stamps the layer's throttle. Of two layers the outer one's stays.
-    #[inline]
+    #[inline(always)]
     pub fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
         match &self.stamps {
             None => self.stamps = Some(Arc::clone(&throttle.0)),
@@ -257,66 +276,65 @@ impl CallContext {
     }
 
     #[cold]
+    #[inline(never)]
     fn add_throttle(&mut self, throttle: &ThrottleStamp) {
-        let own = self.own_mut();
+        let own = Arc::make_mut(self.stamps.get_or_insert_default());
         if own.layer_throttle.is_none() {
             own.layer_throttle.clone_from(&throttle.0.layer_throttle);
         }
     }
 
     /// For layers: gives the call its block if it has none yet, and a handle on it.
-    #[inline]
+    #[inline(always)]
     pub fn begin(&mut self) -> CallHandle {
         self.block();
         CallHandle(self.block.clone())
     }
 
-    #[inline]
-    fn block(&mut self) -> Option<&CallBlock> {
-        if self.block.get().is_none() {
-            self.block = BlockRef::fresh();
-            if let Some(stamps) = &self.stamps {
-                if let (Some(watch), Some(block)) = (&stamps.watch, self.block.get()) {
+    #[inline(always)]
+    fn block(&mut self) -> &CallBlock {
+        let marks = self.marks;
+        let stamps = self.stamps.as_deref();
+        self.block.get_or_begin(|block| {
+            if marks.has(CALLER) {
+                if let Some(watch) = stamps.and_then(|own| own.watch.as_ref()) {
                     watch.see(block);
                 }
             }
-        }
-        self.shared()
+        })
     }
 
     /// For recovery layers: this layer acts on the call; any other passes through.
-    #[inline]
+    #[inline(always)]
     pub fn claim(&mut self) {
-        if !self.block().is_none_or(CallBlock::claim) {
+        if !self.block().claim() {
             // Somebody above cloned the request after its call had begun: this is another call.
             self.fork();
         }
-        self.claimed = true;
+        self.marks.set(CLAIMED);
     }
 
     #[cold]
+    #[inline(never)]
     fn fork(&mut self) {
         self.block = BlockRef::default();
-        self.block().map(CallBlock::claim);
+        self.block().claim();
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
-    #[inline]
+    #[inline(always)]
     pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
-        self.attempt = number;
-        self.kind = kind;
-        if let Some(block) = self.block() {
-            block.sent(number, kind == AttemptKind::Transparent);
-        }
+        self.marks.set_attempt(number, kind);
+        self.block().sent(number, kind == AttemptKind::Transparent);
     }
 
     /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the block, and leaves no record.
-    #[inline]
+    #[inline(always)]
     pub fn settle_success(&self, committed: bool) {
         let block = self.shared();
         let stopped = if committed {
             if let Some(block) = block {
-                block.slots.commit(self.attempt);
+                block.slots.commit(self.attempt());
             }
             Stopped::Committed
         } else {
@@ -344,7 +362,7 @@ impl CallContext {
     pub fn is_copy_of(&self, other: &Self) -> bool {
         match (self.block.get(), other.block.get()) {
             (Some(own), Some(other_block)) => {
-                Arc::ptr_eq(own, other_block) && self.attempt == other.attempt
+                Arc::ptr_eq(own, other_block) && self.attempt() == other.attempt()
             }
             _ => false,
         }
@@ -355,13 +373,13 @@ impl CallContext {
     pub fn findings(&self) -> Findings {
         self.block
             .get()
-            .map_or_else(Findings::default, |block| block.slots.read(self.attempt))
+            .map_or_else(Findings::default, |block| block.slots.read(self.attempt()))
     }
 
     /// For recovery layers: the waiter that a config-poll layer left for this attempt.
     #[must_use]
     pub fn take_config_waiter(&self) -> Option<ConfigWaiter> {
-        self.block.get()?.take_waiter(self.attempt)
+        self.block.get()?.take_waiter(self.attempt())
     }
 
     #[inline]
@@ -370,7 +388,7 @@ impl CallContext {
     }
 
     pub(crate) fn backend(&self) -> Option<Backend> {
-        self.block.get()?.backend_of(self.attempt)
+        self.block.get()?.backend_of(self.attempt())
     }
 }
 

@@ -29,6 +29,7 @@ pub mod findings;
 mod idempotency;
 mod info;
 pub mod machine;
+mod marks;
 mod observe;
 pub mod policy;
 mod pushback;

@@ -1,6 +1,6 @@
 //! Blocks of calls that are over, kept for the calls that follow on the same thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -10,8 +10,35 @@ use crate::block::CallBlock;
 const MOST_KEPT: usize = 64;
 
 thread_local! {
-    /// Every block in here is as good as new, and nobody else has a handle on it.
-    static KEPT: RefCell<Vec<Arc<CallBlock>>> = const { RefCell::new(Vec::new()) };
+    static KEPT: Kept = const {
+        Kept {
+            next: Cell::new(None),
+            others: RefCell::new(Vec::new()),
+        }
+    };
+}
+
+/// Every block in here is as good as new, and nobody else has a handle on it.
+struct Kept {
+    /// Where one call follows the other this is the only one.
+    next: Cell<Option<Arc<CallBlock>>>,
+    others: RefCell<Vec<Arc<CallBlock>>>,
+}
+
+impl Kept {
+    #[inline(never)]
+    fn pop(&self) -> Option<Arc<CallBlock>> {
+        self.others.try_borrow_mut().ok()?.pop()
+    }
+
+    #[inline(never)]
+    fn push(&self, block: Arc<CallBlock>) {
+        if let Ok(mut others) = self.others.try_borrow_mut() {
+            if others.len() < MOST_KEPT - 1 {
+                others.push(block);
+            }
+        }
+    }
 }
 
 /// A handle on a call's block, or on none yet. The last one puts the block by for another call.
@@ -22,63 +49,70 @@ thread_local! {
 pub(crate) struct BlockRef(Option<Arc<CallBlock>>);
 
 impl BlockRef {
-    /// A handle on a block that no other call uses.
-    #[inline]
-    pub(crate) fn fresh() -> Self {
-        // A thread that is going down has nothing to keep.
-        let kept = KEPT.try_with(|kept| kept.try_borrow_mut().ok()?.pop());
-        Self(Some(kept.ok().flatten().unwrap_or_else(make)))
-    }
-
     #[inline]
     pub(crate) fn get(&self) -> Option<&Arc<CallBlock>> {
         self.0.as_ref()
     }
+
+    /// The block; one that no other call uses, and of which `began` is told, if there is none yet.
+    #[inline(always)]
+    pub(crate) fn get_or_begin(&mut self, began: impl FnOnce(&Arc<CallBlock>)) -> &CallBlock {
+        self.0.get_or_insert_with(|| {
+            let block = fresh();
+            began(&block);
+            block
+        })
+    }
+
+    /// Puts the block by, of which this is the only handle.
+    #[inline(never)]
+    fn put_by(&mut self) {
+        // Pairs with the release in the drop of the other handles: what they wrote comes before the reset.
+        fence(Ordering::Acquire);
+        let Some(block) = self.0.as_mut() else { return };
+        if block.is_logged() {
+            match Arc::get_mut(block) {
+                Some(block) => block.clear_log(),
+                None => return,
+            }
+        }
+        block.reset();
+        // Fails only on a thread that is going down, which frees the block.
+        let _ = KEPT.try_with(|kept| {
+            let before = kept.next.replace(self.0.take());
+            if let Some(before) = before {
+                kept.push(before);
+            }
+        });
+    }
+}
+
+#[inline(always)]
+fn fresh() -> Arc<CallBlock> {
+    // A thread that is going down has nothing to keep.
+    let kept = KEPT.try_with(|kept| kept.next.take().or_else(|| kept.pop()));
+    match kept {
+        Ok(Some(block)) => block,
+        _ => make(),
+    }
 }
 
 #[cold]
+#[inline(never)]
 fn make() -> Arc<CallBlock> {
     Arc::default()
 }
 
 impl Drop for BlockRef {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        if let Some(block) = self.0.take() {
+        if let Some(block) = &self.0 {
             // There are no weak handles: who sees that his is the only one is alone with the block for good.
-            if Arc::strong_count(&block) == 1 {
-                put_by(block);
+            if Arc::strong_count(block) == 1 {
+                self.put_by();
             }
         }
     }
-}
-
-fn put_by(block: Arc<CallBlock>) {
-    // Pairs with the release in the drop of the other handles: what they wrote comes before the reset.
-    fence(Ordering::Acquire);
-    let block = if block.is_logged() {
-        match without_log(block) {
-            Some(block) => block,
-            None => return,
-        }
-    } else {
-        block
-    };
-    block.reset();
-    // Fails only on a thread that is going down, which frees the block.
-    let _ = KEPT.try_with(|kept| {
-        if let Ok(mut kept) = kept.try_borrow_mut() {
-            if kept.len() < MOST_KEPT {
-                kept.push(block);
-            }
-        }
-    });
-}
-
-#[cold]
-fn without_log(mut block: Arc<CallBlock>) -> Option<Arc<CallBlock>> {
-    Arc::get_mut(&mut block)?.clear_log();
-    Some(block)
 }
 
 #[cfg(test)]
@@ -88,7 +122,12 @@ mod tests {
     use crate::{CallContext, ServerPushback};
 
     fn kept() -> usize {
-        KEPT.with(|kept| kept.borrow().len())
+        KEPT.with(|kept| {
+            let next = kept.next.take();
+            let count = kept.others.borrow().len() + usize::from(next.is_some());
+            kept.next.set(next);
+            count
+        })
     }
 
     #[test]

@@ -74,10 +74,12 @@ where
     type Error = S::Error;
     type Future = DeadlineFuture<S::Future, M>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
         let context = request.context_mut();

@@ -42,7 +42,7 @@ pin_project! {
         S: Service<Req>,
         Req: Annotated,
     {
-        #[inline]
+        #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
             if !matches!(this.phase, Phase::Done | Phase::Passing | Phase::Expired) {
                 this.abandoned();
@@ -74,7 +74,7 @@ where
     S: Service<Req>,
     Req: Annotated,
 {
-    #[inline]
+    #[inline(always)]
     pub(super) const fn new(
         future: S::Future,
         phase: Phase,
@@ -92,6 +92,7 @@ where
 
     /// Dropped before it was over.
     #[cold]
+    #[inline(never)]
     fn abandoned(self: Pin<&mut Self>) {
         let this = self.project();
         let Some(context) = this.source.context() else {
@@ -150,7 +151,7 @@ where
     Req: Annotated + Replay,
 {
     /// An attempt is over: classify it. Success ends here; the rest is another matter.
-    #[inline]
+    #[inline(always)]
     fn settle(mut self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
         let Some(context) = this.source.context() else {
@@ -427,7 +428,7 @@ where
 {
     type Output = Outcome<S, Req>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let step = if self.phase == Phase::Flight {

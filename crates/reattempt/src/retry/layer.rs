@@ -4,7 +4,7 @@ use std::sync::Arc;
 use reattempt_core::{Observer, RetryStrategy};
 use tower_layer::Layer;
 
-use super::{Config, Retry};
+use super::{Config, Retry, may_follow};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
 
@@ -79,6 +79,7 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
             transparent: self.transparent,
+            may_follow: may_follow(&*self.strategy),
             hears: self.observer.is_some(),
             observer: self
                 .observer

@@ -69,6 +69,8 @@ struct Config<C> {
     observer: Arc<dyn Observer>,
     /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
     hears: bool,
+    /// Did the layer's strategy allow of a second attempt when the layer was built?
+    may_follow: bool,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
 }
@@ -87,13 +89,36 @@ impl<C> Config<C> {
     }
 
     /// Told of an attempt that worked or whose answer began.
-    #[inline]
+    #[inline(always)]
     fn succeeded(&self, context: &CallContext, committed: bool) {
         if self.hears || context.attempt() > 1 {
-            self.env(context, false).succeeded(committed);
+            self.tell_success(context, committed);
         } else {
             context.settle_success(committed);
         }
+    }
+
+    #[inline(never)]
+    fn tell_success(&self, context: &CallContext, committed: bool) {
+        self.env(context, false).succeeded(committed);
+    }
+
+    /// Could a first attempt be followed by another?
+    #[inline(always)]
+    fn may_follow<Res, Err>(&self, context: &CallContext) -> bool
+    where
+        C: Classify<Res, Err>,
+    {
+        // The layer's own strategy said so when the layer was built, and few calls have another.
+        if self.may_follow && !context.has_policy() {
+            return true;
+        }
+        self.classifier.may_force() || self.strategy_may_follow(context)
+    }
+
+    #[inline(never)]
+    fn strategy_may_follow(&self, context: &CallContext) -> bool {
+        may_follow(self.strategy(context))
     }
 
     fn env<'a>(&'a self, context: &'a CallContext, replayable: bool) -> Env<'a> {
@@ -103,6 +128,10 @@ impl<C> Config<C> {
         env.observer = Some(&*self.observer);
         env
     }
+}
+
+fn may_follow(strategy: &dyn RetryStrategy) -> bool {
+    strategy.max_attempts().is_none_or(|max| max > 1)
 }
 
 /// Sends calls again. Made by [`RetryLayer`].
@@ -139,18 +168,19 @@ where
     type Error = S::Error;
     type Future = RetryFuture<S, C, Req>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
         let context = request.context_mut();
         if context.is_claimed() {
             return self.pass(request, None);
         }
-        if context.policy().is_some() && self.leaves_to_others(context) {
+        if context.has_policy() && self.leaves_to_others(context) {
             context.begin();
             let context = context.clone();
             return self.pass(request, Some(context));
@@ -163,13 +193,7 @@ where
         if self.config.hears {
             self.config.observer.attempt_sent(context);
         }
-        let may_follow = self.config.classifier.may_force()
-            || self
-                .config
-                .strategy(context)
-                .max_attempts()
-                .is_none_or(|max| max > 1);
-        let copy = if may_follow {
+        let copy = if self.config.may_follow::<S::Response, S::Error>(context) {
             request.replay(&FIRST)
         } else {
             None
@@ -205,6 +229,7 @@ const FIRST: NextAttempt<'static> = NextAttempt {
 
 impl<S, C> Retry<S, C> {
     #[cold]
+    #[inline(never)]
     fn pass<Req>(&mut self, request: Req, context: Option<CallContext>) -> RetryFuture<S, C, Req>
     where
         S: Service<Req>,
@@ -216,6 +241,7 @@ impl<S, C> Retry<S, C> {
     }
 
     /// True for a policy that hedges, unless the caller stamped a strategy for this one call.
+    #[inline(never)]
     fn leaves_to_others(&self, context: &CallContext) -> bool {
         let Some(policy) = context.policy() else {
             return false;

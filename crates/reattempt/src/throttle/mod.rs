@@ -50,10 +50,12 @@ where
     type Error = S::Error;
     type Future = S::Future;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let context = request.context_mut();
         self.order.check("ThrottleLayer", context);
