@@ -88,6 +88,18 @@ impl CallBlock {
         progress & CLAIMED == 0
     }
 
+    /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt at once; false, and nothing done, if a
+    /// recovery layer acts on the call already.
+    #[inline(always)]
+    pub(crate) fn claim_first(&self) -> bool {
+        if self.is_claimed() {
+            return false;
+        }
+        self.slots.begin(1);
+        self.progress.store(CLAIMED | 1, Ordering::Relaxed);
+        true
+    }
+
     #[inline]
     pub(crate) fn is_claimed(&self) -> bool {
         self.progress() & CLAIMED != 0

@@ -310,15 +310,26 @@ impl CallContext {
         if !self.block().claim() {
             // Somebody above cloned the request after its call had begun: this is another call.
             self.fork();
+            self.block().claim();
         }
         self.marks.set(CLAIMED);
+    }
+
+    /// For recovery layers: claims the call and makes this the context of its first attempt.
+    #[inline(always)]
+    pub fn claim_first(&mut self) {
+        if !self.block().claim_first() {
+            self.fork();
+            self.block().claim_first();
+        }
+        self.marks.set(CLAIMED);
+        self.marks.set_attempt(1, AttemptKind::Initial);
     }
 
     #[cold]
     #[inline(never)]
     fn fork(&mut self) {
         self.block = BlockRef::default();
-        self.block().claim();
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.

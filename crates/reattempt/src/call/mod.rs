@@ -46,7 +46,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, request: T) -> Self::Future {
         self.inner.call(Call::new(request))
     }
@@ -71,7 +71,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, call: Call<T>) -> Self::Future {
         self.inner.call(call.request)
     }

@@ -79,7 +79,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
         let context = request.context_mut();

@@ -88,7 +88,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();
         self.order.check("PushbackLayer", context);

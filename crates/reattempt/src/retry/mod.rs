@@ -59,7 +59,7 @@ use crate::order::OneWarning;
 use future::Phase;
 pub use future::RetryFuture;
 pub use layer::RetryLayer;
-use source::{Source, share_context};
+use source::{Source, with_context};
 
 /// What the layer was built with, shared by all its services.
 struct Config<C> {
@@ -188,8 +188,7 @@ where
         if context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
-        context.claim();
-        context.start_attempt(1, AttemptKind::Initial);
+        context.claim_first();
         if self.config.hears {
             self.config.observer.attempt_sent(context);
         }
@@ -199,7 +198,7 @@ where
             None
         };
         let config = Arc::clone(&self.config);
-        let Some(mut copy) = copy else {
+        let Some(copy) = copy else {
             let context = request.context_mut().clone();
             return RetryFuture::new(
                 self.inner.call(request),
@@ -208,7 +207,7 @@ where
                 config,
             );
         };
-        share_context(&mut request, &mut copy);
+        let copy = with_context(copy, &mut request);
         let future = self.inner.call(copy);
         // The instance that was ready has been called; its clone gets ready for further attempts.
         let service = self.inner.clone();

@@ -31,11 +31,19 @@ impl<S, Req: Annotated> Source<S, Req> {
     }
 }
 
-/// Sees to it that a copy carries the original's context. Most copies do already.
-#[inline]
-pub(crate) fn share_context<Req: Annotated>(request: &mut Req, copy: &mut Req) {
-    let (context, copied) = (request.context_mut(), copy.context_mut());
-    if !copied.is_copy_of(context) {
-        copied.clone_from(context);
+/// The copy with the original's context, which most copies carry already.
+#[inline(always)]
+pub(crate) fn with_context<Req: Annotated>(copy: Req, request: &mut Req) -> Req {
+    let context = request.context_mut();
+    match copy.context() {
+        Some(copied) if copied.is_copy_of(context) => copy,
+        _ => in_context(copy, context),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn in_context<Req: Annotated>(mut copy: Req, context: &CallContext) -> Req {
+    copy.context_mut().clone_from(context);
+    copy
 }

@@ -60,7 +60,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         if let Some(policy) = self.routes.route(&request) {
             let context = request.context_mut();

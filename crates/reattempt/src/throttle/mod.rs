@@ -55,7 +55,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let context = request.context_mut();
         self.order.check("ThrottleLayer", context);
