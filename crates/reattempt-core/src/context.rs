@@ -56,6 +56,26 @@ impl ThrottleStamp {
             ..Stamps::default()
         }))
     }
+
+    #[inline(never)]
+    fn on(&self, mut stamps: Arc<Stamps>) -> Arc<Stamps> {
+        if stamps.layer_throttle.is_none() {
+            Arc::make_mut(&mut stamps)
+                .layer_throttle
+                .clone_from(&self.0.layer_throttle);
+        }
+        stamps
+    }
+}
+
+/// Lets the caller see the call's block.
+#[cold]
+#[inline(never)]
+fn shown(stamps: &Stamps, block: BlockRef) -> BlockRef {
+    if let (Some(watch), Some(block)) = (&stamps.watch, block.get()) {
+        watch.see(block);
+    }
+    block
 }
 
 impl std::fmt::Debug for Stamps {
@@ -268,20 +288,18 @@ impl CallContext {
     /// For layers: stamps the layer's throttle. Of two layers the outer one's stays.
     #[inline(always)]
     pub fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
-        match &self.stamps {
-            None => self.stamps = Some(Arc::clone(&throttle.0)),
-            Some(_) => self.add_throttle(throttle),
-        }
+        self.stamps = Some(match self.stamps.take() {
+            None => Arc::clone(&throttle.0),
+            Some(stamps) => throttle.on(stamps),
+        });
         self
     }
 
-    #[cold]
-    #[inline(never)]
-    fn add_throttle(&mut self, throttle: &ThrottleStamp) {
-        let own = Arc::make_mut(self.stamps.get_or_insert_default());
-        if own.layer_throttle.is_none() {
-            own.layer_throttle.clone_from(&throttle.0.layer_throttle);
-        }
+    /// For layers: the limit in force from here on, which the layer enforces.
+    #[inline(always)]
+    pub const fn enforce_limit(&mut self, at: Instant) {
+        self.limit = Some(at);
+        self.marks.set(ENFORCED);
     }
 
     /// For layers: gives the call its block if it has none yet, and a handle on it.
@@ -291,26 +309,32 @@ impl CallContext {
         CallHandle(self.block.clone())
     }
 
+    // What is cold below takes and gives its handles by value: with no address taken, a context lives in registers
+    // all the way through the layers.
     #[inline(always)]
-    fn block(&mut self) -> &CallBlock {
-        let marks = self.marks;
-        let stamps = self.stamps.as_deref();
-        self.block.get_or_begin(|block| {
-            if marks.has(CALLER) {
-                if let Some(watch) = stamps.and_then(|own| own.watch.as_ref()) {
-                    watch.see(block);
-                }
-            }
-        })
+    fn block(&mut self) -> Option<&CallBlock> {
+        if self.block.is_none() {
+            self.block = self.begun();
+        }
+        self.shared()
+    }
+
+    #[inline(always)]
+    fn begun(&self) -> BlockRef {
+        let block = BlockRef::fresh();
+        match self.caller() {
+            Some(stamps) => shown(stamps, block),
+            None => block,
+        }
     }
 
     /// For recovery layers: this layer acts on the call; any other passes through.
     #[inline(always)]
     pub fn claim(&mut self) {
-        if !self.block().claim() {
+        if !self.block().is_none_or(CallBlock::claim) {
             // Somebody above cloned the request after its call had begun: this is another call.
-            self.fork();
-            self.block().claim();
+            self.block = self.begun();
+            self.shared().map(CallBlock::claim);
         }
         self.marks.set(CLAIMED);
     }
@@ -318,25 +342,21 @@ impl CallContext {
     /// For recovery layers: claims the call and makes this the context of its first attempt.
     #[inline(always)]
     pub fn claim_first(&mut self) {
-        if !self.block().claim_first() {
-            self.fork();
-            self.block().claim_first();
+        if !self.block().is_none_or(CallBlock::claim_first) {
+            self.block = self.begun();
+            self.shared().map(CallBlock::claim_first);
         }
         self.marks.set(CLAIMED);
         self.marks.set_attempt(1, AttemptKind::Initial);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn fork(&mut self) {
-        self.block = BlockRef::default();
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
     #[inline(always)]
     pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
         self.marks.set_attempt(number, kind);
-        self.block().sent(number, kind == AttemptKind::Transparent);
+        if let Some(block) = self.block() {
+            block.sent(number, kind == AttemptKind::Transparent);
+        }
     }
 
     /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the block, and leaves no record.

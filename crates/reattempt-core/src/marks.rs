@@ -2,27 +2,28 @@
 
 use crate::{AttemptKind, Idempotency};
 
-/// Attempt number (32 bits), kind, idempotency and three flags.
+/// Flags, kind and idempotency in the low half, where they are tested in one instruction, and the attempt's number in the
+/// high one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks(u64);
 
-const NUMBER: u64 = (1 << 32) - 1;
-const KIND_SHIFT: u32 = 32;
-const KIND: u64 = 0b11 << KIND_SHIFT;
-const IDEMPOTENCY_SHIFT: u32 = 34;
-const IDEMPOTENCY: u64 = 0b11 << IDEMPOTENCY_SHIFT;
-
 /// A recovery layer acts on the call.
-pub(crate) const CLAIMED: u64 = 1 << 36;
+pub(crate) const CLAIMED: u64 = 1;
 /// The time limit is enforced.
-pub(crate) const ENFORCED: u64 = 1 << 37;
+pub(crate) const ENFORCED: u64 = 1 << 1;
 /// The caller stamped something, beyond what layers do.
-pub(crate) const CALLER: u64 = 1 << 38;
+pub(crate) const CALLER: u64 = 1 << 2;
+
+const KIND_SHIFT: u32 = 8;
+const KIND: u64 = 0b11 << KIND_SHIFT;
+const IDEMPOTENCY_SHIFT: u32 = 10;
+const IDEMPOTENCY: u64 = 0b11 << IDEMPOTENCY_SHIFT;
+const NUMBER_SHIFT: u32 = 32;
 
 impl Marks {
     #[inline]
     pub(crate) const fn attempt(self) -> u32 {
-        (self.0 & NUMBER) as u32
+        (self.0 >> NUMBER_SHIFT) as u32
     }
 
     #[inline]
@@ -37,7 +38,8 @@ impl Marks {
 
     #[inline]
     pub(crate) const fn set_attempt(&mut self, number: u32, kind: AttemptKind) {
-        self.0 = (self.0 & !(NUMBER | KIND)) | number as u64 | ((kind as u64) << KIND_SHIFT);
+        let rest = self.0 & (1 << NUMBER_SHIFT) - 1 & !KIND;
+        self.0 = rest | (number as u64) << NUMBER_SHIFT | (kind as u64) << KIND_SHIFT;
     }
 
     #[inline]

@@ -54,14 +54,15 @@ impl BlockRef {
         self.0.as_ref()
     }
 
-    /// The block; one that no other call uses, and of which `began` is told, if there is none yet.
+    /// A handle on a block that no other call uses.
     #[inline(always)]
-    pub(crate) fn get_or_begin(&mut self, began: impl FnOnce(&Arc<CallBlock>)) -> &CallBlock {
-        self.0.get_or_insert_with(|| {
-            let block = fresh();
-            began(&block);
-            block
-        })
+    pub(crate) fn fresh() -> Self {
+        Self(Some(fresh()))
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_none(&self) -> bool {
+        self.0.is_none()
     }
 
     /// Puts the block by, of which this is the only handle.
@@ -71,10 +72,7 @@ impl BlockRef {
         fence(Ordering::Acquire);
         let Some(block) = self.0.as_mut() else { return };
         if block.is_logged() {
-            match Arc::get_mut(block) {
-                Some(block) => block.clear_log(),
-                None => return,
-            }
+            clear_log(block);
         }
         block.reset();
         // Fails only on a thread that is going down, which frees the block.
@@ -101,6 +99,15 @@ fn fresh() -> Arc<CallBlock> {
 #[inline(never)]
 fn make() -> Arc<CallBlock> {
     Arc::default()
+}
+
+#[cold]
+#[inline(never)]
+fn clear_log(block: &mut Arc<CallBlock>) {
+    match Arc::get_mut(block) {
+        Some(block) => block.clear_log(),
+        None => *block = Arc::default(),
+    }
 }
 
 impl Drop for BlockRef {

@@ -25,14 +25,15 @@ pin_project! {
     pub struct DeadlineFuture<F, M> {
         #[pin]
         inner: Option<F>,
-        #[pin]
-        sleep: Option<Sleep>,
         armed: Option<Armed>,
         on_elapsed: M,
+        #[pin]
+        sleep: Option<Sleep>,
     }
 }
 
 impl<F, M> DeadlineFuture<F, M> {
+    #[inline(always)]
     pub(super) const fn new(inner: F, armed: Option<Armed>, on_elapsed: M) -> Self {
         Self {
             inner: Some(inner),

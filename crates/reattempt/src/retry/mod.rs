@@ -51,11 +51,12 @@ use reattempt_core::machine::Env;
 use reattempt_core::strategy::FailFast;
 use reattempt_core::{
     Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
-    Replay, RetryStrategy,
+    Replay, RetryStrategy, RoutePolicy,
 };
 use tower_service::Service;
 
 use crate::order::OneWarning;
+use crate::stamping::stamping;
 use future::Phase;
 pub use future::RetryFuture;
 pub use layer::RetryLayer;
@@ -77,6 +78,7 @@ struct Config<C> {
 
 impl<C> Config<C> {
     /// The caller's strategy beats the policy's, the policy's beats the layer's.
+    #[inline(always)]
     fn strategy<'a>(&'a self, context: &'a CallContext) -> &'a dyn RetryStrategy {
         if let Some(strategy) = context.strategy() {
             return &**strategy;
@@ -103,24 +105,6 @@ impl<C> Config<C> {
         self.env(context, false).succeeded(committed);
     }
 
-    /// Could a first attempt be followed by another?
-    #[inline(always)]
-    fn may_follow<Res, Err>(&self, context: &CallContext) -> bool
-    where
-        C: Classify<Res, Err>,
-    {
-        // The layer's own strategy said so when the layer was built, and few calls have another.
-        if self.may_follow && !context.has_policy() {
-            return true;
-        }
-        self.classifier.may_force() || self.strategy_may_follow(context)
-    }
-
-    #[inline(never)]
-    fn strategy_may_follow(&self, context: &CallContext) -> bool {
-        may_follow(self.strategy(context))
-    }
-
     fn env<'a>(&'a self, context: &'a CallContext, replayable: bool) -> Env<'a> {
         let mut env = Env::new(context);
         env.replayable = replayable;
@@ -130,6 +114,7 @@ impl<C> Config<C> {
     }
 }
 
+#[inline(never)]
 fn may_follow(strategy: &dyn RetryStrategy) -> bool {
     strategy.max_attempts().is_none_or(|max| max > 1)
 }
@@ -174,50 +159,43 @@ where
     }
 
     #[inline(always)]
-    fn call(&mut self, mut request: Req) -> Self::Future {
+    fn call(&mut self, request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        let context = request.context_mut();
-        if context.is_claimed() {
-            return self.pass(request, None);
-        }
-        if context.has_policy() && self.leaves_to_others(context) {
-            context.begin();
-            let context = context.clone();
-            return self.pass(request, Some(context));
-        }
-        if context.idempotency() == Idempotency::Unknown {
-            context.set_idempotency(natural);
-        }
-        context.claim_first();
-        if self.config.hears {
-            self.config.observer.attempt_sent(context);
-        }
-        let copy = if self.config.may_follow::<S::Response, S::Error>(context) {
+        let config = Arc::clone(&self.config);
+        let (mut request, part) = stamping(request, |context| {
+            config.take_up::<S::Response, S::Error>(context, natural)
+        });
+        let Part::Act { may_follow } = part else {
+            return self.pass(request, part, config);
+        };
+        let copy = if may_follow {
             request.replay(&FIRST)
         } else {
             None
         };
-        let config = Arc::clone(&self.config);
         let Some(copy) = copy else {
-            let context = request.context_mut().clone();
-            return RetryFuture::new(
-                self.inner.call(request),
-                Phase::Flight,
-                Source::Last(context),
-                config,
-            );
+            return self.call_once(request, config);
         };
-        let copy = with_context(copy, &mut request);
-        let future = self.inner.call(copy);
+        let future = self.inner.call(with_context(copy, &mut request));
         // The instance that was ready has been called; its clone gets ready for further attempts.
         let service = self.inner.clone();
-        RetryFuture::new(
-            future,
-            Phase::Flight,
-            Source::Template { request, service },
-            config,
-        )
+        let source = Source::Template { request, service };
+        RetryFuture::new(future, Phase::Flight, source, config)
     }
+}
+
+/// What the layer has to do with a call.
+#[derive(Clone, Copy)]
+enum Part {
+    /// A recovery layer above acts.
+    Claimed,
+    /// One below has to: the policy hedges.
+    Other,
+    /// This one acts.
+    Act {
+        /// Could a first attempt be followed by another?
+        may_follow: bool,
+    },
 }
 
 const FIRST: NextAttempt<'static> = NextAttempt {
@@ -229,28 +207,98 @@ const FIRST: NextAttempt<'static> = NextAttempt {
 impl<S, C> Retry<S, C> {
     #[cold]
     #[inline(never)]
-    fn pass<Req>(&mut self, request: Req, context: Option<CallContext>) -> RetryFuture<S, C, Req>
+    fn pass<Req>(
+        &mut self,
+        mut request: Req,
+        part: Part,
+        config: Arc<Config<C>>,
+    ) -> RetryFuture<S, C, Req>
     where
         S: Service<Req>,
         Req: Annotated,
     {
-        let source = context.map_or(Source::Nothing, Source::Last);
-        let future = self.inner.call(request);
-        RetryFuture::new(future, Phase::Passing, source, Arc::clone(&self.config))
+        let source = match part {
+            Part::Claimed | Part::Act { .. } => Source::Nothing,
+            Part::Other => {
+                let context = request.context_mut();
+                context.begin();
+                Source::Last(context.clone())
+            }
+        };
+        RetryFuture::new(self.inner.call(request), Phase::Passing, source, config)
+    }
+
+    /// No attempt can follow the first: the request itself goes out.
+    #[cold]
+    #[inline(never)]
+    fn call_once<Req>(&mut self, mut request: Req, config: Arc<Config<C>>) -> RetryFuture<S, C, Req>
+    where
+        S: Service<Req>,
+        Req: Annotated,
+    {
+        let source = Source::Last(request.context_mut().clone());
+        RetryFuture::new(self.inner.call(request), Phase::Flight, source, config)
+    }
+}
+
+impl<C> Config<C> {
+    /// Claims the call and starts its first attempt, if this layer is to act on it.
+    #[inline(always)]
+    fn take_up<Res, Err>(&self, context: &mut CallContext, natural: Idempotency) -> Part
+    where
+        C: Classify<Res, Err>,
+    {
+        if context.is_claimed() {
+            return Part::Claimed;
+        }
+        let plain = !context.has_policy();
+        if !plain
+            && self.leaves_to_others(
+                context.policy().map(|policy| &**policy),
+                context.strategy().is_some(),
+                context.limit().is_some(),
+            )
+        {
+            return Part::Other;
+        }
+        if context.idempotency() == Idempotency::Unknown {
+            context.set_idempotency(natural);
+        }
+        context.claim_first();
+        if self.hears {
+            *context = self.sent(std::mem::take(context));
+        }
+        // The layer's own strategy said so when the layer was built, and few calls have another.
+        let may_follow = (plain && self.may_follow)
+            || self.classifier.may_force()
+            || may_follow(self.strategy(context));
+        Part::Act { may_follow }
+    }
+
+    // By value: an address taken would keep every context in memory.
+    #[inline(never)]
+    fn sent(&self, context: CallContext) -> CallContext {
+        self.observer.attempt_sent(&context);
+        context
     }
 
     /// True for a policy that hedges, unless the caller stamped a strategy for this one call.
     #[inline(never)]
-    fn leaves_to_others(&self, context: &CallContext) -> bool {
-        let Some(policy) = context.policy() else {
+    fn leaves_to_others(
+        &self,
+        policy: Option<&RoutePolicy>,
+        has_strategy: bool,
+        has_limit: bool,
+    ) -> bool {
+        let Some(policy) = policy else {
             return false;
         };
         let hedges = matches!(policy.get_recovery(), Recovery::Hedge(_));
-        if hedges && context.strategy().is_none() {
+        if hedges && !has_strategy {
             return true;
         }
-        if context.limit().is_none() && policy.get_call_limit().is_some() {
-            self.config.no_deadline_layer.warn(
+        if !has_limit && policy.get_call_limit().is_some() {
+            self.no_deadline_layer.warn(
                 "RetryLayer",
                 "got a policy with a time limit for the call, but no DeadlineLayer stands above it",
             );
