@@ -30,11 +30,11 @@ pin_project! {
     {
         // The attempt that is out.
         #[pin]
-        flight: Option<S::Future>,
-        source: Source<S, Req>,
-        config: Arc<Config<C>>,
-        recovering: Option<Box<Recovering<Outcome<S, Req>>>>,
-        phase: Phase,
+        pub(super) flight: Option<S::Future>,
+        pub(super) source: Source<S, Req>,
+        pub(super) config: Arc<Config<C>>,
+        pub(super) recovering: Option<Box<Recovering<Outcome<S, Req>>>>,
+        pub(super) phase: Phase,
     }
 
     impl<S, C, Req> PinnedDrop for RetryFuture<S, C, Req>
@@ -74,22 +74,6 @@ where
     S: Service<Req>,
     Req: Annotated,
 {
-    #[inline(always)]
-    pub(super) const fn new(
-        future: S::Future,
-        phase: Phase,
-        source: Source<S, Req>,
-        config: Arc<Config<C>>,
-    ) -> Self {
-        Self {
-            flight: Some(future),
-            source,
-            config,
-            recovering: None,
-            phase,
-        }
-    }
-
     /// Dropped before it was over.
     #[cold]
     #[inline(never)]

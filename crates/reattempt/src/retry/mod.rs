@@ -44,6 +44,7 @@ mod source;
 mod tests;
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -56,7 +57,6 @@ use reattempt_core::{
 use tower_service::Service;
 
 use crate::order::OneWarning;
-use crate::stamping::stamping;
 use future::Phase;
 pub use future::RetryFuture;
 pub use layer::RetryLayer;
@@ -161,26 +161,38 @@ where
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        let config = Arc::clone(&self.config);
-        let (mut request, part) = stamping(request, |context| {
-            config.take_up::<S::Response, S::Error>(context, natural)
-        });
-        let Part::Act { may_follow } = part else {
-            return self.pass(request, part, config);
-        };
-        let copy = if may_follow {
-            request.replay(&FIRST)
-        } else {
-            None
-        };
-        let Some(copy) = copy else {
-            return self.call_once(request, config);
-        };
-        let future = self.inner.call(with_context(copy, &mut request));
-        // The instance that was ready has been called; its clone gets ready for further attempts.
-        let service = self.inner.clone();
-        let source = Source::Template { request, service };
-        RetryFuture::new(future, Phase::Flight, source, config)
+        // As in `stamping`, which has its own say on this.
+        let mut request = ManuallyDrop::new(request);
+        let part = self
+            .config
+            .take_up::<S::Response, S::Error>(request.context_mut(), natural);
+        match part {
+            Part::Act { may_follow: true } => {
+                let mut request = ManuallyDrop::into_inner(request);
+                if let Some(copy) = request.replay(&FIRST) {
+                    let future = self.inner.call(with_context(copy, &mut request));
+                    // The instance that was ready has been called; its clone gets ready for further attempts.
+                    let service = self.inner.clone();
+                    return RetryFuture {
+                        flight: Some(future),
+                        source: Source::Template { request, service },
+                        config: Arc::clone(&self.config),
+                        recovering: None,
+                        phase: Phase::Flight,
+                    };
+                }
+                let out = self.call_once(request);
+                out
+            }
+            Part::Act { may_follow: false } => {
+                let out = self.call_once(ManuallyDrop::into_inner(request));
+                out
+            }
+            Part::Claimed | Part::Other => {
+                let out = self.pass(ManuallyDrop::into_inner(request), part);
+                out
+            }
+        }
     }
 }
 
@@ -205,14 +217,27 @@ const FIRST: NextAttempt<'static> = NextAttempt {
 };
 
 impl<S, C> Retry<S, C> {
+    /// No attempt can follow the first: the request itself goes out.
     #[cold]
     #[inline(never)]
-    fn pass<Req>(
-        &mut self,
-        mut request: Req,
-        part: Part,
-        config: Arc<Config<C>>,
-    ) -> RetryFuture<S, C, Req>
+    fn call_once<Req>(&mut self, mut request: Req) -> RetryFuture<S, C, Req>
+    where
+        S: Service<Req>,
+        Req: Annotated,
+    {
+        let source = Source::Last(request.context_mut().clone());
+        RetryFuture {
+            flight: Some(self.inner.call(request)),
+            source,
+            config: Arc::clone(&self.config),
+            recovering: None,
+            phase: Phase::Flight,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass<Req>(&mut self, mut request: Req, part: Part) -> RetryFuture<S, C, Req>
     where
         S: Service<Req>,
         Req: Annotated,
@@ -225,19 +250,13 @@ impl<S, C> Retry<S, C> {
                 Source::Last(context.clone())
             }
         };
-        RetryFuture::new(self.inner.call(request), Phase::Passing, source, config)
-    }
-
-    /// No attempt can follow the first: the request itself goes out.
-    #[cold]
-    #[inline(never)]
-    fn call_once<Req>(&mut self, mut request: Req, config: Arc<Config<C>>) -> RetryFuture<S, C, Req>
-    where
-        S: Service<Req>,
-        Req: Annotated,
-    {
-        let source = Source::Last(request.context_mut().clone());
-        RetryFuture::new(self.inner.call(request), Phase::Flight, source, config)
+        RetryFuture {
+            flight: Some(self.inner.call(request)),
+            source,
+            config: Arc::clone(&self.config),
+            recovering: None,
+            phase: Phase::Passing,
+        }
     }
 }
 
@@ -266,7 +285,7 @@ impl<C> Config<C> {
         }
         context.claim_first();
         if self.hears {
-            *context = self.sent(std::mem::take(context));
+            self.sent(context.clone());
         }
         // The layer's own strategy said so when the layer was built, and few calls have another.
         let may_follow = (plain && self.may_follow)
@@ -277,9 +296,8 @@ impl<C> Config<C> {
 
     // By value: an address taken would keep every context in memory.
     #[inline(never)]
-    fn sent(&self, context: CallContext) -> CallContext {
+    fn sent(&self, context: CallContext) {
         self.observer.attempt_sent(&context);
-        context
     }
 
     /// True for a policy that hedges, unless the caller stamped a strategy for this one call.
