@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::block::CallBlock;
 use crate::findings::{Backend, ConfigWaiter};
 use crate::marks::{CALLER, CLAIMED, ENFORCED, Marks};
-use crate::recycle::BlockRef;
+use crate::recycle;
 use crate::throttle::Settled;
 use crate::{
     Annotated, AttemptKind, Failure, Findings, Idempotency, RetryInfo, RetryStrategy,
@@ -24,7 +24,7 @@ use crate::{
 /// time limits the earlier counts.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
-    block: BlockRef,
+    block: Option<Arc<CallBlock>>,
     stamps: Option<Arc<Stamps>>,
     /// The route's.
     policy: Option<Arc<RoutePolicy>>,
@@ -71,9 +71,9 @@ impl ThrottleStamp {
 /// Lets the caller see the call's block.
 #[cold]
 #[inline(never)]
-fn shown(stamps: &Stamps, block: BlockRef) -> BlockRef {
-    if let (Some(watch), Some(block)) = (&stamps.watch, block.get()) {
-        watch.see(block);
+fn shown(stamps: &Stamps, block: Arc<CallBlock>) -> Arc<CallBlock> {
+    if let Some(watch) = &stamps.watch {
+        watch.see(&block);
     }
     block
 }
@@ -97,7 +97,7 @@ impl CallContext {
     pub fn watch<R: Annotated + ?Sized>(request: &mut R) -> Watch {
         let watch = Watch::default();
         let context = request.context_mut();
-        if let Some(block) = context.block.get() {
+        if let Some(block) = &context.block {
             watch.see(block);
         }
         context.own_mut().watch = Some(watch.clone());
@@ -244,7 +244,7 @@ impl CallContext {
     #[must_use]
     pub fn backends_tried(&self) -> Vec<Backend> {
         self.block
-            .get()
+            .as_ref()
             .map_or_else(Vec::new, |block| block.backends())
     }
 
@@ -252,7 +252,7 @@ impl CallContext {
     #[must_use]
     pub fn info(&self) -> RetryInfo {
         self.block
-            .get()
+            .as_ref()
             .map_or_else(RetryInfo::default, |block| block.info())
     }
 
@@ -261,7 +261,7 @@ impl CallContext {
     #[inline]
     pub fn reporter(&self) -> Reporter {
         Reporter {
-            block: self.block.get().cloned(),
+            block: self.block.clone(),
             attempt: self.attempt(),
         }
     }
@@ -314,14 +314,14 @@ impl CallContext {
     #[inline(always)]
     fn block(&mut self) -> Option<&CallBlock> {
         if self.block.is_none() {
-            self.block = self.begun();
+            self.block = Some(self.begun());
         }
         self.shared()
     }
 
     #[inline(always)]
-    fn begun(&self) -> BlockRef {
-        let block = BlockRef::fresh();
+    fn begun(&self) -> Arc<CallBlock> {
+        let block = recycle::fresh();
         match self.caller() {
             Some(stamps) => shown(stamps, block),
             None => block,
@@ -333,7 +333,7 @@ impl CallContext {
     pub fn claim(&mut self) {
         if !self.block().is_none_or(CallBlock::claim) {
             // Somebody above cloned the request after its call had begun: this is another call.
-            self.block = self.begun();
+            self.block = Some(self.begun());
             self.shared().map(CallBlock::claim);
         }
         self.marks.set(CLAIMED);
@@ -343,7 +343,7 @@ impl CallContext {
     #[inline(always)]
     pub fn claim_first(&mut self) {
         if !self.block().is_none_or(CallBlock::claim_first) {
-            self.block = self.begun();
+            self.block = Some(self.begun());
             self.shared().map(CallBlock::claim_first);
         }
         self.marks.set(CLAIMED);
@@ -380,6 +380,17 @@ impl CallContext {
         }
     }
 
+    /// For recovery layers: the call worked and this context is not needed any more. Its block may serve another call,
+    /// once nobody can see it any more; one with a log is left to its owners, and freed with them.
+    #[inline(always)]
+    pub fn retire(&mut self) {
+        if let Some(block) = self.block.take() {
+            if !block.is_logged() {
+                recycle::put_by(block);
+            }
+        }
+    }
+
     /// For recovery layers: notes why the call ended.
     pub fn stop(&self, stopped: Stopped) {
         if let Some(block) = self.shared() {
@@ -391,7 +402,7 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn is_copy_of(&self, other: &Self) -> bool {
-        match (self.block.get(), other.block.get()) {
+        match (&self.block, &other.block) {
             (Some(own), Some(other_block)) => {
                 Arc::ptr_eq(own, other_block) && self.attempt() == other.attempt()
             }
@@ -403,47 +414,57 @@ impl CallContext {
     #[must_use]
     pub fn findings(&self) -> Findings {
         self.block
-            .get()
+            .as_ref()
             .map_or_else(Findings::default, |block| block.slots.read(self.attempt()))
     }
 
     /// For recovery layers: the waiter that a config-poll layer left for this attempt.
     #[must_use]
     pub fn take_config_waiter(&self) -> Option<ConfigWaiter> {
-        self.block.get()?.take_waiter(self.attempt())
+        self.block.as_ref()?.take_waiter(self.attempt())
     }
 
     #[inline]
     pub(crate) fn shared(&self) -> Option<&CallBlock> {
-        self.block.get().map(|block| &**block)
+        self.block.as_deref()
     }
 
     pub(crate) fn backend(&self) -> Option<Backend> {
-        self.block.get()?.backend_of(self.attempt())
+        self.block.as_ref()?.backend_of(self.attempt())
     }
 }
 
 /// For layers: a call's block, beyond the request's own life.
 #[derive(Clone, Debug)]
-pub struct CallHandle(BlockRef);
+pub struct CallHandle(Option<Arc<CallBlock>>);
 
 impl CallHandle {
+    /// The call worked: if no recovery layer acted on it, that would do so itself, its block may serve another call.
+    #[inline(always)]
+    pub fn retire(self) {
+        if let Some(block) = self.0 {
+            if !block.is_claimed() && !block.is_logged() {
+                recycle::put_by(block);
+            }
+        }
+    }
+
     /// True once a recovery layer acts on the call.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
-        self.0.get().is_some_and(|block| block.is_claimed())
+        self.0.as_ref().is_some_and(|block| block.is_claimed())
     }
 
     /// True if some attempt is out that may have left the client. Where no recovery layer
     /// counts attempts this is taken to be so.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        self.0.get().is_none_or(|block| block.in_flight())
+        self.0.as_ref().is_none_or(|block| block.in_flight())
     }
 
     /// Notes why the call ended.
     pub fn stop(&self, stopped: Stopped) {
-        if let Some(block) = self.0.get() {
+        if let Some(block) = self.0.as_ref() {
             block.stop(stopped);
         }
     }
@@ -452,7 +473,7 @@ impl CallHandle {
     #[must_use]
     pub fn info(&self) -> RetryInfo {
         self.0
-            .get()
+            .as_ref()
             .map_or_else(RetryInfo::default, |block| block.info())
     }
 }

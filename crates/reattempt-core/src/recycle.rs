@@ -1,4 +1,4 @@
-//! Blocks of calls that are over, kept for the calls that follow on the same thread.
+//! Blocks of calls that worked, used again by the calls that follow on the same thread.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ thread_local! {
     };
 }
 
-/// Every block in here is as good as new, and nobody else has a handle on it.
+/// Blocks of calls that are over. Some may still be seen by others: a handle, a watch, a late reporter.
 struct Kept {
     /// Where one call follows the other this is the only one.
     next: Cell<Option<Arc<CallBlock>>>,
@@ -26,11 +26,13 @@ struct Kept {
 }
 
 impl Kept {
+    #[cold]
     #[inline(never)]
     fn pop(&self) -> Option<Arc<CallBlock>> {
         self.others.try_borrow_mut().ok()?.pop()
     }
 
+    #[cold]
     #[inline(never)]
     fn push(&self, block: Arc<CallBlock>) {
         if let Ok(mut others) = self.others.try_borrow_mut() {
@@ -41,56 +43,26 @@ impl Kept {
     }
 }
 
-/// A handle on a call's block, or on none yet. The last one puts the block by for another call.
-///
-/// Reporters and watches hold the block itself: as long as one of them is left the block is not
-/// put by, so that nothing of one call is ever seen in another.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BlockRef(Option<Arc<CallBlock>>);
-
-impl BlockRef {
-    #[inline]
-    pub(crate) fn get(&self) -> Option<&Arc<CallBlock>> {
-        self.0.as_ref()
-    }
-
-    /// A handle on a block that no other call uses.
-    #[inline(always)]
-    pub(crate) fn fresh() -> Self {
-        Self(Some(fresh()))
-    }
-
-    #[inline(always)]
-    pub(crate) const fn is_none(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Puts the block by, of which this is the only handle.
-    #[inline(never)]
-    fn put_by(&mut self) {
-        // Pairs with the release in the drop of the other handles: what they wrote comes before the reset.
-        fence(Ordering::Acquire);
-        let Some(block) = self.0.as_mut() else { return };
-        if block.is_logged() {
-            clear_log(block);
-        }
-        block.reset();
-        // Fails only on a thread that is going down, which frees the block.
-        let _ = KEPT.try_with(|kept| {
-            let before = kept.next.replace(self.0.take());
-            if let Some(before) = before {
-                kept.push(before);
-            }
-        });
-    }
-}
-
+/// A block that no other call uses.
 #[inline(always)]
-fn fresh() -> Arc<CallBlock> {
+pub(crate) fn fresh() -> Arc<CallBlock> {
     // A thread that is going down has nothing to keep.
     let kept = KEPT.try_with(|kept| kept.next.take().or_else(|| kept.pop()));
     match kept {
-        Ok(Some(block)) => block,
+        // There are no weak handles: who sees that his is the only one is alone with the block for good. As long as
+        // somebody else can see it, it is not used again, and nothing of one call is ever seen in another.
+        Ok(Some(block)) if Arc::strong_count(&block) == 1 => {
+            // Pairs with the release in the drop of the other handles: what they wrote comes before the reset.
+            fence(Ordering::Acquire);
+            let block = if block.is_logged() {
+                without_log(block)
+            } else {
+                block
+            };
+            block.reset();
+            block
+        }
+        Ok(Some(block)) => instead_of(block),
         _ => make(),
     }
 }
@@ -103,30 +75,37 @@ fn make() -> Arc<CallBlock> {
 
 #[cold]
 #[inline(never)]
-fn clear_log(block: &mut Arc<CallBlock>) {
-    match Arc::get_mut(block) {
-        Some(block) => block.clear_log(),
-        None => *block = Arc::default(),
-    }
+fn instead_of(block: Arc<CallBlock>) -> Arc<CallBlock> {
+    drop(block);
+    Arc::default()
 }
 
-impl Drop for BlockRef {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(block) = &self.0 {
-            // There are no weak handles: who sees that his is the only one is alone with the block for good.
-            if Arc::strong_count(block) == 1 {
-                self.put_by();
-            }
-        }
+#[cold]
+#[inline(never)]
+fn without_log(mut block: Arc<CallBlock>) -> Arc<CallBlock> {
+    match Arc::get_mut(&mut block) {
+        Some(block) => block.clear_log(),
+        None => block = Arc::default(),
     }
+    block
+}
+
+/// Puts by the block of a call that is over and left no log.
+#[inline(always)]
+pub(crate) fn put_by(block: Arc<CallBlock>) {
+    // Fails only on a thread that is going down, which frees the block.
+    let _ = KEPT.try_with(|kept| {
+        if let Some(before) = kept.next.replace(Some(block)) {
+            kept.push(before);
+        }
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::info::Stopped;
-    use crate::{CallContext, ServerPushback};
+    use crate::{AttemptKind, CallContext, Findings, RetryInfo, ServerPushback};
 
     fn kept() -> usize {
         KEPT.with(|kept| {
@@ -137,57 +116,75 @@ mod tests {
         })
     }
 
+    fn block_of(context: &CallContext) -> *const CallBlock {
+        std::ptr::from_ref(context.shared().expect("has begun"))
+    }
+
     #[test]
-    fn a_block_serves_the_next_call_of_its_thread_and_tells_it_nothing() {
+    fn the_next_call_of_the_thread_uses_the_block_and_sees_nothing_in_it() {
         let mut first = CallContext::default();
-        let handle = first.begin();
+        drop(first.begin());
         first.reporter().pushback(ServerPushback::Stop);
-        first.claim();
-        first.start_attempt(1, crate::AttemptKind::Initial);
+        first.claim_first();
         first.reporter().forbid();
-        first.reporter().backend(crate::findings::Backend::new("a"));
-        handle.stop(Stopped::Fatal);
-        drop(first);
-        assert_eq!(kept(), 0, "a handle is left");
-        drop(handle);
+        first.settle_success(true);
+        first.stop(Stopped::Fatal);
+        let block = block_of(&first);
+        let late = first.reporter();
+        first.retire();
         assert_eq!(kept(), 1);
+        late.backend(crate::findings::Backend::new("a"));
+        drop(late);
 
         let mut second = CallContext::default();
         let handle = second.begin();
         assert_eq!(kept(), 0);
-        assert_eq!(second.info(), crate::RetryInfo::default());
-        assert_eq!(second.findings(), crate::Findings::default());
+        assert!(std::ptr::eq(block_of(&second), block));
+        assert_eq!(second.info(), RetryInfo::default());
+        assert_eq!(second.findings(), Findings::default());
         assert!(!handle.is_claimed() && second.backends_tried().is_empty());
-        second.claim();
-        second.start_attempt(1, crate::AttemptKind::Initial);
-        assert_eq!(second.findings(), crate::Findings::default());
+        second.claim_first();
+        assert_eq!(second.findings(), Findings::default());
+        assert!(handle.in_flight());
     }
 
     #[test]
-    fn a_block_that_somebody_can_still_see_is_not_put_by() {
+    fn a_block_that_somebody_can_still_see_is_not_used_again() {
         let mut request = crate::Call::new(());
         let watch = CallContext::watch(&mut request);
         let mut context = request.into_parts().1;
-        context.start_attempt(1, crate::AttemptKind::Initial);
-        let late = context.reporter();
-        drop(context);
-        assert_eq!((kept(), watch.info().attempts()), (0, 1));
-        drop(watch);
+        context.start_attempt(1, AttemptKind::Initial);
+        let (block, late) = (block_of(&context), context.reporter());
+        context.retire();
+        let mut next = CallContext::default();
+        next.start_attempt(1, AttemptKind::Initial);
+        assert!(!std::ptr::eq(block_of(&next), block));
         late.forbid();
-        drop(late);
+        assert!(!next.findings().forbidden);
+        assert_eq!(watch.info().attempts(), 1);
+    }
+
+    #[test]
+    fn what_failed_is_not_kept() {
+        let mut context = CallContext::default();
+        context.claim_first();
+        context
+            .reporter()
+            .config_coming(Box::pin(std::future::pending()));
+        context.retire();
         assert_eq!(kept(), 0);
     }
 
     #[test]
     fn a_thread_keeps_a_bounded_number() {
-        let calls: Vec<_> = (0..2 * MOST_KEPT)
+        let mut calls: Vec<_> = (0..2 * MOST_KEPT)
             .map(|_| {
                 let mut context = CallContext::default();
                 context.begin();
                 context
             })
             .collect();
-        drop(calls);
+        calls.iter_mut().for_each(CallContext::retire);
         assert_eq!(kept(), MOST_KEPT);
     }
 }

@@ -67,6 +67,9 @@ where
         };
         // The answer first: at the very instant of the deadline it wins.
         if let Poll::Ready(outcome) = inner.poll(cx) {
+            if let Some(armed) = this.armed.take() {
+                armed.handle.retire();
+            }
             return Poll::Ready(outcome);
         }
         let Some(armed) = this.armed else {

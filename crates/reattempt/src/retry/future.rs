@@ -148,6 +148,7 @@ where
         if verdict.failure().is_none() {
             this.config
                 .succeeded(context, verdict == Verdict::Committed);
+            this.source.retire();
             return Step::Return(outcome);
         }
         self.failed(verdict, outcome)

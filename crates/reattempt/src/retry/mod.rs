@@ -181,17 +181,39 @@ where
                         phase: Phase::Flight,
                     };
                 }
-                let out = self.call_once(request);
-                out
+                self.call_once(request).future(&self.config)
             }
             Part::Act { may_follow: false } => {
-                let out = self.call_once(ManuallyDrop::into_inner(request));
-                out
+                let request = ManuallyDrop::into_inner(request);
+                self.call_once(request).future(&self.config)
             }
             Part::Claimed | Part::Other => {
-                let out = self.pass(ManuallyDrop::into_inner(request), part);
-                out
+                let request = ManuallyDrop::into_inner(request);
+                self.pass(request, part).future(&self.config)
             }
+        }
+    }
+}
+
+/// A request that went out and is not to be sent again.
+struct Out<S: Service<Req>, Req> {
+    future: S::Future,
+    source: Source<S, Req>,
+    phase: Phase,
+}
+
+impl<S: Service<Req>, Req> Out<S, Req> {
+    #[inline(always)]
+    fn future<C>(self, config: &Arc<Config<C>>) -> RetryFuture<S, C, Req>
+    where
+        Req: Annotated,
+    {
+        RetryFuture {
+            flight: Some(self.future),
+            source: self.source,
+            config: Arc::clone(config),
+            recovering: None,
+            phase: self.phase,
         }
     }
 }
@@ -220,24 +242,22 @@ impl<S, C> Retry<S, C> {
     /// No attempt can follow the first: the request itself goes out.
     #[cold]
     #[inline(never)]
-    fn call_once<Req>(&mut self, mut request: Req) -> RetryFuture<S, C, Req>
+    fn call_once<Req>(&mut self, mut request: Req) -> Out<S, Req>
     where
         S: Service<Req>,
         Req: Annotated,
     {
         let source = Source::Last(request.context_mut().clone());
-        RetryFuture {
-            flight: Some(self.inner.call(request)),
+        Out {
+            future: self.inner.call(request),
             source,
-            config: Arc::clone(&self.config),
-            recovering: None,
             phase: Phase::Flight,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn pass<Req>(&mut self, mut request: Req, part: Part) -> RetryFuture<S, C, Req>
+    fn pass<Req>(&mut self, mut request: Req, part: Part) -> Out<S, Req>
     where
         S: Service<Req>,
         Req: Annotated,
@@ -250,11 +270,9 @@ impl<S, C> Retry<S, C> {
                 Source::Last(context.clone())
             }
         };
-        RetryFuture {
-            flight: Some(self.inner.call(request)),
+        Out {
+            future: self.inner.call(request),
             source,
-            config: Arc::clone(&self.config),
-            recovering: None,
             phase: Phase::Passing,
         }
     }

@@ -3,6 +3,8 @@
 use reattempt_core::{Annotated, CallContext};
 
 /// One context a call: where there is a template it carries it.
+// With a tag of its own, which is cheaper to look at than a niche in some field.
+#[repr(u8)]
 pub(crate) enum Source<S, Req> {
     /// The original, and a service to send a copy by.
     Template { request: Req, service: S },
@@ -20,6 +22,16 @@ impl<S, Req: Annotated> Source<S, Req> {
             Self::Template { request, .. } => request.context(),
             Self::Last(context) => Some(context),
             Self::Nothing => None,
+        }
+    }
+
+    /// The call worked: its block may serve another one.
+    #[inline(always)]
+    pub(crate) fn retire(&mut self) {
+        match self {
+            Self::Template { request, .. } => request.context_mut().retire(),
+            Self::Last(context) => context.retire(),
+            Self::Nothing => {}
         }
     }
 
