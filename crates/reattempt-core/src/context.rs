@@ -90,6 +90,24 @@ impl std::fmt::Debug for Stamps {
     }
 }
 
+// Its handles are let go of by value: with no address taken a context lives in registers, and what is called to drop it is
+// small enough to be inlined wherever one might have to be dropped.
+impl Drop for CallContext {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let_go(self.block.take(), self.stamps.take(), self.policy.take());
+    }
+}
+
+#[inline(never)]
+fn let_go(
+    block: Option<Arc<CallBlock>>,
+    stamps: Option<Arc<Stamps>>,
+    policy: Option<Arc<RoutePolicy>>,
+) {
+    drop((block, stamps, policy));
+}
+
 /// What callers read and stamp.
 impl CallContext {
     /// Lets the caller see what becomes of this request's call: read [`Watch::info`] after it, whether it

@@ -53,6 +53,8 @@ pin_project! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// The first attempt is out, and nobody wants to hear of it if it works.
+    First,
     /// An attempt of ours is out.
     Flight,
     /// Over: the outcome was returned.
@@ -84,7 +86,7 @@ where
         };
         let env = this.config.env(context, false);
         let stopped = env.why_dropped(clock::now());
-        if *this.phase == Phase::Flight {
+        if matches!(this.phase, Phase::First | Phase::Flight) {
             env.cancelled(Some(stopped));
         }
         match this.recovering {
@@ -138,17 +140,21 @@ where
     #[inline(always)]
     fn settle(mut self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
-        let Some(context) = this.source.context() else {
+        let Some(context) = this.source.context_mut() else {
             return Step::Return(outcome);
         };
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
         // Dropped before any delay: it may hold a connection.
-        *this.phase = Phase::Done;
         this.flight.set(None);
+        let quietly = std::mem::replace(this.phase, Phase::Done) == Phase::First;
         if verdict.failure().is_none() {
-            this.config
-                .succeeded(context, verdict == Verdict::Committed);
-            this.source.retire();
+            let committed = verdict == Verdict::Committed;
+            if quietly {
+                context.settle_success(committed);
+            } else {
+                this.config.env(context, false).succeeded(committed);
+            }
+            context.retire();
             return Step::Return(outcome);
         }
         self.failed(verdict, outcome)
@@ -316,7 +322,7 @@ where
                     request,
                     mut service,
                 } => service.call(request),
-                Source::Last(_) | Source::Nothing => return Step::Pending,
+                _ => return Step::Pending,
             },
         };
         if !holds {
@@ -390,7 +396,7 @@ where
                     Poll::Ready(Ok(())) => self.send(),
                 }
             }
-            Phase::Flight | Phase::Expired | Phase::Done => Step::Pending,
+            Phase::First | Phase::Flight | Phase::Expired | Phase::Done => Step::Pending,
         }
     }
 }
@@ -416,7 +422,7 @@ where
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            let step = if self.phase == Phase::Flight {
+            let step = if matches!(self.phase, Phase::First | Phase::Flight) {
                 let Some(flight) = self.as_mut().project().flight.as_pin_mut() else {
                     return Poll::Pending;
                 };

@@ -70,6 +70,8 @@ struct Config<C> {
     observer: Arc<dyn Observer>,
     /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
     hears: bool,
+    /// That of a first attempt, which is over quickly where nobody wants to hear of it.
+    first_phase: Phase,
     /// Did the layer's strategy allow of a second attempt when the layer was built?
     may_follow: bool,
     no_hedge_layer: OneWarning,
@@ -88,21 +90,6 @@ impl<C> Config<C> {
             Some(Recovery::None) => &FailFast,
             Some(Recovery::Default | Recovery::Hedge(_)) | None => &*self.strategy,
         }
-    }
-
-    /// Told of an attempt that worked or whose answer began.
-    #[inline(always)]
-    fn succeeded(&self, context: &CallContext, committed: bool) {
-        if self.hears || context.attempt() > 1 {
-            self.tell_success(context, committed);
-        } else {
-            context.settle_success(committed);
-        }
-    }
-
-    #[inline(never)]
-    fn tell_success(&self, context: &CallContext, committed: bool) {
-        self.env(context, false).succeeded(committed);
     }
 
     fn env<'a>(&'a self, context: &'a CallContext, replayable: bool) -> Env<'a> {
@@ -178,7 +165,7 @@ where
                         source: Source::Template { request, service },
                         config: Arc::clone(&self.config),
                         recovering: None,
-                        phase: Phase::Flight,
+                        phase: self.config.first_phase,
                     };
                 }
                 self.call_once(request).future(&self.config)

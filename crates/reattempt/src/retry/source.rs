@@ -3,8 +3,6 @@
 use reattempt_core::{Annotated, CallContext};
 
 /// One context a call: where there is a template it carries it.
-// With a tag of its own, which is cheaper to look at than a niche in some field.
-#[repr(u8)]
 pub(crate) enum Source<S, Req> {
     /// The original, and a service to send a copy by.
     Template { request: Req, service: S },
@@ -25,13 +23,13 @@ impl<S, Req: Annotated> Source<S, Req> {
         }
     }
 
-    /// The call worked: its block may serve another one.
+    /// The context of the attempt that is out or was out last, to be written.
     #[inline(always)]
-    pub(crate) fn retire(&mut self) {
+    pub(crate) fn context_mut(&mut self) -> Option<&mut CallContext> {
         match self {
-            Self::Template { request, .. } => request.context_mut().retire(),
-            Self::Last(context) => context.retire(),
-            Self::Nothing => {}
+            Self::Template { request, .. } => Some(request.context_mut()),
+            Self::Last(context) => Some(context),
+            Self::Nothing => None,
         }
     }
 
