@@ -44,7 +44,7 @@ pin_project! {
     {
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if !matches!(this.phase, Phase::Done | Phase::Passing | Phase::Expired) {
+            if !matches!(this.phase, Phase::Done | Phase::Claimed | Phase::Passing | Phase::Expired) {
                 this.abandoned();
             }
         }
@@ -59,7 +59,9 @@ pub(super) enum Phase {
     Flight,
     /// Over: the outcome was returned.
     Done,
-    /// Not ours: another recovery layer acts, or has to.
+    /// Not ours: a recovery layer above acts.
+    Claimed,
+    /// Not ours: a recovery layer below has to act.
     Passing,
     /// The strategy is making its decision.
     Asking,
@@ -337,8 +339,8 @@ where
     fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
         let mut this = self.project();
         this.flight.set(None);
-        *this.phase = Phase::Done;
-        if let Source::Last(context) = this.source {
+        let phase = std::mem::replace(this.phase, Phase::Done);
+        if let (Phase::Passing, Source::Last(context)) = (phase, this.source) {
             if !context.begin().is_claimed() {
                 this.config.no_hedge_layer.warn(
                     "RetryLayer",
@@ -360,10 +362,12 @@ where
     fn step(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Step<Outcome<S, Req>> {
         let this = self.as_mut().project();
         match this.phase {
-            Phase::Passing => match this.flight.as_pin_mut().map(|future| future.poll(cx)) {
-                Some(Poll::Ready(outcome)) => Step::Return(self.passed(outcome)),
-                _ => Step::Pending,
-            },
+            Phase::Claimed | Phase::Passing => {
+                match this.flight.as_pin_mut().map(|future| future.poll(cx)) {
+                    Some(Poll::Ready(outcome)) => Step::Return(self.passed(outcome)),
+                    _ => Step::Pending,
+                }
+            }
             Phase::Asking => match poll_asked(this.recovering, cx) {
                 Poll::Ready(decision) => self.decided(decision),
                 Poll::Pending => Step::Pending,

@@ -79,7 +79,7 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
             transparent: self.transparent,
-            may_follow: may_follow(&*self.strategy),
+            is_simple: self.observer.is_none() && may_follow(&*self.strategy),
             hears: self.observer.is_some(),
             first_phase: if self.observer.is_some() {
                 Phase::Flight

@@ -72,8 +72,9 @@ struct Config<C> {
     hears: bool,
     /// That of a first attempt, which is over quickly where nobody wants to hear of it.
     first_phase: Phase,
-    /// Did the layer's strategy allow of a second attempt when the layer was built?
-    may_follow: bool,
+    /// Nobody hears of first attempts, and the layer's strategy allowed of a second one when the layer was built: few
+    /// calls have another strategy.
+    is_simple: bool,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
 }
@@ -249,18 +250,18 @@ impl<S, C> Retry<S, C> {
         S: Service<Req>,
         Req: Annotated,
     {
-        let source = match part {
-            Part::Claimed | Part::Act { .. } => Source::Nothing,
+        let (context, phase) = match part {
+            Part::Claimed | Part::Act { .. } => (CallContext::default(), Phase::Claimed),
             Part::Other => {
                 let context = request.context_mut();
                 context.begin();
-                Source::Last(context.clone())
+                (context.clone(), Phase::Passing)
             }
         };
         Out {
             future: self.inner.call(request),
-            source,
-            phase: Phase::Passing,
+            source: Source::Last(context),
+            phase,
         }
     }
 }
@@ -289,13 +290,13 @@ impl<C> Config<C> {
             context.set_idempotency(natural);
         }
         context.claim_first();
+        if plain && self.is_simple {
+            return Part::Act { may_follow: true };
+        }
         if self.hears {
             self.sent(context.clone());
         }
-        // The layer's own strategy said so when the layer was built, and few calls have another.
-        let may_follow = (plain && self.may_follow)
-            || self.classifier.may_force()
-            || may_follow(self.strategy(context));
+        let may_follow = self.classifier.may_force() || may_follow(self.strategy(context));
         Part::Act { may_follow }
     }
 

@@ -6,10 +6,8 @@ use reattempt_core::{Annotated, CallContext};
 pub(crate) enum Source<S, Req> {
     /// The original, and a service to send a copy by.
     Template { request: Req, service: S },
-    /// The last attempt that is possible took the request itself.
+    /// The last attempt that is possible took the request itself. Empty where another recovery layer acts.
     Last(CallContext),
-    /// Not ours: another recovery layer acts.
-    Nothing,
 }
 
 impl<S, Req: Annotated> Source<S, Req> {
@@ -19,7 +17,6 @@ impl<S, Req: Annotated> Source<S, Req> {
         match self {
             Self::Template { request, .. } => request.context(),
             Self::Last(context) => Some(context),
-            Self::Nothing => None,
         }
     }
 
@@ -29,7 +26,6 @@ impl<S, Req: Annotated> Source<S, Req> {
         match self {
             Self::Template { request, .. } => Some(request.context_mut()),
             Self::Last(context) => Some(context),
-            Self::Nothing => None,
         }
     }
 
@@ -47,13 +43,13 @@ pub(crate) fn with_context<Req: Annotated>(copy: Req, request: &mut Req) -> Req 
     let context = request.context_mut();
     match copy.context() {
         Some(copied) if copied.is_copy_of(context) => copy,
-        _ => in_context(copy, context),
+        _ => in_context(copy, context.clone()),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn in_context<Req: Annotated>(mut copy: Req, context: &CallContext) -> Req {
-    copy.context_mut().clone_from(context);
+fn in_context<Req: Annotated>(mut copy: Req, context: CallContext) -> Req {
+    *copy.context_mut() = context;
     copy
 }
