@@ -138,8 +138,27 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// An attempt is over: classify it. Success ends here; the rest is another matter.
+    /// The first attempt is over. Where it worked and nobody wants to hear of it the call ends here.
     #[inline(always)]
+    fn settle_first(mut self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        let Source::Template { request, .. } = this.source else {
+            return self.settle(outcome);
+        };
+        let context = request.context_mut();
+        let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+        this.flight.set(None);
+        *this.phase = Phase::Done;
+        if verdict.failure().is_some() {
+            return self.failed(verdict, outcome);
+        }
+        context.settle_success(verdict == Verdict::Committed);
+        context.retire();
+        Step::Return(outcome)
+    }
+
+    /// An attempt is over: classify it.
+    #[inline(never)]
     fn settle(mut self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
         let Some(context) = this.source.context_mut() else {
@@ -148,18 +167,14 @@ where
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
         // Dropped before any delay: it may hold a connection.
         this.flight.set(None);
-        let quietly = std::mem::replace(this.phase, Phase::Done) == Phase::First;
-        if verdict.failure().is_none() {
-            let committed = verdict == Verdict::Committed;
-            if quietly {
-                context.settle_success(committed);
-            } else {
-                this.config.env(context, false).succeeded(committed);
-            }
-            context.retire();
-            return Step::Return(outcome);
+        *this.phase = Phase::Done;
+        if verdict.failure().is_some() {
+            return self.failed(verdict, outcome);
         }
-        self.failed(verdict, outcome)
+        let committed = verdict == Verdict::Committed;
+        this.config.env(context, false).succeeded(committed);
+        context.retire();
+        Step::Return(outcome)
     }
 
     /// An attempt failed: let the machine decide.
@@ -425,8 +440,30 @@ where
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.phase == Phase::First {
+            let Some(flight) = self.as_mut().project().flight.as_pin_mut() else {
+                return Poll::Pending;
+            };
+            let outcome = ready!(flight.poll(cx));
+            if let Step::Return(outcome) = self.as_mut().settle_first(outcome) {
+                return Poll::Ready(outcome);
+            }
+        }
+        self.poll_on(cx)
+    }
+}
+
+impl<S, C, Req> RetryFuture<S, C, Req>
+where
+    S: Service<Req>,
+    C: Classify<S::Response, S::Error>,
+    Req: Annotated + Replay,
+{
+    /// Anything but a first attempt that works.
+    #[inline(never)]
+    fn poll_on(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
         loop {
-            let step = if matches!(self.phase, Phase::First | Phase::Flight) {
+            let step = if self.phase == Phase::Flight {
                 let Some(flight) = self.as_mut().project().flight.as_pin_mut() else {
                     return Poll::Pending;
                 };

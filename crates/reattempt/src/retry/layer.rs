@@ -4,7 +4,7 @@ use std::sync::Arc;
 use reattempt_core::{Observer, RetryStrategy};
 use tower_layer::Layer;
 
-use super::{Config, Phase, Retry, may_follow};
+use super::{Config, Retry, may_follow};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
 
@@ -81,11 +81,6 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             transparent: self.transparent,
             is_simple: self.observer.is_none() && may_follow(&*self.strategy),
             hears: self.observer.is_some(),
-            first_phase: if self.observer.is_some() {
-                Phase::Flight
-            } else {
-                Phase::First
-            },
             observer: self
                 .observer
                 .clone()

@@ -70,8 +70,6 @@ struct Config<C> {
     observer: Arc<dyn Observer>,
     /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
     hears: bool,
-    /// That of a first attempt, which is over quickly where nobody wants to hear of it.
-    first_phase: Phase,
     /// Nobody hears of first attempts, and the layer's strategy allowed of a second one when the layer was built: few
     /// calls have another strategy.
     is_simple: bool,
@@ -155,7 +153,10 @@ where
             .config
             .take_up::<S::Response, S::Error>(request.context_mut(), natural);
         match part {
-            Part::Act { may_follow: true } => {
+            Part::Act {
+                may_follow: true,
+                phase,
+            } => {
                 let mut request = ManuallyDrop::into_inner(request);
                 if let Some(copy) = request.replay(&FIRST) {
                     let future = self.inner.call(with_context(copy, &mut request));
@@ -166,12 +167,14 @@ where
                         source: Source::Template { request, service },
                         config: Arc::clone(&self.config),
                         recovering: None,
-                        phase: self.config.first_phase,
+                        phase,
                     };
                 }
                 self.call_once(request).future(&self.config)
             }
-            Part::Act { may_follow: false } => {
+            Part::Act {
+                may_follow: false, ..
+            } => {
                 let request = ManuallyDrop::into_inner(request);
                 self.call_once(request).future(&self.config)
             }
@@ -217,6 +220,7 @@ enum Part {
     Act {
         /// Could a first attempt be followed by another?
         may_follow: bool,
+        phase: Phase,
     },
 }
 
@@ -291,13 +295,19 @@ impl<C> Config<C> {
         }
         context.claim_first();
         if plain && self.is_simple {
-            return Part::Act { may_follow: true };
+            return Part::Act {
+                may_follow: true,
+                phase: Phase::First,
+            };
         }
         if self.hears {
             self.sent(context.clone());
         }
         let may_follow = self.classifier.may_force() || may_follow(self.strategy(context));
-        Part::Act { may_follow }
+        Part::Act {
+            may_follow,
+            phase: Phase::Flight,
+        }
     }
 
     // By value: an address taken would keep every context in memory.
