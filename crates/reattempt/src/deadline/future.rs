@@ -60,8 +60,8 @@ where
     type Output = Result<Res, Err>;
 
     #[inline(always)]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.as_mut().project();
         let Some(inner) = this.inner.as_mut().as_pin_mut() else {
             return Poll::Pending;
         };
@@ -72,6 +72,18 @@ where
             }
             return Poll::Ready(outcome);
         }
+        self.elapsed(cx)
+    }
+}
+
+impl<F, M> DeadlineFuture<F, M> {
+    /// There is no answer yet: arms the timer, and ends the call when it is due.
+    #[inline(never)]
+    fn elapsed<Res, Err>(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Res, Err>>
+    where
+        M: OnElapsed<Res, Err>,
+    {
+        let mut this = self.project();
         let Some(armed) = this.armed else {
             return Poll::Pending;
         };

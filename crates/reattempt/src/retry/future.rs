@@ -138,27 +138,46 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// The first attempt is over. Where it worked and nobody wants to hear of it the call ends here.
+    /// Polls a first attempt. Where it works and nobody wants to hear of it the call ends here.
     #[inline(always)]
-    fn settle_first(mut self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
+    fn poll_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
-        let Source::Template { request, .. } = this.source else {
-            return self.settle(outcome);
+        let (Some(flight), Source::Template { request, .. }) =
+            (this.flight.as_mut().as_pin_mut(), this.source)
+        else {
+            return Poll::Pending;
         };
+        let outcome = ready!(flight.poll(cx));
         let context = request.context_mut();
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+        // Dropped before any delay: it may hold a connection.
         this.flight.set(None);
         *this.phase = Phase::Done;
         if verdict.failure().is_some() {
-            return self.failed(verdict, outcome);
+            return as_poll(self.failed_first(verdict, outcome, cx));
         }
         context.settle_success(verdict == Verdict::Committed);
         context.retire();
-        Step::Return(outcome)
+        Poll::Ready(outcome)
+    }
+
+    // An `Option`, so that what is cold does not share the place of the hot path's outcome, which then stays in registers.
+    #[cold]
+    #[inline(never)]
+    fn failed_first(
+        mut self: Pin<&mut Self>,
+        verdict: Verdict,
+        outcome: Outcome<S, Req>,
+        cx: &mut Context<'_>,
+    ) -> Option<Outcome<S, Req>> {
+        match self.as_mut().failed(verdict, outcome) {
+            Step::Again => self.poll_on(cx),
+            Step::Return(outcome) => Some(outcome),
+            Step::Pending => None,
+        }
     }
 
     /// An attempt is over: classify it.
-    #[inline(never)]
     fn settle(mut self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
         let Some(context) = this.source.context_mut() else {
@@ -372,7 +391,6 @@ where
     }
 
     /// One step of a call whose first attempt is not simply out.
-    #[cold]
     #[inline(never)]
     fn step(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Step<Outcome<S, Req>> {
         let this = self.as_mut().project();
@@ -439,17 +457,20 @@ where
     type Output = Outcome<S, Req>;
 
     #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.phase == Phase::First {
-            let Some(flight) = self.as_mut().project().flight.as_pin_mut() else {
-                return Poll::Pending;
-            };
-            let outcome = ready!(flight.poll(cx));
-            if let Step::Return(outcome) = self.as_mut().settle_first(outcome) {
-                return Poll::Ready(outcome);
-            }
+            self.poll_first(cx)
+        } else {
+            as_poll(self.poll_on(cx))
         }
-        self.poll_on(cx)
+    }
+}
+
+#[inline(always)]
+fn as_poll<T>(outcome: Option<T>) -> Poll<T> {
+    match outcome {
+        Some(outcome) => Poll::Ready(outcome),
+        None => Poll::Pending,
     }
 }
 
@@ -461,21 +482,23 @@ where
 {
     /// Anything but a first attempt that works.
     #[inline(never)]
-    fn poll_on(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
+    fn poll_on(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
         loop {
             let step = if self.phase == Phase::Flight {
                 let Some(flight) = self.as_mut().project().flight.as_pin_mut() else {
-                    return Poll::Pending;
+                    return None;
                 };
-                let outcome = ready!(flight.poll(cx));
+                let Poll::Ready(outcome) = flight.poll(cx) else {
+                    return None;
+                };
                 self.as_mut().settle(outcome)
             } else {
                 self.as_mut().step(cx)
             };
             match step {
                 Step::Again => {}
-                Step::Return(outcome) => return Poll::Ready(outcome),
-                Step::Pending => return Poll::Pending,
+                Step::Return(outcome) => return Some(outcome),
+                Step::Pending => return None,
             }
         }
     }
