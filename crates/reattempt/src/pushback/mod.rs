@@ -28,7 +28,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, ServerPushback};
+use reattempt_core::{Annotated, CallContext, ServerPushback};
 use tower_service::Service;
 
 pub use future::PushbackFuture;
@@ -78,10 +78,9 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let reporter = request.context().map(|context| {
-            self.order.check("PushbackLayer", context);
-            context.reporter()
-        });
+        let context = request.context();
+        self.order.check("PushbackLayer", context);
+        let reporter = context.map(CallContext::reporter);
         PushbackFuture::new(self.inner.call(request), self.reader.clone(), reporter)
     }
 }

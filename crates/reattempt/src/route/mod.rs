@@ -18,7 +18,7 @@
 //!     }))
 //!     .service_fn(|call: Call<&'static str>| async move {
 //!         let policy = call.context().and_then(|context| context.policy());
-//!         Ok(policy.map(|policy| policy.name().to_owned()))
+//!         Ok::<_, std::convert::Infallible>(policy.map(|policy| policy.name().to_owned()))
 //!     });
 //! assert_eq!(service.oneshot(Call::new("get")).await?.as_deref(), Some("reads"));
 //! # Ok(()) }
