@@ -91,8 +91,8 @@ impl KvAnswer for Answer {
         self.map.as_deref()
     }
 
-    fn node(&self) -> Option<&Address> {
-        self.node.as_ref()
+    fn node(&self) -> Option<Address> {
+        self.node.clone()
     }
 }
 
