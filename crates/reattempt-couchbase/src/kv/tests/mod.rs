@@ -1,0 +1,2 @@
+mod error_map_strategy;
+mod verdicts;
