@@ -54,7 +54,8 @@ enum Problem {
 
 fn read(arguments: Arguments) -> Result<Document, Problem> {
     if !arguments.json {
-        return Ok(Document::of(arguments.into_document()?)?);
+        let (value, texts) = arguments.into_document()?;
+        return Ok(Document::with_texts(value, texts)?);
     }
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;

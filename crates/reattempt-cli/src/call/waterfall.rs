@@ -143,7 +143,10 @@ mod tests {
     #[test]
     fn bars_share_one_axis() {
         let first = attempt(1, 0, 25, Some(50));
-        assert_eq!((cells(&first, 100.0, '█'), cells(&first, 100.0, '░')), (10, 20));
+        assert_eq!(
+            (cells(&first, 100.0, '█'), cells(&first, 100.0, '░')),
+            (10, 20)
+        );
         let second = attempt(2, 75, 100, None);
         assert_eq!(cells(&second, 100.0, '█'), 10);
         assert!(bar(&second, 100.0).ends_with("██████████│"));

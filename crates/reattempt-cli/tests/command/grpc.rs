@@ -44,7 +44,9 @@ fn configured(server: &Server, config: Value, call: Value) -> Value {
 
 #[tokio::test]
 async fn a_call_that_works_at_once_is_one_attempt() {
-    let step = Step::ok("world").initial("x-head", "a").trailer("x-tail", "b");
+    let step = Step::ok("world")
+        .initial("x-head", "a")
+        .trailer("x-tail", "b");
     let server = Server::start(step).await.unwrap();
     let call = json!({"call": "first", "metadata": {"x-one": "1", "x-many": ["1", "2"]}});
     let answer = answer(one(&server, call)).await;
@@ -192,7 +194,9 @@ async fn a_stream_that_breaks_off_has_the_code_of_its_reset() {
 /// R40 R41 R50
 #[tokio::test]
 async fn hedges_are_told_and_losers_are_cancelled() {
-    let script = Script::new().then(Step::hang()).otherwise(Step::ok("world"));
+    let script = Script::new()
+        .then(Step::hang())
+        .otherwise(Step::ok("world"));
     let server = Server::start(script).await.unwrap();
     let answer = answer(configured(&server, hedging("0.05s"), json!({}))).await;
     assert_eq!(answer["code"], 0);
@@ -215,7 +219,9 @@ async fn a_deadline_ends_the_call_with_code_4() {
     assert!(ms(&hangs["elapsed_ms"]) >= 79.0);
     assert!(server.seen()[0].header("grpc-timeout").is_some());
 
-    let server = Server::start(Step::trailers_only(14, "").pushback("5000")).await.unwrap();
+    let server = Server::start(Step::trailers_only(14, "").pushback("5000"))
+        .await
+        .unwrap();
     let waits = configured(&server, retrying(4), json!({"timeout_ms": 150}));
     let capped = answer(waits.clone()).await;
     assert_eq!(capped["code"], 4, "{capped}");
@@ -241,7 +247,9 @@ async fn a_deadline_bounds_an_answer_that_has_begun() {
 /// R15
 #[tokio::test]
 async fn a_caller_who_leaves_gets_code_1_and_nothing_more_is_sent() {
-    let server = Server::start(Step::trailers_only(14, "").pushback("5000")).await.unwrap();
+    let server = Server::start(Step::trailers_only(14, "").pushback("5000"))
+        .await
+        .unwrap();
     let call = json!({"cancel_after_ms": 80});
     let answer = answer(configured(&server, retrying(4), call)).await;
     assert_eq!(answer["code"], 1);
@@ -275,7 +283,11 @@ async fn a_connection_that_is_refused_is_tried_again_until_the_deadline() {
     assert_eq!(answer["timeout"], "unambiguous");
     let kinds = each(&answer, "kind");
     assert!(kinds.len() > 2 && kinds[1..].iter().all(|kind| kind == "transparent"));
-    assert!(each(&answer, "stage").iter().all(|stage| stage == "dispatch"));
+    assert!(
+        each(&answer, "stage")
+            .iter()
+            .all(|stage| stage == "dispatch")
+    );
 }
 
 /// R16
@@ -288,7 +300,9 @@ async fn a_call_that_waits_for_readiness_waits_for_the_server() {
     let waiting = tokio::spawn(answer(document("grpc", &address.to_string(), calls)));
     tokio::time::sleep(millis(100)).await;
     let options = reattempt_testbed::grpc::Options::new().at(address);
-    let _server = Server::start_with(options, Step::ok("world")).await.unwrap();
+    let _server = Server::start_with(options, Step::ok("world"))
+        .await
+        .unwrap();
     let answer = waiting.await.unwrap();
     assert_eq!(answer["code"], 0, "{answer}");
     assert_eq!(each(&answer, "kind"), ["initial"]);
@@ -305,7 +319,10 @@ async fn a_service_config_that_cannot_be_used_is_told_per_call_and_nothing_is_se
         assert_eq!(answer["code"], Value::Null);
         assert_eq!(answer["attempts"], json!([]));
         let fault = answer["config_error"].as_str().unwrap();
-        assert!(fault.contains("$.methodConfig[0].retryPolicy.maxAttempts"), "{fault}");
+        assert!(
+            fault.contains("$.methodConfig[0].retryPolicy.maxAttempts"),
+            "{fault}"
+        );
     }
     assert_eq!(server.seen_count(), 0);
     assert_eq!(server.connections_accepted(), 0);

@@ -4,6 +4,7 @@ mod payloads;
 mod reply;
 mod stack;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use http::{HeaderMap, Request, Uri};
 use http_body_util::BodyExt;
 use reattempt::{Annotated, CallContext, Elapsed, RetryInfo, Stopped, TimeLimit};
 use reattempt_grpc::Code;
+use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_testbed::grpc::Messages;
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,8 +34,14 @@ use stack::{ChannelOptions, Stack};
 /// Calls one gRPC server; or nobody, where its service config cannot be used.
 #[derive(Debug)]
 pub(crate) struct GrpcCaller {
-    stack: Result<Stack, String>,
+    channel: Result<Channel, String>,
     authority: String,
+}
+
+#[derive(Debug)]
+struct Channel {
+    stack: Stack,
+    config: Option<Arc<ServiceConfig>>,
 }
 
 /// What the document says of one call.
@@ -44,7 +52,7 @@ pub(crate) struct GrpcCall {
     gap: Duration,
     half_close_after: Duration,
     metadata: HeaderMap,
-    wait_for_ready: bool,
+    wait_for_ready: Option<bool>,
 }
 
 /// Raw messages make no difference between the kinds; the name has to be right all the same.
@@ -64,10 +72,13 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
         let what = format!("must be host:port, got {authority:?}");
         return Err(Fault::new("$.target", what));
     }
-    let config: Option<Value> = document.rest.optional("service_config")?;
     let options = ChannelOptions::read(document.rest.nested("channel_options")?)?;
-    let stack = stack::stack(&document.setup, &authority, config, &options);
-    Plan::new(document, GrpcCaller { stack, authority }, read)
+    let text = document.rest.text("service_config");
+    let channel = stack::service_config(text.as_deref(), &document.setup, &options).map(|config| {
+        let stack = stack::stack(&document.setup, &authority, config.clone(), &options);
+        Channel { stack, config }
+    });
+    Plan::new(document, GrpcCaller { channel, authority }, read)
 }
 
 fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
@@ -89,7 +100,7 @@ fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
         gap: fields.or("payload_gap_ms", Millis::default())?.0,
         half_close_after: fields.or("half_close_after_ms", Millis::default())?.0,
         metadata: headers(fields, "metadata")?,
-        wait_for_ready: fields.or("wait_for_ready", false)?,
+        wait_for_ready: fields.optional("wait_for_ready")?,
     })
 }
 
@@ -180,7 +191,10 @@ async fn exchange(stack: Stack, request: Request<Payloads>, reply: &mut Reply) -
 
 /// The code that the layers found for an answer that did not come, or broke off.
 fn code_found(info: &RetryInfo) -> Code {
-    let code = info.records().filter_map(|record| record.failure?.code).last();
+    let code = info
+        .records()
+        .filter_map(|record| record.failure?.code)
+        .last();
     code.and_then(|code| Code::from_number(code.into()))
         .unwrap_or(Code::Unknown)
 }
@@ -219,7 +233,13 @@ fn own_deadline(message: &str) -> Status {
 }
 
 impl GrpcCaller {
-    fn request(&self, call: GrpcCall) -> Request<Payloads> {
+    fn request(&self, call: GrpcCall, channel: &Channel) -> Request<Payloads> {
+        // What the call does not say, the service config may.
+        let configured = channel
+            .config
+            .as_ref()
+            .and_then(|config| config.method(call.method.path()).wait_for_ready);
+        let waits = call.wait_for_ready.or(configured).unwrap_or(false);
         let mut request = Request::new(Payloads::new(
             &call.payloads,
             call.gap,
@@ -235,7 +255,7 @@ impl GrpcCaller {
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         headers.insert(TE, HeaderValue::from_static("trailers"));
-        if call.wait_for_ready {
+        if waits {
             request.extensions_mut().insert(WaitForReady);
         }
         request
@@ -246,11 +266,11 @@ impl Caller for GrpcCaller {
     type Call = GrpcCall;
 
     async fn call(&self, head: Head, call: GrpcCall) -> Answer {
-        let stack = match &self.stack {
-            Ok(stack) => stack.clone(),
+        let channel = match &self.channel {
+            Ok(channel) => channel,
             Err(refused) => return refuse(head, refused),
         };
-        let mut request = self.request(call);
+        let mut request = self.request(call, channel);
         let watch = CallContext::watch(&mut request);
         let journal = Journal::of(&mut request);
         if let Some(timeout) = head.timeout {
@@ -261,7 +281,7 @@ impl Caller for GrpcCaller {
         let mut reply = Reply::default();
         let read = tokio::select! {
             biased;
-            read = exchange(stack, request, &mut reply) => Some(read),
+            read = exchange(channel.stack.clone(), request, &mut reply) => Some(read),
             () = cancelled(&head) => None,
         };
         let elapsed_ms = InMillis(journal.elapsed());

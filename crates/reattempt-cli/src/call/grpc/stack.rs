@@ -7,13 +7,15 @@ use http::{Request, Response};
 use reattempt::backoff::Backoff;
 use reattempt::observe::LogObserver;
 use reattempt::strategy::Attempts;
-use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
+use reattempt::{
+    DeadlineLayer, HedgeLayer, PushbackLayer, Recovery, RetryLayer, Route, RouteLayer, RoutePolicy,
+};
+use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, CodeSet, GrpcClassifier, GrpcOutcomeBody, GrpcOutcomeLayer, GrpcPushback,
     GrpcTimeoutLayer, PreviousAttemptsLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBody, DeadlineBodyLayer, ReplayBodyLayer};
-use serde_json::Value;
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
@@ -59,20 +61,70 @@ impl ChannelOptions {
     }
 }
 
-/// The stack of layers, or why the service config cannot be used.
+/// Reads the service config, if there is one.
+pub(super) fn service_config(
+    text: Option<&str>,
+    setup: &Setup,
+    channel: &ChannelOptions,
+) -> Result<Option<Arc<ServiceConfig>>, String> {
+    let mut options = Options::new()
+        .randomness(setup.randomness.clone())
+        .on_deadline(setup.on_deadline);
+    if let Some(limit) = channel.max_attempts_limit {
+        options = options.max_attempts_limit(limit);
+    }
+    let Some(text) = text else { return Ok(None) };
+    match ServiceConfig::parse_with(text, &options) {
+        Ok(config) => {
+            for warning in config.warnings() {
+                tracing::warn!("service config: {warning}");
+            }
+            Ok(Some(Arc::new(config)))
+        }
+        Err(invalid) => {
+            let faults: Vec<_> = invalid.faults().iter().map(ToString::to_string).collect();
+            Err(faults.join("; "))
+        }
+    }
+}
+
+/// The methods' policies, as the channel's options leave them.
+#[derive(Clone, Debug)]
+struct Policies {
+    config: Option<Arc<ServiceConfig>>,
+    enable_retries: bool,
+}
+
+impl<B> Route<Request<B>> for Policies {
+    fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
+        let policy = self.config.as_ref()?.route(request)?;
+        if self.enable_retries {
+            return Some(policy);
+        }
+        // A6, Disabling Retries: time limit and throttle stay.
+        Some(Arc::new((*policy).clone().recovery(Recovery::None)))
+    }
+}
+
+/// The layers around one server.
 pub(super) fn stack(
     setup: &Setup,
     authority: &str,
-    config: Option<Value>,
+    config: Option<Arc<ServiceConfig>>,
     options: &ChannelOptions,
-) -> Result<Stack, String> {
+) -> Stack {
     // A6: without a policy nothing is retried but what the server's application never saw.
     let classifier = GrpcClassifier::new().retryable(CodeSet::EMPTY);
-    let no_policy = Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(setup.on_deadline);
+    let no_policy =
+        Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(setup.on_deadline);
     let observer = Arc::new((LogObserver, JournalObserver));
     let transparent = options.enable_retries;
+    let policies = Policies {
+        config,
+        enable_retries: options.enable_retries,
+    };
     let service = ServiceBuilder::new()
-        .layer(RouteLayer::new(|_: &Request<Payloads>| None))
+        .layer(RouteLayer::new(policies))
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
@@ -92,5 +144,5 @@ pub(super) fn stack(
         .layer(GrpcOutcomeLayer::new())
         .layer(JournalLayer)
         .service(Transport::new(authority, Version::Http2));
-    Ok(BoxCloneSyncService::new(service))
+    BoxCloneSyncService::new(service)
 }
