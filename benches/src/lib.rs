@@ -1,1 +1,84 @@
-//! The benches of reattempt.
+//! Stacks to measure: the layers one by one, stacked, and tower's own beside them.
+//!
+//! Every case drives the same bare service, which is ready and answers at once, so that what is measured is
+//! what the layers add to a call that works.
+
+pub mod cases;
+pub mod peer;
+
+use std::hint::black_box;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use tower::Service;
+
+/// The bare service: ready, and answers at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bare;
+
+/// What [`Bare`] answers with: ready at once, but not known to be so at compile time.
+pub type Answer = std::future::Ready<Result<u64, tower::BoxError>>;
+
+impl<R: Number> Service<R> for Bare {
+    type Response = u64;
+    type Error = tower::BoxError;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        std::future::ready(Ok(black_box(request.number())))
+    }
+}
+
+/// A request that is a number, plain or in a call.
+pub trait Number {
+    /// The number.
+    fn number(&self) -> u64;
+}
+
+impl Number for u64 {
+    fn number(&self) -> u64 {
+        *self
+    }
+}
+
+impl Number for reattempt::Call<u64> {
+    fn number(&self) -> u64 {
+        self.request
+    }
+}
+
+/// Sends `calls` requests one after another. Panics if one is not answered at once.
+pub fn drive<S, R>(service: &mut S, calls: u64, request: impl Fn(u64) -> R) -> u64
+where
+    S: Service<R, Response = u64, Error = tower::BoxError>,
+{
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut sum = 0_u64;
+    for n in 0..calls {
+        assert!(
+            matches!(service.poll_ready(&mut cx), Poll::Ready(Ok(()))),
+            "not ready"
+        );
+        let mut future = pin!(service.call(request(n)));
+        match future.as_mut().poll(&mut cx) {
+            Poll::Ready(Ok(answer)) => sum = sum.wrapping_add(answer),
+            Poll::Ready(Err(error)) => panic!("failed: {error}"),
+            Poll::Pending => panic!("pending"),
+        }
+    }
+    black_box(sum)
+}
+
+/// Runs `work` where timers can be made.
+pub fn with_timers<T>(work: impl FnOnce() -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime with timers");
+    let _guard = runtime.enter();
+    work()
+}

@@ -1,14 +1,11 @@
 //! The block that all attempts and layers of one call share.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::RetryReason;
 use crate::findings::{Backend, ConfigWaiter, SLOTS, Slots};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
-
-/// The most different reasons counted of one call.
-const MOST_REASONS: usize = 16;
+use crate::{RetryReason, RetryThrottle, RoutePolicy};
 
 /// One allocation a call. Atomics for what every attempt writes; the rest behind a lock that a
 /// call which works at once never takes.
@@ -19,7 +16,11 @@ pub(crate) struct CallBlock {
     sent: AtomicU32,
     stopped: AtomicU8,
     claimed: AtomicBool,
-    log: Mutex<CallLog>,
+    /// Stamped by layers, the outermost first.
+    pub(crate) policy: OnceLock<Arc<RoutePolicy>>,
+    pub(crate) throttle: OnceLock<Arc<dyn RetryThrottle>>,
+    /// Boxed with its first entry, so that a call which works at once neither makes nor drops one.
+    log: Mutex<Option<Box<CallLog>>>,
 }
 
 #[derive(Default)]
@@ -38,12 +39,24 @@ impl std::fmt::Debug for CallLog {
 }
 
 impl CallBlock {
-    fn log(&self) -> MutexGuard<'_, CallLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        write(log.get_or_insert_default())
     }
 
-    pub(crate) fn claim(&self) {
+    fn read<T>(&self, read: impl FnOnce(&CallLog) -> T) -> Option<T> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.as_deref().map(read)
+    }
+
+    /// False if a recovery layer acts on the call already.
+    #[inline]
+    pub(crate) fn claim(&self) -> bool {
+        if self.is_claimed() {
+            return false;
+        }
         self.claimed.store(true, Ordering::Relaxed);
+        true
     }
 
     pub(crate) fn is_claimed(&self) -> bool {
@@ -55,7 +68,7 @@ impl CallBlock {
         // Only the recovery layer's future writes it, so a plain store will do.
         self.sent.store(attempt, Ordering::Relaxed);
         if transparent {
-            self.log().info.transparent += 1;
+            self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
         }
     }
 
@@ -78,81 +91,76 @@ impl CallBlock {
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
-        let mut log = self.log();
-        let info = &mut log.info;
-        if let Some(reason) = reason {
-            if let Some(seen) = info.reasons.iter_mut().find(|(r, _)| *r == reason) {
-                seen.1 = seen.1.saturating_add(1);
-            } else if info.reasons.len() < MOST_REASONS {
-                info.reasons.push((reason, 1));
-            }
-        }
-        if info.records.len() == MOST_RECORDS {
-            info.records.pop_front();
-            info.dropped = info.dropped.saturating_add(1);
-        }
-        info.records.push_back(record);
+        self.write(|log| log.info.push(record, reason));
     }
 
     /// Changes the newest record of an attempt, once a deferred decision or a late gate is known.
     pub(crate) fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
-        let mut log = self.log();
-        if let Some(record) = log
-            .info
-            .records
-            .iter_mut()
-            .rev()
-            .find(|r| r.number == attempt)
-        {
-            change(record);
-        }
+        self.write(|log| {
+            if let Some(record) = log
+                .info
+                .records
+                .iter_mut()
+                .rev()
+                .find(|r| r.number == attempt)
+            {
+                change(record);
+            }
+        });
     }
 
     pub(crate) fn backend(&self, attempt: u32, backend: Backend) {
-        let mut log = self.log();
-        if log.backends.len() == MOST_RECORDS {
-            log.backends.remove(0);
-        }
-        log.backends.push((attempt, backend));
+        self.write(|log| {
+            if log.backends.len() == MOST_RECORDS {
+                log.backends.remove(0);
+            }
+            log.backends.push((attempt, backend));
+        });
     }
 
     pub(crate) fn backend_of(&self, attempt: u32) -> Option<Backend> {
-        self.log()
-            .backends
-            .iter()
-            .rev()
-            .find(|(n, _)| *n == attempt)
-            .map(|(_, b)| b.clone())
+        self.read(|log| {
+            log.backends
+                .iter()
+                .rev()
+                .find(|(n, _)| *n == attempt)
+                .map(|(_, b)| b.clone())
+        })?
     }
 
     pub(crate) fn backends(&self) -> Vec<Backend> {
-        let mut seen: Vec<Backend> = Vec::new();
-        for (_, backend) in &self.log().backends {
-            if !seen.contains(backend) {
-                seen.push(backend.clone());
+        let seen = self.read(|log| {
+            let mut seen: Vec<Backend> = Vec::new();
+            for (_, backend) in &log.backends {
+                if !seen.contains(backend) {
+                    seen.push(backend.clone());
+                }
             }
-        }
-        seen
+            seen
+        });
+        seen.unwrap_or_default()
     }
 
     pub(crate) fn leave_waiter(&self, attempt: u32, waiter: ConfigWaiter) {
         if self.slots.config_coming(attempt) {
-            let mut log = self.log();
-            log.waiters.retain(|(n, _)| *n != attempt);
-            if log.waiters.len() < SLOTS {
-                log.waiters.push((attempt, waiter));
-            }
+            self.write(|log| {
+                log.waiters.retain(|(n, _)| *n != attempt);
+                if log.waiters.len() < SLOTS {
+                    log.waiters.push((attempt, waiter));
+                }
+            });
         }
     }
 
     pub(crate) fn take_waiter(&self, attempt: u32) -> Option<ConfigWaiter> {
-        let mut log = self.log();
-        let at = log.waiters.iter().position(|(n, _)| *n == attempt)?;
-        Some(log.waiters.swap_remove(at).1)
+        self.write(|log| {
+            let at = log.waiters.iter().position(|(n, _)| *n == attempt)?;
+            Some(log.waiters.swap_remove(at).1)
+        })
     }
 
     pub(crate) fn info(&self) -> RetryInfo {
-        let mut info = self.log().info.clone();
+        let mut info = self.read(|log| log.info.clone()).unwrap_or_default();
         info.attempts = self.sent.load(Ordering::Relaxed);
         info.stopped = Stopped::from_byte(self.stopped.load(Ordering::Relaxed));
         info

@@ -13,36 +13,39 @@ use crate::{
 
 /// What is known of a call: its attempt, limits, idempotency, policy, throttle, and your own data.
 ///
-/// What a caller or an outer layer stamps is a template. The first layer that needs it gives each call a block of its
-/// own for what comes back up, so that a request which is cloned before never shares it.
+/// What a caller stamps is a template. The first of these layers that sees the request gives the call a
+/// block of its own, for what layers stamp and for what comes back up, so that a request which is cloned
+/// before never shares it.
 ///
 /// Of several stamps the caller's beats the policy's, and the policy's beats the layer's; of two
 /// time limits the earlier counts.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
     block: Option<Arc<CallBlock>>,
+    own: Option<Arc<Stamps>>,
     limit: Option<TimeLimit>,
-    policy: Option<Arc<RoutePolicy>>,
-    throttle: Option<Arc<dyn RetryThrottle>>,
-    strategy: Option<Arc<dyn RetryStrategy>>,
-    extras: Option<Arc<Extras>>,
     attempt: u32,
     kind: AttemptKind,
     idempotency: Idempotency,
     claimed: bool,
-    throttle_of_layer: bool,
 }
 
-/// What few calls have.
+/// What callers stamp; few calls have any of it.
 #[derive(Clone, Default)]
-struct Extras {
+struct Stamps {
+    strategy: Option<Arc<dyn RetryStrategy>>,
+    throttle: Option<Arc<dyn RetryThrottle>>,
+    policy: Option<Arc<RoutePolicy>>,
     watch: Option<Watch>,
     data: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl std::fmt::Debug for Extras {
+impl std::fmt::Debug for Stamps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Extras")
+        f.debug_struct("Stamps")
+            .field("strategy", &self.strategy)
+            .field("throttle", &self.throttle)
+            .field("policy", &self.policy)
             .field("data", &self.data.is_some())
             .finish_non_exhaustive()
     }
@@ -54,8 +57,16 @@ impl CallContext {
     /// worked, failed, timed out or was dropped.
     pub fn watch<R: Annotated + ?Sized>(request: &mut R) -> Watch {
         let watch = Watch::default();
-        request.context_mut().extras_mut().watch = Some(watch.clone());
+        let context = request.context_mut();
+        if let Some(block) = &context.block {
+            watch.see(block);
+        }
+        context.own_mut().watch = Some(watch.clone());
         watch
+    }
+
+    fn own_mut(&mut self) -> &mut Stamps {
+        Arc::make_mut(self.own.get_or_insert_default())
     }
 
     /// The attempt's number, from 1; 0 outside of the recovery layer.
@@ -100,60 +111,58 @@ impl CallContext {
         self
     }
 
-    /// The route's policy.
+    /// The policy in force: the caller's, else the route's.
     #[must_use]
-    pub const fn policy(&self) -> Option<&Arc<RoutePolicy>> {
-        self.policy.as_ref()
+    #[inline]
+    pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
+        let own = self.own.as_ref().and_then(|own| own.policy.as_ref());
+        own.or_else(|| self.block.as_ref()?.policy.get())
     }
 
-    /// Stamps the route's policy. The first stamp stays: the caller's beats the layer's.
-    pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
-        self.policy.get_or_insert(policy);
+    /// Stamps a policy for this one call; beats the route's.
+    pub fn set_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
+        self.own_mut().policy = Some(policy);
         self
     }
 
     /// The strategy that the caller stamped for this one call.
     #[must_use]
-    pub const fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
-        self.strategy.as_ref()
+    #[inline]
+    pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
+        self.own.as_ref()?.strategy.as_ref()
     }
 
     /// Stamps a strategy for this one call; beats policy and layer.
     pub fn set_strategy(&mut self, strategy: Arc<dyn RetryStrategy>) -> &mut Self {
-        self.strategy = Some(strategy);
+        self.own_mut().strategy = Some(strategy);
         self
     }
 
     /// The throttle in force: the caller's, else the policy's, else the layer's.
     #[must_use]
+    #[inline]
     pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        if self.throttle.is_some() && !self.throttle_of_layer {
-            return self.throttle.as_ref();
-        }
-        let of_policy = self
-            .policy
-            .as_ref()
-            .and_then(|policy| policy.get_throttle());
-        of_policy.or(self.throttle.as_ref())
+        let own = self.own.as_ref().and_then(|own| own.throttle.as_ref());
+        own.or_else(|| self.policy().and_then(|policy| policy.get_throttle()))
+            .or_else(|| self.block.as_ref()?.throttle.get())
     }
 
     /// Stamps a throttle for this one call; beats policy and layer.
     pub fn set_throttle(&mut self, throttle: Arc<dyn RetryThrottle>) -> &mut Self {
-        self.throttle = Some(throttle);
-        self.throttle_of_layer = false;
+        self.own_mut().throttle = Some(throttle);
         self
     }
 
     /// Puts your own data on the call, for strategies, classifiers and services further in.
     pub fn set_data<T: Any + Send + Sync>(&mut self, data: T) -> &mut Self {
-        self.extras_mut().data = Some(Arc::new(data));
+        self.own_mut().data = Some(Arc::new(data));
         self
     }
 
     /// Your own data, if it is of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.extras.as_ref()?.data.as_ref()?.downcast_ref()
+        self.own.as_ref()?.data.as_ref()?.downcast_ref()
     }
 
     /// The backends that earlier attempts of this call went to, first used first: a hint for
@@ -175,6 +184,7 @@ impl CallContext {
 
     /// For an inner layer or transport: reports what it finds in this attempt.
     #[must_use]
+    #[inline]
     pub fn reporter(&self) -> Reporter {
         Reporter {
             block: self.block.clone(),
@@ -194,29 +204,32 @@ impl CallContext {
 
 /// What layers do.
 impl CallContext {
-    fn extras_mut(&mut self) -> &mut Extras {
-        Arc::make_mut(self.extras.get_or_insert_default())
+    /// For layers: stamps the route's policy. Of two layers the outer one's stays.
+    #[inline]
+    pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
+        let _ = self.block().policy.set(policy);
+        self
     }
 
-    /// For layers: stamps the layer's throttle; one that is there already stays.
+    /// For layers: stamps the layer's throttle. Of two layers the outer one's stays.
+    #[inline]
     pub fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
-        if self.throttle.is_none() {
-            self.throttle = Some(Arc::clone(throttle));
-            self.throttle_of_layer = true;
-        }
+        self.block().throttle.get_or_init(|| Arc::clone(throttle));
         self
     }
 
     /// For layers: gives the call its block if it has none yet, and a handle on it.
+    #[inline]
     pub fn begin(&mut self) -> CallHandle {
         CallHandle(Arc::clone(self.block()))
     }
 
+    #[inline]
     fn block(&mut self) -> &Arc<CallBlock> {
-        let extras = self.extras.as_deref();
+        let own = self.own.as_deref();
         self.block.get_or_insert_with(|| {
             let block = Arc::<CallBlock>::default();
-            if let Some(watch) = extras.and_then(|extras| extras.watch.as_ref()) {
+            if let Some(watch) = own.and_then(|own| own.watch.as_ref()) {
                 watch.see(&block);
             }
             block
@@ -224,25 +237,34 @@ impl CallContext {
     }
 
     /// For recovery layers: this layer acts on the call; any other passes through.
+    #[inline]
     pub fn claim(&mut self) {
-        self.block().claim();
+        if !self.block().claim() {
+            // Somebody above cloned the request after its call had begun: this is another call.
+            self.fork();
+        }
         self.claimed = true;
     }
 
+    #[cold]
+    fn fork(&mut self) {
+        let Some(old) = self.block.take() else { return };
+        let new = self.block();
+        if let Some(policy) = old.policy.get() {
+            let _ = new.policy.set(Arc::clone(policy));
+        }
+        if let Some(throttle) = old.throttle.get() {
+            let _ = new.throttle.set(Arc::clone(throttle));
+        }
+        new.claim();
+    }
+
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
+    #[inline]
     pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
         self.attempt = number;
         self.kind = kind;
         self.block().sent(number, kind == AttemptKind::Transparent);
-    }
-
-    /// For recovery layers: the context of one of several attempts, without sending it.
-    #[must_use]
-    pub fn for_attempt(&self, number: u32, kind: AttemptKind) -> Self {
-        let mut context = self.clone();
-        context.attempt = number;
-        context.kind = kind;
-        context
     }
 
     /// For recovery layers: what was found in this attempt.
@@ -259,6 +281,7 @@ impl CallContext {
         self.block.as_ref()?.take_waiter(self.attempt)
     }
 
+    #[inline]
     pub(crate) fn shared(&self) -> Option<&CallBlock> {
         self.block.as_deref()
     }
@@ -439,6 +462,18 @@ mod tests {
             2,
             "the call that began last is seen"
         );
+    }
+
+    #[test]
+    fn a_request_cloned_between_the_layers_becomes_a_call_of_its_own() {
+        let mut one = CallContext::default();
+        one.stamp_throttle(&bucket());
+        let mut two = one.clone();
+        one.claim();
+        one.start_attempt(1, AttemptKind::Initial);
+        two.claim();
+        assert_eq!(two.info().attempts(), 0);
+        assert!(two.throttle().is_some());
     }
 
     #[test]

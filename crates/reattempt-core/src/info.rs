@@ -9,6 +9,9 @@ use crate::{Failure, RetryReason, ServerPushback};
 /// The most records kept of one call; older ones are dropped and counted.
 pub const MOST_RECORDS: usize = 32;
 
+/// The most different reasons counted of one call.
+const MOST_REASONS: usize = 16;
+
 /// Why an attempt was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AttemptKind {
@@ -189,6 +192,21 @@ pub struct RetryInfo {
 }
 
 impl RetryInfo {
+    pub(crate) fn push(&mut self, record: AttemptRecord, reason: Option<RetryReason>) {
+        if let Some(reason) = reason {
+            if let Some(seen) = self.reasons.iter_mut().find(|(r, _)| *r == reason) {
+                seen.1 = seen.1.saturating_add(1);
+            } else if self.reasons.len() < MOST_REASONS {
+                self.reasons.push((reason, 1));
+            }
+        }
+        if self.records.len() == MOST_RECORDS {
+            self.records.pop_front();
+            self.dropped = self.dropped.saturating_add(1);
+        }
+        self.records.push_back(record);
+    }
+
     /// Attempts sent, of every kind.
     #[must_use]
     pub const fn attempts(&self) -> u32 {

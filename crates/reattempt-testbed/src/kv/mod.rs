@@ -1,1 +1,26 @@
-//! The kv side of the testbed.
+//! Couchbase's key-value protocol: the frame codec, a scripted node and cluster, and a small client.
+//!
+//! [`Node`] and [`Cluster`] speak the memcached binary protocol as a Couchbase node does and do what a
+//! [`Script`] tells them; [`Connection`], [`NodeClient`] and [`RoutedClient`] are plain tower services
+//! that know nothing of retries.
+
+pub mod client;
+pub mod frame;
+mod framing;
+pub mod node;
+pub mod opcode;
+pub mod sasl;
+pub mod status;
+mod vbucket;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::{
+    Bootstrap, ClientError, ClientOptions, CloseReason, ConnectFuture, Connection, ErrorContext,
+    KvRequest, KvResponse, LookupSpec, NodeClient, NodeFuture, ResponseFuture, RoutedClient,
+    RoutedFuture, SendStage,
+};
+pub use frame::{Frame, FrameError, Magic};
+pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
+pub use vbucket::{MapError, VbucketMap, vbucket_of};

@@ -1,1 +1,32 @@
-//! The mongodb side of the testbed.
+//! The MongoDB side: a scripted node that speaks OP_MSG, and a small client made of tower services.
+//!
+//! [`Node`] and [`ReplicaSet`] listen on loopback, answer the commands of the read operations from
+//! memory, and fail as their [`Script`] or a `failCommand` fail point says. [`client::Client`]
+//! selects a server, checks out a connection and encodes anew on every call, so a retry layer above
+//! it gets what the Retryable Reads specification asks for by calling it again.
+
+pub mod client;
+pub mod node;
+pub mod scram;
+pub mod wire;
+
+pub use client::{Client, MongoError, MongoReply, MongoRequest};
+pub use node::{Node, ReplicaSet, Script, Step};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks also after a panic elsewhere: a failing test should show its own failure.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads a number of any BSON type (`ok` and `code` come as int32, int64 or double).
+fn number(value: Option<&bson::Bson>) -> Option<f64> {
+    match value? {
+        bson::Bson::Int32(n) => Some(f64::from(*n)),
+        bson::Bson::Int64(n) => Some(*n as f64),
+        bson::Bson::Double(n) => Some(*n),
+        bson::Bson::Boolean(b) => Some(f64::from(u8::from(*b))),
+        _ => None,
+    }
+}

@@ -1,0 +1,299 @@
+//! Setting a connection up: HELLO, GET_ERROR_MAP, SASL, SELECT_BUCKET, GET_CLUSTER_CONFIG.
+//!
+//! What needs no answer of the one before is sent together. A node that knows no HELLO or no error map
+//! is used without; one that refuses the login or the bucket is not used.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::kv::frame::{Frame, FrameError, Magic};
+use crate::kv::node::{
+    FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS, FEATURE_JSON, FEATURE_KNOWN_VERSION,
+    FEATURE_NON_BLOCKING_THROTTLING, FEATURE_SELECT_BUCKET, FEATURE_TCP_NODELAY, FEATURE_TRACING,
+    FEATURE_UNORDERED, FEATURE_XERROR,
+};
+use crate::kv::sasl::{Mechanism, ScramClient, plain_message};
+use crate::kv::{opcode, status};
+
+use super::error::{ClientError, CloseReason};
+use super::options::{Bootstrap, ClientOptions};
+
+/// The version of the error map asked for.
+const ERROR_MAP_VERSION: u16 = 2;
+/// Most answers kept that came before the one waited for.
+const MAX_EARLY: usize = 16;
+
+/// What setting up found out.
+#[derive(Debug, Default)]
+pub(super) struct Agreed {
+    pub(super) features: Vec<u16>,
+    pub(super) error_map: Option<Bytes>,
+    pub(super) config: Option<Bytes>,
+}
+
+/// A connection while it is set up.
+pub(super) struct Setup<'a> {
+    pub(super) address: Arc<str>,
+    pub(super) stream: TcpStream,
+    pub(super) input: BytesMut,
+    options: &'a ClientOptions,
+    next_opaque: u32,
+    early: HashMap<u32, Frame>,
+}
+
+impl<'a> Setup<'a> {
+    pub(super) fn new(address: Arc<str>, stream: TcpStream, options: &'a ClientOptions) -> Self {
+        Self {
+            address,
+            stream,
+            input: BytesMut::new(),
+            options,
+            next_opaque: 0,
+            early: HashMap::new(),
+        }
+    }
+
+    /// Goes through all steps that the options ask for.
+    pub(super) async fn run(&mut self) -> Result<Agreed, ClientError> {
+        let Bootstrap::Couchbase {
+            credentials,
+            bucket,
+            mechanism,
+        } = &self.options.bootstrap
+        else {
+            return Ok(Agreed::default());
+        };
+        let mut agreed = Agreed::default();
+        let mut out = BytesMut::new();
+        let hello = self.hello(&mut out)?;
+        let version = Bytes::copy_from_slice(&ERROR_MAP_VERSION.to_be_bytes());
+        let map = self.put(&mut out, opcode::GET_ERROR_MAP, Bytes::new(), version)?;
+        // With a mechanism given nobody needs the list.
+        let list = match (credentials, mechanism) {
+            (Some(_), None) => Some(self.put(
+                &mut out,
+                opcode::SASL_LIST_MECHS,
+                Bytes::new(),
+                Bytes::new(),
+            )?),
+            _ => None,
+        };
+        self.write(out, "HELLO").await?;
+
+        let answer = self.read(hello, "HELLO").await?;
+        if answer.specific == status::SUCCESS {
+            let mut granted = answer.value;
+            while granted.remaining() >= 2 {
+                agreed.features.push(granted.get_u16());
+            }
+        }
+        let answer = self.read(map, "GET_ERROR_MAP").await?;
+        let usable =
+            answer.specific == status::SUCCESS && agreed.features.contains(&FEATURE_XERROR);
+        agreed.error_map = usable.then_some(answer.value);
+
+        if let Some((username, password)) = credentials {
+            let mechanism = match (list, mechanism) {
+                (Some(list), _) => {
+                    let answer = self.read(list, "SASL_LIST_MECHS").await?;
+                    Mechanism::strongest(&answer.value)
+                        .ok_or_else(|| self.auth("it offers no mechanism that is known here"))?
+                }
+                (None, given) => given.unwrap_or(Mechanism::Plain),
+            };
+            self.login(mechanism, username, password).await?;
+        }
+
+        let mut out = BytesMut::new();
+        let select = match bucket {
+            Some(bucket) => {
+                let name = Bytes::copy_from_slice(bucket.as_bytes());
+                Some(self.put(&mut out, opcode::SELECT_BUCKET, name, Bytes::new())?)
+            }
+            None => None,
+        };
+        let config = self.put(
+            &mut out,
+            opcode::GET_CLUSTER_CONFIG,
+            Bytes::new(),
+            Bytes::new(),
+        )?;
+        self.write(out, "SELECT_BUCKET").await?;
+        if let Some(select) = select {
+            let answer = self.read(select, "SELECT_BUCKET").await?;
+            if answer.specific != status::SUCCESS {
+                return Err(ClientError::Bootstrap {
+                    address: self.address.clone(),
+                    operation: "SELECT_BUCKET",
+                    status: answer.specific,
+                });
+            }
+        }
+        let answer = self.read(config, "GET_CLUSTER_CONFIG").await?;
+        if answer.specific == status::SUCCESS && !answer.value.is_empty() {
+            agreed.config = Some(answer.value);
+        }
+        Ok(agreed)
+    }
+
+    fn hello(&mut self, out: &mut BytesMut) -> Result<u32, ClientError> {
+        let mut features = BytesMut::new();
+        for feature in [
+            FEATURE_TCP_NODELAY,
+            FEATURE_XERROR,
+            FEATURE_SELECT_BUCKET,
+            FEATURE_JSON,
+            FEATURE_UNORDERED,
+            FEATURE_TRACING,
+            FEATURE_ALT_REQUEST,
+            FEATURE_COLLECTIONS,
+            FEATURE_NON_BLOCKING_THROTTLING,
+            FEATURE_KNOWN_VERSION,
+        ] {
+            features.put_u16(feature);
+        }
+        let id: u64 = rand::random();
+        let agent = serde_json::json!({
+            "a": self.options.agent.chars().take(200).collect::<String>(),
+            "i": format!("{id:016x}/{id:016x}"),
+        });
+        self.put(
+            out,
+            opcode::HELLO,
+            agent.to_string().into(),
+            features.freeze(),
+        )
+    }
+
+    async fn login(
+        &mut self,
+        mechanism: Mechanism,
+        username: &str,
+        password: &str,
+    ) -> Result<(), ClientError> {
+        let name = Bytes::from_static(mechanism.name().as_bytes());
+        if mechanism == Mechanism::Plain {
+            let message = plain_message(username, password).into();
+            let answer = self
+                .exchange(opcode::SASL_AUTH, name, message, "SASL_AUTH")
+                .await?;
+            return self.logged_in(&answer);
+        }
+        let nonce = format!(
+            "{:016x}{:016x}",
+            rand::random::<u64>(),
+            rand::random::<u64>()
+        );
+        let mut scram = ScramClient::new(mechanism, username, password, &nonce)
+            .map_err(|error| self.auth(error))?;
+        let first = scram.first().into();
+        let answer = self
+            .exchange(opcode::SASL_AUTH, name.clone(), first, "SASL_AUTH")
+            .await?;
+        if answer.specific != status::AUTH_CONTINUE {
+            // A success here would be a server that never proved it knows the password.
+            return Err(self.auth(format!("status {:#04x} to SASL_AUTH", answer.specific)));
+        }
+        let last = scram
+            .answer(&answer.value)
+            .map_err(|error| self.auth(error))?;
+        let answer = self
+            .exchange(opcode::SASL_STEP, name, last.into(), "SASL_STEP")
+            .await?;
+        self.logged_in(&answer)?;
+        scram
+            .verify(&answer.value)
+            .map_err(|error| self.auth(error))
+    }
+
+    fn logged_in(&self, answer: &Frame) -> Result<(), ClientError> {
+        if answer.specific == status::SUCCESS {
+            return Ok(());
+        }
+        Err(self.auth(format!("status {:#04x}", answer.specific)))
+    }
+
+    fn auth(&self, problem: impl ToString) -> ClientError {
+        ClientError::Auth {
+            address: self.address.clone(),
+            problem: problem.to_string(),
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        op: u8,
+        key: Bytes,
+        value: Bytes,
+        operation: &'static str,
+    ) -> Result<Frame, ClientError> {
+        let mut out = BytesMut::new();
+        let opaque = self.put(&mut out, op, key, value)?;
+        self.write(out, operation).await?;
+        self.read(opaque, operation).await
+    }
+
+    fn put(
+        &mut self,
+        out: &mut BytesMut,
+        op: u8,
+        key: Bytes,
+        value: Bytes,
+    ) -> Result<u32, ClientError> {
+        self.next_opaque += 1;
+        let frame = Frame {
+            key,
+            value,
+            ..Frame::new(Magic::Request, op, self.next_opaque)
+        };
+        frame.encode(out).map_err(ClientError::Invalid)?;
+        Ok(self.next_opaque)
+    }
+
+    async fn write(&mut self, out: BytesMut, operation: &'static str) -> Result<(), ClientError> {
+        let result = self.stream.write_all(&out).await;
+        result.map_err(|error| self.lost(operation, CloseReason::Io(Arc::new(error))))
+    }
+
+    /// The answer with this opaque; answers to others that come first are kept.
+    async fn read(&mut self, opaque: u32, operation: &'static str) -> Result<Frame, ClientError> {
+        loop {
+            if let Some(frame) = self.early.remove(&opaque) {
+                return Ok(frame);
+            }
+            let decoded = Frame::decode(&mut self.input, self.options.max_body)
+                .map_err(|error| self.lost(operation, CloseReason::Protocol(error)))?;
+            if let Some(frame) = decoded {
+                if frame.magic.is_response() && self.early.len() < MAX_EARLY {
+                    self.early.insert(frame.opaque, frame);
+                } else if frame.magic != Magic::ServerRequest {
+                    let error = FrameError::UnexpectedMagic { magic: frame.magic };
+                    return Err(self.lost(operation, CloseReason::Protocol(error)));
+                }
+                continue;
+            }
+            let read = self.stream.read_buf(&mut self.input).await;
+            let reason = match read {
+                Ok(0) if self.input.is_empty() => CloseReason::Closed,
+                Ok(0) => CloseReason::MidFrame {
+                    received: self.input.len(),
+                },
+                Ok(_) => continue,
+                Err(error) => CloseReason::Io(Arc::new(error)),
+            };
+            return Err(self.lost(operation, reason));
+        }
+    }
+
+    fn lost(&self, operation: &'static str, reason: CloseReason) -> ClientError {
+        ClientError::BootstrapClosed {
+            address: self.address.clone(),
+            operation,
+            reason,
+        }
+    }
+}

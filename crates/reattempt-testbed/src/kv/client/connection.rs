@@ -1,0 +1,234 @@
+//! One connection to a node, and the future of one request on it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tower_service::Service;
+
+use super::bootstrap::Setup;
+use super::driver;
+use super::error::{ClientError, CloseReason};
+use super::limit::Limit;
+use super::options::ClientOptions;
+use super::request::KvRequest;
+use super::response::KvResponse;
+use super::state::{Outcome, Shared};
+
+/// Numbers connections over the whole process.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// One socket with any number of requests on it; answers find their request by opaque.
+///
+/// Clones share the socket. It is closed when the last clone and the last unanswered request are gone.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    handle: Arc<Handle>,
+    limit: Limit,
+}
+
+/// Keeps the driver alive.
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.begin_close();
+    }
+}
+
+impl Connection {
+    /// Connects to `host:port` and sets the connection up.
+    pub async fn connect(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
+        let address: Arc<str> = address.into();
+        let limit = options.connect_timeout;
+        let connecting = Self::connect_unbounded(address.clone(), options);
+        match tokio::time::timeout(limit, connecting).await {
+            Ok(result) => result,
+            Err(_) => Err(ClientError::ConnectTimeout { address, limit }),
+        }
+    }
+
+    async fn connect_unbounded(
+        address: Arc<str>,
+        options: &ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let stream = match TcpStream::connect(address.as_ref()).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                return Err(ClientError::Connect {
+                    address,
+                    source: Arc::new(error),
+                });
+            }
+        };
+        // A socket that is dead already is found by the first read.
+        let _ = stream.set_nodelay(true);
+        let mut setup = Setup::new(address.clone(), stream, options);
+        let agreed = setup.run().await?;
+        if let (Some(map), Some(hook)) = (&agreed.error_map, &options.on_error_map) {
+            hook(map, &address);
+        }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let on_config = options.on_config.clone();
+        let shared = Arc::new(Shared::new(
+            address,
+            id,
+            agreed.features,
+            agreed.error_map,
+            on_config,
+        ));
+        if let Some(config) = &agreed.config {
+            shared.config_arrived(config);
+        }
+        tokio::spawn(driver::run(
+            shared.clone(),
+            setup.stream,
+            setup.input,
+            options.max_body,
+        ));
+        Ok(Self {
+            handle: Arc::new(Handle(shared)),
+            limit: Limit::new(options.max_in_flight),
+        })
+    }
+
+    /// The node, `host:port` as it was given.
+    pub fn address(&self) -> &str {
+        &self.handle.0.address
+    }
+
+    /// Number of this connection, unique in this process; answers carry it.
+    pub fn id(&self) -> u64 {
+        self.handle.0.id
+    }
+
+    /// Whether no request can be sent any more.
+    pub fn is_closed(&self) -> bool {
+        self.handle.0.is_closed()
+    }
+
+    /// The HELLO features that the node granted.
+    pub fn features(&self) -> &[u16] {
+        &self.handle.0.features
+    }
+
+    /// The error map as the node sent it.
+    pub fn error_map_json(&self) -> Option<Bytes> {
+        self.handle.0.error_map.clone()
+    }
+
+    /// The last cluster configuration that came over this connection.
+    pub fn cluster_config_json(&self) -> Option<Bytes> {
+        self.handle.0.config()
+    }
+
+    /// How many answers came that nobody waited for.
+    pub fn ignored_answers(&self) -> u64 {
+        self.handle.0.ignored()
+    }
+
+    /// How many requests wait for an answer.
+    pub fn outstanding(&self) -> usize {
+        self.handle.0.outstanding()
+    }
+
+    /// Closes the socket; requests without an answer fail.
+    pub fn close(&self) {
+        self.handle.0.begin_close();
+    }
+
+    /// Sends a request. It is queued at once, also when the future is never polled.
+    pub(super) fn send(
+        &self,
+        request: &KvRequest,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> ResponseFuture {
+        let state = match self.handle.0.enqueue(request) {
+            Ok((opaque, outcome)) => State::Waiting {
+                outcome,
+                slot: Slot {
+                    handle: self.handle.clone(),
+                    opaque,
+                },
+            },
+            Err(error) => State::Failed(Some(error)),
+        };
+        ResponseFuture {
+            state,
+            _permit: permit,
+        }
+    }
+}
+
+impl Service<KvRequest> for Connection {
+    type Response = KvResponse;
+    type Error = ClientError;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        self.limit.poll_ready(cx).map(Ok)
+    }
+
+    fn call(&mut self, request: KvRequest) -> ResponseFuture {
+        let permit = self.limit.take();
+        self.send(&request, Some(permit))
+    }
+}
+
+/// A request's place among those that wait; dropping it frees the opaque.
+#[derive(Debug)]
+struct Slot {
+    handle: Arc<Handle>,
+    opaque: u32,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.handle.0.forget(self.opaque);
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting {
+        outcome: oneshot::Receiver<Outcome>,
+        slot: Slot,
+    },
+    Failed(Option<ClientError>),
+    Done,
+}
+
+/// The answer to one request. Dropping it frees the request's slot; a late answer is ignored.
+#[derive(Debug)]
+#[must_use = "dropping it cancels the request"]
+pub struct ResponseFuture {
+    state: State,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Future for ResponseFuture {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let outcome = match &mut self.state {
+            State::Waiting { outcome, slot } => match ready!(Pin::new(outcome).poll(cx)) {
+                Ok(outcome) => outcome,
+                // The driver always says how a request ended; without it nothing is known.
+                Err(_) => Err(ClientError::ClosedInFlight {
+                    address: slot.handle.0.address.clone(),
+                    reason: CloseReason::Local,
+                }),
+            },
+            State::Failed(error) => Err(error.take().expect("polled after completion")),
+            State::Done => panic!("polled after completion"),
+        };
+        self.state = State::Done;
+        Poll::Ready(outcome)
+    }
+}

@@ -1,0 +1,92 @@
+//! The task of a connection: it alone reads and writes the socket.
+//!
+//! One task for both directions, so that when the socket dies it is known exactly which requests had
+//! left: a request is in flight from its first byte on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::kv::frame::{Frame, FrameError, Magic};
+use crate::kv::opcode;
+
+use super::error::CloseReason;
+use super::state::Shared;
+
+/// Requests are taken from the queue until this many bytes wait for the socket.
+const WRITE_AHEAD: usize = 64 * 1024;
+
+/// Runs a connection until its end, then fails what still waits. Also when the task is dropped.
+pub(super) async fn run(shared: Arc<Shared>, stream: TcpStream, input: BytesMut, max_body: usize) {
+    struct CloseOnDrop(Arc<Shared>);
+    impl Drop for CloseOnDrop {
+        fn drop(&mut self) {
+            self.0.close(CloseReason::Local);
+        }
+    }
+    let shared = CloseOnDrop(shared);
+    let reason = drive(&shared.0, stream, input, max_body).await;
+    shared.0.close(reason);
+}
+
+async fn drive(
+    shared: &Shared,
+    stream: TcpStream,
+    mut input: BytesMut,
+    max_body: usize,
+) -> CloseReason {
+    let (mut read, mut write) = stream.into_split();
+    let mut output = BytesMut::new();
+    // Requests in `output`, each with the place of its first byte in all that was ever written.
+    let mut starts: VecDeque<(u32, u64)> = VecDeque::new();
+    let (mut taken, mut written) = (0u64, 0u64);
+    loop {
+        if shared.is_closing() {
+            return CloseReason::Local;
+        }
+        shared.drain(&mut output, WRITE_AHEAD, |opaque, length| {
+            starts.push_back((opaque, taken));
+            taken += length as u64;
+        });
+        tokio::select! {
+            result = read.read_buf(&mut input) => match result {
+                Ok(0) if input.is_empty() => return CloseReason::Closed,
+                Ok(0) => return CloseReason::MidFrame { received: input.len() },
+                Ok(_) => {
+                    if let Err(reason) = frames(shared, &mut input, max_body) {
+                        return reason;
+                    }
+                }
+                Err(error) => return CloseReason::Io(Arc::new(error)),
+            },
+            result = write.write_buf(&mut output), if !output.is_empty() => match result {
+                Ok(count) => {
+                    written += count as u64;
+                    let left = starts.partition_point(|(_, start)| *start < written);
+                    shared.mark_sent(starts.drain(..left).map(|(opaque, _)| opaque));
+                }
+                Err(error) => return CloseReason::Io(Arc::new(error)),
+            },
+            () = shared.wake.notified() => {}
+        }
+    }
+}
+
+fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), CloseReason> {
+    while let Some(frame) = Frame::decode(input, max_body).map_err(CloseReason::Protocol)? {
+        match frame.magic {
+            Magic::Response | Magic::FlexResponse => shared.answer(frame)?,
+            // The only request a server makes that concerns us; it wants no answer.
+            Magic::ServerRequest => {
+                if frame.opcode == opcode::CLUSTERMAP_CHANGED && !frame.value.is_empty() {
+                    shared.config_arrived(&frame.value);
+                }
+            }
+            magic => return Err(CloseReason::Protocol(FrameError::UnexpectedMagic { magic })),
+        }
+    }
+    Ok(())
+}

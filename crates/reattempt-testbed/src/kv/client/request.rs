@@ -1,0 +1,271 @@
+//! The logical request: what is asked, without opaque and without the frame of one connection.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::kv::frame::{Frame, FrameError, Magic, put_collection_id};
+use crate::kv::opcode;
+
+/// One path of a `lookup_in`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LookupSpec {
+    /// The value at a path.
+    Get(String),
+    /// Whether a path exists.
+    Exists(String),
+    /// How many members there are at a path.
+    Count(String),
+    /// The whole document.
+    Document,
+}
+
+/// A request as the caller means it. It is written anew, with a new opaque, each time it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvRequest {
+    /// The operation, see [`opcode`].
+    pub opcode: u8,
+    /// The key, without collection id.
+    pub key: Bytes,
+    /// The value.
+    pub value: Bytes,
+    /// The extras.
+    pub extras: Bytes,
+    /// The version the document must have; 0 for any.
+    pub cas: u64,
+    /// The collection id; 0 is the default collection.
+    pub collection: u32,
+    /// The vbucket; `None` leaves it to the router (a single node then gets 0).
+    pub vbucket: Option<u16>,
+    /// How the value is written.
+    pub datatype: u8,
+    /// Framing extras, as they go on the wire.
+    pub framing: Bytes,
+}
+
+impl KvRequest {
+    /// A bare request.
+    pub fn new(opcode: u8, key: impl Into<Bytes>) -> Self {
+        Self {
+            opcode,
+            key: key.into(),
+            value: Bytes::new(),
+            extras: Bytes::new(),
+            cas: 0,
+            collection: 0,
+            vbucket: None,
+            datatype: 0,
+            framing: Bytes::new(),
+        }
+    }
+
+    /// Reads a document.
+    pub fn get(key: impl Into<Bytes>) -> Self {
+        Self::new(opcode::GET, key)
+    }
+
+    /// Writes a document, whether it exists or not. `expiry` in seconds, 0 for never.
+    pub fn set(key: impl Into<Bytes>, value: impl Into<Bytes>, flags: u32, expiry: u32) -> Self {
+        Self::write(opcode::SET, key.into(), value.into(), flags, expiry)
+    }
+
+    /// Writes a document that must not exist.
+    pub fn add(key: impl Into<Bytes>, value: impl Into<Bytes>, flags: u32, expiry: u32) -> Self {
+        Self::write(opcode::ADD, key.into(), value.into(), flags, expiry)
+    }
+
+    /// Writes a document that must exist.
+    pub fn replace(
+        key: impl Into<Bytes>,
+        value: impl Into<Bytes>,
+        flags: u32,
+        expiry: u32,
+    ) -> Self {
+        Self::write(opcode::REPLACE, key.into(), value.into(), flags, expiry)
+    }
+
+    fn write(opcode: u8, key: Bytes, value: Bytes, flags: u32, expiry: u32) -> Self {
+        let mut extras = BytesMut::with_capacity(8);
+        extras.put_u32(flags);
+        extras.put_u32(expiry);
+        Self {
+            value,
+            extras: extras.freeze(),
+            ..Self::new(opcode, key)
+        }
+    }
+
+    /// Removes a document.
+    pub fn delete(key: impl Into<Bytes>) -> Self {
+        Self::new(opcode::DELETE, key)
+    }
+
+    /// Adds bytes to the end of a document.
+    pub fn append(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
+        Self {
+            value: value.into(),
+            ..Self::new(opcode::APPEND, key)
+        }
+    }
+
+    /// Adds bytes to the start of a document.
+    pub fn prepend(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
+        Self {
+            value: value.into(),
+            ..Self::new(opcode::PREPEND, key)
+        }
+    }
+
+    /// Adds to a counter; `initial` is its value when it does not exist.
+    pub fn increment(key: impl Into<Bytes>, delta: u64, initial: u64, expiry: u32) -> Self {
+        let mut extras = BytesMut::with_capacity(20);
+        extras.put_u64(delta);
+        extras.put_u64(initial);
+        extras.put_u32(expiry);
+        Self {
+            extras: extras.freeze(),
+            ..Self::new(opcode::INCREMENT, key)
+        }
+    }
+
+    /// Sets the expiry of a document, in seconds.
+    pub fn touch(key: impl Into<Bytes>, expiry: u32) -> Self {
+        Self::with_seconds(opcode::TOUCH, key.into(), expiry)
+    }
+
+    /// Reads a document and sets its expiry, in seconds.
+    pub fn get_and_touch(key: impl Into<Bytes>, expiry: u32) -> Self {
+        Self::with_seconds(opcode::GET_AND_TOUCH, key.into(), expiry)
+    }
+
+    /// Reads a document and locks it for some seconds (0: the server's default).
+    pub fn get_and_lock(key: impl Into<Bytes>, seconds: u32) -> Self {
+        Self::with_seconds(opcode::GET_AND_LOCK, key.into(), seconds)
+    }
+
+    fn with_seconds(opcode: u8, key: Bytes, seconds: u32) -> Self {
+        let extras = Bytes::copy_from_slice(&seconds.to_be_bytes());
+        Self {
+            extras,
+            ..Self::new(opcode, key)
+        }
+    }
+
+    /// Unlocks a document that was locked with this CAS.
+    pub fn unlock(key: impl Into<Bytes>, cas: u64) -> Self {
+        Self {
+            cas,
+            ..Self::new(opcode::UNLOCK, key)
+        }
+    }
+
+    /// Does nothing and answers.
+    pub fn noop() -> Self {
+        Self::new(opcode::NOOP, Bytes::new())
+    }
+
+    /// Reads paths of a JSON document.
+    pub fn lookup_in(key: impl Into<Bytes>, specs: impl IntoIterator<Item = LookupSpec>) -> Self {
+        let mut value = BytesMut::new();
+        for spec in specs {
+            let (op, path) = match &spec {
+                LookupSpec::Get(path) => (opcode::SUBDOC_GET, path.as_str()),
+                LookupSpec::Exists(path) => (opcode::SUBDOC_EXISTS, path.as_str()),
+                LookupSpec::Count(path) => (opcode::SUBDOC_COUNT, path.as_str()),
+                LookupSpec::Document => (opcode::GET, ""),
+            };
+            // A path beyond 64 KiB cannot be said; the server refuses what is left of it.
+            let path = &path.as_bytes()[..path.len().min(0xffff)];
+            value.put_u8(op);
+            value.put_u8(0);
+            value.put_u16(path.len() as u16);
+            value.put_slice(path);
+        }
+        Self {
+            value: value.freeze(),
+            ..Self::new(opcode::LOOKUP_IN, key)
+        }
+    }
+
+    /// Asks how far a key is persisted and replicated.
+    pub fn observe(key: impl Into<Bytes>) -> Self {
+        Self::new(opcode::OBSERVE, key)
+    }
+
+    /// Looks up the id of `scope.collection`.
+    pub fn get_collection_id(path: impl Into<Bytes>) -> Self {
+        Self {
+            value: path.into(),
+            ..Self::new(opcode::GET_COLLECTION_ID, Bytes::new())
+        }
+    }
+
+    /// Fetches the cluster configuration; with `(epoch, rev)` only one that is newer (the answer is
+    /// empty otherwise). Only for nodes that agreed to feature 0x1d.
+    pub fn get_cluster_config(known: Option<(i64, i64)>) -> Self {
+        let mut extras = BytesMut::new();
+        if let Some((epoch, rev)) = known {
+            extras.put_i64(epoch);
+            extras.put_i64(rev);
+        }
+        Self {
+            extras: extras.freeze(),
+            ..Self::new(opcode::GET_CLUSTER_CONFIG, Bytes::new())
+        }
+    }
+
+    /// The version the document must have.
+    pub fn with_cas(mut self, cas: u64) -> Self {
+        self.cas = cas;
+        self
+    }
+
+    /// The collection, by id.
+    pub fn in_collection(mut self, id: u32) -> Self {
+        self.collection = id;
+        self
+    }
+
+    /// Whether the key decides which node gets the request.
+    pub fn is_keyed(&self) -> bool {
+        opcode::is_keyed(self.opcode)
+    }
+
+    /// Writes the request for one connection.
+    pub(super) fn encode(&self, opaque: u32, collections: bool) -> Result<Bytes, FrameError> {
+        let vbucket = self.vbucket.unwrap_or(0);
+        let key = if collections && self.is_keyed() {
+            let mut key = BytesMut::with_capacity(5 + self.key.len());
+            put_collection_id(&mut key, self.collection);
+            key.put_slice(&self.key);
+            key.freeze()
+        } else {
+            self.key.clone()
+        };
+        let mut frame = Frame {
+            datatype: self.datatype,
+            specific: vbucket,
+            cas: self.cas,
+            framing: self.framing.clone(),
+            extras: self.extras.clone(),
+            value: self.value.clone(),
+            ..Frame::new(Magic::Request, self.opcode, opaque)
+        };
+        if self.opcode == opcode::OBSERVE {
+            // The only operation that names its keys in the body.
+            let length = u16::try_from(key.len()).map_err(|_| FrameError::PartTooLong {
+                part: "key",
+                length: key.len(),
+                limit: 0xffff,
+            })?;
+            let mut value = BytesMut::with_capacity(4 + key.len());
+            value.put_u16(vbucket);
+            value.put_u16(length);
+            value.put_slice(&key);
+            frame.value = value.freeze();
+        } else {
+            frame.key = key;
+        }
+        let mut bytes = BytesMut::new();
+        frame.encode(&mut bytes)?;
+        Ok(bytes.freeze())
+    }
+}

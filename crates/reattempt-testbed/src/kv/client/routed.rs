@@ -1,0 +1,296 @@
+//! The client of a cluster: the key decides the vbucket, the vbucket the node.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+use tower_service::Service;
+
+use crate::kv::{VbucketMap, vbucket_of};
+
+use super::dial::ConnectFuture;
+use super::error::ClientError;
+use super::limit::Limit;
+use super::node::{NodeClient, NodeFuture};
+use super::options::{Bootstrap, ClientOptions};
+use super::request::KvRequest;
+use super::response::KvResponse;
+use super::state::Outcome;
+
+/// Where the router gets the map in force; asked for every request.
+pub type MapSource = Arc<dyn Fn() -> Option<Arc<VbucketMap>> + Send + Sync>;
+
+/// A tower service for a cluster, with one connection per node. Clones share the connections.
+///
+/// While there is no map, a Couchbase client connects to its seeds in turn until a configuration came
+/// (through [`ClientOptions::on_config`]) and the source knows a map; a memcached one deals the keys out
+/// over the seeds.
+#[derive(Clone, Debug)]
+pub struct RoutedClient {
+    shared: Arc<Shared>,
+    limit: Limit,
+}
+
+struct Shared {
+    options: Arc<ClientOptions>,
+    seeds: Vec<Arc<str>>,
+    map: MapSource,
+    nodes: Mutex<HashMap<Arc<str>, NodeClient>>,
+    turn: AtomicUsize,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("seeds", &self.seeds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RoutedClient {
+    /// A client of the cluster behind `seeds` (`host:port` each) that routes by what `map` returns.
+    pub fn new(
+        seeds: impl IntoIterator<Item = impl Into<Arc<str>>>,
+        options: ClientOptions,
+        map: impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static,
+    ) -> Self {
+        let limit = Limit::new(options.max_in_flight);
+        let shared = Shared {
+            options: Arc::new(options),
+            seeds: seeds.into_iter().map(Into::into).collect(),
+            map: Arc::new(map),
+            nodes: Mutex::default(),
+            turn: AtomicUsize::new(0),
+        };
+        Self {
+            shared: Arc::new(shared),
+            limit,
+        }
+    }
+
+    /// The client of one node, `host:port`: for what must not be routed, as fetching a configuration.
+    pub fn node(&self, address: &str) -> NodeClient {
+        self.shared.node(address, None)
+    }
+
+    /// The nodes of the map in force, or the seeds while there is none.
+    pub fn addresses(&self) -> Vec<String> {
+        match (self.shared.map)() {
+            Some(map) => map.nodes.clone(),
+            None => self
+                .shared
+                .seeds
+                .iter()
+                .map(|seed| seed.as_ref().to_owned())
+                .collect(),
+        }
+    }
+
+    /// The node that a key belongs to by the map in force.
+    pub fn node_of(&self, key: &[u8]) -> Option<String> {
+        let map = (self.shared.map)()?;
+        map.node_of(map.vbucket_of(key)).map(str::to_owned)
+    }
+
+    /// The error map of a node, if it was ever connected.
+    pub fn error_map_json(&self, address: &str) -> Option<Bytes> {
+        self.shared.nodes().get(address)?.error_map_json()
+    }
+
+    /// Closes a connection by node and number, see [`NodeClient::disconnect`].
+    pub fn disconnect(&self, address: &str, connection: u64) {
+        if let Some(node) = self.shared.nodes().get(address) {
+            node.disconnect(connection);
+        }
+    }
+}
+
+impl Shared {
+    fn nodes(&self) -> MutexGuard<'_, HashMap<Arc<str>, NodeClient>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client of a node; nodes that left the cluster are forgotten when one is new.
+    fn node(&self, address: &str, map: Option<&VbucketMap>) -> NodeClient {
+        let mut nodes = self.nodes();
+        if let Some(node) = nodes.get(address) {
+            return node.clone();
+        }
+        if let Some(map) = map {
+            nodes.retain(|known, _| {
+                self.seeds.contains(known) || map.nodes.iter().any(|node| **node == **known)
+            });
+        }
+        let address: Arc<str> = address.into();
+        let node = NodeClient::shared(address.clone(), self.options.clone());
+        nodes.insert(address, node.clone());
+        node
+    }
+
+    /// Sends a request to the node that the map names; `None` without a map.
+    fn route(
+        &self,
+        request: &mut KvRequest,
+        permit: &mut Option<OwnedSemaphorePermit>,
+    ) -> Option<Result<NodeFuture, ClientError>> {
+        let map = (self.map)()?;
+        if !request.is_keyed() {
+            // Any node will do; another one each time, so that a dead one is not asked for ever.
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            let Some(address) = map
+                .nodes
+                .get(turn.checked_rem(map.nodes.len()).unwrap_or(0))
+            else {
+                return Some(Err(no_node(None, "the map has no nodes")));
+            };
+            return Some(Ok(self
+                .node(address, Some(&map))
+                .start(request.clone(), permit.take())));
+        }
+        let vbucket = request
+            .vbucket
+            .unwrap_or_else(|| map.vbucket_of(&request.key));
+        let Some(address) = map.node_of(vbucket) else {
+            return Some(Err(no_node(
+                Some(vbucket),
+                "the map names no owner of the vbucket",
+            )));
+        };
+        request.vbucket = Some(vbucket);
+        Some(Ok(self
+            .node(address, Some(&map))
+            .start(request.clone(), permit.take())))
+    }
+
+    fn seed(&self, index: usize) -> Option<NodeClient> {
+        let seed = self.seeds.get(index.checked_rem(self.seeds.len())?)?;
+        Some(self.node(seed, None))
+    }
+}
+
+fn no_node(vbucket: Option<u16>, why: &'static str) -> ClientError {
+    ClientError::NoNode { vbucket, why }
+}
+
+impl Service<KvRequest> for RoutedClient {
+    type Response = KvResponse;
+    type Error = ClientError;
+    type Future = RoutedFuture;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        self.limit.poll_ready(cx).map(Ok)
+    }
+
+    fn call(&mut self, mut request: KvRequest) -> RoutedFuture {
+        let mut permit = Some(self.limit.take());
+        if let Some(routed) = self.shared.route(&mut request, &mut permit) {
+            return RoutedFuture {
+                state: State::from(routed),
+            };
+        }
+        let by_key = vbucket_of(&request.key, self.shared.seeds.len());
+        let memcached = self.shared.options.bootstrap == Bootstrap::Memcached;
+        let first = if memcached {
+            usize::from(by_key)
+        } else {
+            self.shared.turn.fetch_add(1, Ordering::Relaxed)
+        };
+        let state = match self.shared.seed(first) {
+            None => State::Failed(Some(no_node(None, "there is no map and no seed"))),
+            Some(node) if memcached => State::Sending(node.start(request, permit)),
+            Some(node) => State::Seeding(Seeding {
+                connect: node.connect(),
+                shared: self.shared.clone(),
+                request,
+                permit,
+                next: first.wrapping_add(1),
+                left: self.shared.seeds.len() - 1,
+            }),
+        };
+        RoutedFuture { state }
+    }
+}
+
+/// A request to the node that owns its key.
+#[derive(Debug)]
+#[must_use = "dropping it cancels the request"]
+pub struct RoutedFuture {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Seeding(Seeding),
+    Sending(NodeFuture),
+    Failed(Option<ClientError>),
+}
+
+/// A request that waits for the first map.
+#[derive(Debug)]
+struct Seeding {
+    connect: ConnectFuture,
+    shared: Arc<Shared>,
+    request: KvRequest,
+    permit: Option<OwnedSemaphorePermit>,
+    next: usize,
+    left: usize,
+}
+
+impl From<Result<NodeFuture, ClientError>> for State {
+    fn from(routed: Result<NodeFuture, ClientError>) -> Self {
+        match routed {
+            Ok(sending) => State::Sending(sending),
+            Err(error) => State::Failed(Some(error)),
+        }
+    }
+}
+
+impl Seeding {
+    /// What comes after one seed answered or failed; `None` when the next one is being tried.
+    fn seed_done(&mut self, failed: Option<ClientError>) -> Option<State> {
+        if let Some(routed) = self.shared.route(&mut self.request, &mut self.permit) {
+            return Some(State::from(routed));
+        }
+        let seed = if self.left == 0 {
+            None
+        } else {
+            self.shared.seed(self.next)
+        };
+        let Some(node) = seed else {
+            let none = no_node(None, "no seed gave a configuration with a vbucket map");
+            return Some(State::Failed(Some(failed.unwrap_or(none))));
+        };
+        self.left -= 1;
+        self.next = self.next.wrapping_add(1);
+        self.connect = node.connect();
+        None
+    }
+}
+
+impl Future for RoutedFuture {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            let next = match &mut self.state {
+                State::Seeding(seeding) => {
+                    let failed = ready!(Pin::new(&mut seeding.connect).poll(cx)).err();
+                    seeding.seed_done(failed)
+                }
+                State::Sending(sending) => return Pin::new(sending).poll(cx),
+                State::Failed(error) => {
+                    return Poll::Ready(Err(error.take().expect("polled after completion")));
+                }
+            };
+            if let Some(next) = next {
+                self.state = next;
+            }
+        }
+    }
+}

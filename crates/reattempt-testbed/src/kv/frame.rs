@@ -1,0 +1,288 @@
+//! The 24-byte frame of the memcached binary protocol.
+//!
+//! Bytes come from a peer: lengths are checked before anything is allocated, and a frame that cannot be
+//! read costs the connection, because nothing tells where the next one starts.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+pub use super::framing::{
+    FRAME_SERVER_DURATION, FRAME_THROTTLE_DURATION, decode_duration, encode_duration,
+    framing_extras, put_collection_id, put_framing_extra, split_collection_id,
+};
+
+/// Length of the header, in bytes.
+pub const HEADER_LEN: usize = 24;
+
+/// Largest body read by default, in bytes: a document of 20 MiB and what may stand around it.
+pub const DEFAULT_MAX_BODY: usize = 21 * 1024 * 1024;
+
+/// Datatype bit: the value is JSON.
+pub const DATATYPE_JSON: u8 = 0x01;
+
+/// What kind of frame this is: the first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Magic {
+    /// 0x80: a client's request.
+    Request,
+    /// 0x81: the answer to it.
+    Response,
+    /// 0x08: a client's request with framing extras.
+    FlexRequest,
+    /// 0x18: the answer with framing extras.
+    FlexResponse,
+    /// 0x82: a request made by the server.
+    ServerRequest,
+    /// 0x83: the client's answer to it.
+    ServerResponse,
+}
+
+impl Magic {
+    /// The byte on the wire.
+    pub fn byte(self) -> u8 {
+        match self {
+            Magic::Request => 0x80,
+            Magic::Response => 0x81,
+            Magic::FlexRequest => 0x08,
+            Magic::FlexResponse => 0x18,
+            Magic::ServerRequest => 0x82,
+            Magic::ServerResponse => 0x83,
+        }
+    }
+
+    /// The kind that a byte on the wire stands for.
+    pub fn from_byte(byte: u8) -> Result<Self, FrameError> {
+        Ok(match byte {
+            0x80 => Magic::Request,
+            0x81 => Magic::Response,
+            0x08 => Magic::FlexRequest,
+            0x18 => Magic::FlexResponse,
+            0x82 => Magic::ServerRequest,
+            0x83 => Magic::ServerResponse,
+            _ => return Err(FrameError::UnknownMagic { byte }),
+        })
+    }
+
+    fn is_flex(self) -> bool {
+        matches!(self, Magic::FlexRequest | Magic::FlexResponse)
+    }
+
+    /// Whether this is an answer to a client's request.
+    pub fn is_response(self) -> bool {
+        matches!(self, Magic::Response | Magic::FlexResponse)
+    }
+
+    /// Whether this is a client's request.
+    pub fn is_request(self) -> bool {
+        matches!(self, Magic::Request | Magic::FlexRequest)
+    }
+}
+
+/// Why bytes are not a frame, or a frame cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The first byte is no magic of the protocol.
+    #[error("byte 0 of a frame is {byte:#04x}, which is no magic of the protocol")]
+    UnknownMagic {
+        /// The byte found.
+        byte: u8,
+    },
+    /// The magic is right for the protocol but not for this side of it.
+    #[error("a frame of kind {magic:?} is not expected from this peer")]
+    UnexpectedMagic {
+        /// The kind found.
+        magic: Magic,
+    },
+    /// The body is longer than this side reads.
+    #[error("bytes 8 to 11 of a frame announce a body of {length} bytes, the limit is {limit}")]
+    BodyTooLong {
+        /// The length announced.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The parts are longer than the body that holds them.
+    #[error(
+        "framing extras of {framing}, extras of {extras} and a key of {key} bytes do not fit a body of {body} bytes"
+    )]
+    PartsExceedBody {
+        /// Length of the framing extras.
+        framing: usize,
+        /// Length of the extras.
+        extras: usize,
+        /// Length of the key.
+        key: usize,
+        /// Length of the whole body.
+        body: usize,
+    },
+    /// A part is too long for its length field.
+    #[error("the {part} of {length} bytes is too long, the limit is {limit}")]
+    PartTooLong {
+        /// Which part.
+        part: &'static str,
+        /// Its length.
+        length: usize,
+        /// What the length field can hold.
+        limit: usize,
+    },
+    /// A framing extra ends after the framing extras do.
+    #[error("the framing extra at byte {offset} of the framing extras is cut off")]
+    FramingCutOff {
+        /// Where it starts.
+        offset: usize,
+    },
+    /// A collection id is not an unsigned LEB128 number of 32 bits.
+    #[error("the key does not start with a collection id (unsigned LEB128, 32 bits)")]
+    BadCollectionId,
+}
+
+/// One frame, whoever sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The kind. Framing extras make a request or an answer a flex one when it is written.
+    pub magic: Magic,
+    /// The operation, see [`opcode`](super::opcode).
+    pub opcode: u8,
+    /// Bits that say how the value is written, see [`DATATYPE_JSON`].
+    pub datatype: u8,
+    /// The vbucket of a request, the status of an answer.
+    pub specific: u16,
+    /// The number that ties an answer to its request.
+    pub opaque: u32,
+    /// The document's version.
+    pub cas: u64,
+    /// The framing extras as they are on the wire, see [`framing_extras`].
+    pub framing: Bytes,
+    /// The extras.
+    pub extras: Bytes,
+    /// The key.
+    pub key: Bytes,
+    /// The value.
+    pub value: Bytes,
+}
+
+impl Frame {
+    /// An empty frame of a kind.
+    pub fn new(magic: Magic, opcode: u8, opaque: u32) -> Self {
+        Self {
+            magic,
+            opcode,
+            datatype: 0,
+            specific: 0,
+            opaque,
+            cas: 0,
+            framing: Bytes::new(),
+            extras: Bytes::new(),
+            key: Bytes::new(),
+            value: Bytes::new(),
+        }
+    }
+
+    /// Writes the frame at the end of `out`. On an error nothing was written.
+    pub fn encode(&self, out: &mut BytesMut) -> Result<(), FrameError> {
+        let magic = match (self.magic, self.framing.is_empty()) {
+            (Magic::Request, false) => Magic::FlexRequest,
+            (Magic::Response, false) => Magic::FlexResponse,
+            (magic, _) => magic,
+        };
+        let flex = magic.is_flex();
+        fits(
+            "framing extras",
+            self.framing.len(),
+            if flex { 0xff } else { 0 },
+        )?;
+        fits("extras", self.extras.len(), 0xff)?;
+        fits("key", self.key.len(), if flex { 0xff } else { 0xffff })?;
+        let around = self.framing.len() + self.extras.len() + self.key.len();
+        fits("value", self.value.len(), u32::MAX as usize - around)?;
+        let body = around + self.value.len();
+        out.reserve(HEADER_LEN + body);
+        out.put_u8(magic.byte());
+        out.put_u8(self.opcode);
+        if flex {
+            out.put_u8(self.framing.len() as u8);
+            out.put_u8(self.key.len() as u8);
+        } else {
+            out.put_u16(self.key.len() as u16);
+        }
+        out.put_u8(self.extras.len() as u8);
+        out.put_u8(self.datatype);
+        out.put_u16(self.specific);
+        out.put_u32(body as u32);
+        out.put_u32(self.opaque);
+        out.put_u64(self.cas);
+        out.put_slice(&self.framing);
+        out.put_slice(&self.extras);
+        out.put_slice(&self.key);
+        out.put_slice(&self.value);
+        Ok(())
+    }
+
+    /// Takes the next frame off the start of `buf`; `None` when it has not arrived whole.
+    ///
+    /// A wrong magic is found with the first byte and a wrong length with the header, so that nothing
+    /// waits for bytes that will never make sense. After an error the connection cannot be read on.
+    pub fn decode(buf: &mut BytesMut, max_body: usize) -> Result<Option<Self>, FrameError> {
+        let Some(&first) = buf.first() else {
+            return Ok(None);
+        };
+        let magic = Magic::from_byte(first)?;
+        if buf.len() < HEADER_LEN {
+            return Ok(None);
+        }
+        let mut head = &buf[1..HEADER_LEN];
+        let opcode = head.get_u8();
+        let (framing, key) = if magic.is_flex() {
+            (usize::from(head.get_u8()), usize::from(head.get_u8()))
+        } else {
+            (0, usize::from(head.get_u16()))
+        };
+        let extras = usize::from(head.get_u8());
+        let datatype = head.get_u8();
+        let specific = head.get_u16();
+        let body = head.get_u32() as usize;
+        let opaque = head.get_u32();
+        let cas = head.get_u64();
+        if body > max_body {
+            return Err(FrameError::BodyTooLong {
+                length: body,
+                limit: max_body,
+            });
+        }
+        if framing + extras + key > body {
+            return Err(FrameError::PartsExceedBody {
+                framing,
+                extras,
+                key,
+                body,
+            });
+        }
+        if buf.len() < HEADER_LEN + body {
+            return Ok(None);
+        }
+        let mut rest = buf.split_to(HEADER_LEN + body).freeze();
+        rest.advance(HEADER_LEN);
+        Ok(Some(Self {
+            magic,
+            opcode,
+            datatype,
+            specific,
+            opaque,
+            cas,
+            framing: rest.split_to(framing),
+            extras: rest.split_to(extras),
+            key: rest.split_to(key),
+            value: rest,
+        }))
+    }
+}
+
+pub(super) fn fits(part: &'static str, length: usize, limit: usize) -> Result<(), FrameError> {
+    if length > limit {
+        return Err(FrameError::PartTooLong {
+            part,
+            length,
+            limit,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Several nodes that share documents and one configuration.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::kv::vbucket_of;
+
+use super::shared::Shared;
+use super::{Node, NodeBuilder, Store};
+
+/// A cluster of scripted nodes. Everything ends when it is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    shared: Arc<Shared>,
+    nodes: Vec<Node>,
+}
+
+impl Cluster {
+    pub(super) fn new(shared: Arc<Shared>, nodes: Vec<Node>) -> Self {
+        Self { shared, nodes }
+    }
+
+    /// Sets up a cluster; finish with [`NodeBuilder::start_cluster`].
+    pub fn builder() -> NodeBuilder {
+        Node::builder()
+    }
+
+    /// `count` nodes with all defaults.
+    pub async fn start(count: usize) -> io::Result<Self> {
+        Self::builder().start_cluster(count).await
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One node, by the index it has in the configuration.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn node(&self, index: usize) -> &Node {
+        &self.nodes[index]
+    }
+
+    /// Where the nodes listen.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(Node::addr).collect()
+    }
+
+    /// The documents of all nodes.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Epoch and revision in force.
+    pub fn revision(&self) -> (i64, i64) {
+        self.shared.revision()
+    }
+
+    /// The vbucket of a key.
+    pub fn vbucket_of(&self, key: &[u8]) -> u16 {
+        vbucket_of(key, self.shared.config().owners.len())
+    }
+
+    /// The index of the node that owns a key; `None` when nobody does.
+    pub fn owner_of(&self, key: &[u8]) -> Option<usize> {
+        let vbucket = self.vbucket_of(key);
+        let owner = self
+            .shared
+            .config()
+            .owners
+            .get(usize::from(vbucket))
+            .copied()?;
+        usize::try_from(owner).ok()
+    }
+
+    /// A key that `node` owns, made from a prefix; `None` when it owns no vbucket.
+    pub fn key_of(&self, node: usize, prefix: &str) -> Option<String> {
+        (0..100_000)
+            .map(|n| format!("{prefix}{n}"))
+            .find(|key| self.owner_of(key.as_bytes()) == Some(node))
+    }
+
+    /// Gives every vbucket of `from` to `to`, under a new revision.
+    pub fn move_vbuckets(&self, from: usize, to: usize) {
+        self.change_owners(|_, owner| {
+            if usize::try_from(*owner) == Ok(from) {
+                *owner = to as i16;
+            }
+        });
+    }
+
+    /// Gives one vbucket to `to` (`None`: to nobody), under a new revision.
+    pub fn move_vbucket(&self, vbucket: u16, to: Option<usize>) {
+        self.change_owners(|index, owner| {
+            if index == usize::from(vbucket) {
+                *owner = to.map_or(-1, |to| to as i16);
+            }
+        });
+    }
+
+    fn change_owners(&self, change: impl Fn(usize, &mut i16)) {
+        let mut config = self.shared.config();
+        config
+            .owners
+            .iter_mut()
+            .enumerate()
+            .for_each(|(index, owner)| change(index, owner));
+        config.rev += 1;
+    }
+
+    /// A new revision with nothing changed.
+    pub fn bump_rev(&self) {
+        self.shared.config().rev += 1;
+    }
+
+    /// Epoch and revision to hand out from now on, older ones too.
+    pub fn set_revision(&self, epoch: i64, rev: i64) {
+        let mut config = self.shared.config();
+        (config.epoch, config.rev) = (epoch, rev);
+    }
+
+    /// A node stops listening and drops its connections; the configuration stays as it is.
+    pub async fn kill(&self, node: usize) {
+        self.node(node).stop().await;
+    }
+
+    /// A killed node comes back at its address.
+    pub async fn restart(&self, node: usize) -> io::Result<()> {
+        self.node(node).restart().await
+    }
+
+    /// Kills a node and deals its vbuckets out to the others that run, under a new revision.
+    pub async fn fail_over(&self, node: usize) {
+        self.kill(node).await;
+        let left: Vec<i16> = (0..self.nodes.len())
+            .filter(|index| self.nodes[*index].is_running())
+            .map(|index| index as i16)
+            .collect();
+        self.change_owners(|index, owner| {
+            if usize::try_from(*owner) == Ok(node) {
+                *owner = if left.is_empty() {
+                    -1
+                } else {
+                    left[index % left.len()]
+                };
+            }
+        });
+    }
+}

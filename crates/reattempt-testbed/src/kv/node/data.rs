@@ -1,0 +1,237 @@
+//! The data operations of the node, over the shared store.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::kv::frame::{self, Frame};
+use crate::kv::{opcode, status};
+
+use super::shared::Shared;
+use super::step::Reply;
+use super::store::{Document, WriteMode};
+use super::subdoc;
+
+/// `increment` with this expiry does not make a missing counter.
+const DO_NOT_CREATE: u32 = 0xffff_ffff;
+/// Largest document, in bytes.
+const MAX_VALUE: usize = 20 * 1024 * 1024;
+
+/// A data request whose key was already split from its collection id.
+#[derive(Debug)]
+pub(super) struct DataRequest<'a> {
+    pub(super) frame: &'a Frame,
+    pub(super) collection: u32,
+    pub(super) key: Bytes,
+    /// Whether keys in bodies carry a collection id too.
+    pub(super) collections: bool,
+}
+
+/// Carries a data request out. Ownership of vbuckets was checked before, except for `observe`.
+pub(super) fn carry_out(shared: &Shared, request: &DataRequest<'_>) -> Reply {
+    answer(shared, request).unwrap_or_else(Reply::status)
+}
+
+fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
+    let frame = request.frame;
+    match frame.opcode {
+        opcode::NOOP => return Ok(Reply::ok()),
+        opcode::VERSION => return Ok(Reply::value("testbed")),
+        opcode::GET_COLLECTION_ID => return collection_id(shared, frame),
+        opcode::OBSERVE => return observe(shared, request),
+        op if !opcode::is_keyed(op) => return Err(status::UNKNOWN_COMMAND),
+        _ => {}
+    }
+    if request.key.is_empty() || request.key.len() > 250 {
+        return Err(status::EINVAL);
+    }
+    if frame.value.len() > MAX_VALUE {
+        return Err(status::E2BIG);
+    }
+    shared.knows_collection(request.collection)?;
+    let id = (request.collection, request.key.clone());
+    let mut extras = frame.extras.clone();
+    let mut documents = shared.store.lock();
+    let written = |cas: u64| Reply { cas, ..Reply::ok() };
+    match frame.opcode {
+        opcode::GET => documents
+            .find(&id)
+            .map(|found| read(found))
+            .ok_or(status::KEY_ENOENT),
+        opcode::SET | opcode::ADD | opcode::REPLACE => {
+            exactly(&extras, 8)?;
+            let mode = match frame.opcode {
+                opcode::ADD => WriteMode::MustNotExist,
+                opcode::REPLACE => WriteMode::MustExist,
+                _ => WriteMode::Any,
+            };
+            let (flags, expiry) = (extras.get_u32(), extras.get_u32());
+            let value = (frame.value.clone(), frame.datatype & frame::DATATYPE_JSON);
+            documents
+                .write(id, frame.cas, mode, value, (flags, expiry))
+                .map(written)
+        }
+        opcode::DELETE => documents.delete(&id, frame.cas).map(written),
+        opcode::APPEND | opcode::PREPEND => documents
+            .update(&id, frame.cas, status::NOT_STORED, |old| {
+                let (first, second) = match frame.opcode {
+                    opcode::APPEND => (old, &frame.value),
+                    _ => (&frame.value, old),
+                };
+                if first.len() + second.len() > MAX_VALUE {
+                    return Err(status::E2BIG);
+                }
+                Ok(([first.as_ref(), second.as_ref()].concat().into(), ()))
+            })
+            .map(|(cas, ())| written(cas)),
+        opcode::INCREMENT | opcode::DECREMENT => {
+            exactly(&extras, 20)?;
+            let (delta, initial) = (extras.get_u64(), extras.get_u64());
+            let expiry = extras.get_u32();
+            if documents.find(&id).is_none() && expiry != DO_NOT_CREATE {
+                let value = (Bytes::from(initial.to_string()), frame::DATATYPE_JSON);
+                let cas = documents.write(id, 0, WriteMode::Any, value, (0, expiry))?;
+                return Ok(Reply {
+                    cas,
+                    ..Reply::value(initial.to_be_bytes().to_vec())
+                });
+            }
+            let up = frame.opcode == opcode::INCREMENT;
+            let (cas, count) = documents.update(&id, frame.cas, status::KEY_ENOENT, |old| {
+                count(old, delta, up)
+            })?;
+            Ok(Reply {
+                cas,
+                ..Reply::value(count.to_be_bytes().to_vec())
+            })
+        }
+        opcode::TOUCH => {
+            exactly(&extras, 4)?;
+            documents
+                .touch(&id, extras.get_u32())
+                .map(|found| written(found.cas))
+        }
+        opcode::GET_AND_TOUCH => {
+            exactly(&extras, 4)?;
+            documents
+                .touch(&id, extras.get_u32())
+                .map(|found| read(&found))
+        }
+        opcode::GET_AND_LOCK => {
+            let seconds = if extras.len() == 4 {
+                extras.get_u32()
+            } else {
+                0
+            };
+            let found = documents.get_and_lock(&id, seconds)?;
+            // Only the one who locked it learns the version of a locked document.
+            Ok(Reply {
+                cas: found.cas,
+                ..read(&found)
+            })
+        }
+        opcode::UNLOCK => documents.unlock(&id, frame.cas).map(|()| Reply::ok()),
+        opcode::LOOKUP_IN => {
+            let found = documents.find(&id).ok_or(status::KEY_ENOENT)?.clone();
+            drop(documents);
+            let reply = subdoc::lookup_in(&found.value, &frame.value);
+            Ok(Reply {
+                cas: found.visible_cas(),
+                ..reply
+            })
+        }
+        _ => Err(status::UNKNOWN_COMMAND),
+    }
+}
+
+fn exactly(extras: &Bytes, length: usize) -> Result<(), u16> {
+    if extras.len() == length {
+        Ok(())
+    } else {
+        Err(status::EINVAL)
+    }
+}
+
+fn read(document: &Document) -> Reply {
+    Reply {
+        extras: document.flags.to_be_bytes().to_vec().into(),
+        cas: document.visible_cas(),
+        datatype: document.datatype,
+        ..Reply::value(document.value.clone())
+    }
+}
+
+fn count(old: &Bytes, delta: u64, up: bool) -> Result<(Bytes, u64), u16> {
+    let text = std::str::from_utf8(old).map_err(|_| status::DELTA_BADVAL)?;
+    let now: u64 = text.trim().parse().map_err(|_| status::DELTA_BADVAL)?;
+    let next = if up {
+        now.wrapping_add(delta)
+    } else {
+        now.saturating_sub(delta)
+    };
+    Ok((next.to_string().into(), next))
+}
+
+fn collection_id(shared: &Shared, frame: &Frame) -> Result<Reply, u16> {
+    // Old servers took the path from the key, newer ones take it from the value.
+    let path = if frame.value.is_empty() {
+        &frame.key
+    } else {
+        &frame.value
+    };
+    let path = std::str::from_utf8(path).map_err(|_| status::EINVAL)?;
+    let (manifest, id) = shared.collection(path)?;
+    let mut extras = BytesMut::with_capacity(12);
+    extras.put_u64(manifest);
+    extras.put_u32(id);
+    Ok(Reply {
+        extras: extras.freeze(),
+        ..Reply::ok()
+    })
+}
+
+/// Each key of the body comes back with what is known of it: everything stored counts as persisted.
+fn observe(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
+    let mut body = request.frame.value.clone();
+    let mut answer = BytesMut::new();
+    while body.has_remaining() {
+        if body.len() < 4 {
+            return Err(status::EINVAL);
+        }
+        let (vbucket, length) = (body.get_u16(), usize::from(body.get_u16()));
+        if body.len() < length {
+            return Err(status::EINVAL);
+        }
+        let whole = body.split_to(length);
+        let id = if request.collections {
+            frame::split_collection_id(&whole).map_err(|_| status::EINVAL)?
+        } else {
+            (0, whole.clone())
+        };
+        let mut documents = shared.store.lock();
+        let (state, cas) = documents
+            .find(&id)
+            .map_or((0x80, 0), |found| (0x01, found.cas));
+        answer.put_u16(vbucket);
+        answer.put_u16(length as u16);
+        answer.put_slice(&whole);
+        answer.put_u8(state);
+        answer.put_u64(cas);
+    }
+    Ok(Reply::value(answer))
+}
+
+/// The vbuckets named in the body of an `observe`, and its first key; empty when it cannot be read.
+pub(super) fn observed(mut body: Bytes) -> (Vec<u16>, Bytes) {
+    let (mut vbuckets, mut first) = (Vec::new(), Bytes::new());
+    while body.len() >= 4 {
+        let (vbucket, length) = (body.get_u16(), usize::from(body.get_u16()));
+        if body.len() < length {
+            break;
+        }
+        let key = body.split_to(length);
+        if vbuckets.is_empty() {
+            first = key;
+        }
+        vbuckets.push(vbucket);
+    }
+    (vbuckets, first)
+}

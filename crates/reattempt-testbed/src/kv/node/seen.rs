@@ -1,0 +1,66 @@
+//! What the node remembers of each request.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::kv::opcode;
+
+/// Most requests a node remembers; older ones are forgotten first.
+pub(super) const REMEMBERED: usize = 65_536;
+
+/// A request as it arrived at a node.
+#[derive(Clone, Debug)]
+pub struct SeenRequest {
+    /// The operation, see [`opcode`].
+    pub opcode: u8,
+    /// The key without collection id. `observe` shows its first key.
+    pub key: Bytes,
+    /// The collection id, when the connection negotiated collections and the request names a document.
+    pub collection: Option<u32>,
+    /// The vbucket.
+    pub vbucket: u16,
+    /// The number that ties the answer to the request.
+    pub opaque: u32,
+    /// The document's version.
+    pub cas: u64,
+    /// The extras.
+    pub extras: Bytes,
+    /// The value.
+    pub value: Bytes,
+    /// The framing extras as they were on the wire.
+    pub framing: Bytes,
+    /// Number of the connection at this node, from 1 on; it goes on counting over restarts.
+    pub connection: u64,
+    /// When it arrived.
+    pub arrived: Instant,
+}
+
+impl SeenRequest {
+    /// Whether the request belongs to setting up a connection, not to the data.
+    pub fn is_bootstrap(&self) -> bool {
+        opcode::is_bootstrap(self.opcode)
+    }
+}
+
+/// The bounded log of a node.
+#[derive(Debug, Default)]
+pub(super) struct SeenLog(VecDeque<SeenRequest>);
+
+impl SeenLog {
+    pub(super) fn push(&mut self, request: SeenRequest) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(request);
+    }
+
+    pub(super) fn all(&self) -> Vec<SeenRequest> {
+        self.0.iter().cloned().collect()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}

@@ -1,0 +1,233 @@
+//! What one connection of the node has agreed on: features, who it is, its bucket. Bootstrap requests.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::kv::frame::{DATATYPE_JSON, Frame};
+use crate::kv::sasl::{Mechanism, ScramServer};
+use crate::kv::{opcode, status};
+
+use super::shared::Shared;
+use super::step::Reply;
+
+/// HELLO feature: TCP without delay.
+pub const FEATURE_TCP_NODELAY: u16 = 0x03;
+/// HELLO feature: statuses beyond the oldest ones, and the error map.
+pub const FEATURE_XERROR: u16 = 0x07;
+/// HELLO feature: buckets are selected.
+pub const FEATURE_SELECT_BUCKET: u16 = 0x08;
+/// HELLO feature: JSON is marked as such.
+pub const FEATURE_JSON: u16 = 0x0b;
+/// HELLO feature: answers may come in another order.
+pub const FEATURE_UNORDERED: u16 = 0x0e;
+/// HELLO feature: answers say how long the server took.
+pub const FEATURE_TRACING: u16 = 0x0f;
+/// HELLO feature: requests may carry framing extras.
+pub const FEATURE_ALT_REQUEST: u16 = 0x10;
+/// HELLO feature: keys carry collection ids.
+pub const FEATURE_COLLECTIONS: u16 = 0x12;
+/// HELLO feature: throttled requests are answered instead of held.
+pub const FEATURE_NON_BLOCKING_THROTTLING: u16 = 0x1b;
+/// HELLO feature: the configuration may be asked for with the version known.
+pub const FEATURE_KNOWN_VERSION: u16 = 0x1d;
+/// HELLO feature: a configuration already sent is not sent again with a 0x07.
+pub const FEATURE_DEDUPE_NMVB: u16 = 0x1e;
+
+/// The features a node grants when nothing else is said.
+pub(super) const FEATURES: [u16; 11] = [
+    FEATURE_TCP_NODELAY,
+    FEATURE_XERROR,
+    FEATURE_SELECT_BUCKET,
+    FEATURE_JSON,
+    FEATURE_UNORDERED,
+    FEATURE_TRACING,
+    FEATURE_ALT_REQUEST,
+    FEATURE_COLLECTIONS,
+    FEATURE_NON_BLOCKING_THROTTLING,
+    FEATURE_KNOWN_VERSION,
+    FEATURE_DEDUPE_NMVB,
+];
+
+/// SCRAM iterations a node asks for: few, because tests log in often.
+const ITERATIONS: u32 = 512;
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    node: usize,
+    features: Vec<u16>,
+    scram: Option<ScramServer>,
+    authenticated: bool,
+    bucket: bool,
+    config_sent: Option<(i64, i64)>,
+}
+
+impl Session {
+    pub(super) fn new(node: usize) -> Self {
+        Self {
+            node,
+            features: Vec::new(),
+            scram: None,
+            authenticated: false,
+            bucket: false,
+            config_sent: None,
+        }
+    }
+
+    pub(super) fn has(&self, feature: u16) -> bool {
+        self.features.contains(&feature)
+    }
+
+    /// Why this connection may not touch data; only for nodes that insist on a login.
+    pub(super) fn refuses_data(&self, shared: &Shared) -> Option<u16> {
+        if !shared.settings.require_auth {
+            return None;
+        }
+        match (self.authenticated, self.bucket) {
+            (false, _) => Some(status::EACCESS),
+            (true, false) => Some(status::NO_BUCKET),
+            (true, true) => None,
+        }
+    }
+
+    /// 0x07 with the configuration as this connection may have it.
+    pub(super) fn not_my_vbucket(&mut self, shared: &Shared) -> Reply {
+        let reply = Reply::status(status::NOT_MY_VBUCKET);
+        let revision = shared.revision();
+        if self.has(FEATURE_DEDUPE_NMVB) && self.config_sent.is_some_and(|sent| sent >= revision) {
+            return reply;
+        }
+        self.config_sent = Some(revision);
+        Reply {
+            value: shared.config_json(self.node, true),
+            datatype: DATATYPE_JSON,
+            ..reply
+        }
+    }
+
+    /// Answers a bootstrap request.
+    pub(super) fn bootstrap(&mut self, shared: &Shared, frame: &Frame) -> Reply {
+        match frame.opcode {
+            opcode::HELLO => self.hello(shared, frame.value.clone()),
+            opcode::GET_ERROR_MAP => match &shared.settings.error_map {
+                Some(_) if frame.value.len() != 2 => Reply::status(status::EINVAL),
+                Some(map) => Reply {
+                    datatype: DATATYPE_JSON,
+                    ..Reply::value(map.clone())
+                },
+                None => Reply::status(status::UNKNOWN_COMMAND),
+            },
+            opcode::SASL_LIST_MECHS => {
+                let names: Vec<_> = shared
+                    .settings
+                    .mechanisms
+                    .iter()
+                    .map(|m| m.name())
+                    .collect();
+                Reply::value(names.join(" "))
+            }
+            opcode::SASL_AUTH => self.sasl_auth(shared, frame),
+            opcode::SASL_STEP => self.sasl_step(frame),
+            opcode::SELECT_BUCKET => {
+                if shared.settings.require_auth && !self.authenticated {
+                    return Reply::status(status::EACCESS);
+                }
+                self.bucket = frame.key == shared.settings.bucket.as_bytes();
+                Reply::status(if self.bucket {
+                    status::SUCCESS
+                } else {
+                    status::KEY_ENOENT
+                })
+            }
+            opcode::GET_CLUSTER_CONFIG => self.cluster_config(shared, frame.extras.clone()),
+            _ => Reply::status(status::UNKNOWN_COMMAND),
+        }
+    }
+
+    fn hello(&mut self, shared: &Shared, mut asked: Bytes) -> Reply {
+        if asked.len() % 2 != 0 {
+            return Reply::status(status::EINVAL);
+        }
+        self.features.clear();
+        let mut granted = BytesMut::new();
+        while asked.has_remaining() {
+            let feature = asked.get_u16();
+            if shared.settings.features.contains(&feature) && !self.features.contains(&feature) {
+                self.features.push(feature);
+                granted.put_u16(feature);
+            }
+        }
+        Reply::value(granted)
+    }
+
+    fn sasl_auth(&mut self, shared: &Shared, frame: &Frame) -> Reply {
+        let settings = &shared.settings;
+        self.authenticated = false;
+        self.scram = None;
+        let offered = |mechanism: &Mechanism| settings.mechanisms.contains(mechanism);
+        let Some(mechanism) = Mechanism::from_name(&frame.key).filter(offered) else {
+            return Reply::status(status::AUTH_ERROR);
+        };
+        if mechanism == Mechanism::Plain {
+            let mut parts = frame.value.split(|byte| *byte == 0).skip(1);
+            let right = parts.next() == Some(settings.username.as_bytes())
+                && parts.next() == Some(settings.password.as_bytes());
+            self.authenticated = right;
+            return Reply::status(if right {
+                status::SUCCESS
+            } else {
+                status::AUTH_ERROR
+            });
+        }
+        let salt: [u8; 16] = rand::random();
+        let nonce = format!("{:016x}", rand::random::<u64>());
+        let user = (settings.username.as_str(), settings.password.as_str());
+        let first = ScramServer::new(mechanism, user, &salt, ITERATIONS, &nonce)
+            .and_then(|mut server| server.first(&frame.value).map(|first| (server, first)));
+        match first {
+            Ok((server, first)) => {
+                self.scram = Some(server);
+                Reply {
+                    status: status::AUTH_CONTINUE,
+                    ..Reply::value(first)
+                }
+            }
+            Err(_) => Reply::status(status::AUTH_ERROR),
+        }
+    }
+
+    fn sasl_step(&mut self, frame: &Frame) -> Reply {
+        let finished = self
+            .scram
+            .take()
+            .and_then(|mut scram| scram.finish(&frame.value).ok());
+        match finished {
+            Some(message) => {
+                self.authenticated = true;
+                Reply::value(message)
+            }
+            None => Reply::status(status::AUTH_ERROR),
+        }
+    }
+
+    fn cluster_config(&mut self, shared: &Shared, mut known: Bytes) -> Reply {
+        if shared.settings.require_auth && !self.authenticated {
+            return Reply::status(status::EACCESS);
+        }
+        let revision = shared.revision();
+        match known.len() {
+            0 => {}
+            16 if (known.get_i64(), known.get_i64()) >= revision => return Reply::ok(),
+            16 => {}
+            _ => return Reply::status(status::EINVAL),
+        }
+        self.config_sent = Some(revision);
+        // Without a bucket a node that has buckets hands out the configuration of the cluster; one that
+        // asks for no login serves its bucket to everybody.
+        let bucket = self.bucket || !shared.settings.require_auth;
+        let body = shared.config_json(self.node, bucket);
+        Reply {
+            datatype: DATATYPE_JSON,
+            ..Reply::value(body)
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! SASL as Couchbase nodes do it: PLAIN and SCRAM (RFC 5802), both sides.
+
+mod scram;
+
+pub use scram::{MAX_ITERATIONS, ScramClient, ScramError, ScramServer};
+
+/// A SASL mechanism, under the names Couchbase gives them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// The password in the clear.
+    Plain,
+    /// SCRAM with SHA-1.
+    ScramSha1,
+    /// SCRAM with SHA-256.
+    ScramSha256,
+    /// SCRAM with SHA-512.
+    ScramSha512,
+}
+
+impl Mechanism {
+    /// All of them, the one to prefer first.
+    pub const BY_STRENGTH: [Mechanism; 4] = [
+        Mechanism::ScramSha512,
+        Mechanism::ScramSha256,
+        Mechanism::ScramSha1,
+        Mechanism::Plain,
+    ];
+
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Plain => "PLAIN",
+            Mechanism::ScramSha1 => "SCRAM-SHA1",
+            Mechanism::ScramSha256 => "SCRAM-SHA256",
+            Mechanism::ScramSha512 => "SCRAM-SHA512",
+        }
+    }
+
+    /// The mechanism of a name on the wire.
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::BY_STRENGTH
+            .into_iter()
+            .find(|mechanism| mechanism.name().as_bytes() == name)
+    }
+
+    /// The strongest one of a list as the server sends it (names with a space between).
+    pub fn strongest(list: &[u8]) -> Option<Self> {
+        let offered: Vec<&[u8]> = list.split(|byte| *byte == b' ').collect();
+        Self::BY_STRENGTH
+            .into_iter()
+            .find(|mechanism| offered.contains(&mechanism.name().as_bytes()))
+    }
+}
+
+/// The message of PLAIN (RFC 4616): no authorization id, the name, the password.
+pub fn plain_message(username: &str, password: &str) -> Vec<u8> {
+    [b"\0", username.as_bytes(), b"\0", password.as_bytes()].concat()
+}

@@ -1,0 +1,232 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tower::{Service as _, ServiceExt as _};
+
+use super::{couchbase, send, set_up, within};
+use crate::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
+use crate::kv::sasl::Mechanism;
+use crate::kv::{
+    ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, Node, NodeClient, SendStage,
+    Step, VbucketMap, opcode, status,
+};
+
+#[tokio::test]
+async fn the_order_is_hello_error_map_sasl_bucket_config() {
+    let node = Node::builder().require_auth().start().await.expect("node");
+    let connection = set_up(&node).await;
+    let order: Vec<u8> = node.seen().iter().map(|request| request.opcode).collect();
+    assert_eq!(
+        order,
+        [
+            opcode::HELLO,
+            opcode::GET_ERROR_MAP,
+            opcode::SASL_LIST_MECHS,
+            opcode::SASL_AUTH,
+            opcode::SASL_STEP,
+            opcode::SELECT_BUCKET,
+            opcode::GET_CLUSTER_CONFIG,
+        ]
+    );
+    assert_eq!(
+        connection.error_map_json().as_deref(),
+        Some(DEFAULT_ERROR_MAP.as_bytes())
+    );
+    let config = connection.cluster_config_json().expect("config");
+    let map = VbucketMap::from_json(&config, "127.0.0.1").expect("map");
+    assert_eq!(map.nodes, [node.addr().to_string()]);
+    assert_eq!((map.rev_epoch, map.rev, map.vbuckets.len()), (1, 1, 64));
+}
+
+#[tokio::test]
+async fn every_mechanism_logs_in_and_refuses_a_wrong_password() {
+    let node = Node::builder().require_auth().start().await.expect("node");
+    let address = node.addr().to_string();
+    for mechanism in Mechanism::BY_STRENGTH {
+        let options = couchbase().mechanism(mechanism);
+        let mut connection = within(Connection::connect(&address, &options))
+            .await
+            .expect("connect");
+        let answer = send(&mut connection, KvRequest::set("k", "v", 0, 0))
+            .await
+            .expect("answer");
+        assert!(answer.is_success());
+        let wrong =
+            ClientOptions::couchbase("Administrator", "guess", "default").mechanism(mechanism);
+        let error = within(Connection::connect(&address, &wrong))
+            .await
+            .expect_err("refused");
+        assert!(matches!(error, ClientError::Auth { .. }), "{error}");
+        assert_eq!(error.stage(), SendStage::NeverSent);
+    }
+}
+
+#[tokio::test]
+async fn the_strongest_mechanism_offered_is_taken() {
+    let offered = [Mechanism::Plain, Mechanism::ScramSha256];
+    let node = Node::builder()
+        .mechanisms(&offered)
+        .start()
+        .await
+        .expect("node");
+    set_up(&node).await;
+    let seen = node.seen();
+    let auth = seen
+        .iter()
+        .find(|request| request.opcode == opcode::SASL_AUTH)
+        .expect("auth");
+    assert_eq!(auth.key, "SCRAM-SHA256");
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_not_there_is_a_typed_error() {
+    let node = Node::start().await.expect("node");
+    let options = ClientOptions::couchbase("Administrator", "password", "other");
+    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    let error = error.expect_err("no bucket");
+    assert!(
+        matches!(
+            error,
+            ClientError::Bootstrap {
+                operation: "SELECT_BUCKET",
+                status: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_node_that_insists_on_a_login_refuses_data_without() {
+    let node = Node::builder().require_auth().start().await.expect("node");
+    let mut connection = super::bare(&node).await;
+    let answer = send(&mut connection, KvRequest::get("k"))
+        .await
+        .expect("answer");
+    assert_eq!(answer.status, status::EACCESS);
+}
+
+/// C23: the connection goes on without an error map.
+#[tokio::test]
+async fn a_node_without_hello_or_error_map_is_used_without() {
+    let node = Node::builder().no_error_map().start().await.expect("node");
+    assert_eq!(set_up(&node).await.error_map_json(), None);
+    let node = Node::builder().features(&[]).start().await.expect("node");
+    let mut connection = set_up(&node).await;
+    assert_eq!(connection.error_map_json(), None);
+    assert!(!connection.features().contains(&FEATURE_XERROR));
+    assert!(
+        send(&mut connection, KvRequest::set("k", "v", 0, 0))
+            .await
+            .expect("set")
+            .is_success()
+    );
+    assert_eq!(node.seen_data()[0].collection, None);
+    let error = send(&mut connection, KvRequest::get("k").in_collection(8)).await;
+    assert!(matches!(
+        error,
+        Err(ClientError::NoCollections { collection: 8, .. })
+    ));
+    node.script()
+        .push(Step::status(status::UNKNOWN_COMMAND).only(opcode::HELLO));
+    set_up(&node).await;
+}
+
+#[tokio::test]
+async fn a_connection_lost_at_any_bootstrap_step_is_never_sent() {
+    for (op, name) in [
+        (opcode::HELLO, "HELLO"),
+        (opcode::SASL_AUTH, "SASL_AUTH"),
+        (opcode::SASL_STEP, "SASL_STEP"),
+        (opcode::GET_CLUSTER_CONFIG, "GET_CLUSTER_CONFIG"),
+    ] {
+        for step in [Step::close_before(), Step::half_frame(), Step::bad_magic()] {
+            let node = Node::scripted([step.only(op)]).await.expect("node");
+            let mut client = NodeClient::new(node.addr().to_string(), couchbase());
+            let error = send(&mut client, KvRequest::get("k"))
+                .await
+                .expect_err("lost");
+            assert_eq!(error.stage(), SendStage::NeverSent);
+            // The answer before may have been overtaken by the close: only the kind is certain.
+            assert!(
+                matches!(error, ClientError::BootstrapClosed { .. }),
+                "{name}: {error}"
+            );
+            let answer = send(&mut client, KvRequest::get("k"))
+                .await
+                .expect("dialled again");
+            assert_eq!(answer.status, status::KEY_ENOENT);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_bootstrap_that_hangs_ends_at_its_limit() {
+    let node = Node::scripted([Step::hang().only(opcode::HELLO)])
+        .await
+        .expect("node");
+    let options = couchbase().connect_timeout(Duration::from_millis(50));
+    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    assert!(matches!(error, Err(ClientError::ConnectTimeout { .. })));
+}
+
+#[tokio::test]
+async fn hooks_hear_the_error_map_and_every_configuration() {
+    let node = Node::builder()
+        .error_map("not json")
+        .start()
+        .await
+        .expect("node");
+    let heard: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let note = |heard: &Arc<Mutex<Vec<(String, String)>>>| {
+        let heard = heard.clone();
+        move |body: &[u8], from: &str| {
+            let body = String::from_utf8_lossy(body).into_owned();
+            heard.lock().expect("lock").push((body, from.to_owned()));
+        }
+    };
+    let maps: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let options = couchbase()
+        .on_config(note(&heard))
+        .on_error_map(note(&maps));
+    let mut client = NodeClient::new(node.addr().to_string(), options);
+    node.script().push(Step::not_my_vbucket());
+    let answer = send(&mut client, KvRequest::get("k"))
+        .await
+        .expect("answer");
+    assert_eq!(answer.status, status::NOT_MY_VBUCKET);
+    let config = String::from_utf8_lossy(&node.config_json()).into_owned();
+    let both = vec![(config, "127.0.0.1".to_owned()); 2];
+    assert_eq!(*heard.lock().expect("lock"), both);
+    let map = vec![("not json".to_owned(), node.addr().to_string())];
+    assert_eq!(*maps.lock().expect("lock"), map);
+    assert_eq!(client.error_map_json().as_deref(), Some(&b"not json"[..]));
+}
+
+#[tokio::test]
+async fn a_configuration_that_the_server_pushes_is_heard() {
+    let mut wire = bytes::BytesMut::new();
+    let push = Frame {
+        value: bytes::Bytes::from_static(b"{}"),
+        ..Frame::new(Magic::ServerRequest, opcode::CLUSTERMAP_CHANGED, 0)
+    };
+    push.encode(&mut wire).expect("encode");
+    let node = Node::scripted([Step::raw(wire.freeze())])
+        .await
+        .expect("node");
+    let mut connection = super::bare(&node).await;
+    let asked = connection
+        .ready()
+        .await
+        .expect("ready")
+        .call(KvRequest::get("k"));
+    within(async {
+        while connection.cluster_config_json().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    assert_eq!(connection.outstanding(), 1);
+    drop(asked);
+}

@@ -1,0 +1,51 @@
+//! The node and the client against each other and against published test vectors.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tower::{Service, ServiceExt as _};
+
+use super::{ClientError, ClientOptions, Connection, KvRequest, KvResponse, Node};
+
+mod bootstrap;
+mod client;
+mod closes;
+mod frame;
+mod operations;
+mod routed;
+mod scram;
+
+/// Fails instead of hanging.
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future)
+        .await
+        .expect("it took longer than 20 s")
+}
+
+/// Readiness, then the call.
+async fn send<S>(service: &mut S, request: KvRequest) -> Result<KvResponse, ClientError>
+where
+    S: Service<KvRequest, Response = KvResponse, Error = ClientError>,
+{
+    within(async { service.ready().await?.call(request).await }).await
+}
+
+/// Options that log in to a node with all defaults.
+fn couchbase() -> ClientOptions {
+    ClientOptions::couchbase("Administrator", "password", "default")
+}
+
+/// A bare connection to a node.
+async fn bare(node: &Node) -> Connection {
+    let address = node.addr().to_string();
+    within(Connection::connect(&address, &ClientOptions::memcached()))
+        .await
+        .expect("connect")
+}
+
+/// A connection to a node that went through the whole set-up.
+async fn set_up(node: &Node) -> Connection {
+    within(Connection::connect(&node.addr().to_string(), &couchbase()))
+        .await
+        .expect("connect")
+}

@@ -1,0 +1,88 @@
+//! Which vbucket a key belongs to, and which node owns it.
+
+use serde::Deserialize;
+
+/// The vbucket of a key among `count` vbuckets (CRC32, as every Couchbase client does).
+///
+/// `count` 0 gives vbucket 0.
+pub fn vbucket_of(key: &[u8], count: usize) -> u16 {
+    let hash = (crc32fast::hash(key) >> 16) & 0x7fff;
+    if count == 0 {
+        return 0;
+    }
+    (hash as usize % count) as u16
+}
+
+/// What routing needs of a cluster configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VbucketMap {
+    /// The epoch of the revision, 0 when the configuration has none.
+    pub rev_epoch: i64,
+    /// The revision.
+    pub rev: i64,
+    /// The nodes, `host:port` each.
+    pub nodes: Vec<String>,
+    /// For each vbucket the indexes of its nodes, the active one first, -1 where there is none.
+    pub vbuckets: Vec<Vec<i16>>,
+}
+
+/// Why a cluster configuration holds no vbucket map.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// It is not JSON, or a field has the wrong type.
+    #[error("the cluster configuration cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It has no vbucket map (a configuration without bucket).
+    #[error("the cluster configuration has no $.vBucketServerMap")]
+    NoMap,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Config {
+    #[serde(default)]
+    rev: i64,
+    #[serde(default)]
+    rev_epoch: i64,
+    v_bucket_server_map: Option<ServerMap>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerMap {
+    server_list: Vec<String>,
+    v_bucket_map: Vec<Vec<i16>>,
+}
+
+impl VbucketMap {
+    /// Reads the map of a bucket's configuration; `host` is who sent it and stands in for `$HOST`.
+    ///
+    /// Enough for tests and demonstrations: plain addresses only.
+    pub fn from_json(body: &[u8], host: &str) -> Result<Self, MapError> {
+        let config: Config = serde_json::from_slice(body)?;
+        let map = config.v_bucket_server_map.ok_or(MapError::NoMap)?;
+        Ok(Self {
+            rev_epoch: config.rev_epoch,
+            rev: config.rev,
+            nodes: map
+                .server_list
+                .iter()
+                .map(|node| node.replace("$HOST", host))
+                .collect(),
+            vbuckets: map.v_bucket_map,
+        })
+    }
+
+    /// The vbucket of a key.
+    pub fn vbucket_of(&self, key: &[u8]) -> u16 {
+        vbucket_of(key, self.vbuckets.len())
+    }
+
+    /// The node that owns a vbucket; `None` when nobody does.
+    pub fn node_of(&self, vbucket: u16) -> Option<&str> {
+        let owner = *self.vbuckets.get(usize::from(vbucket))?.first()?;
+        self.nodes
+            .get(usize::try_from(owner).ok()?)
+            .map(String::as_str)
+    }
+}

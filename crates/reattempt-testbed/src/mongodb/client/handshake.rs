@@ -1,0 +1,154 @@
+//! What a new connection says first: hello, and who it is.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, doc};
+use tokio::time::{Instant, timeout_at};
+
+use super::connection::next_request_id;
+use super::error::is_ok;
+use super::{
+    ClientOptions, Connection, Credential, During, MongoError, ServerDescription, ServerError,
+};
+use crate::mongodb::scram::{ClientFirst, ScramError};
+
+const COMMAND_NOT_FOUND: i64 = 59;
+
+impl Connection {
+    /// Asks what the server is now.
+    ///
+    /// # Errors
+    ///
+    /// Like those of a command in the handshake.
+    pub async fn hello(
+        &mut self,
+        options: &ClientOptions,
+        deadline: Instant,
+    ) -> Result<ServerDescription, MongoError> {
+        let details = doc! {
+            "helloOk": true,
+            "client": {
+                "driver": { "name": "reattempt-testbed", "version": env!("CARGO_PKG_VERSION") },
+                "os": { "type": std::env::consts::OS },
+                "application": { "name": options.app_name.as_deref().unwrap_or_default() },
+            },
+        };
+        let command = |name: &str| {
+            let mut hello = doc! { name: 1 };
+            hello.extend(details.clone());
+            if options.overload_labels {
+                hello.insert("backpressure", "2");
+            }
+            hello
+        };
+        let limit = options.connect_timeout;
+        let reply = match self
+            .handshake(command("hello"), "admin", deadline, limit)
+            .await
+        {
+            // Servers before 4.4 know it by its old name only.
+            Err(error) if error.code() == Some(COMMAND_NOT_FOUND) => {
+                self.handshake(command("isMaster"), "admin", deadline, limit)
+                    .await?
+            }
+            outcome => outcome?,
+        };
+        let description = ServerDescription::from_hello(&self.origin.server, &reply);
+        self.origin.max_wire_version = Some(description.max_wire_version);
+        Ok(description)
+    }
+
+    pub(super) async fn authenticate(
+        &mut self,
+        credential: &Credential,
+        deadline: Instant,
+        limit: Duration,
+    ) -> Result<(), MongoError> {
+        let origin = self.origin.clone();
+        let failed = |error: ScramError| MongoError::Authentication {
+            origin: origin.clone(),
+            message: error.to_string(),
+        };
+        let nonce = STANDARD_NO_PAD.encode(rand::random::<[u8; 18]>());
+        let first = ClientFirst::new(&credential.username, &nonce);
+        let start = doc! {
+            "saslStart": 1,
+            "mechanism": "SCRAM-SHA-256",
+            "payload": binary(first.message().as_bytes()),
+            "autoAuthorize": 1,
+            "options": { "skipEmptyExchange": true },
+        };
+        let source = credential.source.as_str();
+        let reply = self.handshake(start, source, deadline, limit).await?;
+        let last = first
+            .server_first(payload(&reply), &credential.password, credential.kept())
+            .map_err(&failed)?;
+        let conversation = reply
+            .get("conversationId")
+            .cloned()
+            .unwrap_or(Bson::Int32(1));
+        let go_on = |payload: &[u8]| {
+            doc! {
+                "saslContinue": 1,
+                "conversationId": conversation.clone(),
+                "payload": binary(payload),
+            }
+        };
+        let proof = go_on(last.message().as_bytes());
+        let reply = self.handshake(proof, source, deadline, limit).await?;
+        last.server_final(payload(&reply)).map_err(&failed)?;
+        credential.keep(last.salted());
+        if !reply.get_bool("done").unwrap_or(false) {
+            self.handshake(go_on(b""), source, deadline, limit).await?;
+        }
+        Ok(())
+    }
+
+    /// One command of the handshake, its reply checked for ok.
+    async fn handshake(
+        &mut self,
+        mut command: Document,
+        database: &str,
+        deadline: Instant,
+        limit: Duration,
+    ) -> Result<Document, MongoError> {
+        command.insert("$db", database);
+        let request_id = next_request_id();
+        let called = timeout_at(deadline, self.exchange(request_id, &command, true)).await;
+        let reply = called.unwrap_or_else(|_| {
+            Err(MongoError::SocketTimeout {
+                origin: self.origin.clone(),
+                during: During::Handshake,
+                after: limit,
+                labels: Vec::new(),
+            })
+        })?;
+        if is_ok(&reply) {
+            Ok(reply)
+        } else {
+            Err(ServerError::read(
+                self.origin.clone(),
+                reply,
+                request_id,
+                true,
+            ))
+        }
+    }
+}
+
+fn binary(bytes: &[u8]) -> Binary {
+    Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: bytes.to_vec(),
+    }
+}
+
+fn payload(reply: &Document) -> &[u8] {
+    match reply.get("payload") {
+        Some(Bson::Binary(binary)) => &binary.bytes,
+        _ => &[],
+    }
+}

@@ -1,0 +1,42 @@
+//! A small MongoDB client whose top is a tower service.
+//!
+//! [`Client`] sends one [`MongoRequest`] once: it selects a server, checks out a connection, writes
+//! the command for that server and reads the reply. It never sends again. A retry layer around it
+//! calls it again with the same logical request, and gets a new selection, a new message and the
+//! same session.
+
+mod connection;
+mod cursor;
+mod description;
+mod error;
+mod event;
+mod handshake;
+mod monitor;
+mod operation;
+mod options;
+mod pool;
+mod reply;
+mod request;
+mod service;
+mod session;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod uri;
+
+pub use connection::Connection;
+pub use cursor::{Drained, drain};
+pub use description::{ServerDescription, ServerKind, TopologyDescription, TopologyKind};
+pub use error::{
+    During, MongoError, Origin, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR, ServerError,
+};
+pub use event::{CommandEvent, EventKind, OnEvent};
+pub use operation::Operation;
+pub use options::{ClientOptions, Credential, ReadPreference};
+pub use pool::{CheckOutError, Lease, Pool};
+pub use reply::MongoReply;
+pub use request::{FieldNeed, MongoRequest, Otherwise};
+pub use service::{Client, ClientFuture};
+pub use session::Session;
+pub use topology::{Selected, Topology};
+pub use uri::{ConnectionString, UriError};

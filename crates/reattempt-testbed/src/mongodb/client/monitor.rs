@@ -1,0 +1,65 @@
+//! Looking at one server, again and again.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::topology::Inner;
+use super::{ClientOptions, Connection, MongoError, ServerDescription};
+
+/// Looks at `address` every heartbeat, and sooner when asked, until the topology is gone.
+pub(super) async fn run(topology: Weak<Inner>, address: String, check: Arc<Notify>) {
+    let mut connection = None;
+    loop {
+        let began = Instant::now();
+        let Some(options) = topology
+            .upgrade()
+            .map(|topology| Arc::clone(&topology.options))
+        else {
+            return;
+        };
+        let found = look(&mut connection, &address, &options).await;
+        {
+            let Some(topology) = topology.upgrade() else {
+                return;
+            };
+            match found {
+                Ok(description) => {
+                    // Before the word is out: who selects it must find its pool open.
+                    topology.ready(&address);
+                    topology.apply(description);
+                }
+                Err(error) => {
+                    connection = None;
+                    topology.lost(&address, &error);
+                }
+            }
+        }
+        tokio::select! {
+            () = check.notified() => {}
+            () = sleep_until(began + options.heartbeat_frequency) => {}
+        }
+        sleep_until(began + options.min_heartbeat).await;
+    }
+}
+
+async fn look(
+    connection: &mut Option<Connection>,
+    address: &str,
+    options: &ClientOptions,
+) -> Result<ServerDescription, MongoError> {
+    if let Some(open) = connection {
+        let deadline = Instant::now() + options.connect_timeout;
+        match open.hello(options, deadline).await {
+            Ok(description) => return Ok(description),
+            // It may have died of old age: a new one tells.
+            Err(MongoError::Network { .. }) => *connection = None,
+            Err(error) => return Err(error),
+        }
+    }
+    let opened = Connection::open(address, options, false).await?;
+    let description = opened.description().clone();
+    *connection = Some(opened);
+    Ok(description)
+}

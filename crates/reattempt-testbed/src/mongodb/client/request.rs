@@ -1,0 +1,314 @@
+//! The logical command: what is asked, before any server is known that shall answer it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bson::{Document, doc};
+use tokio::time::Instant;
+
+use super::description::{ServerKind, TopologyKind};
+use super::{MongoError, Operation, Origin, ReadPreference, Session};
+
+/// What becomes of a field that the selected server does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Otherwise {
+    /// Leave it out.
+    Omit,
+    /// Send nothing.
+    Refuse,
+}
+
+/// A field that only servers from some version on understand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldNeed {
+    /// The field of the command.
+    pub field: String,
+    /// The first wire version that knows it.
+    pub wire_version: i32,
+    /// What to do below.
+    pub otherwise: Otherwise,
+}
+
+/// One operation, ready to be encoded for whichever server gets it, as often as needed.
+#[derive(Debug, Clone)]
+pub struct MongoRequest {
+    /// The kind of operation.
+    pub operation: Operation,
+    /// `$db`.
+    pub database: String,
+    /// The command without `$db`, `lsid`, `$clusterTime` and `$readPreference`.
+    pub command: Document,
+    /// One for all attempts (M26).
+    pub session: Arc<Session>,
+    /// Absent: the client's. Writes and transactions always go to the primary.
+    pub read_preference: Option<ReadPreference>,
+    /// Addresses to pass over, unless nobody else is suitable.
+    pub avoid: Vec<String>,
+    /// Whether the session is in a transaction; the command is its first.
+    pub in_transaction: bool,
+    /// One for all attempts.
+    pub operation_id: i64,
+    /// The only server that may answer, as for `getMore`.
+    pub pinned: Option<String>,
+    /// Send nothing to a server that offers less.
+    pub requires_wire_version: Option<i32>,
+    /// When looking for a server has to end, if before the client's own timeout.
+    pub deadline: Option<Instant>,
+    /// What to do with fields that the server may not know.
+    pub field_needs: Vec<FieldNeed>,
+}
+
+/// What is known of the server that a command is encoded for.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    pub(super) origin: Origin,
+    pub(super) kind: ServerKind,
+    pub(super) topology: TopologyKind,
+    pub(super) wire_version: i32,
+    pub(super) sessions: bool,
+    pub(super) cluster_time: Option<&'a Document>,
+    pub(super) preference: ReadPreference,
+}
+
+static OPERATIONS: AtomicI64 = AtomicI64::new(1);
+
+impl MongoRequest {
+    /// An operation with its command; a new implicit session and operation id.
+    #[must_use]
+    pub fn new(operation: Operation, database: &str, command: Document) -> Self {
+        Self {
+            operation,
+            database: database.to_owned(),
+            command,
+            session: Arc::new(Session::new()),
+            read_preference: None,
+            avoid: Vec::new(),
+            in_transaction: operation == Operation::TxnFind,
+            operation_id: OPERATIONS.fetch_add(1, Ordering::Relaxed),
+            pinned: None,
+            requires_wire_version: None,
+            deadline: None,
+            field_needs: vec![
+                FieldNeed {
+                    field: "collation".to_owned(),
+                    wire_version: 5,
+                    otherwise: Otherwise::Refuse,
+                },
+                FieldNeed {
+                    field: "readConcern".to_owned(),
+                    wire_version: 4,
+                    otherwise: Otherwise::Refuse,
+                },
+            ],
+        }
+    }
+
+    /// An operation of the contract with its usual command, `options` merged into it.
+    #[must_use]
+    pub fn of(operation: Operation, database: &str, collection: &str, options: Document) -> Self {
+        let mut command = operation.command(collection);
+        command.extend(options);
+        let database = if operation == Operation::ListDatabases {
+            "admin"
+        } else {
+            database
+        };
+        Self::new(operation, database, command)
+    }
+
+    /// `find` of all that `filter` means.
+    #[must_use]
+    pub fn find(database: &str, collection: &str, filter: Document) -> Self {
+        Self::of(
+            Operation::Find,
+            database,
+            collection,
+            doc! { "filter": filter },
+        )
+    }
+
+    /// `find` of the first that `filter` means.
+    #[must_use]
+    pub fn find_one(database: &str, collection: &str, filter: Document) -> Self {
+        Self::of(
+            Operation::FindOne,
+            database,
+            collection,
+            doc! { "filter": filter },
+        )
+    }
+
+    /// `aggregate` of these stages; an [`Operation::AggregateOut`] or an
+    /// [`Operation::AggregateMerge`] when the last one writes.
+    #[must_use]
+    pub fn aggregate(database: &str, collection: &str, pipeline: Vec<Document>) -> Self {
+        let operation = match pipeline.last().and_then(|stage| stage.keys().next()) {
+            Some(stage) if stage == "$out" => Operation::AggregateOut,
+            Some(stage) if stage == "$merge" => Operation::AggregateMerge,
+            _ => Operation::Aggregate,
+        };
+        Self::of(
+            operation,
+            database,
+            collection,
+            doc! { "pipeline": pipeline },
+        )
+    }
+
+    /// `distinct` values of a field.
+    #[must_use]
+    pub fn distinct(database: &str, collection: &str, key: &str) -> Self {
+        Self::of(
+            Operation::Distinct,
+            database,
+            collection,
+            doc! { "key": key },
+        )
+    }
+
+    /// `insert` of one document.
+    #[must_use]
+    pub fn insert_one(database: &str, collection: &str, document: Document) -> Self {
+        Self::of(
+            Operation::InsertOne,
+            database,
+            collection,
+            doc! { "documents": [document] },
+        )
+    }
+
+    /// Any command, of which nothing is known.
+    #[must_use]
+    pub fn run_command(database: &str, command: Document) -> Self {
+        Self::new(Operation::RunCommand, database, command)
+    }
+
+    /// The next batch of a cursor, from the server that holds it, in the session that opened it.
+    #[must_use]
+    pub fn get_more(
+        &self,
+        server: &str,
+        cursor: i64,
+        collection: &str,
+        batch_size: Option<i32>,
+    ) -> Self {
+        let mut command = doc! { "getMore": cursor, "collection": collection };
+        if let Some(size) = batch_size {
+            command.insert("batchSize", size);
+        }
+        let mut more = Self::new(Operation::GetMore, &self.database, command);
+        more.session = Arc::clone(&self.session);
+        more.read_preference = self.read_preference;
+        more.pinned = Some(server.to_owned());
+        more.deadline = self.deadline;
+        more
+    }
+
+    /// Says from which wire version on a field of the command is known.
+    #[must_use]
+    pub fn field_needs(mut self, field: &str, wire_version: i32, otherwise: Otherwise) -> Self {
+        self.field_needs.push(FieldNeed {
+            field: field.to_owned(),
+            wire_version,
+            otherwise,
+        });
+        self
+    }
+
+    /// The name of the command.
+    #[must_use]
+    pub fn command_name(&self) -> &str {
+        self.command.keys().next().map_or("", String::as_str)
+    }
+
+    /// Who may answer.
+    pub(super) fn preference(&self, default: ReadPreference) -> ReadPreference {
+        if self.operation.writes() || self.in_transaction {
+            return ReadPreference::Primary;
+        }
+        let default = match self.operation {
+            Operation::RunCommand | Operation::RunCommandFind => ReadPreference::Primary,
+            _ => default,
+        };
+        self.read_preference.unwrap_or(default)
+    }
+
+    /// Writes the command for one server, anew for every attempt (M24, M25).
+    pub(super) fn encode(&self, target: &Target<'_>) -> Result<Document, MongoError> {
+        let refuse = |message: String| MongoError::Rebuild {
+            origin: target.origin.clone(),
+            message,
+        };
+        if let Some(needs) = self
+            .requires_wire_version
+            .filter(|v| *v > target.wire_version)
+        {
+            return Err(refuse(format!(
+                "needs wire version {needs}, the server has {}",
+                target.wire_version
+            )));
+        }
+        let mut command = self.command.clone();
+        for need in &self.field_needs {
+            if target.wire_version >= need.wire_version || !command.contains_key(&need.field) {
+                continue;
+            }
+            match need.otherwise {
+                Otherwise::Omit => {
+                    command.remove(&need.field);
+                }
+                Otherwise::Refuse => {
+                    return Err(refuse(format!(
+                        "{} needs wire version {}, the server has {}",
+                        need.field, need.wire_version, target.wire_version
+                    )));
+                }
+            }
+        }
+        self.advance_read_concern(&mut command);
+        command.insert("$db", &self.database);
+        if target.sessions && target.wire_version >= 6 {
+            command.insert("lsid", self.session.lsid());
+            if self.in_transaction {
+                command.extend(doc! {
+                    "txnNumber": 1_i64, "startTransaction": true, "autocommit": false,
+                });
+            }
+        }
+        if let Some(time) = target.cluster_time {
+            command.insert("$clusterTime", time);
+        }
+        if let Some(mode) = read_preference_sent(target) {
+            command.insert("$readPreference", doc! { "mode": mode.name() });
+        }
+        Ok(command)
+    }
+
+    /// A session that has seen a later time wants to read at least that (M25).
+    fn advance_read_concern(&self, command: &mut Document) {
+        let Ok(concern) = command.get_document_mut("readConcern") else {
+            return;
+        };
+        let Ok(given) = concern.get_timestamp("afterClusterTime") else {
+            return;
+        };
+        let seen = self.session.operation_time();
+        concern.insert(
+            "afterClusterTime",
+            seen.map_or(given, |seen| seen.max(given)),
+        );
+    }
+}
+
+/// What to tell the server of who may answer; standalones and primaries need no word.
+fn read_preference_sent(target: &Target<'_>) -> Option<ReadPreference> {
+    match (target.topology, target.kind, target.preference) {
+        (_, ServerKind::Standalone, _) => None,
+        // A member that was asked directly shall answer even when it is a secondary.
+        (TopologyKind::Single, kind, ReadPreference::Primary) if kind != ServerKind::Mongos => {
+            Some(ReadPreference::PrimaryPreferred)
+        }
+        (_, _, ReadPreference::Primary) => None,
+        (_, _, mode) => Some(mode),
+    }
+}

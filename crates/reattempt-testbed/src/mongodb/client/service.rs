@@ -1,0 +1,163 @@
+//! The client as a tower service: one call, one attempt.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tower_service::Service;
+
+use super::connection::next_request_id;
+use super::error::is_ok;
+use super::event::{CommandEvent, EventKind, OnEvent, Pending};
+use super::request::Target;
+use super::{ClientOptions, MongoError, MongoReply, MongoRequest, Selected, ServerError, Topology};
+
+/// A client of one deployment. Clones share its topology and its pools.
+#[derive(Clone)]
+pub struct Client {
+    topology: Topology,
+    options: Arc<ClientOptions>,
+    on_event: Option<OnEvent>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Starts to watch the deployment. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn new(options: ClientOptions) -> Self {
+        let topology = Topology::new(options.clone());
+        Self {
+            topology,
+            options: Arc::new(options),
+            on_event: None,
+        }
+    }
+
+    /// Tells `listener` of every command of this client and of its later clones.
+    #[must_use]
+    pub fn on_event<F>(mut self, listener: F) -> Self
+    where
+        F: Fn(CommandEvent) + Send + Sync + 'static,
+    {
+        self.on_event = Some(Arc::new(listener));
+        self
+    }
+
+    /// The deployment as the client sees it.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// What the client was told when it was made.
+    #[must_use]
+    pub fn options(&self) -> &ClientOptions {
+        &self.options
+    }
+
+    async fn attempt(self, request: MongoRequest) -> Result<MongoReply, MongoError> {
+        let preference = request.preference(self.options.read_preference);
+        let selected = match &request.pinned {
+            Some(address) => {
+                self.topology
+                    .select_pinned(address, request.deadline)
+                    .await?
+            }
+            None => {
+                self.topology
+                    .select(preference, request.deadline, &request.avoid)
+                    .await?
+            }
+        };
+        let Selected {
+            server,
+            topology,
+            pool,
+        } = selected;
+        let mut lease = match pool.check_out(Some(server.max_wire_version)).await {
+            Ok(lease) => lease,
+            Err(failed) => {
+                self.topology
+                    .on_error(&server.address, failed.generation, &failed.error);
+                return Err(failed.error);
+            }
+        };
+        let generation = lease.generation();
+        let connection = lease.connection();
+        let origin = connection.origin().clone();
+        let connection_id = connection.id();
+        let wire_version = connection.description().max_wire_version;
+        let cluster_time = self.topology.cluster_time();
+        let command = request.encode(&Target {
+            origin: origin.clone(),
+            kind: connection.description().kind,
+            topology,
+            wire_version,
+            sessions: connection.description().sessions,
+            cluster_time: cluster_time.as_ref(),
+            preference,
+        })?;
+        let request_id = next_request_id();
+        let started = CommandEvent {
+            kind: EventKind::Started,
+            command: request.command_name().to_owned(),
+            request_id,
+            operation_id: request.operation_id,
+            connection: connection_id,
+            server: server.address.clone(),
+        };
+        let pending = Pending::start(self.on_event.clone(), started);
+        let outcome = connection
+            .call(request_id, &command, self.options.socket_timeout)
+            .await;
+        // Back in the pool before the caller can ask for the next one (E1).
+        drop(lease);
+        let error = match outcome {
+            Ok(document) => {
+                self.topology.saw(&document);
+                request.session.saw(&document);
+                if is_ok(&document) {
+                    pending.succeeded();
+                    return Ok(MongoReply {
+                        document,
+                        server: server.address,
+                        max_wire_version: wire_version,
+                        request_id,
+                        connection_id,
+                    });
+                }
+                ServerError::read(origin, document, request_id, false)
+            }
+            Err(error) => error,
+        };
+        self.topology.on_error(&server.address, generation, &error);
+        drop(pending);
+        Err(error)
+    }
+}
+
+/// One call on its way. Dropped midway, it closes its connection.
+pub type ClientFuture = Pin<Box<dyn Future<Output = Result<MongoReply, MongoError>> + Send>>;
+
+impl Service<MongoRequest> for Client {
+    type Response = MongoReply;
+    type Error = MongoError;
+    type Future = ClientFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), MongoError>> {
+        // Waiting for a server or a connection is part of the call: it has its own errors.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: MongoRequest) -> ClientFuture {
+        Box::pin(self.clone().attempt(request))
+    }
+}

@@ -1,0 +1,281 @@
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use bson::{Bson, doc};
+use tokio::time::Instant;
+use tower_service::Service as _;
+
+use super::{find, node, options, send};
+use crate::mongodb::client::{
+    Client, Credential, During, MongoError, SYSTEM_OVERLOADED_ERROR, ServerKind,
+};
+use crate::mongodb::{Node, Step};
+
+/// M3, E8: every way to lose the connection is a network failure, partial replies too, and the next
+/// call finds the server again.
+#[tokio::test]
+async fn a_connection_lost_at_any_point_is_a_network_failure() {
+    let node = node().await;
+    let client = Client::new(options(&node));
+    for step in [Step::close_before(), Step::half_reply()] {
+        node.script().on("find", step);
+        let error = send(&client, &find()).await.unwrap_err();
+        let MongoError::Network { during, kind, .. } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(
+            (*during, *kind),
+            (During::Receive, ErrorKind::UnexpectedEof)
+        );
+        assert!(error.was_sent());
+        assert_eq!(error.server(), Some(node.address()));
+        assert_eq!(send(&client, &find()).await.unwrap().count(), 3);
+    }
+}
+
+/// M6: a failure while a connection is made is one of the handshake.
+#[tokio::test]
+async fn a_connection_lost_in_the_handshake_says_so() {
+    let node = node().await;
+    let client = Client::new(options(&node));
+    // The monitor has its connection already.
+    node.until_seen("hello", 1).await;
+    node.script()
+        .when(|command| command.ordinal == 0, Step::close_before());
+    let error = send(&client, &find()).await.unwrap_err();
+    let MongoError::Network {
+        during: During::Handshake,
+        ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    assert!(error.in_handshake() && !error.was_sent());
+    node.script()
+        .when(|command| command.ordinal == 0, Step::code(91));
+    // The monitor looks again on the connection it has, so this meets the pool's next one.
+    let error = send(&client, &find()).await.unwrap_err();
+    assert_eq!(error.code(), Some(91));
+    assert!(error.in_handshake() && !error.was_sent());
+}
+
+#[tokio::test]
+async fn a_silent_server_times_out_and_is_not_given_up() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.socket_timeout = Some(Duration::from_millis(50));
+    let client = Client::new(options);
+    node.script().on("find", Step::hang());
+    let error = send(&client, &find()).await.unwrap_err();
+    let MongoError::SocketTimeout {
+        during: During::Receive,
+        ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    let known = client.topology().description();
+    assert_eq!(known.servers[node.address()].kind, ServerKind::Standalone);
+    send(&client, &find()).await.unwrap();
+    let seen = node.seen_named("find");
+    assert_ne!(
+        seen[0].connection, seen[1].connection,
+        "a reply owed must not answer another"
+    );
+}
+
+/// E5: `ok` and `code` may be of any number type; without a code there is none.
+#[tokio::test]
+async fn errors_are_read_from_any_number_type() {
+    let node = node().await;
+    let client = Client::new(options(&node));
+    let zeros = [
+        Bson::Int32(0),
+        Bson::Int64(0),
+        Bson::Double(0.0),
+        Bson::Boolean(false),
+    ];
+    for ok in zeros {
+        for code in [Bson::Int32(50), Bson::Int64(50), Bson::Double(50.0)] {
+            let reply = doc! { "ok": ok.clone(), "code": code, "errmsg": "no" };
+            node.script().on("find", Step::reply(reply));
+            let error = send(&client, &find()).await.unwrap_err();
+            assert_eq!((error.code(), error.in_handshake()), (Some(50), false));
+        }
+    }
+    for step in [
+        Step::code(50).without("code"),
+        Step::code(50).with("code", "50"),
+        Step::code(50).with("code", 50.5),
+        Step::reply(doc! {}),
+    ] {
+        node.script().on("find", step);
+        assert_eq!(send(&client, &find()).await.unwrap_err().code(), None);
+    }
+    node.script().on(
+        "find",
+        Step::code(462)
+            .label("a")
+            .label("b")
+            .with("baseBackoffMS", 7),
+    );
+    let MongoError::Server(error) = send(&client, &find()).await.unwrap_err() else {
+        panic!()
+    };
+    assert_eq!(error.labels, ["a", "b"]);
+    assert_eq!(error.document.get_i32("baseBackoffMS"), Ok(7));
+    assert_eq!(error.code_name, "IngressRequestRateLimitExceeded");
+}
+
+/// M7: a write concern error in a reply that is ok is no failure.
+#[tokio::test]
+async fn an_ok_reply_with_a_write_concern_error_is_ok() {
+    let node = node().await;
+    let client = Client::new(options(&node));
+    node.script().on(
+        "find",
+        Step::pass().with("writeConcernError", doc! { "code": 91 }),
+    );
+    assert!(send(&client, &find()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_fail_point_set_by_command_fails_what_it_names() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.app_name = Some("mine".to_owned());
+    let client = Client::new(options.clone());
+    let set = |mode: Bson, data: bson::Document| {
+        let mut command = doc! { "configureFailPoint": "failCommand", "mode": mode };
+        command.insert("data", data);
+        super::super::MongoRequest::run_command("admin", command)
+    };
+    let data = doc! {
+        "failCommands": ["find"], "errorCode": 11600, "errorLabels": ["x"], "appName": "mine",
+    };
+    send(&client, &set(doc! { "times": 1 }.into(), data))
+        .await
+        .unwrap();
+    options.app_name = None;
+    assert!(
+        send(&Client::new(options), &find()).await.is_ok(),
+        "another application"
+    );
+    let error = send(&client, &find()).await.unwrap_err();
+    assert_eq!((error.code(), error.has_label("x")), (Some(11600), true));
+    assert!(send(&client, &find()).await.is_ok(), "only once");
+    let slow = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 60 };
+    send(&client, &set("alwaysOn".into(), slow)).await.unwrap();
+    let began = Instant::now();
+    assert!(send(&client, &find()).await.is_ok());
+    assert!(began.elapsed() >= Duration::from_millis(60));
+    send(&client, &set("off".into(), doc! {})).await.unwrap();
+    let close = doc! { "failCommands": ["find"], "closeConnection": true };
+    send(&client, &set("alwaysOn".into(), close)).await.unwrap();
+    let error = send(&client, &find()).await.unwrap_err();
+    assert!(matches!(error, MongoError::Network { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn users_log_in_and_others_are_refused() {
+    let node = Node::builder()
+        .user("us:er", "p@ss")
+        .unwrap()
+        .start()
+        .await
+        .unwrap();
+    let login = |password: &str| {
+        let mut options = options(&node);
+        options.credential = Some(Credential::new("us:er", password, "admin"));
+        Client::new(options)
+    };
+    send(&login("p@ss"), &find()).await.unwrap();
+    let error = send(&login("other"), &find()).await.unwrap_err();
+    assert_eq!((error.code(), error.in_handshake()), (Some(18), true));
+    let error = send(&Client::new(options(&node)), &find())
+        .await
+        .unwrap_err();
+    assert_eq!((error.code(), error.in_handshake()), (Some(13), false));
+}
+
+/// M6: so is a failure in the authentication.
+#[tokio::test]
+async fn authentication_may_fail_on_the_way_too() {
+    let node = Node::builder()
+        .user("u", "p")
+        .unwrap()
+        .start()
+        .await
+        .unwrap();
+    let mut options = options(&node);
+    options.credential = Some(Credential::new("u", "p", "admin"));
+    let client = Client::new(options);
+    node.script().on("saslContinue", Step::code(91));
+    let error = send(&client, &find()).await.unwrap_err();
+    assert_eq!((error.code(), error.in_handshake()), (Some(91), true));
+    node.script().on("saslStart", Step::close_before());
+    let error = send(&client, &find()).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            MongoError::Network {
+                during: During::Handshake,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    send(&client, &find()).await.unwrap();
+}
+
+#[tokio::test]
+async fn on_request_a_lost_handshake_is_an_overload_and_keeps_the_pool() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.overload_labels = true;
+    let client = Client::new(options);
+    let hello = node.until_seen("hello", 1).await;
+    assert_eq!(hello[0].document.get_str("backpressure"), Ok("2"));
+    node.script()
+        .when(|command| command.ordinal == 0, Step::close_before());
+    let error = send(&client, &find()).await.unwrap_err();
+    assert!(
+        error.in_handshake() && error.has_label(SYSTEM_OVERLOADED_ERROR),
+        "{error}"
+    );
+    let known = client.topology().description();
+    assert_eq!(known.servers[node.address()].kind, ServerKind::Standalone);
+}
+
+#[tokio::test]
+async fn nonsense_from_a_server_is_a_protocol_error() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(&[0xff; 64]).await.unwrap();
+        stream
+    });
+    let options = crate::mongodb::client::ClientOptions::new([address.clone()]);
+    let error = crate::mongodb::client::Connection::open(&address, &options, false).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, MongoError::Protocol { .. }), "{error}");
+    drop(server.await);
+}
+
+/// E4: a call that is dropped closes its connection.
+#[tokio::test]
+async fn a_dropped_call_closes_its_connection() {
+    let node = node().await;
+    let mut client = Client::new(options(&node));
+    node.script().on("find", Step::hang());
+    let call = client.call(find());
+    tokio::select! {
+        _ = call => panic!("answered"),
+        _ = node.until_seen("find", 1) => {}
+    }
+    send(&client, &find()).await.unwrap();
+    let seen = node.seen_named("find");
+    assert_ne!(seen[0].connection, seen[1].connection);
+}

@@ -1,0 +1,106 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{find, node, options, send, soon};
+use crate::mongodb::Step;
+use crate::mongodb::client::{Client, MongoError, Pool};
+
+/// E1: with one connection, a call that failed has given it back when its error arrives.
+#[tokio::test]
+async fn one_connection_serves_one_call_after_the_other() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_pool_size = 1;
+    let client = Client::new(options);
+    for _ in 0..3 {
+        node.script().on("find", Step::code(50));
+        send(&client, &find()).await.unwrap_err();
+        send(&client, &find()).await.unwrap();
+    }
+    let seen = node.seen_named("find");
+    assert!(
+        seen.iter()
+            .all(|command| command.connection == seen[0].connection)
+    );
+}
+
+#[tokio::test]
+async fn waiting_too_long_for_a_connection_is_no_network_failure() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_pool_size = 1;
+    options.wait_queue_timeout = Some(Duration::from_millis(30));
+    let pool = Pool::new(node.address(), Arc::new(options));
+    let held = pool.check_out(None).await.unwrap();
+    let error = soon(pool.check_out(Some(7))).await.unwrap_err().error;
+    assert!(
+        matches!(error, MongoError::WaitQueueTimeout { .. }),
+        "{error}"
+    );
+    assert_eq!(
+        (error.server(), error.max_wire_version()),
+        (Some(node.address()), Some(7))
+    );
+    drop(held);
+    assert_eq!(pool.idle(), 1);
+    pool.check_out(None).await.unwrap();
+}
+
+/// M5: who waits for a connection of a pool that is cleared hears so at once.
+#[tokio::test]
+async fn clearing_a_pool_fails_who_waits_and_closes_what_comes_back() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_pool_size = 1;
+    let pool = Pool::new(node.address(), Arc::new(options));
+    let held = pool.check_out(None).await.unwrap();
+    let (waited, ()) = soon(async {
+        tokio::join!(pool.check_out(None), async {
+            tokio::task::yield_now().await;
+            pool.clear();
+        })
+    })
+    .await;
+    let failed = waited.unwrap_err();
+    assert!(
+        matches!(failed.error, MongoError::PoolCleared { .. }),
+        "{}",
+        failed.error
+    );
+    assert_eq!((failed.generation, pool.generation()), (0, 1));
+    let paused = pool.check_out(None).await.unwrap_err().error;
+    assert!(matches!(paused, MongoError::PoolCleared { .. }), "{paused}");
+    pool.ready();
+    drop(held);
+    assert_eq!(pool.idle(), 0);
+    assert_eq!(soon(pool.check_out(None)).await.unwrap().generation(), 1);
+}
+
+/// M5 through the whole client: one call's failure fails the other that waits behind it.
+#[tokio::test]
+async fn a_broken_connection_fails_the_call_behind_it_as_pool_cleared() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_pool_size = 1;
+    let client = Client::new(options);
+    send(&client, &find()).await.unwrap();
+    let step = Step::close_before().after(Duration::from_millis(100));
+    node.script().on("find", step);
+    let request = find();
+    let (first, second) = soon(async {
+        tokio::join!(send(&client, &request), async {
+            node.until_seen("find", 2).await;
+            send(&client, &request).await
+        })
+    })
+    .await;
+    assert!(
+        matches!(first, Err(MongoError::Network { .. })),
+        "{first:?}"
+    );
+    assert!(
+        matches!(second, Err(MongoError::PoolCleared { .. })),
+        "{second:?}"
+    );
+    send(&client, &find()).await.unwrap();
+}

@@ -1,0 +1,315 @@
+//! Discovery and selection: which servers there are, and which of them shall be asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bson::Document;
+use rand::seq::IndexedRandom as _;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::description::{ServerDescription, TopologyDescription, TopologyKind};
+use super::{
+    ClientOptions, During, MongoError, Pool, ReadPreference, SYSTEM_OVERLOADED_ERROR, ServerError,
+    monitor,
+};
+use crate::mongodb::lock;
+
+/// Servers answer these when they are no longer, or not yet, what the client took them for.
+const STATE_CHANGES: [i64; 8] = [10107, 13435, 10058, 11600, 11602, 13436, 189, 91];
+
+/// Of those, what a server answers when it goes down.
+const SHUTDOWNS: [i64; 2] = [11600, 91];
+
+/// The first wire version (MongoDB 4.2) whose connections survive a step-down.
+const KEEPS_CONNECTIONS: i32 = 8;
+
+/// The most servers ever watched: a set has 50 members at most.
+const MAX_SERVERS: usize = 100;
+
+/// The deployment as the client sees it. Clones share it; the monitors end with the last one.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) options: Arc<ClientOptions>,
+    description: watch::Sender<TopologyDescription>,
+    watched: Mutex<BTreeMap<String, Watched>>,
+    cluster_time: Mutex<Option<Document>>,
+}
+
+/// A server with its pool and its monitor.
+#[derive(Debug)]
+struct Watched {
+    pool: Pool,
+    check: Arc<Notify>,
+    monitor: AbortHandle,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.monitor.abort();
+    }
+}
+
+/// A server that shall be asked.
+#[derive(Debug, Clone)]
+pub struct Selected {
+    /// What is known of it.
+    pub server: ServerDescription,
+    /// What the deployment is.
+    pub topology: TopologyKind,
+    /// Its connections.
+    pub pool: Pool,
+}
+
+impl Topology {
+    /// Starts to watch the seeds. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn new(options: ClientOptions) -> Self {
+        let description = TopologyDescription::new(
+            &options.seeds,
+            options.replica_set.clone(),
+            options.direct_connection,
+        );
+        let inner = Arc::new(Inner {
+            options: Arc::new(options),
+            description: watch::Sender::new(description),
+            watched: Mutex::default(),
+            cluster_time: Mutex::default(),
+        });
+        inner.watch_servers();
+        Self { inner }
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn description(&self) -> TopologyDescription {
+        self.inner.description.borrow().clone()
+    }
+
+    /// Waits for a suitable server, asking all to be looked at again while there is none.
+    ///
+    /// `avoid` is passed over unless nobody else is suitable; `deadline` ends the wait if it comes
+    /// before `serverSelectionTimeoutMS` has passed.
+    ///
+    /// # Errors
+    ///
+    /// [`MongoError::Selection`].
+    pub async fn select(
+        &self,
+        preference: ReadPreference,
+        deadline: Option<Instant>,
+        avoid: &[String],
+    ) -> Result<Selected, MongoError> {
+        self.select_where(
+            deadline,
+            &format!("a server for {}", preference.name()),
+            |known| {
+                let suitable = known.suitable(preference, avoid);
+                suitable.choose(&mut rand::rng()).copied().cloned()
+            },
+        )
+        .await
+    }
+
+    /// Waits for this one server to be known.
+    ///
+    /// # Errors
+    ///
+    /// [`MongoError::Selection`].
+    pub async fn select_pinned(
+        &self,
+        address: &str,
+        deadline: Option<Instant>,
+    ) -> Result<Selected, MongoError> {
+        self.select_where(deadline, address, |known| {
+            let all = known.suitable(ReadPreference::Nearest, &[]);
+            all.into_iter()
+                .find(|server| server.address == address)
+                .cloned()
+        })
+        .await
+    }
+
+    async fn select_where(
+        &self,
+        deadline: Option<Instant>,
+        wanted: &str,
+        choose: impl Fn(&TopologyDescription) -> Option<ServerDescription>,
+    ) -> Result<Selected, MongoError> {
+        let began = Instant::now();
+        let own = began + self.inner.options.server_selection_timeout;
+        let deadline = deadline.map_or(own, |deadline| deadline.min(own));
+        let mut changes = self.inner.description.subscribe();
+        loop {
+            let (chosen, topology) = {
+                let known = changes.borrow_and_update();
+                (choose(&known), known.kind)
+            };
+            if let Some(server) = chosen {
+                let pool = lock(&self.inner.watched)
+                    .get(&server.address)
+                    .map(|w| w.pool.clone());
+                // Without a pool it was removed just now; the change is on its way.
+                if let Some(pool) = pool {
+                    return Ok(Selected {
+                        server,
+                        topology,
+                        pool,
+                    });
+                }
+            }
+            self.request_checks();
+            tokio::select! {
+                biased;
+                _ = changes.changed() => {}
+                () = tokio::time::sleep_until(deadline) => {
+                    let known = self.inner.description.borrow();
+                    let message = format!("did not find {wanted}: {}", *known);
+                    return Err(MongoError::Selection { message, waited: began.elapsed() });
+                }
+            }
+        }
+    }
+
+    /// Asks for every server to be looked at as soon as the shortest time between looks allows.
+    pub fn request_checks(&self) {
+        for watched in lock(&self.inner.watched).values() {
+            watched.check.notify_one();
+        }
+    }
+
+    /// Forgets what a server said of itself, and asks for it to be looked at.
+    pub fn mark_unknown(&self, address: &str, error: &MongoError) {
+        self.inner
+            .apply(ServerDescription::failed(address, error.to_string()));
+        self.request_check(address);
+    }
+
+    fn request_check(&self, address: &str) {
+        if let Some(watched) = lock(&self.inner.watched).get(address) {
+            watched.check.notify_one();
+        }
+    }
+
+    /// Draws the conclusions of a failed call, before the caller hears of it (M20, M27).
+    ///
+    /// Failures on connections older than the last clearing of the pool say nothing new.
+    pub fn on_error(&self, address: &str, generation: u64, error: &MongoError) {
+        let Some(pool) = lock(&self.inner.watched)
+            .get(address)
+            .map(|w| w.pool.clone())
+        else {
+            return;
+        };
+        if generation < pool.generation() {
+            return;
+        }
+        let (unknown, clear) = match error {
+            // Busy is not dead: its connections stay (client backpressure, 2025).
+            _ if error.in_handshake() && error.has_label(SYSTEM_OVERLOADED_ERROR) => (false, false),
+            _ if error.in_handshake() => (true, true),
+            MongoError::Network { .. } => (true, true),
+            // A slow answer is no sign of a dead server.
+            MongoError::SocketTimeout {
+                during: During::Send | During::Receive,
+                ..
+            } => (false, false),
+            MongoError::Server(error) => state_change(error),
+            _ => (false, false),
+        };
+        if unknown {
+            self.inner
+                .apply(ServerDescription::failed(address, error.to_string()));
+        }
+        if clear {
+            pool.clear();
+        }
+        if unknown {
+            // Only now: the look that it leads to opens the pool again.
+            self.request_check(address);
+        }
+    }
+
+    /// The highest `$clusterTime` seen so far.
+    #[must_use]
+    pub fn cluster_time(&self) -> Option<Document> {
+        lock(&self.inner.cluster_time).clone()
+    }
+
+    /// Takes note of a reply's `$clusterTime`.
+    pub fn saw(&self, reply: &Document) {
+        let Ok(new) = reply.get_document("$clusterTime") else {
+            return;
+        };
+        let mut highest = lock(&self.inner.cluster_time);
+        let time = |of: &Document| of.get_timestamp("clusterTime").ok();
+        if time(new) > highest.as_ref().and_then(time) {
+            *highest = Some(new.clone());
+        }
+    }
+}
+
+/// Whether a server's answer means that it is not what it was, and that its connections go.
+fn state_change(error: &ServerError) -> (bool, bool) {
+    let code = error.code.unwrap_or(0);
+    let changed = STATE_CHANGES.contains(&code);
+    let old = error.origin.max_wire_version.unwrap_or(0) < KEEPS_CONNECTIONS;
+    (changed, changed && (old || SHUTDOWNS.contains(&code)))
+}
+
+impl Inner {
+    /// Takes in what a monitor or a failed call found out. Wakes those that wait for a server even
+    /// when nothing changed, so that they ask for another look.
+    pub(super) fn apply(self: &Arc<Self>, new: ServerDescription) {
+        self.description.send_modify(|known| known.apply(new));
+        self.watch_servers();
+    }
+
+    /// Lets connections to a server be made again.
+    pub(super) fn ready(&self, address: &str) {
+        if let Some(watched) = lock(&self.watched).get(address) {
+            watched.pool.ready();
+        }
+    }
+
+    /// A look at a server failed: nothing is known of it, and its connections are given up.
+    pub(super) fn lost(self: &Arc<Self>, address: &str, error: &MongoError) {
+        self.apply(ServerDescription::failed(address, error.to_string()));
+        let pool = lock(&self.watched)
+            .get(address)
+            .map(|watched| watched.pool.clone());
+        if let Some(pool) = pool {
+            pool.clear();
+        }
+    }
+
+    /// Has a monitor and a pool for each known server, and for no other.
+    fn watch_servers(self: &Arc<Self>) {
+        let mut watched = lock(&self.watched);
+        let known = self.description.borrow();
+        watched.retain(|address, _| known.servers.contains_key(address));
+        for address in known.servers.keys() {
+            if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
+                continue;
+            }
+            let check = Arc::new(Notify::new());
+            let looking = monitor::run(Arc::downgrade(self), address.clone(), Arc::clone(&check));
+            let monitor = tokio::spawn(looking).abort_handle();
+            let pool = Pool::new(address, Arc::clone(&self.options));
+            watched.insert(
+                address.clone(),
+                Watched {
+                    pool,
+                    check,
+                    monitor,
+                },
+            );
+        }
+    }
+}

@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use super::{ConnectionString, UriError};
+use crate::mongodb::client::ReadPreference;
+
+fn read(text: &str) -> ConnectionString {
+    text.parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn refused(text: &str) -> UriError {
+    text.parse::<ConnectionString>()
+        .map(|_| ())
+        .expect_err(text)
+}
+
+/// M9: retryReads is on unless it is switched off.
+#[test]
+fn the_defaults_are_those_of_drivers() {
+    let read = read("mongodb://127.0.0.1");
+    assert_eq!(read.options.seeds, ["127.0.0.1:27017"]);
+    assert!(read.retry_reads && read.retry_writes && !read.enable_overload_retargeting);
+    assert_eq!(
+        read.options.server_selection_timeout,
+        Duration::from_secs(30)
+    );
+    assert_eq!(read.options.heartbeat_frequency, Duration::from_secs(10));
+    assert_eq!(read.options.max_pool_size, 100);
+    assert_eq!((read.timeout, read.max_adaptive_retries), (None, None));
+    assert_eq!(read.options.credential, None);
+}
+
+/// M11: the names are those of the specifications, in any case.
+#[test]
+fn all_options_of_the_contract_are_read() {
+    let read = read(
+        "mongodb://us%3Aer:p%40ss%25@A:1,[::1]:2/my%20db?retryReads=false&RETRYWRITES=false\
+         &replicaSet=rs0&appName=a%20b&serverSelectionTimeoutMS=100&heartbeatFrequencyMS=200\
+         &maxPoolSize=0&waitQueueTimeoutMS=300&socketTimeoutMS=0&readPreference=nearest\
+         &authMechanism=SCRAM-SHA-256&maxAdaptiveRetries=3&enableOverloadRetargeting=true\
+         &timeoutMS=400&loadBalanced=false&compressors=zlib",
+    );
+    assert_eq!(read.options.seeds, ["a:1", "[::1]:2"]);
+    assert_eq!(read.database.as_deref(), Some("my db"));
+    assert!(!read.retry_reads && !read.retry_writes && read.enable_overload_retargeting);
+    assert_eq!(read.options.replica_set.as_deref(), Some("rs0"));
+    assert_eq!(read.options.app_name.as_deref(), Some("a b"));
+    assert_eq!(
+        read.options.server_selection_timeout,
+        Duration::from_millis(100)
+    );
+    assert_eq!(read.options.heartbeat_frequency, Duration::from_millis(200));
+    assert_eq!(read.options.max_pool_size, 0);
+    assert_eq!(
+        read.options.wait_queue_timeout,
+        Some(Duration::from_millis(300))
+    );
+    assert_eq!(read.options.socket_timeout, None);
+    assert_eq!(read.options.read_preference, ReadPreference::Nearest);
+    assert_eq!(read.max_adaptive_retries, Some(3));
+    assert_eq!(read.timeout, Some(Duration::from_millis(400)));
+    let credential = read.options.credential.unwrap();
+    assert_eq!(
+        (&*credential.username, &*credential.password),
+        ("us:er", "p@ss%")
+    );
+    assert_eq!(credential.source, "my db");
+    assert!(!format!("{credential:?}").contains("p@ss"));
+    assert_eq!(
+        read.warnings,
+        ["option compressors: not known, does nothing"]
+    );
+}
+
+#[test]
+fn the_path_may_be_missing_and_the_source_be_named() {
+    assert!(
+        read("mongodb://h?directConnection=true")
+            .options
+            .direct_connection
+    );
+    let read = read("mongodb://u:@h/db?authSource=other");
+    assert_eq!(read.options.credential.unwrap().source, "other");
+}
+
+#[test]
+fn what_cannot_be_used_says_where_and_why() {
+    assert_eq!(refused("http://h"), UriError::Scheme { srv: false });
+    assert_eq!(refused("mongodb+srv://h"), UriError::Scheme { srv: true });
+    for hosts in [
+        "", "a,,b", "h:", "h:0", "h:65536", "h:x", "::1", "[::1", "[]:1", "a:b:1", ":1",
+    ] {
+        let error = refused(&format!("mongodb://{hosts}/"));
+        assert!(matches!(error, UriError::Host { .. }), "{hosts}: {error}");
+    }
+    let user = |user: &str| refused(&format!("mongodb://{user}@h/"));
+    assert_eq!(user("a@b:c"), UriError::Reserved('@'));
+    assert_eq!(user("a:b:c"), UriError::Reserved(':'));
+    assert!(matches!(user("name"), UriError::Conflict(_)));
+    assert!(matches!(user(":p"), UriError::Conflict(_)));
+    let part = "password".to_owned();
+    assert_eq!(
+        user("a:xy%4"),
+        UriError::Percent {
+            part: part.clone(),
+            at: 2
+        }
+    );
+    assert_eq!(user("a:x%ff"), UriError::Percent { part, at: 1 });
+    let option = |option: &str| refused(&format!("mongodb://h/?{option}"));
+    assert_eq!(
+        option("retryReads"),
+        UriError::Form("retryReads".to_owned())
+    );
+    assert_eq!(option("=1"), UriError::Form("=1".to_owned()));
+    for broken in [
+        "retryReads=yes",
+        "maxPoolSize=-1",
+        "maxPoolSize=+1",
+        "maxPoolSize=",
+        "serverSelectionTimeoutMS=0",
+        "timeoutMS=1.5",
+        "socketTimeoutMS=99999999999",
+        "readPreference=Primary",
+        "replicaSet=",
+    ] {
+        let error = option(broken);
+        assert!(matches!(error, UriError::Value { .. }), "{broken}: {error}");
+        assert!(
+            error
+                .to_string()
+                .contains(broken.split('=').next().unwrap()),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        option("retryReads=true&retryreads=true"),
+        UriError::Twice("retryreads".to_owned())
+    );
+    for name in ["loadBalanced=true", "tls=true", "authMechanism=PLAIN"] {
+        assert!(
+            matches!(option(name), UriError::Unsupported { .. }),
+            "{name}"
+        );
+    }
+    assert!(matches!(
+        option("authMechanism=SCRAM-SHA-256"),
+        UriError::Conflict(_)
+    ));
+    let both = refused("mongodb://a,b/?directConnection=true");
+    assert!(matches!(both, UriError::Conflict(_)));
+}

@@ -1,0 +1,116 @@
+//! How a node shall be, before it runs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicI32, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::role::Standing;
+use super::{Node, Role, Script, Shared, Store, serve};
+use crate::mongodb::scram::{ScramError, Stored};
+use crate::mongodb::wire::DEFAULT_LIMIT;
+
+/// SCRAM rounds of the node's users: the fewest that clients take.
+const ROUNDS: u32 = 4096;
+
+/// How a node shall be. Clones start more of the same, on the same store.
+#[derive(Debug, Clone)]
+pub struct NodeBuilder {
+    role: Role,
+    max_wire_version: i32,
+    limit: usize,
+    users: BTreeMap<String, Stored>,
+    store: Store,
+}
+
+impl NodeBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            role: Role::Standalone,
+            max_wire_version: 21,
+            limit: DEFAULT_LIMIT,
+            users: BTreeMap::new(),
+            store: Store::new(),
+        }
+    }
+
+    /// What it is; default a standalone.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// The wire version it offers; default 21 (MongoDB 7.0).
+    #[must_use]
+    pub fn max_wire_version(mut self, version: i32) -> Self {
+        self.max_wire_version = version;
+        self
+    }
+
+    /// The largest message it takes; default 8 MiB.
+    #[must_use]
+    pub fn message_limit(mut self, bytes: usize) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    /// Adds a user, after which nobody may ask without having authenticated.
+    ///
+    /// # Errors
+    ///
+    /// [`ScramError::Password`] for a password that is not printable ASCII.
+    pub fn user(mut self, name: &str, password: &str) -> Result<Self, ScramError> {
+        let salt: [u8; 16] = rand::random();
+        self.users
+            .insert(name.to_owned(), Stored::derive(password, &salt, ROUNDS)?);
+        Ok(self)
+    }
+
+    /// The documents it serves; default its own empty store.
+    #[must_use]
+    pub fn store(mut self, store: &Store) -> Self {
+        self.store = store.clone();
+        self
+    }
+
+    /// Listens on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// What binding the socket says.
+    pub async fn start(self) -> io::Result<Node> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let addr = listener.local_addr()?;
+        let standing = Standing {
+            role: self.role,
+            set: None,
+            max_wire_version: self.max_wire_version,
+        };
+        let shared = Arc::new(Shared {
+            me: addr.to_string(),
+            limit: self.limit,
+            users: self.users,
+            store: self.store,
+            script: Script::default(),
+            standing: Mutex::new(standing),
+            fail_point: Mutex::new(None),
+            cursors: Mutex::default(),
+            seen: watch::Sender::default(),
+            connections: AtomicU64::new(0),
+            messages: AtomicI32::new(1),
+            refuse: AtomicU64::new(0),
+            closer: watch::Sender::new(()),
+        });
+        let task = tokio::spawn(serve::accept(listener, Arc::clone(&shared)));
+        Ok(Node {
+            addr,
+            shared,
+            task: Mutex::new(Some(task)),
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! `hello`, and SCRAM-SHA-256 over `saslStart` and `saslContinue`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, doc};
+
+use super::{Command, Peer};
+use crate::mongodb::lock;
+use crate::mongodb::node::CommandError;
+use crate::mongodb::scram::{ScramError, ServerExchange};
+
+/// How far a connection's authentication has come.
+#[derive(Debug, Default)]
+pub(in crate::mongodb::node) enum Login {
+    #[default]
+    Out,
+    /// Waits for the proof; the flag says that no empty exchange shall follow.
+    Proof(Box<ServerExchange>, bool),
+    /// Waits for the empty exchange.
+    Empty,
+    In,
+}
+
+impl Login {
+    pub(super) fn done(&self) -> bool {
+        matches!(self, Self::In)
+    }
+}
+
+pub(super) fn hello(command: &Command<'_>, peer: &mut Peer) -> Document {
+    if let Some(name) = command
+        .document
+        .get_document("client")
+        .and_then(|client| client.get_document("application"))
+        .ok()
+        .and_then(|application| application.get_str("name").ok())
+    {
+        peer.app_name = Some(name.to_owned());
+    }
+    let shared = command.shared;
+    let now = shared.store.now();
+    let mut hello = lock(&shared.standing).hello(&shared.me, peer.connection, shared.limit, now);
+    if let Ok(asked) = command.document.get_str("saslSupportedMechs") {
+        let user = asked.split_once('.').map_or(asked, |(_, user)| user);
+        if shared.users.contains_key(user) {
+            hello.insert("saslSupportedMechs", vec![Bson::from("SCRAM-SHA-256")]);
+        }
+    }
+    hello
+}
+
+pub(super) fn sasl_start(
+    command: &Command<'_>,
+    login: &mut Login,
+) -> Result<Document, CommandError> {
+    *login = Login::Out;
+    let mechanism = command.document.get_str("mechanism").unwrap_or_default();
+    if mechanism != "SCRAM-SHA-256" {
+        return Err(CommandError::new(
+            334,
+            format!("Unsupported mechanism '{mechanism}'"),
+        ));
+    }
+    let payload = payload(command.document)?;
+    let user = ServerExchange::user(payload).map_err(refused)?;
+    let stored = command
+        .shared
+        .users
+        .get(&user)
+        .cloned()
+        .ok_or_else(|| CommandError::new(18, "Authentication failed."))?;
+    let tail = STANDARD_NO_PAD.encode(rand::random::<[u8; 18]>());
+    let exchange = ServerExchange::begin(payload, &tail, stored).map_err(refused)?;
+    let skip_empty = command
+        .document
+        .get_document("options")
+        .and_then(|options| options.get_bool("skipEmptyExchange"))
+        .unwrap_or(false);
+    let answer = answer(exchange.message(), false);
+    *login = Login::Proof(Box::new(exchange), skip_empty);
+    Ok(answer)
+}
+
+pub(super) fn sasl_continue(
+    command: &Command<'_>,
+    login: &mut Login,
+) -> Result<Document, CommandError> {
+    match std::mem::take(login) {
+        Login::Proof(exchange, skip_empty) => {
+            let verifier = exchange
+                .finish(payload(command.document)?)
+                .map_err(refused)?;
+            *login = if skip_empty { Login::In } else { Login::Empty };
+            Ok(answer(&verifier, skip_empty))
+        }
+        Login::Empty => {
+            *login = Login::In;
+            Ok(answer("", true))
+        }
+        Login::Out | Login::In => Err(CommandError::new(17, "No SASL session state found")),
+    }
+}
+
+fn payload(document: &Document) -> Result<&[u8], CommandError> {
+    match document.get("payload") {
+        Some(Bson::Binary(binary)) => Ok(&binary.bytes),
+        _ => Err(CommandError::bad_value("payload: must be binary")),
+    }
+}
+
+fn answer(payload: &str, done: bool) -> Document {
+    let payload = Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: payload.as_bytes().to_vec(),
+    };
+    doc! { "conversationId": 1, "done": done, "payload": payload }
+}
+
+/// Servers never tell which part was wrong.
+fn refused(error: ScramError) -> CommandError {
+    match error {
+        ScramError::Proof | ScramError::Nonce => CommandError::new(18, "Authentication failed."),
+        other => CommandError::bad_value(other.to_string()),
+    }
+}

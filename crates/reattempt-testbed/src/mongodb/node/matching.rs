@@ -1,0 +1,160 @@
+//! Which documents a filter means: comparison operators on fields, `$and` and `$or`.
+
+use std::cmp::Ordering;
+
+use bson::{Bson, Document};
+
+use super::CommandError;
+use crate::mongodb::number;
+
+/// Whether `document` is meant by `filter`.
+pub(super) fn matches(filter: &Document, document: &Document) -> Result<bool, CommandError> {
+    for (key, condition) in filter {
+        let holds = match key.as_str() {
+            "$and" => all_of(key, condition, document)?,
+            "$or" => any_of(key, condition, document)?,
+            "$comment" => true,
+            operator if operator.starts_with('$') => return Err(unknown(operator)),
+            path => field(condition, lookup(document, path))?,
+        };
+        if !holds {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The value at a dotted path.
+pub(super) fn lookup<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
+    match path.split_once('.') {
+        None => document.get(path),
+        Some((first, rest)) => lookup(document.get(first)?.as_document()?, rest),
+    }
+}
+
+/// Orders two values of kinds that have an order with each other.
+pub(super) fn compare(a: &Bson, b: &Bson) -> Option<Ordering> {
+    match (a, b) {
+        (Bson::String(a), Bson::String(b)) => Some(a.cmp(b)),
+        (Bson::Boolean(a), Bson::Boolean(b)) => Some(a.cmp(b)),
+        (Bson::ObjectId(a), Bson::ObjectId(b)) => Some(a.cmp(b)),
+        (Bson::DateTime(a), Bson::DateTime(b)) => Some(a.cmp(b)),
+        (Bson::Timestamp(a), Bson::Timestamp(b)) => Some(a.cmp(b)),
+        (Bson::Boolean(_), _) | (_, Bson::Boolean(_)) => None,
+        _ => number(Some(a))?.partial_cmp(&number(Some(b))?),
+    }
+}
+
+fn unknown(operator: &str) -> CommandError {
+    CommandError::bad_value(format!("unknown operator: {operator}"))
+}
+
+fn filters<'a>(key: &str, condition: &'a Bson) -> Result<Vec<&'a Document>, CommandError> {
+    condition
+        .as_array()
+        .and_then(|list| list.iter().map(Bson::as_document).collect())
+        .ok_or_else(|| CommandError::bad_value(format!("{key} must be an array of filters")))
+}
+
+fn all_of(key: &str, condition: &Bson, document: &Document) -> Result<bool, CommandError> {
+    for filter in filters(key, condition)? {
+        if !matches(filter, document)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn any_of(key: &str, condition: &Bson, document: &Document) -> Result<bool, CommandError> {
+    for filter in filters(key, condition)? {
+        if matches(filter, document)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn equal(wanted: &Bson, value: Option<&Bson>) -> bool {
+    match value {
+        None => matches!(wanted, Bson::Null),
+        Some(value) => {
+            value == wanted
+                || compare(value, wanted) == Some(Ordering::Equal)
+                || value
+                    .as_array()
+                    .is_some_and(|list| list.iter().any(|v| v == wanted))
+        }
+    }
+}
+
+fn field(condition: &Bson, value: Option<&Bson>) -> Result<bool, CommandError> {
+    let operators = condition.as_document().filter(|document| {
+        document
+            .keys()
+            .next()
+            .is_some_and(|key| key.starts_with('$'))
+    });
+    let Some(operators) = operators else {
+        return Ok(equal(condition, value));
+    };
+    for (operator, operand) in operators {
+        let order = || value.and_then(|value| compare(value, operand));
+        let listed = || {
+            operand
+                .as_array()
+                .map(|list| list.iter().any(|wanted| equal(wanted, value)))
+                .ok_or_else(|| CommandError::bad_value(format!("{operator} needs an array")))
+        };
+        let holds = match operator.as_str() {
+            "$eq" => equal(operand, value),
+            "$ne" => !equal(operand, value),
+            "$gt" => order() == Some(Ordering::Greater),
+            "$lt" => order() == Some(Ordering::Less),
+            "$gte" => order().is_some_and(Ordering::is_ge),
+            "$lte" => order().is_some_and(Ordering::is_le),
+            "$in" => listed()?,
+            "$nin" => !listed()?,
+            "$exists" => number(Some(operand)).is_some_and(|n| n != 0.0) == value.is_some(),
+            other => return Err(unknown(other)),
+        };
+        if !holds {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn filters_compare_across_number_types_and_paths() {
+        let document = doc! { "a": 1, "b": { "c": "x" }, "list": [1, 2] };
+        for filter in [
+            doc! {},
+            doc! { "a": 1.0 },
+            doc! { "a": { "$gt": 0_i64, "$lte": 1 } },
+            doc! { "b.c": { "$in": ["x"] } },
+            doc! { "b": { "c": "x" } },
+            doc! { "list": 2, "missing": bson::Bson::Null },
+            doc! { "$or": [{ "a": 2 }, { "a": { "$ne": 2 } }] },
+            doc! { "missing": { "$exists": false } },
+        ] {
+            assert_eq!(matches(&filter, &document), Ok(true), "{filter}");
+        }
+        for filter in [
+            doc! { "a": 2 },
+            doc! { "a": "1" },
+            doc! { "$and": [{ "a": 1 }, { "a": 2 }] },
+            doc! { "a": { "$lt": "x" } },
+            doc! { "a": true },
+        ] {
+            assert_eq!(matches(&filter, &document), Ok(false), "{filter}");
+        }
+        assert!(matches(&doc! { "$where": 1 }, &document).is_err());
+        assert!(matches(&doc! { "a": { "$in": 1 } }, &document).is_err());
+    }
+}

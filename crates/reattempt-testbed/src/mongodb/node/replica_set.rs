@@ -1,0 +1,146 @@
+//! Several nodes that say they are one set.
+
+use std::io;
+use std::sync::Mutex;
+
+use super::{Membership, Node, NodeBuilder, Role, Store};
+use crate::mongodb::lock;
+
+/// A replica set on loopback: one store, one primary. It ends when dropped.
+#[derive(Debug)]
+pub struct ReplicaSet {
+    nodes: Vec<Node>,
+    reign: Mutex<Reign>,
+}
+
+#[derive(Debug)]
+struct Reign {
+    primary: Option<usize>,
+    term: u32,
+}
+
+impl ReplicaSet {
+    /// The name of every set here.
+    pub const NAME: &'static str = "rs0";
+
+    /// Starts `members` nodes; the first is the primary.
+    ///
+    /// # Errors
+    ///
+    /// What binding a socket says.
+    pub async fn start(members: usize) -> io::Result<Self> {
+        Self::start_with(members, Node::builder()).await
+    }
+
+    /// Starts `members` nodes, each as `builder` says but for the role.
+    ///
+    /// # Errors
+    ///
+    /// What binding a socket says.
+    pub async fn start_with(members: usize, builder: NodeBuilder) -> io::Result<Self> {
+        let mut nodes = Vec::new();
+        for _ in 0..members {
+            nodes.push(builder.clone().role(Role::Secondary).start().await?);
+        }
+        let set = Self {
+            nodes,
+            reign: Mutex::new(Reign {
+                primary: None,
+                term: 0,
+            }),
+        };
+        set.elect((members > 0).then_some(0));
+        Ok(set)
+    }
+
+    /// The members, in the order they were started.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// What the members hold.
+    #[must_use]
+    pub fn store(&self) -> Option<&Store> {
+        self.nodes.first().map(Node::store)
+    }
+
+    /// The index of the primary.
+    #[must_use]
+    pub fn primary(&self) -> Option<usize> {
+        lock(&self.reign).primary
+    }
+
+    /// A connection string that names all members and the set.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        let hosts: Vec<&str> = self.nodes.iter().map(Node::address).collect();
+        format!("mongodb://{}/?replicaSet={}", hosts.join(","), Self::NAME)
+    }
+
+    /// Makes this member the primary and all others secondaries; `None` leaves the set without.
+    pub fn elect(&self, primary: Option<usize>) {
+        let term = {
+            let mut reign = lock(&self.reign);
+            reign.primary = primary;
+            reign.term += 1;
+            reign.term
+        };
+        let hosts: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| node.address().to_owned())
+            .collect();
+        let address = primary.and_then(|index| hosts.get(index)).cloned();
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.set_membership(Membership {
+                set_name: Self::NAME.to_owned(),
+                hosts: hosts.clone(),
+                primary: address.clone(),
+                term,
+            });
+            node.set_role(if primary == Some(index) {
+                Role::Primary
+            } else {
+                Role::Secondary
+            });
+        }
+    }
+
+    /// Makes the next running member the primary; `None` when there is no other.
+    ///
+    /// The old primary stays connected and refuses from now on: writes with 10107, reads without
+    /// secondaryOk with 13435.
+    pub fn step_down(&self) -> Option<usize> {
+        let old = self.primary();
+        let count = self.nodes.len();
+        let after = old.map_or(0, |index| index + 1);
+        let next = (0..count)
+            .map(|step| (after + step) % count)
+            .find(|index| Some(*index) != old && self.nodes[*index].is_running());
+        self.elect(next);
+        next
+    }
+
+    /// Stops a member. Nobody is elected in its place until you say so.
+    pub async fn kill(&self, index: usize) {
+        if let Some(node) = self.nodes.get(index) {
+            node.stop().await;
+        }
+    }
+
+    /// Starts a killed member again at its address.
+    ///
+    /// # Errors
+    ///
+    /// What binding the socket says.
+    pub async fn restart(&self, index: usize) -> io::Result<()> {
+        match self.nodes.get(index) {
+            Some(node) => node.restart().await,
+            None => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("no member {index}"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What the nodes of one deployment hold: documents, and the cluster's clock.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bson::{Document, Timestamp, oid::ObjectId};
+
+use super::CommandError;
+use crate::mongodb::lock;
+
+/// The first second of the cluster's clock: a fixed one, so that runs repeat.
+const EPOCH: u32 = 1_700_000_000;
+
+type Collections = BTreeMap<String, Vec<Document>>;
+
+/// Documents in memory, shared by every node that was given a clone.
+///
+/// Replication takes no time here: all nodes read the same collections.
+#[derive(Debug, Clone, Default)]
+pub struct Store {
+    data: Arc<Mutex<Data>>,
+}
+
+#[derive(Debug, Default)]
+struct Data {
+    databases: BTreeMap<String, Collections>,
+    ticks: u32,
+}
+
+impl Store {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds documents, giving an `_id` to those without; tells the `_id` of the first duplicate.
+    ///
+    /// Documents before the duplicate stay, as with an ordered insert.
+    ///
+    /// # Errors
+    ///
+    /// The place of the first document whose `_id` is taken.
+    pub fn insert(
+        &self,
+        database: &str,
+        collection: &str,
+        documents: impl IntoIterator<Item = Document>,
+    ) -> Result<usize, usize> {
+        let mut data = lock(&self.data);
+        let held = data
+            .databases
+            .entry(database.to_owned())
+            .or_default()
+            .entry(collection.to_owned())
+            .or_default();
+        let mut inserted = 0;
+        for mut document in documents {
+            match document.get("_id") {
+                Some(id) if held.iter().any(|other| other.get("_id") == Some(id)) => {
+                    return Err(inserted);
+                }
+                Some(_) => {}
+                None => {
+                    document.insert("_id", ObjectId::new());
+                }
+            }
+            held.push(document);
+            inserted += 1;
+        }
+        Ok(inserted)
+    }
+
+    /// Puts `documents` in the place of all of a collection (`$out`).
+    pub fn replace(&self, database: &str, collection: &str, documents: Vec<Document>) {
+        lock(&self.data)
+            .databases
+            .entry(database.to_owned())
+            .or_default()
+            .insert(collection.to_owned(), documents);
+    }
+
+    /// Puts each document in the place of the one with the same `_id`, or adds it (`$merge`).
+    pub fn merge(&self, database: &str, collection: &str, documents: Vec<Document>) {
+        let mut held = self.documents(database, collection);
+        for document in documents {
+            match held
+                .iter_mut()
+                .find(|other| other.get("_id") == document.get("_id"))
+            {
+                Some(other) => *other = document,
+                None => held.push(document),
+            }
+        }
+        self.replace(database, collection, held);
+    }
+
+    /// Removes what `wanted` says; returns how many.
+    pub(super) fn remove(
+        &self,
+        database: &str,
+        collection: &str,
+        limit: usize,
+        wanted: impl Fn(&Document) -> Result<bool, CommandError>,
+    ) -> Result<usize, CommandError> {
+        let mut removed = 0;
+        let mut kept = Vec::new();
+        for document in self.documents(database, collection) {
+            if (limit == 0 || removed < limit) && wanted(&document)? {
+                removed += 1;
+            } else {
+                kept.push(document);
+            }
+        }
+        self.replace(database, collection, kept);
+        Ok(removed)
+    }
+
+    /// Forgets a collection; says whether there was one.
+    pub fn drop_collection(&self, database: &str, collection: &str) -> bool {
+        lock(&self.data)
+            .databases
+            .get_mut(database)
+            .is_some_and(|held| held.remove(collection).is_some())
+    }
+
+    /// All documents of a collection, in the order they came.
+    #[must_use]
+    pub fn documents(&self, database: &str, collection: &str) -> Vec<Document> {
+        lock(&self.data)
+            .databases
+            .get(database)
+            .and_then(|held| held.get(collection))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The names of the databases.
+    #[must_use]
+    pub fn databases(&self) -> Vec<String> {
+        lock(&self.data).databases.keys().cloned().collect()
+    }
+
+    /// The names of a database's collections.
+    #[must_use]
+    pub fn collections(&self, database: &str) -> Vec<String> {
+        lock(&self.data)
+            .databases
+            .get(database)
+            .map(|held| held.keys().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// The cluster's time now.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        Timestamp {
+            time: EPOCH.saturating_add(lock(&self.data).ticks),
+            increment: 1,
+        }
+    }
+
+    /// Moves the cluster's time on, and tells it.
+    pub fn tick(&self) -> Timestamp {
+        let mut data = lock(&self.data);
+        data.ticks = data.ticks.saturating_add(1);
+        Timestamp {
+            time: EPOCH.saturating_add(data.ticks),
+            increment: 1,
+        }
+    }
+}

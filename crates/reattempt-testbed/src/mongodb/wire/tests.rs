@@ -1,0 +1,189 @@
+use bson::{Document, doc};
+
+use super::{
+    DEFAULT_LIMIT, Message, OP_MSG, OpMsg, OpQuery, OpReply, ReadError, WireError, frame,
+    read_message,
+};
+
+async fn read(bytes: &[u8]) -> Result<Option<Message>, ReadError> {
+    let mut reader = bytes;
+    read_message(&mut reader, DEFAULT_LIMIT).await
+}
+
+async fn wire_error(bytes: &[u8]) -> WireError {
+    match read(bytes).await {
+        Err(ReadError::Wire(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sections(flags: u32, parts: &[&[u8]]) -> Vec<u8> {
+    let mut body = flags.to_le_bytes().to_vec();
+    for part in parts {
+        body.extend_from_slice(part);
+    }
+    frame(7, 3, OP_MSG, &body).unwrap()
+}
+
+fn body_section(document: &Document) -> Vec<u8> {
+    let mut bytes = vec![0];
+    document.to_writer(&mut bytes).unwrap();
+    bytes
+}
+
+fn sequence_section(name: &str, documents: &[Document]) -> Vec<u8> {
+    let mut content = name.as_bytes().to_vec();
+    content.push(0);
+    for document in documents {
+        document.to_writer(&mut content).unwrap();
+    }
+    let mut bytes = vec![1];
+    bytes.extend_from_slice(&i32::try_from(content.len() + 4).unwrap().to_le_bytes());
+    bytes.extend_from_slice(&content);
+    bytes
+}
+
+#[tokio::test]
+async fn a_message_comes_back_as_it_was_sent() {
+    let document = doc! { "find": "c", "$db": "db" };
+    let bytes = OpMsg::encode(5, 0, &document).unwrap();
+    let expected = OpMsg {
+        request_id: 5,
+        response_to: 0,
+        document,
+    };
+    assert_eq!(read(&bytes).await.unwrap(), Some(Message::Msg(expected)));
+    assert_eq!(read(&[]).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_old_question_and_answer_are_spoken() {
+    let hello = doc! { "isMaster": 1 };
+    let asked = OpQuery::encode(9, "admin.$cmd", &hello).unwrap();
+    let Some(Message::Query(query)) = read(&asked).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        (query.collection.as_str(), &query.document),
+        ("admin.$cmd", &hello)
+    );
+    let answered = OpReply::encode(1, 9, &doc! { "ok": 1 }).unwrap();
+    let Some(Message::Reply(reply)) = read(&answered).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        (reply.response_to, reply.documents),
+        (9, vec![doc! { "ok": 1 }])
+    );
+}
+
+#[tokio::test]
+async fn document_sequences_join_the_body_and_a_checksum_is_skipped() {
+    let main = body_section(&doc! { "insert": "c" });
+    let rows = sequence_section("documents", &[doc! { "a": 1 }, doc! { "a": 2 }]);
+    let bytes = sections(1, &[&rows, &main, &[1, 2, 3, 4]]);
+    let Some(Message::Msg(message)) = read(&bytes).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        message.document,
+        doc! { "insert": "c", "documents": [{ "a": 1 }, { "a": 2 }] }
+    );
+}
+
+#[tokio::test]
+async fn flags_that_change_the_meaning_are_refused() {
+    let main = body_section(&doc! { "ok": 1 });
+    assert_eq!(
+        wire_error(&sections(2, &[&main])).await,
+        WireError::MoreToCome
+    );
+    assert_eq!(
+        wire_error(&sections(4, &[&main])).await,
+        WireError::Flags(4)
+    );
+    // exhaustAllowed is optional: it may be ignored.
+    assert!(read(&sections(1 << 16, &[&main])).await.is_ok());
+}
+
+#[tokio::test]
+async fn lengths_are_checked_before_memory_is_taken() {
+    for length in [-1, 0, 15, i32::MAX] {
+        let mut bytes = OpMsg::encode(1, 0, &doc! {}).unwrap();
+        bytes[..4].copy_from_slice(&i32::to_le_bytes(length));
+        assert_eq!(
+            wire_error(&bytes).await,
+            WireError::Length {
+                length,
+                limit: DEFAULT_LIMIT
+            }
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_end_within_a_message_is_an_unexpected_end() {
+    let bytes = OpMsg::encode(1, 0, &doc! { "a": "text" }).unwrap();
+    for cut in 1..bytes.len() {
+        let Err(ReadError::Io(error)) = read(&bytes[..cut]).await else {
+            panic!("{cut}")
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+    }
+}
+
+#[tokio::test]
+async fn malformed_sections_name_their_byte() {
+    let main = body_section(&doc! { "ok": 1 });
+    let mut short = sequence_section("x", &[doc! { "a": 1 }]);
+    short[1] = 9;
+    let cases: [(Vec<u8>, usize); 6] = [
+        (sections(0, &[]), 20),
+        (sections(0, &[&main, &main]), 20 + main.len()),
+        (sections(0, &[&[9]]), 20),
+        (sections(0, &[&[0, 200, 0, 0, 0, 0]]), 21),
+        (
+            sections(0, &[&main, &[1, 255, 255, 255, 127]]),
+            25 + main.len(),
+        ),
+        (sections(1, &[]), 20),
+    ];
+    for (bytes, expected) in cases {
+        let WireError::Malformed { at, what } = wire_error(&bytes).await else {
+            panic!()
+        };
+        assert_eq!(at, expected, "{what}");
+    }
+    assert!(matches!(
+        wire_error(&sections(0, &[&main, &short])).await,
+        WireError::Malformed { .. }
+    ));
+    let twice = sequence_section("ok", &[doc! {}]);
+    assert!(matches!(
+        wire_error(&sections(0, &[&main, &twice])).await,
+        WireError::Malformed { .. }
+    ));
+}
+
+#[tokio::test]
+async fn nesting_without_end_is_refused_and_not_followed() {
+    // 20,000 documents within each other, written from the inside out.
+    let mut inner: Vec<u8> = vec![5, 0, 0, 0, 0];
+    for _ in 0..20_000 {
+        let length = i32::try_from(inner.len() + 8).unwrap();
+        let mut outer = length.to_le_bytes().to_vec();
+        outer.extend_from_slice(&[3, b'a', 0]);
+        outer.extend_from_slice(&inner);
+        outer.push(0);
+        inner = outer;
+        if inner.len() > 100_000 {
+            break;
+        }
+    }
+    let mut section = vec![0];
+    section.extend_from_slice(&inner);
+    let WireError::Malformed { what, .. } = wire_error(&sections(0, &[&section])).await else {
+        panic!()
+    };
+    assert!(what.contains("nests deeper"), "{what}");
+}
