@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use reattempt::strategy::BestEffort;
 use reattempt::{
-    Annotated, Call, CallContext, Decision, DeadlineLayer, Failure, RetryLayer, RetryStrategy,
+    Annotated, Call, CallContext, DeadlineLayer, Decision, Failure, RetryLayer, RetryStrategy,
     RetryView, Stage, Verdict, classify_fn, reason,
 };
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -36,12 +36,14 @@ impl RetryStrategy for PeopleFirst {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
-    let classifier = classify_fn(|outcome: Result<&&'static str, &Infallible>, _: &CallContext| {
-        match outcome {
-            Ok(&"busy") => Verdict::Retry(Failure::new(reason::KV_TEMPORARY_FAILURE, Stage::Response)),
+    let classifier = classify_fn(
+        |outcome: Result<&&'static str, &Infallible>, _: &CallContext| match outcome {
+            Ok(&"busy") => {
+                Verdict::Retry(Failure::new(reason::KV_TEMPORARY_FAILURE, Stage::Response))
+            }
             _ => Verdict::Success,
-        }
-    });
+        },
+    );
     // A server that is busy twice before it answers.
     let calls = Arc::new(AtomicU32::new(0));
     let server = {
@@ -64,7 +66,11 @@ async fn main() -> Result<(), BoxError> {
         let watch = CallContext::watch(&mut request);
         let answer = client.ready().await?.call(request).await?;
         let info = watch.info();
-        println!("{who}: {answer} after {} attempt(s), {:?}", info.attempts(), info.stopped());
+        println!(
+            "{who}: {answer} after {} attempt(s), {:?}",
+            info.attempts(),
+            info.stopped()
+        );
         assert_eq!(info.attempts(), if asker == Asker::Person { 3 } else { 1 });
     }
     Ok(())

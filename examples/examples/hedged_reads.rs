@@ -29,7 +29,11 @@ async fn pick(
     let tried = context.backends_tried();
     let host = hosts
         .iter()
-        .find(|host| tried.iter().all(|backend| backend.as_str() != host.as_str()))
+        .find(|host| {
+            tried
+                .iter()
+                .all(|backend| backend.as_str() != host.as_str())
+        })
         .unwrap_or(&hosts[0]);
     context.reporter().backend(Backend::new(host.as_str()));
     let uri = format!("{host}{}", request.uri().path());
@@ -39,23 +43,38 @@ async fn pick(
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
-    let slow = Server::start(Step::status(200).body("from the slow one").after(Duration::from_secs(5))).await?;
+    let slow = Server::start(
+        Step::status(200)
+            .body("from the slow one")
+            .after(Duration::from_secs(5)),
+    )
+    .await?;
     let quick = Server::start(Step::status(200).body("from a quick one")).await?;
     let hosts = vec![slow.uri(), quick.uri()];
 
     let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
     let mut reads = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new())
-        .layer(HedgeLayer::new(HttpStatus::new(), HedgePolicy::new(3, Duration::from_millis(50))))
+        .layer(HedgeLayer::new(
+            HttpStatus::new(),
+            HedgePolicy::new(3, Duration::from_millis(50)),
+        ))
         .service_fn(move |request| pick(client.clone(), hosts.clone(), request));
 
     let mut request = Request::get("/profile").body(Empty::<Bytes>::new())?;
     let watch = reattempt::CallContext::watch(&mut request);
     let response = reads.ready().await?.call(request).await?;
     let body = response.into_body().collect().await?.to_bytes();
-    println!("{} ({} attempts)", String::from_utf8_lossy(&body), watch.info().attempts());
+    println!(
+        "{} ({} attempts)",
+        String::from_utf8_lossy(&body),
+        watch.info().attempts()
+    );
     for record in watch.info().records() {
-        println!("  attempt {} to {:?}: {:?}", record.number, record.backend, record.outcome);
+        println!(
+            "  attempt {} to {:?}: {:?}",
+            record.number, record.backend, record.outcome
+        );
     }
     assert_eq!(body, "from a quick one");
     Ok(())

@@ -304,6 +304,11 @@ where
                 hedging.others.push(Other::Flight { future, context });
                 None
             }
+            (Permit::Expire, _) => {
+                hedging.expired = true;
+                hedging.source = None;
+                None
+            }
             (Permit::Return, _) => {
                 hedging.end();
                 hedging.last.take().or_else(|| ready.err().map(Err))

@@ -44,6 +44,16 @@ pub use layer::PushbackLayer;
 pub trait ReadPushback<Res, Err> {
     /// The server's word, or `None` if it said nothing.
     fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback>;
+
+    /// The same, for a reader that the route's policy has a say in; `context` is the attempt's own.
+    fn read_in(
+        &self,
+        outcome: Result<&Res, &Err>,
+        context: &CallContext,
+    ) -> Option<ServerPushback> {
+        let _ = context;
+        self.read(outcome)
+    }
 }
 
 impl<F, Res, Err> ReadPushback<Res, Err> for F
@@ -80,7 +90,7 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();
         self.order.check("PushbackLayer", context);
-        let reporter = context.map(CallContext::reporter);
-        PushbackFuture::new(self.inner.call(request), self.reader.clone(), reporter)
+        let context = context.cloned();
+        PushbackFuture::new(self.inner.call(request), self.reader.clone(), context)
     }
 }
