@@ -43,7 +43,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use reattempt::{Annotated, Conclusion, Stage};
-use reattempt_http::TransportError;
+use reattempt_http::TransportFault;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -194,7 +194,7 @@ impl<B> fmt::Debug for GrpcOutcomeBody<B> {
 impl<B> Body for GrpcOutcomeBody<B>
 where
     B: Body,
-    B::Error: TransportError,
+    B::Error: 'static,
 {
     type Data = B::Data;
     type Error = B::Error;
@@ -216,7 +216,7 @@ where
             }
             Some(Err(error)) => {
                 if let Some(open) = this.open.take() {
-                    open.ended(failure_of_fault(error.fault()).0);
+                    open.ended(failure_of_fault(TransportFault::of_any(error)).0);
                 }
             }
             // A stream that ends without a status broke gRPC's own rules.
