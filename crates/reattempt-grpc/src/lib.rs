@@ -82,7 +82,7 @@ pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
 pub use code_set::{CodeSet, GrpcCodes};
 pub use outcome::{
-    BodyErrorCode, ByTransportError, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture,
+    BodyErrorCode, ByKnownError, ByTransportError, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture,
     GrpcOutcomeLayer,
 };
 pub use previous_attempts::{

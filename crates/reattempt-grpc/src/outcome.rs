@@ -43,7 +43,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use reattempt::{Annotated, Conclusion, Stage};
-use reattempt_http::TransportError;
+use reattempt_http::{TransportError, TransportFault};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -69,7 +69,17 @@ where
     }
 }
 
-/// Goes by the [`TransportError`].
+/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByKnownError;
+
+impl<E: 'static> BodyErrorCode<E> for ByKnownError {
+    fn code(&self, error: &E) -> Code {
+        failure_of_fault(TransportFault::of_any(error)).0
+    }
+}
+
+/// Goes by the [`TransportError`], for error types of your own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByTransportError;
 
@@ -81,7 +91,7 @@ impl<E: TransportError> BodyErrorCode<E> for ByTransportError {
 
 /// Reports how gRPC answers end.
 #[derive(Clone, Copy, Debug)]
-pub struct GrpcOutcomeLayer<R = ByTransportError> {
+pub struct GrpcOutcomeLayer<R = ByKnownError> {
     retryable: CodeSet,
     body_error: R,
 }
@@ -92,14 +102,14 @@ impl GrpcOutcomeLayer {
     pub const fn new() -> Self {
         Self {
             retryable: CodeSet::EMPTY.with(Code::Unavailable),
-            body_error: ByTransportError,
+            body_error: ByKnownError,
         }
     }
 }
 
 impl<R> GrpcOutcomeLayer<R> {
-    /// Finds the code of a stream that broke off in this way; by default through [`TransportError`]. For tonic's bodies, whose
-    /// error is a status: `|status: &tonic::Status| Code::from(status.code() as i32)`.
+    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`]. For tonic's bodies, whose
+    /// error is a status, say `|status: &tonic::Status| Code::from(status.code() as i32)`.
     #[must_use]
     pub fn body_error<N>(self, body_error: N) -> GrpcOutcomeLayer<N> {
         GrpcOutcomeLayer {
@@ -136,7 +146,7 @@ impl<S, R: Clone> Layer<S> for GrpcOutcomeLayer<R> {
 
 /// Made by [`GrpcOutcomeLayer`].
 #[derive(Clone, Debug)]
-pub struct GrpcOutcome<S, R = ByTransportError> {
+pub struct GrpcOutcome<S, R = ByKnownError> {
     inner: S,
     retryable: CodeSet,
     body_error: R,
@@ -219,7 +229,7 @@ where
 
 pin_project! {
     /// An answer's stream whose status is reported.
-    pub struct GrpcOutcomeBody<B, R = ByTransportError> {
+    pub struct GrpcOutcomeBody<B, R = ByKnownError> {
         #[pin]
         inner: B,
         open: Option<Open<R>>,

@@ -207,7 +207,7 @@ async fn call(config: &ServiceConfig, server: &Server, request: Request<Full<Byt
         ))
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
-        .layer(GrpcOutcomeLayer::new())
+        .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
         .service_fn(move |request: Request<ReplayBody<Full<Bytes>>>| {
             server_of_attempt.clone().attempt(request)
         });
