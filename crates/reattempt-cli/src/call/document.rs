@@ -168,6 +168,8 @@ pub(crate) enum Protocol {
     #[default]
     Grpc,
     Http,
+    Kv,
+    Mongodb,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

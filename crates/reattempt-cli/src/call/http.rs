@@ -9,8 +9,7 @@ use reattempt::backoff::{Backoff, Jitter};
 use reattempt::observe::LogObserver;
 use reattempt::strategy::Standard;
 use reattempt::{
-    Annotated, CallContext, DeadlineLayer, Elapsed, HedgeLayer, Idempotency, PushbackLayer,
-    RetryLayer, TimeLimit,
+    Annotated, DeadlineLayer, Elapsed, HedgeLayer, Idempotency, PushbackLayer, RetryLayer,
 };
 use reattempt_http::body::{
     DeadlineBody, DeadlineBodyError, DeadlineBodyLayer, OutcomeBody, OutcomeBodyLayer, ReplayBody,
@@ -20,14 +19,14 @@ use reattempt_http::{HttpStatus, IdempotencyKeyLayer, RetryAfter};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
-use super::answer::{Answer, InMillis, Timeout, readable};
-use super::attempts::{Ending, Journal, JournalLayer, JournalObserver, stopped};
+use super::answer::{Answer, Timeout, readable};
+use super::attempts::{Ending, JournalLayer, JournalObserver};
 use super::document::{Base64, Document, Fault, Fields, Head, OneOrMany, Setup, to_base64};
 use super::schedule::{Caller, Plan, cancelled};
+use super::story::Story;
 use super::transport::{AnswerBody, Transport, TransportError, Version};
 
 /// The most bytes that are read of an answer's body.
@@ -271,21 +270,14 @@ impl Caller for HttpCaller {
         *request.method_mut() = call.method;
         *request.uri_mut() = call.uri;
         *request.headers_mut() = call.headers;
-        let watch = CallContext::watch(&mut request);
-        let journal = Journal::of(&mut request);
-        let context = request.context_mut();
-        context.set_idempotency(call.idempotency);
-        if let Some(timeout) = head.timeout {
-            let at = Instant::now() + timeout;
-            context.stamp_limit(TimeLimit::stamped(at.into_std()));
-        }
+        request.context_mut().set_idempotency(call.idempotency);
+        let story = Story::begin(&head, &mut request);
         let mut received = Received::default();
         let outcome = tokio::select! {
             biased;
             outcome = self.exchange(request, &mut received) => Some(outcome),
             () = cancelled(&head) => None,
         };
-        let elapsed_ms = InMillis(journal.elapsed());
         let mut timeout = None;
         let (ending, error) = match outcome {
             None => (Ending::Cancelled, Some("the caller left".to_owned())),
@@ -296,16 +288,9 @@ impl Caller for HttpCaller {
             Some(Err(Broken::Failed(error))) => (Ending::Failure, Some(error)),
             Some(Ok(())) => (Ending::Success, None),
         };
-        let info = watch.info();
-        let answer = Answer {
-            attempts: journal.attempts(&info, ending),
-            reasons: info.reasons().map(|reason| reason.name()).collect(),
-            stopped: stopped(&info, ending),
-            elapsed_ms,
-            error,
-            timeout,
-            ..Answer::unsent(head.call)
-        };
+        let mut answer = story.end(head.call, ending);
+        answer.error = error;
+        answer.timeout = timeout;
         tell(answer, &received, &self.base)
     }
 }

@@ -6,7 +6,10 @@ mod document;
 mod flags;
 mod grpc;
 mod http;
+mod kv;
+mod mongodb;
 mod schedule;
+mod story;
 mod transport;
 mod waterfall;
 
@@ -94,6 +97,8 @@ fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
         match document.protocol {
             Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
             Protocol::Http => run_plan(http::plan(document)?, output).await?,
+            Protocol::Kv => run_plan(kv::plan(document)?, output).await?,
+            Protocol::Mongodb => run_plan(mongodb::plan(document)?, output).await?,
         }
         Ok(())
     })
