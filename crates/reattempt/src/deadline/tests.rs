@@ -224,7 +224,7 @@ async fn of_several_limits_the_earliest_counts() {
         let probe = probe([attempt(1).hangs()]);
         let mut request = probe.request();
         let context = request.context_mut();
-        context.stamp_policy(policy());
+        context.set_policy(policy());
         if let Some(stamped) = stamped {
             context.stamp_limit(TimeLimit::stamped(clock::now() + ms(stamped)));
         }
@@ -241,7 +241,7 @@ async fn without_limits_of_its_own_it_enforces_the_policys_and_the_callers() {
     let mut request = probe.request();
     let policy = RoutePolicy::new("p").attempt_limit(ms(7));
     let context = request.context_mut();
-    context.stamp_policy(Arc::new(policy));
+    context.set_policy(Arc::new(policy));
     context.stamp_limit(TimeLimit::stamped(clock::now() + ms(20)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::unlimited())

@@ -118,7 +118,7 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
         let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
         let mut request = probe.request();
         let context = request.context_mut();
-        context.stamp_policy(std::sync::Arc::new(policy));
+        context.set_policy(std::sync::Arc::new(policy));
         context.set_throttle(bucket.clone());
         let strategy = Attempts::new(4, Backoff::constant(ms(10)));
         let service = ServiceBuilder::new()

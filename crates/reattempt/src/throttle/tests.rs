@@ -68,7 +68,7 @@ async fn the_callers_throttle_beats_the_policys_and_the_policys_the_layers() {
     };
     let stamp_policy: fn(&mut CallContext, [&Arc<TokenBucket>; 2]) = |context, [_, policy]| {
         let policy = RoutePolicy::new("p").throttle(policy.clone());
-        context.stamp_policy(Arc::new(policy));
+        context.set_policy(Arc::new(policy));
     };
     let _ = send(|_, _| ()).await;
     assert_eq!(fills([&caller, &policy, &layer]), [10_000, 10_000, 8000]);
@@ -77,7 +77,7 @@ async fn the_callers_throttle_beats_the_policys_and_the_policys_the_layers() {
     let _ = send(|context, [caller, policy]| {
         let of_policy = RoutePolicy::new("p").throttle(policy.clone());
         context
-            .stamp_policy(Arc::new(of_policy))
+            .set_policy(Arc::new(of_policy))
             .set_throttle(caller.clone());
     })
     .await;

@@ -145,7 +145,7 @@ async fn the_callers_strategy_beats_the_policys_and_the_policys_the_layers() {
 
     let by_policy = failing();
     let mut request = by_policy.request();
-    request.context_mut().stamp_policy(Arc::clone(&policy));
+    request.context_mut().set_policy(Arc::clone(&policy));
     send_request(&layer, &by_policy, request).await;
     assert_eq!(attempts(&by_policy), 2);
 
@@ -153,7 +153,7 @@ async fn the_callers_strategy_beats_the_policys_and_the_policys_the_layers() {
     let mut request = by_caller.request();
     request
         .context_mut()
-        .stamp_policy(policy)
+        .set_policy(policy)
         .set_strategy(Arc::new(three()));
     send_request(&layer, &by_caller, request).await;
     assert_eq!(attempts(&by_caller), 3);
@@ -168,7 +168,7 @@ async fn a_policy_of_no_recovery_sends_once_and_is_counted() {
     let policy = RoutePolicy::new("none")
         .no_recovery()
         .throttle(bucket.clone());
-    request.context_mut().stamp_policy(Arc::new(policy));
+    request.context_mut().set_policy(Arc::new(policy));
     let (told, _) = send_request(&retry(three()), &probe, request).await;
     assert_eq!(told, Told::Error(1));
     assert_eq!(milli_tokens(&bucket), 9000);
