@@ -317,12 +317,11 @@ async fn what_the_caller_gets_can_be_chosen() {
     assert_eq!(told(&outcome), Told::Broken);
 }
 
-/// What the layer promises of its types. Never called: it compiles or it does not.
-#[allow(dead_code, reason = "the assertion is that it compiles")]
-fn types_are_what_services_need() {
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + std::fmt::Debug>() {}
     service::<DeadlineLayer>();
     service::<Deadline<Probe>>();
     future::<DeadlineFuture<crate::probe::ProbeFuture, AsError>>();
-}
+};
