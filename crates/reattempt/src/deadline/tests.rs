@@ -195,6 +195,20 @@ async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn inside_a_hedge_layer_an_attempt_that_times_out_sends_the_next_at_once() {
+    let probe = probe([attempt(1).hangs(), attempt(2).after(ms(3))]);
+    let hedge = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(3, ms(100)));
+    let service = ServiceBuilder::new()
+        .layer(hedge)
+        .layer(DeadlineLayer::new(ms(50)))
+        .service(probe.inner());
+    let (outcome, info) = send(service, probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 50]);
+    assert_eq!(info.stopped(), Some(Stopped::Success));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_attempts_own_deadline_says_attempt() {
     let probe = probe([attempt(1).hangs()]);
     let service = ServiceBuilder::new()
