@@ -267,6 +267,7 @@ async fn a_refused_stream_is_sent_again_transparently() {
         let answer = answer(one(&server, json!({}))).await;
         assert_eq!(answer["code"], 0, "{answer}");
         assert_eq!(each(&answer, "kind"), ["initial", "transparent"]);
+        assert_eq!(each(&answer, "verdict"), ["retry", "success"]);
         assert_eq!(answer["previous_attempts"], Value::Null);
     }
 }

@@ -13,7 +13,8 @@ async fn node(documents: i32) -> Node {
     let node = Node::start().await.unwrap();
     let documents = (0..documents).map(|n| doc! { "_id": n });
     node.store()
-        .insert("db", "c", documents.collect::<Vec<_>>());
+        .insert("db", "c", documents.collect::<Vec<_>>())
+        .unwrap();
     node
 }
 
