@@ -50,6 +50,7 @@
 pub mod body;
 mod idempotency_key;
 mod info;
+pub mod json;
 pub mod reasons;
 mod retry_after;
 mod status;
