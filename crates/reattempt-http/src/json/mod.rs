@@ -32,7 +32,9 @@ mod value;
 pub use decimal::Decimal;
 pub use fault::{Fault, Faults, Place};
 pub use members::Members;
-pub use read::{array, boolean, duration, factor, integer, string, tenths, thousandths, wrong};
+pub use read::{
+    array, boolean, duration, factor, integer, one_of, string, tenths, thousandths, wrong,
+};
 pub use value::Json;
 
 use fault::Found;

@@ -133,6 +133,17 @@ pub fn string<'j>(place: &mut Place<'_>, json: &'j Json) -> Option<&'j str> {
     }
 }
 
+/// One of these words.
+pub fn one_of<T: Copy>(place: &mut Place<'_>, json: &Json, words: &[(&str, T)]) -> Option<T> {
+    if let Json::String(text) = json {
+        if let Some((_, value)) = words.iter().find(|(word, _)| word == text) {
+            return Some(*value);
+        }
+    }
+    let words: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    wrong(place, &words.join(" or "), json)
+}
+
 /// An array, each item read at its own path; `None` when any of them could not be read.
 pub fn array<'j, T>(
     place: &mut Place<'_>,
