@@ -18,7 +18,7 @@ use reattempt::{
 use reattempt_http::body::ReplayBodyLayer;
 use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, RetryAfter};
 use reattempt_testbed::http::{Script, Server, Step};
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 const POLICIES: &str = r#"{
   "routes": [
