@@ -149,7 +149,8 @@ impl HttpPolicies {
 
     /// Reads the table that is to follow this one, with the same options. Throttles of the same name are carried over and keep
     /// the fraction to which they are filled; hedge budgets of routes of the same name keep what was
-    /// saved. A text that cannot be used changes nothing.
+    /// saved. They are shared by both tables and count by the new numbers at once, so put the new table in force. A text that
+    /// cannot be used changes nothing.
     pub fn parse_over(&self, text: &str) -> Result<Parsed, Faults> {
         let (document, warnings) = json::read("the HTTP policy", text, |place, json| {
             Document::read(place, json, &self.options)
