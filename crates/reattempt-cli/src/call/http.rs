@@ -9,12 +9,14 @@ use reattempt::backoff::{Backoff, Jitter};
 use reattempt::observe::LogObserver;
 use reattempt::strategy::Standard;
 use reattempt::{
-    Annotated, DeadlineLayer, Elapsed, HedgeLayer, Idempotency, PushbackLayer, RetryLayer,
+    Annotated, DeadlineLayer, Elapsed, HedgeLayer, Idempotency, PushbackLayer, RetryLayer, Route,
+    RouteLayer,
 };
 use reattempt_http::body::{
     DeadlineBody, DeadlineBodyError, DeadlineBodyLayer, OutcomeBody, OutcomeBodyLayer, ReplayBody,
     ReplayBodyLayer,
 };
+use reattempt_http::policy::{HttpPolicies, Options};
 use reattempt_http::{HttpStatus, IdempotencyKeyLayer, RetryAfter};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -99,11 +101,9 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
             return Err(document.rest.fault("version", what));
         }
     };
-    if document.rest.text("policy").is_some() {
-        let what = "this build has no HTTP policies; leave it out for the defaults";
-        return Err(document.rest.fault("policy", what));
-    }
-    let stack = stack(&document.setup, Transport::new(&base.authority, version));
+    let policies = policies(&mut document)?;
+    let transport = Transport::new(&base.authority, version);
+    let stack = stack(&document.setup, policies, transport);
     let caller = HttpCaller {
         stack,
         base: base.clone(),
@@ -111,19 +111,51 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
     Plan::new(document, caller, |fields| read(fields, &base))
 }
 
+/// The document's policies; without any, every call is left to the layers' own settings.
+fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, Fault> {
+    let Some(text) = document.rest.text("policy") else {
+        return Ok(None);
+    };
+    let options = Options::new()
+        .randomness(document.setup.randomness.clone())
+        .on_deadline(document.setup.on_deadline);
+    // Their paths start where the policy does.
+    let place = |fault: &reattempt_http::json::Fault| {
+        let within = fault.path.strip_prefix('$').unwrap_or_default();
+        format!("$.policy{within}: {}", fault.what)
+    };
+    let parsed = HttpPolicies::parse_with(&text, &options).map_err(|faults| {
+        let lines: Vec<_> = faults.faults().iter().map(place).collect();
+        Fault::of_text(&lines.join("; "))
+    })?;
+    for warning in &parsed.warnings {
+        tracing::warn!("{}", place(warning));
+    }
+    Ok(Some(parsed.policies))
+}
+
 /// The layers in their documented order.
-fn stack(setup: &Setup, transport: Transport<ReplayBody<Full<Bytes>>>) -> Stack {
+fn stack(
+    setup: &Setup,
+    policies: Option<HttpPolicies>,
+    transport: Transport<ReplayBody<Full<Bytes>>>,
+) -> Stack {
     let classifier = HttpStatus::new().judge_bodies();
     let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(20))
         .jitter(Jitter::Full)
         .randomness(setup.randomness.clone());
     let strategy = Standard::new(3, backoff).on_deadline(setup.on_deadline);
     let observer = Arc::new((LogObserver, JournalObserver));
+    let policies = policies.map(Arc::new);
+    let routes =
+        move |request: &Request<Full<Bytes>>| policies.as_ref().and_then(|p| p.route(request));
     let service = ServiceBuilder::new()
-        .layer(ReplayBodyLayer::new())
+        .layer(RouteLayer::new(routes))
+        // Above the deadline, which tells by it if a timeout is ambiguous.
         .layer(IdempotencyKeyLayer::new())
         .layer(DeadlineLayer::unlimited())
         .layer(DeadlineBodyLayer::new())
+        .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(classifier, strategy).observer(observer.clone()))
         .layer(HedgeLayer::by_policy(classifier).observer(observer))
         .layer(OutcomeBodyLayer::new())
