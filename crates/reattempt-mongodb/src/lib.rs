@@ -1,1 +1,59 @@
-//! crates/reattempt-mongodb
+//! MongoDB's Retryable Reads as a classifier, a gate and a strategy.
+//!
+//! The rules are those of the specification *Retryable Reads*, version 1.3.1 (2022-01-25); what
+//! later versions added is an option, named by what it does. This crate speaks no wire protocol and knows no driver:
+//! a client says through two small traits what failed ([`MongoFailure`]) and what it is about to run ([`ReadCall`]).
+//!
+//! | question | word |
+//! | --- | --- |
+//! | is this failure retryable? | [`MongoClassifier`], by the table in [`codes`] |
+//! | may this operation be retried at all? | [`eligible`], stamped on the call by [`RetryReads`] |
+//! | how often, when, and which error is raised? | [`RetryableReads`] |
+//!
+//! ```
+//! use reattempt_core::{Call, Annotated};
+//! use reattempt_mongodb::{FailureKind, MongoClassifier, MongoFailure, ReadOperation, RetryReads, RetryableReads};
+//!
+//! #[derive(Debug)]
+//! enum DriverError {
+//!     Command { code: i64 },
+//!     Io,
+//! }
+//!
+//! impl MongoFailure for DriverError {
+//!     fn kind(&self) -> FailureKind {
+//!         match self {
+//!             Self::Command { code } => FailureKind::command(Some(*code)),
+//!             Self::Io => FailureKind::network_in_flight(),
+//!         }
+//!     }
+//! }
+//!
+//! // Once per client: the classifier and the strategy go into the retry layer, the gate into the client.
+//! let (classifier, strategy) = (MongoClassifier::seed_2022(), RetryableReads::seed_2022());
+//! let gate = RetryReads::new(true);
+//!
+//! // Once per operation:
+//! let mut call = Call::new("find");
+//! gate.stamp(call.context_mut(), ReadOperation::Find, false);
+//! # let _ = (classifier, strategy, DriverError::Io.kind(), DriverError::Command { code: 189 }.kind());
+//! ```
+//!
+//! # What the client below still has to do
+//!
+//! The request that is sent again is the logical command. For every attempt the service below selects a server, checks a connection
+//! out and encodes anew: the bytes of the first attempt are never sent twice, and its connection is given back
+//! before the second one is asked for. It updates its topology before the failure leaves it. It reports the
+//! selected server's wire version with [`report_wire_version`].
+
+mod classify;
+pub mod codes;
+mod gate;
+mod operation;
+pub mod reasons;
+mod retryable_reads;
+
+pub use classify::{FailureKind, MongoClassifier, MongoFailure};
+pub use gate::{ReadCall, ReadGate, RetryReads, report_wire_version};
+pub use operation::{MIN_WIRE_VERSION, NotEligible, ReadOperation, eligible, supports_retry};
+pub use retryable_reads::RetryableReads;

@@ -1,0 +1,107 @@
+//! A node's address.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A host and a port. The host has no brackets; an IPv6 address gets them when it is printed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    host: Box<str>,
+    port: u16,
+}
+
+/// Why a text is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// There is no host.
+    #[error("the host is missing")]
+    NoHost,
+    /// The host has characters that no host has.
+    #[error("the host must be a name, an IPv4 address or an IPv6 address")]
+    Host,
+    /// The port is missing or not within 1 to 65535.
+    #[error("the port must be a number from 1 to 65535")]
+    Port,
+}
+
+impl Address {
+    /// An address. Brackets around an IPv6 host are taken off.
+    #[must_use]
+    pub fn new(host: &str, port: u16) -> Self {
+        Self {
+            host: bare(host).into(),
+            port,
+        }
+    }
+
+    /// The host, without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn with_host(mut self, host: &str) -> Self {
+        self.host = bare(host).into();
+        self
+    }
+}
+
+/// A host without the brackets of IPv6.
+pub(super) fn bare(host: &str) -> &str {
+    host.strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host)
+}
+
+/// A host that can go into an address: not empty, no blanks, no brackets, nothing of a URL. `$HOST` is one.
+pub(super) fn is_host(host: &str) -> bool {
+    const LONGEST_NAME: usize = 253;
+    let fits = !host.is_empty() && host.len() <= LONGEST_NAME;
+    fits && host
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-._:%$".contains(&byte))
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    /// Reads `host:port` and `[host]:port`.
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let (host, port) = text.rsplit_once(':').ok_or(AddressError::Port)?;
+        let port = if port.bytes().all(|byte| byte.is_ascii_digit()) {
+            port.parse().unwrap_or(0)
+        } else {
+            0
+        };
+        if port == 0 {
+            return Err(AddressError::Port);
+        }
+        let unbracketed = bare(host);
+        if unbracketed.is_empty() {
+            return Err(AddressError::NoHost);
+        }
+        // Without brackets a colon in the host means that this was an IPv6 address without a port.
+        let colon = unbracketed.len() == host.len() && host.contains(':');
+        if colon || !is_host(unbracketed) {
+            return Err(AddressError::Host);
+        }
+        Ok(Self::new(unbracketed, port))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Reading a configuration from its JSON.
+
+use serde_json::{Map, Value};
+
+use super::node::{Alternate, Ports};
+use super::vbuckets::vbuckets;
+use super::{ClusterConfig, ConfigError, MAX_BYTES, Node, Service};
+use crate::cluster_config::address::{bare, is_host};
+use crate::cluster_config::{Address, Revision};
+
+/// The most nodes, servers and alternate networks that are read.
+pub(super) const MAX_NODES: usize = 4096;
+const MAX_NETWORKS: usize = 16;
+
+/// Stands for the host that the configuration was got from.
+const HOST: &str = "$HOST";
+
+type Object = Map<String, Value>;
+
+pub(super) fn config(json: &[u8], origin: &str) -> Result<ClusterConfig, ConfigError> {
+    if json.len() > MAX_BYTES {
+        return Err(ConfigError::TooLarge { bytes: json.len() });
+    }
+    let document: Value = serde_json::from_slice(json).map_err(|e| ConfigError::NotJson {
+        line: e.line(),
+        column: e.column(),
+        problem: e.to_string(),
+    })?;
+    let root = document
+        .as_object()
+        .ok_or_else(|| ConfigError::at("$", "must be an object"))?;
+    let origin = bare(origin);
+    let revision = revision(root)?;
+    let bucket = match root.get("name") {
+        None => None,
+        Some(name) => Some(
+            name.as_str()
+                .ok_or_else(|| ConfigError::at("$.name", "must be the bucket's name"))?
+                .into(),
+        ),
+    };
+    let mut nodes = nodes(root, origin)?;
+    let vbuckets = match root.get("vBucketServerMap") {
+        Some(map) => vbuckets(map, origin, &mut nodes)?,
+        None if root.get("nodeLocator").and_then(Value::as_str) == Some("vbucket") => {
+            return Err(ConfigError::at(
+                "$.vBucketServerMap",
+                "is missing, and the bucket is located by vbuckets",
+            ));
+        }
+        None => None,
+    };
+    Ok(ClusterConfig {
+        revision,
+        bucket,
+        nodes,
+        vbuckets,
+    })
+}
+
+fn revision(root: &Object) -> Result<Revision, ConfigError> {
+    let integer = |key, path: &str, problem| match root.get(key) {
+        None => Ok(0),
+        Some(value) => value.as_i64().ok_or_else(|| ConfigError::at(path, problem)),
+    };
+    let not_negative = "must be an integer that is not negative";
+    let rev = integer("rev", "$.rev", not_negative)?;
+    if rev < 0 {
+        return Err(ConfigError::at("$.rev", not_negative));
+    }
+    let epoch = integer("revEpoch", "$.revEpoch", "must be an integer")?;
+    Ok(Revision::new(epoch, rev))
+}
+
+/// A list of objects under a key, bounded.
+fn list<'a>(root: &'a Object, key: &str) -> Result<Option<&'a [Value]>, ConfigError> {
+    let Some(value) = root.get(key) else {
+        return Ok(None);
+    };
+    let list = value
+        .as_array()
+        .ok_or_else(|| ConfigError::at(format!("$.{key}"), "must be a list of nodes"))?;
+    if list.len() > MAX_NODES {
+        return Err(ConfigError::at(
+            format!("$.{key}"),
+            "has more than 4096 nodes",
+        ));
+    }
+    Ok(Some(list))
+}
+
+fn nodes(root: &Object, origin: &str) -> Result<Vec<Node>, ConfigError> {
+    let old = list(root, "nodes")?.unwrap_or_default();
+    let nodes: Vec<_> = match list(root, "nodesExt")? {
+        Some(nodes) => nodes
+            .iter()
+            .enumerate()
+            .map(|(at, value)| node(value, at, old, origin))
+            .collect::<Result<_, _>>()?,
+        // What is older than nodesExt knows key-value and management only.
+        None => old
+            .iter()
+            .enumerate()
+            .map(|(at, value)| old_node(value, at, origin))
+            .collect::<Result<_, _>>()?,
+    };
+    if nodes.is_empty() {
+        return Err(ConfigError::at("$.nodesExt", "must name at least one node"));
+    }
+    Ok(nodes)
+}
+
+fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Object, ConfigError> {
+    value
+        .as_object()
+        .ok_or_else(|| ConfigError::at(path, "must be an object"))
+}
+
+fn node(value: &Value, at: usize, old: &[Value], origin: &str) -> Result<Node, ConfigError> {
+    let path = format!("$.nodesExt[{at}]");
+    let node = object(value, &path)?;
+    let hostname = match node.get("hostname") {
+        Some(hostname) => host(hostname, origin, &format!("{path}.hostname"))?,
+        // A single node may not know its own name; the older list may.
+        None => match old.get(at) {
+            Some(old) if old.get("hostname").is_some() => {
+                old_address(old, at, origin)?.host().into()
+            }
+            _ => known(origin, &format!("{path}.hostname"))?.into(),
+        },
+    };
+    let ports = match node.get("services") {
+        Some(services) => ports(services, &format!("{path}.services"))?,
+        None => return Err(ConfigError::at(format!("{path}.services"), "is missing")),
+    };
+    let alternates = match node.get("alternateAddresses") {
+        Some(alternates) => {
+            self::alternates(alternates, origin, &format!("{path}.alternateAddresses"))?
+        }
+        None => Vec::new(),
+    };
+    Ok(Node {
+        hostname,
+        ports,
+        this_node: node.get("thisNode") == Some(&Value::Bool(true)),
+        uuid: node.get("nodeUUID").and_then(Value::as_str).map(Box::from),
+        alternates,
+    })
+}
+
+/// The origin, which a caller may not know.
+fn known<'a>(origin: &'a str, path: &str) -> Result<&'a str, ConfigError> {
+    if origin.is_empty() {
+        let problem = "stands for the host that the configuration came from, which is not known";
+        return Err(ConfigError::at(path, problem));
+    }
+    Ok(origin)
+}
+
+fn host(value: &Value, origin: &str, path: &str) -> Result<Box<str>, ConfigError> {
+    let host = value.as_str().map(bare).unwrap_or_default();
+    if host == HOST {
+        return Ok(known(origin, path)?.into());
+    }
+    if !is_host(host) || host.contains('$') {
+        return Err(ConfigError::at(
+            path,
+            "must be a host name, an IPv4 address or an IPv6 address",
+        ));
+    }
+    Ok(host.into())
+}
+
+fn ports(value: &Value, path: &str) -> Result<Ports, ConfigError> {
+    let services = object(value, path)?;
+    let mut ports = Ports::default();
+    for (port, name) in ports
+        .0
+        .as_flattened_mut()
+        .iter_mut()
+        .zip(Service::NAMES.as_flattened())
+    {
+        if let Some(value) = services.get(*name) {
+            *port = Some(self::port(value, || format!("{path}.{name}"))?);
+        }
+    }
+    Ok(ports)
+}
+
+fn port(value: &Value, path: impl FnOnce() -> String) -> Result<u16, ConfigError> {
+    let port = value.as_u64().and_then(|port| u16::try_from(port).ok());
+    port.filter(|port| *port != 0)
+        .ok_or_else(|| ConfigError::at(path(), "must be a port from 1 to 65535"))
+}
+
+fn alternates(value: &Value, origin: &str, path: &str) -> Result<Vec<Alternate>, ConfigError> {
+    let networks = object(value, path)?;
+    if networks.len() > MAX_NETWORKS {
+        return Err(ConfigError::at(path, "has more than 16 networks"));
+    }
+    networks
+        .iter()
+        .map(|(network, value)| {
+            let path = format!("{path}.{network}");
+            let alternate = object(value, &path)?;
+            let hostname_path = format!("{path}.hostname");
+            let hostname = alternate
+                .get("hostname")
+                .ok_or_else(|| ConfigError::at(&hostname_path, "is missing"))?;
+            Ok(Alternate {
+                network: network.as_str().into(),
+                hostname: host(hostname, origin, &hostname_path)?,
+                ports: alternate
+                    .get("ports")
+                    .map(|ports| self::ports(ports, &format!("{path}.ports")))
+                    .transpose()?,
+            })
+        })
+        .collect()
+}
+
+/// `hostname` of the older list: the management address.
+fn old_address(value: &Value, at: usize, origin: &str) -> Result<Address, ConfigError> {
+    let path = || format!("$.nodes[{at}].hostname");
+    let text = value.get("hostname").and_then(Value::as_str);
+    let text = text.ok_or_else(|| ConfigError::at(path(), "must be host:port"))?;
+    address(text, origin).ok_or_else(|| ConfigError::at(path(), "must be host:port"))
+}
+
+/// An address with `$HOST` filled in; `None` also if the origin is not known.
+pub(super) fn address(text: &str, origin: &str) -> Option<Address> {
+    let address: Address = text.parse().ok()?;
+    if address.host() == HOST {
+        return (!origin.is_empty()).then(|| address.with_host(origin));
+    }
+    (!address.host().contains('$')).then_some(address)
+}
+
+fn old_node(value: &Value, at: usize, origin: &str) -> Result<Node, ConfigError> {
+    let node = object(value, &format!("$.nodes[{at}]"))?;
+    let management = old_address(value, at, origin)?;
+    let mut ports = Ports::default();
+    ports.0[Service::Management as usize][0] = Some(management.port());
+    if let Some(direct) = node.get("ports").and_then(|ports| ports.get("direct")) {
+        let kv = port(direct, || format!("$.nodes[{at}].ports.direct"))?;
+        ports.0[Service::Kv as usize][0] = Some(kv);
+    }
+    Ok(Node {
+        hostname: management.host().into(),
+        ports,
+        this_node: node.get("thisNode") == Some(&Value::Bool(true)),
+        uuid: node.get("nodeUUID").and_then(Value::as_str).map(Box::from),
+        alternates: Vec::new(),
+    })
+}

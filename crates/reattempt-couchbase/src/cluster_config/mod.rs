@@ -1,0 +1,22 @@
+//! Which nodes there are and which of them owns a key: the cluster's configuration, kept current (RFC 0024).
+
+mod address;
+mod config;
+mod poller;
+mod revision;
+mod stale;
+mod store;
+#[cfg(test)]
+mod tests;
+mod vbucket;
+
+pub use address::{Address, AddressError};
+pub use config::{ClusterConfig, ConfigError, MAX_BYTES, Network, Node, Service};
+pub use poller::{
+    ConfigPoller, ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL, FetchConfig, FetchError,
+    Refreshing,
+};
+pub use revision::Revision;
+pub use stale::{KvNote, StaleKvConfig};
+pub use store::{ConfigStore, Swapped};
+pub use vbucket::{Route, VbucketMap, vbucket_of};

@@ -1,0 +1,104 @@
+//! What can be tuned.
+
+use std::time::Duration;
+
+use reattempt::backoff::Randomness;
+
+use crate::cluster_config::{Address, Network};
+
+/// RFC 0024's ConfigPollInterval.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(2500);
+
+/// RFC 0024's ConfigPollFloorInterval.
+pub const DEFAULT_FLOOR: Duration = Duration::from_millis(50);
+
+/// How a [`ConfigPoller`](super::ConfigPoller) polls.
+///
+/// A shorter interval finds a failover sooner and costs one small request to one node each time; a shorter floor
+/// reacts to more errors and costs more requests just when the cluster is in trouble.
+#[derive(Clone, Debug)]
+pub struct ConfigPollerOptions {
+    pub(super) interval: Duration,
+    pub(super) floor: Duration,
+    pub(super) fetch_timeout: Duration,
+    pub(super) seeds: Vec<Address>,
+    pub(super) network: Network,
+    pub(super) tls: bool,
+    pub(super) randomness: Randomness,
+}
+
+impl ConfigPollerOptions {
+    /// Every 2.5 s, a floor of 50 ms, at most 2.5 s for one node, the default network, no TLS, no seeds.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            interval: DEFAULT_INTERVAL,
+            floor: DEFAULT_FLOOR,
+            fetch_timeout: DEFAULT_INTERVAL,
+            seeds: Vec::new(),
+            network: Network::Default,
+            tls: false,
+            randomness: Randomness::default(),
+        }
+    }
+
+    /// How often to poll (ConfigPollInterval); never more often than the floor.
+    #[must_use]
+    pub const fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// How long after a node was asked an error leads to no further asking (ConfigPollFloorInterval).
+    #[must_use]
+    pub const fn floor(mut self, floor: Duration) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    /// How long to wait for one node before the next one is asked.
+    #[must_use]
+    pub const fn fetch_timeout(mut self, timeout: Duration) -> Self {
+        self.fetch_timeout = timeout;
+        self
+    }
+
+    /// Whom to ask while the configuration names nobody.
+    #[must_use]
+    pub fn seeds(mut self, seeds: impl IntoIterator<Item = Address>) -> Self {
+        self.seeds = seeds.into_iter().collect();
+        self
+    }
+
+    /// Which of the nodes' addresses to use.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// Use the ports with TLS.
+    #[must_use]
+    pub const fn tls(mut self, tls: bool) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Where the first node's number comes from; the thread's generator by default.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.randomness = randomness;
+        self
+    }
+
+    /// A floor above the interval wins; tokio knows no interval of zero.
+    pub(super) fn effective_interval(&self) -> Duration {
+        self.interval.max(self.floor).max(Duration::from_millis(1))
+    }
+}
+
+impl Default for ConfigPollerOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}

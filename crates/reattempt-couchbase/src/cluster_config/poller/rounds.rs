@@ -1,0 +1,176 @@
+//! The task that asks.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+
+use super::{ConfigPollerOptions, Control, FetchConfig};
+use crate::cluster_config::{Address, ConfigStore, Service};
+
+pub(super) struct Rounds<F> {
+    control: Arc<Control>,
+    store: ConfigStore,
+    fetch: F,
+    options: ConfigPollerOptions,
+    /// The number of the node to ask next; random at first.
+    next: Option<usize>,
+}
+
+/// Why a round begins.
+#[derive(Clone, Copy, PartialEq)]
+enum Cause {
+    Interval,
+    Request,
+    Empty,
+}
+
+/// What came of asking one node.
+enum Asked {
+    /// A configuration, or word that there is none newer.
+    Answered,
+    Failed,
+}
+
+impl<F: FetchConfig> Rounds<F> {
+    pub(super) const fn new(
+        control: Arc<Control>,
+        store: ConfigStore,
+        fetch: F,
+        options: ConfigPollerOptions,
+    ) -> Self {
+        Self {
+            control,
+            store,
+            fetch,
+            options,
+            next: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        if self.store.load().is_none() {
+            self.round(Cause::Empty).await;
+        }
+        let interval = self.options.effective_interval();
+        let mut ticks = interval_at(Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let control = Arc::clone(&self.control);
+            let cause = tokio::select! {
+                biased;
+                () = control.wake.notified() => Cause::Request,
+                _ = ticks.tick() => Cause::Interval,
+            };
+            self.round(cause).await;
+        }
+    }
+
+    /// Asks one node after another until one answers.
+    async fn round(&mut self, cause: Cause) {
+        if !self.begin(cause) {
+            return;
+        }
+        let nodes = self.nodes();
+        for _ in 0..nodes.len() {
+            let node = self.take_next(&nodes);
+            if !self.may_ask(node) {
+                continue;
+            }
+            if let Asked::Answered = self.ask(node).await {
+                break;
+            }
+        }
+        self.end();
+    }
+
+    /// False if there is nothing to do after all: a wake-up whose request another round has served, or a poll right after a
+    /// refresh.
+    fn begin(&self, cause: Cause) -> bool {
+        let mut state = self.control.state();
+        let wanted = match cause {
+            Cause::Empty => true,
+            Cause::Request => state.requested,
+            Cause::Interval => state.requested || !state.within(self.control.floor),
+        };
+        if wanted {
+            state.requested = false;
+            state.running = true;
+        }
+        wanted
+    }
+
+    fn end(&self) {
+        let mut state = self.control.state();
+        state.running = false;
+        state.asking = None;
+        state.failed.clear();
+        // Under the lock, so that who comes after it waits for the next round.
+        self.control.finished.send_modify(|finished| *finished += 1);
+    }
+
+    fn nodes(&self) -> Vec<Address> {
+        let ConfigPollerOptions { network, tls, .. } = &self.options;
+        let known = self.store.load().map_or_else(Vec::new, |config| {
+            config.addresses(Service::Kv, *tls, network).collect()
+        });
+        if known.is_empty() {
+            self.options.seeds.clone()
+        } else {
+            known
+        }
+    }
+
+    fn take_next<'a>(&mut self, nodes: &'a [Address]) -> &'a Address {
+        let randomness = &self.options.randomness;
+        let at = self
+            .next
+            .unwrap_or_else(|| (randomness.roll() * nodes.len() as f64) as usize);
+        let at = at % nodes.len();
+        self.next = Some(at + 1);
+        &nodes[at]
+    }
+
+    fn may_ask(&self, node: &Address) -> bool {
+        let mut state = self.control.state();
+        if state.failed.contains(node) {
+            return false;
+        }
+        state.asking = Some(node.clone());
+        state.last_asked = Some(Instant::now());
+        true
+    }
+
+    async fn ask(&self, node: &Address) -> Asked {
+        let fetch = self.fetch.fetch(node.clone(), self.store.revision());
+        let mut fetch = pin!(timeout(self.options.fetch_timeout, fetch));
+        let fetched = loop {
+            tokio::select! {
+                biased;
+                fetched = &mut fetch => break fetched,
+                () = self.control.move_on.notified() => {
+                    // The word may be about a node that was asked before.
+                    if self.control.state().failed.contains(node) {
+                        return Asked::Failed;
+                    }
+                }
+            }
+        };
+        match fetched {
+            Ok(Ok(config)) => {
+                if let Some(config) = config {
+                    self.store.compare_and_swap(config);
+                }
+                Asked::Answered
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%node, %error, "no configuration from this node");
+                Asked::Failed
+            }
+            Err(_) => {
+                tracing::debug!(%node, "no configuration from this node in time");
+                Asked::Failed
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The order of configurations.
+
+use std::fmt;
+
+/// The revision of a configuration, ordered by epoch first.
+///
+/// A configuration that names no epoch has epoch 0, so it loses to every one that does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Revision {
+    /// Counts what resets the revision, such as an unsafe failover (`revEpoch`).
+    pub epoch: i64,
+    /// Counts the changes of one epoch (`rev`).
+    pub rev: i64,
+}
+
+impl Revision {
+    /// This epoch and revision.
+    #[must_use]
+    pub const fn new(epoch: i64, rev: i64) -> Self {
+        Self { epoch, rev }
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.epoch, self.rev)
+    }
+}

@@ -1,0 +1,167 @@
+//! The signs of an old configuration in key-value answers (RFC 0024; RFC 0013, fetch-config).
+
+use std::future;
+use std::sync::Arc;
+
+use reattempt::config_poll::StaleConfig;
+use reattempt::findings::ConfigWaiter;
+use tokio::sync::watch;
+
+use super::vbucket::KeyHash;
+use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service};
+use crate::kv::{KvAnswer, KvRequest, KvTransportError, Status};
+
+/// Sees that the configuration is old and gets a newer one, for `ConfigPollLayer`.
+///
+/// - A status 0x07 with a configuration in its body: that one is offered to the store first. If the key's node or vbucket has changed by
+///   then, the request is sent again at once.
+/// - A status 0x07 with an empty or unreadable body, an unknown status with `fetch-config` in the error map, and an attempt
+///   without an answer: another node is asked. If that moves the key, the request is sent at once, else the back-off goes on.
+///
+/// The client has to choose each attempt's node by the same store.
+#[derive(Clone, Debug)]
+pub struct StaleKvConfig {
+    poller: ConfigPoller,
+    current_server_codes: bool,
+}
+
+/// What is remembered of a request: its key's hash, and the configuration that it was sent by.
+#[derive(Clone, Debug)]
+pub struct KvNote {
+    key: Option<KeyHash>,
+    config: Option<Arc<ClusterConfig>>,
+}
+
+impl StaleKvConfig {
+    /// Refreshes through this poller.
+    #[must_use]
+    pub const fn new(poller: ConfigPoller) -> Self {
+        Self {
+            poller,
+            current_server_codes: false,
+        }
+    }
+
+    /// Also refreshes on 0x0d (`ECONFIG_ONLY`). Goes with
+    /// [`KvClassifier::with_current_server_codes`](crate::KvClassifier::with_current_server_codes).
+    #[must_use]
+    pub const fn with_current_server_codes(mut self) -> Self {
+        self.current_server_codes = true;
+        self
+    }
+
+    const fn store(&self) -> &ConfigStore {
+        self.poller.store()
+    }
+
+    /// The key's vbucket and node by this configuration.
+    fn owner(&self, key: KeyHash, config: Option<&ClusterConfig>) -> Option<(u16, Address)> {
+        let config = config?;
+        let route = config.vbuckets()?.route_hash(key)?;
+        let node = config.nodes().get(route.node?)?;
+        let address = node.address(Service::Kv, self.poller.tls(), self.poller.network())?;
+        Some((route.vbucket, address))
+    }
+
+    fn owner_then(&self, note: &KvNote) -> Option<(u16, Address)> {
+        self.owner(note.key?, note.config.as_deref())
+    }
+
+    /// True if the key belongs elsewhere by now.
+    fn moved(&self, note: &KvNote, now: Option<&ClusterConfig>) -> bool {
+        let Some(key) = note.key else { return false };
+        let owner = self.owner(key, now);
+        owner.is_some() && owner != self.owner(key, note.config.as_deref())
+    }
+
+    /// Offers the body to the store; false if it is none that can be read.
+    fn apply(&self, body: &[u8], node: Option<&Address>) -> bool {
+        if body.is_empty() {
+            return false;
+        }
+        match ClusterConfig::parse(body, node.map_or("", Address::host)) {
+            Ok(config) => {
+                self.store().compare_and_swap(config);
+                true
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the configuration in a not-my-vbucket answer is refused");
+                false
+            }
+        }
+    }
+
+    /// Ready with `true` as soon as the key has moved, with `false` when the refresh is through without that.
+    fn waiter(&self, note: KvNote, refreshing: Option<Refreshing>) -> Option<ConfigWaiter> {
+        let mut changes = self.store().watch();
+        if self.moved(&note, changes.borrow_and_update().as_deref()) {
+            return Some(Box::pin(future::ready(true)));
+        }
+        if note.key.is_none() && refreshing.is_none() {
+            return None;
+        }
+        let stale = self.clone();
+        Some(Box::pin(async move {
+            stale.until_moved(note, changes, refreshing).await
+        }))
+    }
+
+    async fn until_moved(
+        self,
+        note: KvNote,
+        mut changes: watch::Receiver<Option<Arc<ClusterConfig>>>,
+        mut refreshing: Option<Refreshing>,
+    ) -> bool {
+        loop {
+            let alive = match &mut refreshing {
+                None => changes.changed().await.is_ok(),
+                Some(refreshing) => tokio::select! {
+                    biased;
+                    changed = changes.changed() => changed.is_ok(),
+                    () = refreshing.done() => false,
+                },
+            };
+            let moved = self.moved(&note, changes.borrow_and_update().as_deref());
+            if moved || !alive {
+                return moved;
+            }
+        }
+    }
+}
+
+impl<Req, Res, Err> StaleConfig<Req, Res, Err> for StaleKvConfig
+where
+    Req: KvRequest,
+    Res: KvAnswer,
+    Err: KvTransportError,
+{
+    type Note = KvNote;
+
+    fn note(&self, request: &Req) -> KvNote {
+        KvNote {
+            key: request.key().map(KeyHash::of),
+            config: self.store().load(),
+        }
+    }
+
+    fn check(&self, note: KvNote, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
+        let owner = self.owner_then(&note);
+        let of_key = owner.as_ref().map(|(_, node)| node);
+        let refreshing = match outcome {
+            Ok(answer) => {
+                let status = Status(answer.status());
+                let asks = match status {
+                    Status::NOT_MY_VBUCKET => !self.apply(answer.value(), answer.node().or(of_key)),
+                    Status::ECONFIG_ONLY if self.current_server_codes => true,
+                    _ if status.attributes(answer.error_map()).fetch_config() => true,
+                    _ => return None,
+                };
+                // The node has answered, so it is as good as any other to ask.
+                asks.then(|| self.poller.refresh(None)).flatten()
+            }
+            Err(error) if error.is_fatal() => return None,
+            Err(error) => self.poller.refresh(error.node().or(of_key)),
+        };
+        self.waiter(note, refreshing)
+    }
+}

@@ -1,0 +1,119 @@
+//! The verdict on one key-value answer (RFC 0049, Response Code Retry List).
+
+use reattempt::reason::{
+    KV_COLLECTION_OUTDATED, KV_ERROR_MAP_RETRY_INDICATED, KV_LOCKED, KV_NOT_MY_VBUCKET,
+    KV_SYNC_WRITE_IN_PROGRESS, KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS, KV_TEMPORARY_FAILURE,
+    SERVICE_RESPONSE_CODE_INDICATED, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
+};
+use reattempt::{CallContext, Classify, Failure, RetryReason, Stage, Verdict};
+
+use super::{KvAnswer, KvTransportError, Opcode, Status};
+
+/// Says what a key-value answer or transport error came to.
+///
+/// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, without its exclusions, and the server's error
+/// map for statuses that are not [known](Status::is_known).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KvClassifier {
+    current_server_codes: bool,
+}
+
+impl KvClassifier {
+    /// RFC 0049's list and nothing more.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            current_server_codes: false,
+        }
+    }
+
+    /// Also what shipping clients learned since: 0x85 is a temporary failure, 0x8c is treated as 0x88, and 0x0d and 0x0c
+    /// are sent again as `SERVICE_RESPONSE_CODE_INDICATED`.
+    ///
+    /// Give [`StaleKvConfig`](crate::StaleKvConfig) the same option for 0x0d, and put
+    /// [`KvPushback`](super::KvPushback) in the stack for 0x0c.
+    #[must_use]
+    pub const fn with_current_server_codes(mut self) -> Self {
+        self.current_server_codes = true;
+        self
+    }
+
+    /// The reason for which this answer to this operation is sent again, if it is.
+    fn listed(self, status: Status, opcode: Opcode) -> Option<RetryReason> {
+        // What a connection is set up with, and replication, have their own ways.
+        if opcode.is_dcp() || opcode.is_bootstrap() {
+            return None;
+        }
+        let looks_up = matches!(
+            opcode,
+            Opcode::COLLECTIONS_GET_ID | Opcode::COLLECTIONS_GET_SCOPE_ID
+        );
+        let current = self.current_server_codes;
+        match status {
+            Status::NOT_MY_VBUCKET => Some(KV_NOT_MY_VBUCKET),
+            // To a lookup of an id this is the answer: there is no such collection.
+            Status::UNKNOWN_COLLECTION if opcode != Opcode::COLLECTIONS_GET_ID => {
+                Some(KV_COLLECTION_OUTDATED)
+            }
+            Status::UNKNOWN_SCOPE if current && !looks_up => Some(KV_COLLECTION_OUTDATED),
+            // An unlock that meets another lock has the wrong CAS.
+            Status::LOCKED if opcode != Opcode::UNLOCK => Some(KV_LOCKED),
+            Status::ETMPFAIL => Some(KV_TEMPORARY_FAILURE),
+            Status::EBUSY if current => Some(KV_TEMPORARY_FAILURE),
+            Status::SYNC_WRITE_IN_PROGRESS => Some(KV_SYNC_WRITE_IN_PROGRESS),
+            Status::SYNC_WRITE_RE_COMMIT_IN_PROGRESS => Some(KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS),
+            Status::EWOULD_THROTTLE | Status::ECONFIG_ONLY if current => {
+                Some(SERVICE_RESPONSE_CODE_INDICATED)
+            }
+            _ => None,
+        }
+    }
+
+    fn answered<A: KvAnswer + ?Sized>(self, answer: &A) -> Verdict {
+        let status = Status(answer.status());
+        if status.is_success() {
+            return Verdict::Success;
+        }
+        let reason = if status.is_known() {
+            self.listed(status, Opcode(answer.opcode()))
+        } else {
+            status
+                .attributes(answer.error_map())
+                .retry()
+                .then_some(KV_ERROR_MAP_RETRY_INDICATED)
+        };
+        let code = i32::from(status.0);
+        match reason {
+            Some(reason) => Verdict::Retry(Failure::new(reason, Stage::Response).code(code)),
+            None => Verdict::Fatal(Failure::new(UNKNOWN, Stage::Response).code(code)),
+        }
+    }
+}
+
+impl<A, E> Classify<A, E> for KvClassifier
+where
+    A: KvAnswer,
+    E: KvTransportError,
+{
+    fn classify(&self, outcome: Result<&A, &E>, _: &CallContext) -> Verdict {
+        let error = match outcome {
+            Ok(answer) => return self.answered(answer),
+            Err(error) => error,
+        };
+        let (stage, reason) = (error.stage(), error.reason());
+        let failure = match stage {
+            // Whatever the client calls it: nothing has left it, so nothing can have happened.
+            Stage::Dispatch => Failure::new(reason, stage).safe(true),
+            // Whatever the client calls it: a write whose answer was lost is not sent again.
+            Stage::InFlight if reason.allows_non_idempotent_retry() || reason.always_retry() => {
+                Failure::new(SOCKET_CLOSED_WHILE_IN_FLIGHT, stage)
+            }
+            Stage::InFlight | Stage::Response => Failure::new(reason, stage),
+        };
+        if error.is_fatal() {
+            Verdict::Fatal(failure)
+        } else {
+            Verdict::Retry(failure)
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a key-value client tells of its requests, answers and errors. Implement these for the client's own types.
+
+use reattempt::{Annotated, Call, Idempotency, RetryReason, Stage, reason};
+
+use super::{ErrorMap, Opcode};
+use crate::cluster_config::Address;
+
+/// A key-value request.
+pub trait KvRequest {
+    /// The operation (byte 1 of the frame).
+    fn opcode(&self) -> u8;
+
+    /// The document's key without a collection prefix; `None` for an operation that has none. Its vbucket says
+    /// which node the request belongs to.
+    fn key(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl<T: KvRequest> KvRequest for Call<T> {
+    fn opcode(&self) -> u8 {
+        self.request.opcode()
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.request.key()
+    }
+}
+
+/// A key-value answer: a complete response frame, whatever its status.
+pub trait KvAnswer {
+    /// The status (bytes 6 and 7 of the frame).
+    fn status(&self) -> u16;
+
+    /// The operation that is answered (byte 1 of the frame).
+    fn opcode(&self) -> u8;
+
+    /// The value, which is the configuration with status 0x07.
+    fn value(&self) -> &[u8] {
+        &[]
+    }
+
+    /// The framing extras (magic 0x18), where the server says how long it throttled the connection.
+    fn framing_extras(&self) -> &[u8] {
+        &[]
+    }
+
+    /// The error map of the connection (or node) that answered. Maps do not cross between nodes (RFC 0013, Control Flow).
+    fn error_map(&self) -> Option<&ErrorMap> {
+        None
+    }
+
+    /// The node that answered, if the client knows it better than the key does.
+    fn node(&self) -> Option<&Address> {
+        None
+    }
+}
+
+/// An attempt that ended without an answer.
+pub trait KvTransportError {
+    /// How far the request came. [`Stage::Dispatch`] only if no byte of it can have left the client.
+    fn stage(&self) -> Stage;
+
+    /// Why. By default what its stage says: never sent is `SOCKET_NOT_AVAILABLE`, sent without an answer is
+    /// `SOCKET_CLOSED_WHILE_IN_FLIGHT`. A client that found no connection to the node at all says `NODE_NOT_AVAILABLE`.
+    fn reason(&self) -> RetryReason {
+        match self.stage() {
+            Stage::Dispatch => reason::SOCKET_NOT_AVAILABLE,
+            Stage::InFlight => reason::SOCKET_CLOSED_WHILE_IN_FLIGHT,
+            Stage::Response => reason::UNKNOWN,
+        }
+    }
+
+    /// True when no attempt can mend it: a request that cannot be encoded, credentials that were refused.
+    fn is_fatal(&self) -> bool {
+        false
+    }
+
+    /// The node that failed, if the client knows it better than the key does.
+    fn node(&self) -> Option<&Address> {
+        None
+    }
+}
+
+/// Stamps what RFC 0049's list says of the operation, unless the caller has said something already.
+///
+/// Call it where requests enter the stack: a recovery layer sends a request again that may have been carried out only
+/// if it knows that the operation is idempotent.
+///
+/// ```
+/// use reattempt::{Annotated, Call, Idempotency};
+/// use reattempt_couchbase::KvRequest;
+/// use reattempt_couchbase::kv::{Opcode, stamp_idempotency};
+///
+/// #[derive(Clone)]
+/// struct Get;
+/// impl KvRequest for Get {
+///     fn opcode(&self) -> u8 {
+///         Opcode::GET.0
+///     }
+/// }
+///
+/// let mut call = Call::new(Get);
+/// stamp_idempotency(&mut call);
+/// assert_eq!(call.context().unwrap().idempotency(), Idempotency::Idempotent);
+/// ```
+pub fn stamp_idempotency<R: KvRequest + Annotated>(request: &mut R) {
+    let of_operation = if Opcode(request.opcode()).is_idempotent() {
+        Idempotency::Idempotent
+    } else {
+        Idempotency::NotIdempotent
+    };
+    let context = request.context_mut();
+    if context.idempotency() == Idempotency::Unknown {
+        context.set_idempotency(of_operation);
+    }
+}

@@ -1,0 +1,97 @@
+//! The server's word on how long it throttles a connection.
+
+use std::time::Duration;
+
+use reattempt::ServerPushback;
+use reattempt::pushback::ReadPushback;
+
+use super::{KvAnswer, Status};
+
+/// The framing extra that says how long the server throttled.
+const THROTTLE_DURATION: usize = 3;
+
+/// Reads the throttle duration that comes with status 0x0c (`EWOULD_THROTTLE`).
+///
+/// It has an effect together with
+/// [`KvClassifier::with_current_server_codes`](super::KvClassifier::with_current_server_codes) only: without it 0x0c is
+/// final, and a delay on a failure that is final is not used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KvPushback;
+
+impl KvPushback {
+    /// The reader.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl<A, E> ReadPushback<A, E> for KvPushback
+where
+    A: KvAnswer,
+{
+    fn read(&self, outcome: Result<&A, &E>) -> Option<ServerPushback> {
+        let answer = outcome.ok()?;
+        if Status(answer.status()) != Status::EWOULD_THROTTLE {
+            return None;
+        }
+        throttle_duration(answer.framing_extras()).map(ServerPushback::After)
+    }
+}
+
+/// Finds the throttle duration among framing extras. `None` if there is none, or if they break off.
+#[must_use]
+fn throttle_duration(mut extras: &[u8]) -> Option<Duration> {
+    while let Some((&head, rest)) = extras.split_first() {
+        let (id, rest) = nibble(head >> 4, rest)?;
+        let (len, rest) = nibble(head & 0x0f, rest)?;
+        let (value, rest) = rest.split_at_checked(len)?;
+        if id == THROTTLE_DURATION {
+            let encoded = u16::from_be_bytes(value.try_into().ok()?);
+            // At most two minutes, so no float is lost on the way.
+            let micros = f64::from(encoded).powf(1.74) / 2.0;
+            return Some(Duration::from_micros(micros as u64));
+        }
+        extras = rest;
+    }
+    None
+}
+
+/// A nibble, or with its escape 15 the next byte on top of it.
+fn nibble(nibble: u8, rest: &[u8]) -> Option<(usize, &[u8])> {
+    if nibble < 15 {
+        return Some((usize::from(nibble), rest));
+    }
+    let (&more, rest) = rest.split_first()?;
+    Some((15 + usize::from(more), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_duration_is_found_among_other_extras() {
+        // 10_000 ^ 1.74 / 2 = 4_560_054 µs.
+        let extras = [0x02, 0, 9, 0x32, 0x27, 0x10];
+        let micros = throttle_duration(&extras).unwrap().as_micros();
+        assert!((4_550_000..4_570_000).contains(&micros), "{micros}");
+        // An escaped id and an escaped length in front of it.
+        let escaped = [&[0xff, 1, 0][..], &[7; 15], &[0x32, 0, 0]].concat();
+        assert_eq!(throttle_duration(&escaped), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn extras_that_break_off_say_nothing() {
+        for extras in [
+            &[][..],
+            &[0x32],
+            &[0x32, 1],
+            &[0xf2],
+            &[0x3f],
+            &[0x33, 1, 2, 3],
+        ] {
+            assert_eq!(throttle_duration(extras), None, "{extras:02x?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The server error codes that make a read retryable, as data (Terms, Retryable Error).
+
+use reattempt_core::RetryReason;
+
+use crate::reasons::{
+    MONGODB_EXCEEDED_TIME_LIMIT, MONGODB_NODE_IS_RECOVERING, MONGODB_NOT_WRITABLE_PRIMARY,
+    MONGODB_READ_CONCERN_NOT_AVAILABLE_YET, MONGODB_SERVER_NETWORK_ERROR,
+};
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryableCode {
+    /// The number in the reply's `code`.
+    pub code: i32,
+    /// The specification's name of it. For people; never compared with what a server sends.
+    pub name: &'static str,
+    /// The reason it becomes.
+    pub reason: RetryReason,
+}
+
+const fn row(code: i32, name: &'static str, reason: RetryReason) -> RetryableCode {
+    RetryableCode { code, name, reason }
+}
+
+/// The eleven codes of the specification of 2022, in its order.
+pub const SEED_2022: [RetryableCode; 11] = [
+    row(11600, "InterruptedAtShutdown", MONGODB_NODE_IS_RECOVERING),
+    row(
+        11602,
+        "InterruptedDueToReplStateChange",
+        MONGODB_NODE_IS_RECOVERING,
+    ),
+    row(10107, "NotWritablePrimary", MONGODB_NOT_WRITABLE_PRIMARY),
+    row(
+        13435,
+        "NotPrimaryNoSecondaryOk",
+        MONGODB_NOT_WRITABLE_PRIMARY,
+    ),
+    row(13436, "NotPrimaryOrSecondary", MONGODB_NODE_IS_RECOVERING),
+    row(189, "PrimarySteppedDown", MONGODB_NODE_IS_RECOVERING),
+    row(91, "ShutdownInProgress", MONGODB_NODE_IS_RECOVERING),
+    row(7, "HostNotFound", MONGODB_SERVER_NETWORK_ERROR),
+    row(6, "HostUnreachable", MONGODB_SERVER_NETWORK_ERROR),
+    row(89, "NetworkTimeout", MONGODB_SERVER_NETWORK_ERROR),
+    row(9001, "SocketException", MONGODB_SERVER_NETWORK_ERROR),
+];
+
+/// The two codes that the specification added in November 2023.
+pub const ADDED_2023: [RetryableCode; 2] = [
+    row(
+        134,
+        "ReadConcernMajorityNotAvailableYet",
+        MONGODB_READ_CONCERN_NOT_AVAILABLE_YET,
+    ),
+    row(262, "ExceededTimeLimit", MONGODB_EXCEEDED_TIME_LIMIT),
+];
+
+/// The row of this code, of the table of 2022 or, with `added`, also of the codes added later.
+#[must_use]
+pub fn find(code: i64, added: bool) -> Option<&'static RetryableCode> {
+    let later: &[RetryableCode] = if added { &ADDED_2023 } else { &[] };
+    SEED_2022
+        .iter()
+        .chain(later)
+        .find(|row| i64::from(row.code) == code)
+}
+
+/// A reply's `code` that came as a BSON double: the whole number it stands for, or `None` where it stands for
+/// none (a fraction, not a number, beyond what fits). A 32 or 64 bit code needs no such care.
+#[must_use]
+pub fn code_from_f64(code: f64) -> Option<i64> {
+    let whole = code.is_finite() && code.fract() == 0.0;
+    // Codes are 32 bit numbers; within that range the cast is exact.
+    let fits = code >= f64::from(i32::MIN) && code <= f64::from(i32::MAX);
+    (whole && fits).then_some(code as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M4
+    #[test]
+    fn the_table_holds_the_eleven_codes_of_2022() {
+        let mut codes = SEED_2022.map(|row| row.code);
+        codes.sort_unstable();
+        assert_eq!(
+            codes,
+            [6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436]
+        );
+    }
+
+    /// M4
+    #[test]
+    fn the_later_codes_are_found_only_when_asked_for() {
+        for code in [134, 262] {
+            assert_eq!(find(code, false), None);
+            assert_eq!(find(code, true).map(|row| i64::from(row.code)), Some(code));
+        }
+    }
+
+    /// M4: a number that only looks like a code after it was cut to 32 bits is none.
+    #[test]
+    fn a_wide_number_is_not_cut_to_a_code() {
+        assert_eq!(find(10107 + (1 << 32), true), None);
+        assert_eq!(find(i64::MIN, true), None);
+        assert_eq!(find(-10107, true), None);
+    }
+
+    /// M4, E5
+    #[test]
+    fn a_double_is_a_code_only_if_it_is_a_whole_number() {
+        assert_eq!(code_from_f64(10107.0), Some(10107));
+        assert_eq!(code_from_f64(-1.0), Some(-1));
+        for odd in [
+            10107.5,
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            1e300,
+            2_147_483_648.0,
+        ] {
+            assert_eq!(code_from_f64(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Which operations are retried, and when not (Supported and Unsupported Read Operations; Determining
+//! whether retry should be allowed).
+
+/// The lowest `maxWireVersion` of a server whose reads are retried: MongoDB 3.6 (Supported Server Versions).
+pub const MIN_WIRE_VERSION: i32 = 6;
+
+/// What a client is about to run, as far as retrying goes.
+///
+/// The enumeration helpers stand for all their variants (names, objects), and `Find` also for the finds behind
+/// GridFS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReadOperation {
+    /// `find`.
+    Find,
+    /// `findOne`.
+    FindOne,
+    /// `aggregate` without a stage that writes; [`ReadOperation::aggregate`] looks.
+    Aggregate,
+    /// `distinct`.
+    Distinct,
+    /// `count`.
+    Count,
+    /// `estimatedDocumentCount`.
+    EstimatedDocumentCount,
+    /// `countDocuments`.
+    CountDocuments,
+    /// The aggregate that opens a change stream on a collection, a database or the client.
+    Watch,
+    /// `listDatabases`.
+    ListDatabases,
+    /// `listCollections`.
+    ListCollections,
+    /// `listIndexes`.
+    ListIndexes,
+    /// Any other helper that only reads.
+    OtherRead,
+    /// A generic runner for read commands, which inherits the client's read concern. Whatever command it
+    /// is given is retried, `mapReduce` included: that is for your documentation to say.
+    ReadCommandRunner,
+    /// `aggregate` with `$out` or `$merge`.
+    AggregateThatWrites,
+    /// The `mapReduce` helper.
+    MapReduce,
+    /// `getMore`: nobody knows if the first one moved the cursor.
+    GetMore,
+    /// A generic `runCommand`, even with a command that only reads.
+    RunCommand,
+    /// Anything that writes.
+    Write,
+}
+
+impl ReadOperation {
+    /// An `aggregate` with these stages, named as in `$match`.
+    ///
+    /// ```
+    /// use reattempt_mongodb::ReadOperation;
+    ///
+    /// assert_eq!(ReadOperation::aggregate(["$match", "$group"]), ReadOperation::Aggregate);
+    /// assert_eq!(ReadOperation::aggregate(["$match", "$merge"]), ReadOperation::AggregateThatWrites);
+    /// ```
+    #[must_use]
+    pub fn aggregate<I>(stages: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let writes = |stage: I::Item| matches!(stage.as_ref(), "$out" | "$merge");
+        if stages.into_iter().any(writes) {
+            Self::AggregateThatWrites
+        } else {
+            Self::Aggregate
+        }
+    }
+
+    /// True for the operations that are retried.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        match self {
+            Self::Find
+            | Self::FindOne
+            | Self::Aggregate
+            | Self::Distinct
+            | Self::Count
+            | Self::EstimatedDocumentCount
+            | Self::CountDocuments
+            | Self::Watch
+            | Self::ListDatabases
+            | Self::ListCollections
+            | Self::ListIndexes
+            | Self::OtherRead
+            | Self::ReadCommandRunner => true,
+            Self::AggregateThatWrites
+            | Self::MapReduce
+            | Self::GetMore
+            | Self::RunCommand
+            | Self::Write => false,
+        }
+    }
+}
+
+/// Why an operation runs once and its failure goes to the caller (When not to allow retry).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum NotEligible {
+    /// The client was built with `retryReads=false`.
+    #[error("retryReads is off for this client")]
+    Disabled,
+    /// The operation is not one that may be retried.
+    #[error("this operation is never retried")]
+    Operation,
+    /// The session is in a transaction.
+    #[error("the session is in a transaction")]
+    InTransaction,
+    /// The selected server is older than MongoDB 3.6.
+    #[error("the server's maxWireVersion is {0}, retryable reads need 6")]
+    Server(i32),
+}
+
+/// True if a server of this `maxWireVersion` supports retryable reads.
+#[must_use]
+pub const fn supports_retry(max_wire_version: i32) -> bool {
+    max_wire_version >= MIN_WIRE_VERSION
+}
+
+/// May this operation be sent a second time? Pass the wire version of the server that was selected, or `None` while
+/// none is (an attempt that dies before it has a connection may be retried).
+///
+/// # Errors
+/// The first ground that forbids it.
+pub const fn eligible(
+    operation: ReadOperation,
+    in_transaction: bool,
+    max_wire_version: Option<i32>,
+    retry_reads: bool,
+) -> Result<(), NotEligible> {
+    if !retry_reads {
+        return Err(NotEligible::Disabled);
+    }
+    if !operation.is_retryable() {
+        return Err(NotEligible::Operation);
+    }
+    if in_transaction {
+        return Err(NotEligible::InTransaction);
+    }
+    match max_wire_version {
+        Some(version) if !supports_retry(version) => Err(NotEligible::Server(version)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReadOperation as Op;
+    use super::*;
+
+    /// M16 M17 M18
+    #[test]
+    fn reads_are_retryable() {
+        let reads = [
+            Op::Find,
+            Op::FindOne,
+            Op::Aggregate,
+            Op::Distinct,
+            Op::Count,
+            Op::EstimatedDocumentCount,
+            Op::CountDocuments,
+            Op::Watch,
+            Op::ListDatabases,
+            Op::ListCollections,
+            Op::ListIndexes,
+            Op::OtherRead,
+            Op::ReadCommandRunner,
+        ];
+        for read in reads {
+            assert_eq!(eligible(read, false, Some(6), true), Ok(()), "{read:?}");
+        }
+    }
+
+    /// M19
+    #[test]
+    fn these_are_never_retried() {
+        for op in [
+            Op::AggregateThatWrites,
+            Op::MapReduce,
+            Op::GetMore,
+            Op::RunCommand,
+            Op::Write,
+        ] {
+            assert_eq!(
+                eligible(op, false, Some(25), true),
+                Err(NotEligible::Operation),
+                "{op:?}"
+            );
+        }
+    }
+
+    /// M16 M19
+    #[test]
+    fn a_stage_that_writes_anywhere_makes_the_aggregate_a_write() {
+        assert_eq!(Op::aggregate(["$match"]), Op::Aggregate);
+        assert_eq!(Op::aggregate([] as [&str; 0]), Op::Aggregate);
+        assert_eq!(Op::aggregate(["$match", "$out"]), Op::AggregateThatWrites);
+        assert_eq!(Op::aggregate(["$merge", "$match"]), Op::AggregateThatWrites);
+        assert_eq!(Op::aggregate(["$output", "$OUT"]), Op::Aggregate);
+    }
+
+    /// M12
+    #[test]
+    fn the_server_has_to_be_of_wire_version_6() {
+        assert_eq!(
+            eligible(Op::Find, false, Some(5), true),
+            Err(NotEligible::Server(5))
+        );
+        assert_eq!(eligible(Op::Find, false, Some(6), true), Ok(()));
+        assert_eq!(eligible(Op::Find, false, None, true), Ok(()));
+    }
+
+    /// M9 M14
+    #[test]
+    fn a_switched_off_client_and_a_transaction_run_once() {
+        assert_eq!(
+            eligible(Op::Find, false, Some(9), false),
+            Err(NotEligible::Disabled)
+        );
+        assert_eq!(
+            eligible(Op::Find, true, Some(9), true),
+            Err(NotEligible::InTransaction)
+        );
+    }
+}
