@@ -1,1 +1,64 @@
-//! crates/reattempt-http
+//! HTTP for reattempt: what a status, a transport error or a `Retry-After` means for another attempt, and bodies that
+//! can be sent more than once.
+//!
+//! | question | answered by |
+//! | --- | --- |
+//! | does this status or error call for another attempt? | [`HttpStatus`], with the [reasons] by meaning |
+//! | how far did a failed request come? | [`TransportFault`], found in the errors of hyper, hyper-util, h2, reqwest |
+//! | when does the server want to be asked again? | [`RetryAfter`], in a `PushbackLayer` |
+//! | may this POST be repeated? | [`IdempotencyKeyLayer`] |
+//! | how is a body sent twice? | [`ReplayBody`](body::ReplayBody), [`ReplayBodyLayer`](body::ReplayBodyLayer) |
+//! | until when may an answer's body take? | [`DeadlineBodyLayer`](body::DeadlineBodyLayer) |
+//! | did the answer arrive whole? | [`OutcomeBodyLayer`](body::OutcomeBodyLayer) |
+//! | what became of the call? | [`ExposeInfoLayer`], in the response's extensions |
+//!
+//! ```
+//! use std::time::Duration;
+//! use http::{Request, Response};
+//! use http_body_util::Full;
+//! use reattempt::strategy::Attempts;
+//! use reattempt::{PushbackLayer, RetryLayer};
+//! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
+//! use reattempt_http::{HttpStatus, RetryAfter};
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//! # use std::sync::atomic::{AtomicU32, Ordering};
+//! # type Body = Full<bytes::Bytes>;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
+//! # static CALLS: AtomicU32 = AtomicU32::new(0);
+//! let client = ServiceBuilder::new()
+//!     .layer(ReplayBodyLayer::new())
+//!     .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+//!     .layer(PushbackLayer::new(RetryAfter::new()))
+//!     .service_fn(|_: Request<ReplayBody<Body>>| async {
+//!         # let busy = CALLS.fetch_add(1, Ordering::Relaxed) == 0;
+//!         # let mut response = Response::new(());
+//!         # if busy {
+//!         #     *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+//!         #     response.headers_mut().insert("retry-after", http::HeaderValue::from_static("2"));
+//!         # }
+//!         # Ok(response)
+//!         // your HTTP client
+//!     });
+//! let began = tokio::time::Instant::now();
+//! let answer = client.oneshot(Request::put("http://h/k").body(Body::from("v")).unwrap()).await?;
+//! assert_eq!(answer.status(), 200);
+//! assert_eq!(began.elapsed(), Duration::from_secs(2), "as the server asked");
+//! # Ok(()) }
+//! ```
+
+pub mod body;
+mod idempotency_key;
+mod info;
+pub mod reasons;
+mod retry_after;
+mod status;
+mod status_set;
+mod transport;
+
+pub use idempotency_key::{IdempotencyKey, IdempotencyKeyLayer};
+pub use info::{ExposeInfo, ExposeInfoFuture, ExposeInfoLayer};
+pub use retry_after::{BeyondCap, RetryAfter};
+pub use status::HttpStatus;
+pub use status_set::StatusSet;
+pub use transport::{TransportError, TransportFault};

@@ -91,7 +91,7 @@ fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
         .build()?;
     runtime.block_on(async move {
         match document.protocol {
-            Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
+            Protocol::Grpc => {}
             Protocol::Http => run_plan(http::plan(document)?, output).await?,
         }
         Ok(())

@@ -1,0 +1,2 @@
+//! gRPC.
+mod payloads;

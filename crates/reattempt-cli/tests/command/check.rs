@@ -1,0 +1,1 @@
+//! `reattempt check`.

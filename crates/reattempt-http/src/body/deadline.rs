@@ -1,0 +1,304 @@
+//! `DeadlineBodyLayer`: bounds the answer's body by the same time limit as the call.
+//!
+//! A `DeadlineLayer` ends a call that has no answer in time; once the head is there, its work is done and the body could go
+//! on for ever. This layer carries the limit over to the body. Put it right below the `DeadlineLayer`. It changes the
+//! response's type: `Response<B>` becomes `Response<DeadlineBody<B>>`.
+//!
+//! ```
+//! use std::convert::Infallible;
+//! use std::time::Duration;
+//! use bytes::Bytes;
+//! use http::{Request, Response};
+//! use http_body_util::{BodyExt, Empty, StreamBody, combinators::BoxBody};
+//! use reattempt::DeadlineLayer;
+//! use reattempt_http::body::{DeadlineBodyError, DeadlineBodyLayer};
+//! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+//! # struct Hangs;
+//! # impl http_body::Body for Hangs {
+//! #     type Data = Bytes; type Error = Infallible;
+//! #     fn poll_frame(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>)
+//! #         -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> { std::task::Poll::Pending }
+//! # }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! let service = ServiceBuilder::new()
+//!     .layer(DeadlineLayer::new(Duration::from_secs(1)))
+//!     .layer(DeadlineBodyLayer::new())
+//!     .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(Hangs)) });
+//! let answer = service.oneshot(Request::new(())).await?;
+//! let error = answer.into_body().collect().await.err().expect("it hangs");
+//! assert!(matches!(error, DeadlineBodyError::Elapsed(_)));
+//! # Ok(()) }
+//! ```
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use http::{HeaderMap, Response};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use reattempt::{Annotated, CallHandle, DeadlineScope, Elapsed, Idempotency, Stopped};
+use tokio::time::Sleep;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// How a body ends whose time is up.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot end a body with the error `{E}` at its deadline"
+)]
+pub trait OnBodyElapsed<E> {
+    /// The error of the wrapped body.
+    type Error;
+    /// The time is up: trailers to end with, or an error.
+    fn elapsed(&self, elapsed: Elapsed) -> Result<HeaderMap, Self::Error>;
+    /// The body itself failed.
+    fn failed(&self, error: E) -> Self::Error;
+}
+
+/// Ends with [`DeadlineBodyError::Elapsed`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsBodyError;
+
+impl<E> OnBodyElapsed<E> for AsBodyError {
+    type Error = DeadlineBodyError<E>;
+
+    fn elapsed(&self, elapsed: Elapsed) -> Result<HeaderMap, Self::Error> {
+        Err(DeadlineBodyError::Elapsed(elapsed))
+    }
+
+    fn failed(&self, error: E) -> Self::Error {
+        DeadlineBodyError::Body(error)
+    }
+}
+
+/// Why a [`DeadlineBody`] broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum DeadlineBodyError<E> {
+    /// The body itself failed.
+    #[error("the answer's body failed")]
+    Body(#[source] E),
+    /// The deadline passed before the body's end. A request that is not idempotent has been received by then, so
+    /// the timeout of one is always ambiguous.
+    #[error(transparent)]
+    Elapsed(Elapsed),
+}
+
+/// Bounds response bodies by the call's time limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeadlineBodyLayer<M = AsBodyError> {
+    on_elapsed: M,
+}
+
+impl DeadlineBodyLayer {
+    /// Ends a body whose time is up with [`DeadlineBodyError::Elapsed`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            on_elapsed: AsBodyError,
+        }
+    }
+}
+
+impl<M> DeadlineBodyLayer<M> {
+    /// Ends it in another way (reattempt-grpc's `AsGrpcStatus`: in trailers).
+    #[must_use]
+    pub fn on_elapsed<N>(self, on_elapsed: N) -> DeadlineBodyLayer<N> {
+        DeadlineBodyLayer { on_elapsed }
+    }
+}
+
+impl<S, M: Clone> Layer<S> for DeadlineBodyLayer<M> {
+    type Service = DeadlineBodyService<S, M>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        DeadlineBodyService {
+            inner,
+            on_elapsed: self.on_elapsed.clone(),
+        }
+    }
+}
+
+/// Made by [`DeadlineBodyLayer`].
+#[derive(Clone, Debug)]
+pub struct DeadlineBodyService<S, M = AsBodyError> {
+    inner: S,
+    on_elapsed: M,
+}
+
+impl<S, M, Req, B> Service<Req> for DeadlineBodyService<S, M>
+where
+    S: Service<Req, Response = Response<B>>,
+    B: Body,
+    M: OnBodyElapsed<B::Error> + Clone,
+    Req: Annotated,
+{
+    type Response = Response<DeadlineBody<B, M>>;
+    type Error = S::Error;
+    type Future = DeadlineBodyFuture<S::Future, M>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let natural = request.natural_idempotency();
+        let limit = request.context().and_then(|context| context.limit());
+        let armed = limit.map(|limit| {
+            let context = request.context_mut();
+            let idempotency = match context.idempotency() {
+                Idempotency::Unknown => natural,
+                said => said,
+            };
+            Armed {
+                at: limit.at,
+                scope: if context.is_claimed() {
+                    DeadlineScope::Attempt
+                } else {
+                    DeadlineScope::Call
+                },
+                ambiguous: !idempotency.is_idempotent(),
+                handle: context.begin(),
+            }
+        });
+        DeadlineBodyFuture {
+            inner: self.inner.call(request),
+            armed,
+            on_elapsed: self.on_elapsed.clone(),
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`DeadlineBodyService`].
+    #[derive(Debug)]
+    pub struct DeadlineBodyFuture<F, M> {
+        #[pin]
+        inner: F,
+        armed: Option<Armed>,
+        on_elapsed: M,
+    }
+}
+
+impl<F, M, B, E> Future for DeadlineBodyFuture<F, M>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    M: Clone,
+{
+    type Output = Result<Response<DeadlineBody<B, M>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let outcome = ready!(this.inner.poll(cx));
+        let (armed, on_elapsed) = (this.armed.take(), this.on_elapsed.clone());
+        let wrap = |body| DeadlineBody {
+            inner: Some(body),
+            sleep: None,
+            armed,
+            on_elapsed,
+        };
+        Poll::Ready(outcome.map(|response| response.map(wrap)))
+    }
+}
+
+#[derive(Debug)]
+struct Armed {
+    at: Instant,
+    scope: DeadlineScope,
+    ambiguous: bool,
+    handle: CallHandle,
+}
+
+impl Armed {
+    fn elapsed(&self) -> Elapsed {
+        if self.scope == DeadlineScope::Call {
+            self.handle.stop(Stopped::Deadline);
+        }
+        Elapsed {
+            scope: self.scope,
+            limit: None,
+            ambiguous: self.ambiguous,
+            info: Box::new(self.handle.info()),
+        }
+    }
+}
+
+pin_project! {
+    /// A response body that ends at the call's deadline. The timer is armed only once the wrapped body is pending;
+    /// at the deadline the wrapped body is dropped, which cancels its stream.
+    pub struct DeadlineBody<B, M = AsBodyError> {
+        #[pin]
+        inner: Option<B>,
+        sleep: Option<Pin<Box<Sleep>>>,
+        armed: Option<Armed>,
+        on_elapsed: M,
+    }
+}
+
+impl<B: Default, M: Default> Default for DeadlineBody<B, M> {
+    fn default() -> Self {
+        Self {
+            inner: Some(B::default()),
+            sleep: None,
+            armed: None,
+            on_elapsed: M::default(),
+        }
+    }
+}
+
+impl<B, M> fmt::Debug for DeadlineBody<B, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadlineBody")
+            .field("armed", &self.armed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B, M> Body for DeadlineBody<B, M>
+where
+    B: Body,
+    M: OnBodyElapsed<B::Error>,
+{
+    type Data = B::Data;
+    type Error = M::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, M::Error>>> {
+        let mut this = self.project();
+        let Some(inner) = this.inner.as_mut().as_pin_mut() else {
+            return Poll::Ready(None);
+        };
+        // The frame first: at the very instant of the deadline it wins.
+        if let Poll::Ready(frame) = inner.poll_frame(cx) {
+            return Poll::Ready(frame.map(|f| f.map_err(|error| this.on_elapsed.failed(error))));
+        }
+        let Some(armed) = this.armed else {
+            return Poll::Pending;
+        };
+        let at = tokio::time::Instant::from_std(armed.at);
+        let sleep = this
+            .sleep
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        ready!(sleep.as_mut().poll(cx));
+        this.inner.set(None);
+        Poll::Ready(Some(
+            this.on_elapsed
+                .elapsed(armed.elapsed())
+                .map(Frame::trailers),
+        ))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}

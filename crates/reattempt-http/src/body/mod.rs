@@ -1,0 +1,25 @@
+//! Bodies: sent more than once, bounded in time, and judged by how they end.
+
+mod budget;
+mod buffer;
+mod deadline;
+mod outcome;
+mod replay;
+mod replay_layer;
+#[cfg(test)]
+mod tests;
+
+pub use budget::BufferBudget;
+pub use deadline::{
+    AsBodyError, DeadlineBody, DeadlineBodyError, DeadlineBodyFuture, DeadlineBodyLayer,
+    DeadlineBodyService, OnBodyElapsed,
+};
+pub use outcome::{OutcomeBody, OutcomeBodyFuture, OutcomeBodyLayer, OutcomeBodyService};
+pub use replay::{ReplayBody, ReplayBodyError};
+pub use replay_layer::{ReplayBodyLayer, ReplayBodyService};
+
+/// How much of one call's body is kept by default: 256 KiB.
+pub const DEFAULT_BYTES_PER_CALL: usize = 256 * 1024;
+
+/// How much all calls of one layer keep together by default: 16 MiB.
+pub const DEFAULT_BYTES_IN_ALL: usize = 16 * 1024 * 1024;

@@ -1,0 +1,209 @@
+//! `OutcomeBodyLayer`: an answer counts as a success only once its body has ended well.
+//!
+//! Put it below the recovery layer, whose classifier leaves good heads open
+//! ([`HttpStatus::judge_bodies`](crate::HttpStatus::judge_bodies)). At the body's end the throttle is told: a success at a clean end, a failure
+//! ([`HTTP_BODY_FAILED`]) where it broke off. A caller who drops the body early counts as neither. It changes the
+//! response's type: `Response<B>` becomes `Response<OutcomeBody<B>>`.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use bytes::Bytes;
+//! use http::{Request, Response};
+//! use http_body_util::{BodyExt, Full};
+//! use reattempt::strategy::Once;
+//! use reattempt::throttle::Settled;
+//! use reattempt::{Failure, RetryLayer, RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason};
+//! use reattempt_http::HttpStatus;
+//! use reattempt_http::body::OutcomeBodyLayer;
+//! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+//! let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 500)?);
+//! bucket.settled(Settled::Failure(&Failure::new(reason::UNKNOWN, Stage::Response)));
+//! let service = ServiceBuilder::new()
+//!     .layer(ThrottleLayer::new(Arc::clone(&bucket)))
+//!     .layer(RetryLayer::new(HttpStatus::new().judge_bodies(), Once))
+//!     .layer(OutcomeBodyLayer::new())
+//!     .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(Full::<Bytes>::from("all of it"))) });
+//! let answer = service.oneshot(Request::new(())).await?;
+//! assert_eq!(bucket.milli_tokens(), Some(9_000), "nothing is known yet");
+//! answer.into_body().collect().await?;
+//! assert_eq!(bucket.milli_tokens(), Some(9_500));
+//! # Ok(()) }
+//! ```
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use reattempt::{Annotated, Conclusion, Failure, Stage};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::reasons::HTTP_BODY_FAILED;
+
+/// Reports how response bodies end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OutcomeBodyLayer(());
+
+impl OutcomeBodyLayer {
+    /// The layer; it has no settings.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(())
+    }
+}
+
+impl<S> Layer<S> for OutcomeBodyLayer {
+    type Service = OutcomeBodyService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        OutcomeBodyService { inner }
+    }
+}
+
+/// Made by [`OutcomeBodyLayer`].
+#[derive(Clone, Debug)]
+pub struct OutcomeBodyService<S> {
+    inner: S,
+}
+
+impl<S, Req, B> Service<Req> for OutcomeBodyService<S>
+where
+    S: Service<Req, Response = Response<B>>,
+    B: Body,
+    Req: Annotated,
+{
+    type Response = Response<OutcomeBody<B>>;
+    type Error = S::Error;
+    type Future = OutcomeBodyFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let conclusion = request.context().map(|context| context.conclusion());
+        OutcomeBodyFuture {
+            inner: self.inner.call(request),
+            conclusion,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`OutcomeBodyService`].
+    #[derive(Debug)]
+    pub struct OutcomeBodyFuture<F> {
+        #[pin]
+        inner: F,
+        conclusion: Option<Conclusion>,
+    }
+}
+
+impl<F, B, E> Future for OutcomeBodyFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    B: Body,
+{
+    type Output = Result<Response<OutcomeBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let outcome = ready!(this.inner.poll(cx));
+        let conclusion = this.conclusion.take();
+        Poll::Ready(outcome.map(|response| {
+            let status = response.status().as_u16();
+            response.map(|inner| OutcomeBody {
+                was_empty: inner.is_end_stream(),
+                inner,
+                conclusion,
+                status,
+            })
+        }))
+    }
+}
+
+pin_project! {
+    /// A response body whose end is reported.
+    pub struct OutcomeBody<B> {
+        #[pin]
+        inner: B,
+        conclusion: Option<Conclusion>,
+        status: u16,
+        was_empty: bool,
+    }
+
+    impl<B> PinnedDrop for OutcomeBody<B> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            // Nobody needs to poll a body that was empty from the start.
+            if *this.was_empty {
+                if let Some(conclusion) = this.conclusion.take() {
+                    conclusion.conclude(Ok(()));
+                }
+            }
+        }
+    }
+}
+
+impl<B: Default> Default for OutcomeBody<B> {
+    fn default() -> Self {
+        Self {
+            inner: B::default(),
+            conclusion: None,
+            status: 200,
+            was_empty: false,
+        }
+    }
+}
+
+impl<B> fmt::Debug for OutcomeBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutcomeBody")
+            .field("concluded", &self.conclusion.is_none())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B: Body> Body for OutcomeBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let mut this = self.project();
+        let polled = ready!(this.inner.as_mut().poll_frame(cx));
+        match &polled {
+            Some(Err(_)) => {
+                if let Some(conclusion) = this.conclusion.take() {
+                    let failure = Failure::new(HTTP_BODY_FAILED, Stage::Response)
+                        .code(i32::from(*this.status));
+                    conclusion.conclude(Err((&failure, true)));
+                }
+            }
+            // A reader may stop at the last frame, without asking for the end after it.
+            Some(Ok(_)) if !this.inner.is_end_stream() => {}
+            Some(Ok(_)) | None => {
+                if let Some(conclusion) = this.conclusion.take() {
+                    conclusion.conclude(Ok(()));
+                }
+            }
+        }
+        Poll::Ready(polled)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,214 @@
+//! `ReplayBody`: a request body that several attempts can read, one after another or at once.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use reattempt::{NextAttempt, Replay};
+
+use super::buffer::Buffer;
+use super::{BufferBudget, DEFAULT_BYTES_PER_CALL};
+
+/// Why a [`ReplayBody`] broke off.
+#[derive(Clone, Debug)]
+pub enum ReplayBodyError {
+    /// The wrapped body failed. Every attempt gets the same error.
+    Body(Arc<dyn std::error::Error + Send + Sync>),
+    /// The body outgrew its buffer (or was committed), and another attempt that had read more goes on alone.
+    Abandoned,
+}
+
+impl fmt::Display for ReplayBodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Body(_) => "the request's own body failed",
+            Self::Abandoned => {
+                "the request's body outgrew its buffer and another attempt goes on alone: \
+                 raise the limit of ReplayBodyLayer to keep more"
+            }
+        })
+    }
+}
+
+impl std::error::Error for ReplayBodyError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Body(error) => Some(&**error),
+            Self::Abandoned => None,
+        }
+    }
+}
+
+/// A request body that can be sent more than once (A6, Memory Management).
+///
+/// Copies share an append-only buffer with a cursor each. Whoever is ahead reads from the wrapped body; frames are
+/// kept only while some copy still needs them. The copy that stays behind as the template keeps all of
+/// them; without one (no further attempt possible, or the answer has come) the body streams
+/// straight through and what was kept is freed.
+///
+/// When a frame does not fit the limits any more, the copy that wanted it goes on alone, without
+/// buffering, and the body [cannot be replayed](Replay::can_replay) from then on; other copies end with
+/// [`ReplayBodyError::Abandoned`].
+///
+/// Trailers are replayed too, an empty body costs nothing, and a length that is known stays known.
+/// `B` has to be `Unpin`; `Box::pin` makes any body so.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http_body_util::{BodyExt, Full};
+/// use reattempt::{AttemptKind, NextAttempt, Replay};
+/// use reattempt_http::body::ReplayBody;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let template = ReplayBody::new(Full::new(Bytes::from("order")));
+/// let next = NextAttempt { number: 1, kind: AttemptKind::Initial, after: None };
+/// for _ in 0..2 {
+///     let attempt = template.replay(&next).expect("it fits");
+///     assert_eq!(attempt.collect().await.unwrap().to_bytes(), "order");
+/// }
+/// # }
+/// ```
+pub struct ReplayBody<B> {
+    /// `None` for an empty body.
+    shared: Option<Arc<Mutex<Buffer<B>>>>,
+    key: u32,
+}
+
+fn lock<B>(shared: &Mutex<Buffer<B>>) -> MutexGuard<'_, Buffer<B>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<B> ReplayBody<B>
+where
+    B: Body + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Keeps at most 256 KiB for further attempts, outside of any budget.
+    #[must_use]
+    pub fn new(body: B) -> Self {
+        Self::with_limits(body, DEFAULT_BYTES_PER_CALL, None)
+    }
+
+    /// Keeps at most `bytes`, all of them taken from the budget. Zero makes it impossible to replay anything but an
+    /// empty body.
+    #[must_use]
+    pub fn with_limits(body: B, bytes: usize, budget: Option<BufferBudget>) -> Self {
+        if body.is_end_stream() {
+            return Self::empty();
+        }
+        let mut buffer = Buffer::new(body, bytes, budget);
+        let key = buffer.open();
+        Self {
+            shared: Some(Arc::new(Mutex::new(buffer))),
+            key,
+        }
+    }
+}
+
+impl<B> ReplayBody<B> {
+    /// A body without content.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self {
+            shared: None,
+            key: 0,
+        }
+    }
+
+    /// No further attempt will be made, and this copy is the one that goes on: frees what is kept for
+    /// others, which end with [`ReplayBodyError::Abandoned`].
+    pub fn commit(&self) {
+        if let Some(shared) = &self.shared {
+            let wakers = lock(shared).commit(self.key);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl<B> Replay for ReplayBody<B> {
+    fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
+        self.shared
+            .as_ref()
+            .is_none_or(|shared| lock(shared).can_copy())
+    }
+
+    fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
+        let Some(shared) = &self.shared else {
+            return Some(Self::empty());
+        };
+        let key = {
+            let mut buffer = lock(shared);
+            if !buffer.can_copy() {
+                return None;
+            }
+            buffer.open()
+        };
+        Some(Self {
+            shared: Some(Arc::clone(shared)),
+            key,
+        })
+    }
+}
+
+impl<B> Drop for ReplayBody<B> {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            let wakers = lock(shared).close(self.key);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl<B> Default for ReplayBody<B> {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl<B> fmt::Debug for ReplayBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut body = f.debug_struct("ReplayBody");
+        match &self.shared {
+            Some(shared) => body.field("can_replay", &lock(shared).can_copy()),
+            None => body.field("empty", &true),
+        };
+        body.finish_non_exhaustive()
+    }
+}
+
+impl<B> Body for ReplayBody<B>
+where
+    B: Body + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Data = Bytes;
+    type Error = ReplayBodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ReplayBodyError>>> {
+        let Some(shared) = &self.shared else {
+            return Poll::Ready(None);
+        };
+        let (polled, wakers) = lock(shared).poll_frame(self.key, cx);
+        wakers.into_iter().for_each(Waker::wake);
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.shared
+            .as_ref()
+            .is_none_or(|shared| lock(shared).is_end_stream(self.key))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.shared {
+            Some(shared) => lock(shared).size_hint(self.key),
+            None => SizeHint::with_exact(0),
+        }
+    }
+}

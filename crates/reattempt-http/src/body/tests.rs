@@ -1,0 +1,388 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Empty, Full};
+use reattempt::strategy::{Attempts, Once};
+use reattempt::throttle::Settled;
+use reattempt::{
+    AttemptKind, CallContext, DeadlineLayer, Failure, NextAttempt, Replay, RetryLayer,
+    RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason,
+};
+use tokio::sync::mpsc;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+use super::*;
+use crate::HttpStatus;
+
+const NEXT: NextAttempt<'static> = NextAttempt {
+    number: 2,
+    kind: AttemptKind::Retry,
+    after: None,
+};
+
+/// A body that a test feeds; it errs when told to.
+struct Fed(mpsc::UnboundedReceiver<Result<Frame<Bytes>, &'static str>>);
+
+impl Body for Fed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.0
+            .poll_recv(cx)
+            .map(|frame| frame.map(|frame| frame.map_err(BoxError::from)))
+    }
+}
+
+type Feed = mpsc::UnboundedSender<Result<Frame<Bytes>, &'static str>>;
+
+fn fed() -> (Feed, Fed) {
+    let (feed, body) = mpsc::unbounded_channel();
+    (feed, Fed(body))
+}
+
+fn give(feed: &Feed, data: &'static str) {
+    feed.send(Ok(Frame::data(Bytes::from(data)))).unwrap();
+}
+
+async fn text<B>(body: &mut B) -> String
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Debug,
+{
+    let frame = body
+        .frame()
+        .await
+        .expect("not at the end")
+        .expect("no error");
+    String::from_utf8(frame.into_data().expect("data").to_vec()).unwrap()
+}
+
+async fn is_pending<B: Body + Unpin>(body: &mut B) -> bool {
+    std::future::poll_fn(|cx| {
+        Poll::Ready(std::pin::Pin::new(&mut *body).poll_frame(cx).is_pending())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn every_copy_reads_the_whole_body_and_its_trailers() {
+    let (feed, body) = fed();
+    let template = ReplayBody::new(body);
+    give(&feed, "a");
+    give(&feed, "b");
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-sum", "7".parse().unwrap());
+    feed.send(Ok(Frame::trailers(trailers))).unwrap();
+    drop(feed);
+    for _ in 0..3 {
+        let copy = template.replay(&NEXT).unwrap().collect().await.unwrap();
+        assert_eq!(copy.trailers().unwrap()["x-sum"], "7");
+        assert_eq!(copy.to_bytes(), "ab");
+    }
+}
+
+#[tokio::test]
+async fn copies_read_at_once_and_a_stalled_one_holds_up_nobody() {
+    let (feed, body) = fed();
+    let template = ReplayBody::new(body);
+    let mut one = template.replay(&NEXT).unwrap();
+    let mut two = template.replay(&NEXT).unwrap();
+    assert!(is_pending(&mut one).await);
+    let reader = tokio::spawn(async move {
+        let first = text(&mut two).await;
+        (first, text(&mut two).await)
+    });
+    tokio::task::yield_now().await;
+    // The one that asked last stops reading: the other is woken all the same.
+    assert!(is_pending(&mut one).await);
+    give(&feed, "x");
+    tokio::task::yield_now().await;
+    give(&feed, "y");
+    assert_eq!(reader.await.unwrap(), ("x".to_owned(), "y".to_owned()));
+    assert_eq!(text(&mut one).await, "x");
+}
+
+#[tokio::test]
+async fn a_copy_that_waits_is_woken_when_the_one_ahead_has_gone() {
+    let (feed, body) = fed();
+    let template = ReplayBody::new(body);
+    let mut one = template.replay(&NEXT).unwrap();
+    let mut two = template.replay(&NEXT).unwrap();
+    let reader = tokio::spawn(async move { text(&mut two).await });
+    tokio::task::yield_now().await;
+    assert!(is_pending(&mut one).await);
+    drop(one);
+    give(&feed, "late");
+    assert_eq!(reader.await.unwrap(), "late");
+}
+
+/// R53: what overflows is never kept. R51: the copy that has read most goes on, alone.
+#[tokio::test]
+async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
+    let (feed, body) = fed();
+    let budget = BufferBudget::new(100);
+    let template = ReplayBody::with_limits(body, 4, Some(budget.clone()));
+    let mut ahead = template.replay(&NEXT).unwrap();
+    let mut behind = template.replay(&NEXT).unwrap();
+    give(&feed, "abcd");
+    assert_eq!(text(&mut ahead).await, "abcd");
+    assert!(template.can_replay(&NEXT));
+    assert_eq!(budget.used(), 4);
+    give(&feed, "e");
+    assert_eq!(text(&mut ahead).await, "e");
+    assert!(!template.can_replay(&NEXT) && template.replay(&NEXT).is_none());
+    assert_eq!(budget.used(), 0, "freed at once");
+    let lost = behind.frame().await.unwrap().unwrap_err();
+    assert!(matches!(lost, ReplayBodyError::Abandoned));
+    give(&feed, "f");
+    drop(feed);
+    assert_eq!(ahead.collect().await.unwrap().to_bytes(), "f");
+}
+
+/// R52
+#[tokio::test]
+async fn a_copy_that_overflows_after_a_replay_still_sends_everything() {
+    let (feed, body) = fed();
+    let template = ReplayBody::with_limits(body, 2, None);
+    give(&feed, "ab");
+    let mut first = template.replay(&NEXT).unwrap();
+    assert_eq!(text(&mut first).await, "ab");
+    drop(first);
+    let second = template.replay(&NEXT).unwrap();
+    give(&feed, "cd");
+    drop(feed);
+    assert_eq!(second.collect().await.unwrap().to_bytes(), "abcd");
+    assert!(!template.can_replay(&NEXT));
+}
+
+#[tokio::test]
+async fn the_budget_is_shared_by_all_calls_and_given_back() {
+    let budget = BufferBudget::new(6);
+    let with = |text: &'static str| {
+        let (feed, body) = fed();
+        give(&feed, text);
+        (
+            feed,
+            ReplayBody::with_limits(body, 100, Some(budget.clone())),
+        )
+    };
+    let (_one, first) = with("abcd");
+    let (_two, second) = with("efg");
+    let (mut a, mut b) = (first.replay(&NEXT).unwrap(), second.replay(&NEXT).unwrap());
+    assert_eq!(text(&mut a).await, "abcd");
+    assert_eq!(text(&mut b).await, "efg");
+    assert!(
+        first.can_replay(&NEXT) && !second.can_replay(&NEXT),
+        "only 2 were left"
+    );
+    drop((first, a));
+    assert_eq!(budget.used(), 0);
+}
+
+#[tokio::test]
+async fn without_a_template_the_body_streams_through_unbuffered() {
+    let budget = BufferBudget::new(100);
+    let (feed, body) = fed();
+    let template = ReplayBody::with_limits(body, 3, Some(budget.clone()));
+    let mut copy = template.replay(&NEXT).unwrap();
+    give(&feed, "abc");
+    assert_eq!(text(&mut copy).await, "abc");
+    assert_eq!(budget.used(), 3);
+    drop(template);
+    assert_eq!(
+        budget.used(),
+        0,
+        "the answer has come: nobody needs it any more"
+    );
+    give(&feed, "a good deal more than three");
+    assert_eq!(text(&mut copy).await, "a good deal more than three");
+}
+
+#[tokio::test]
+async fn a_commit_frees_what_is_kept_for_others() {
+    let budget = BufferBudget::new(100);
+    let (feed, body) = fed();
+    let template = ReplayBody::with_limits(body, 50, Some(budget.clone()));
+    let mut copy = template.replay(&NEXT).unwrap();
+    give(&feed, "abc");
+    assert_eq!(text(&mut copy).await, "abc");
+    copy.commit();
+    assert_eq!(budget.used(), 0);
+    assert!(!template.can_replay(&NEXT));
+    give(&feed, "d");
+    assert_eq!(text(&mut copy).await, "d");
+}
+
+#[tokio::test]
+async fn an_error_of_the_body_reaches_every_copy_and_ends_replaying() {
+    let (feed, body) = fed();
+    let template = ReplayBody::new(body);
+    let mut one = template.replay(&NEXT).unwrap();
+    let mut two = template.replay(&NEXT).unwrap();
+    give(&feed, "a");
+    feed.send(Err("disk")).unwrap();
+    for copy in [&mut one, &mut two] {
+        assert_eq!(text(copy).await, "a");
+        let error = copy.frame().await.unwrap().unwrap_err();
+        assert_eq!(
+            std::error::Error::source(&error).unwrap().to_string(),
+            "disk"
+        );
+        assert!(copy.frame().await.is_none());
+    }
+    assert!(!template.can_replay(&NEXT));
+}
+
+#[test]
+fn a_known_length_stays_known_and_an_empty_body_costs_nothing() {
+    let full = ReplayBody::new(Full::new(Bytes::from("12345")));
+    let copy = full.replay(&NEXT).unwrap();
+    assert_eq!(copy.size_hint().exact(), Some(5));
+    assert!(!copy.is_end_stream());
+    let empty = ReplayBody::new(Empty::<Bytes>::new());
+    assert!(empty.is_end_stream() && empty.can_replay(&NEXT));
+    assert_eq!(empty.replay(&NEXT).unwrap().size_hint().exact(), Some(0));
+}
+
+#[tokio::test]
+async fn the_end_is_seen_without_another_poll() {
+    let template = ReplayBody::new(Full::new(Bytes::from("12345")));
+    let mut copy = template.replay(&NEXT).unwrap();
+    assert_eq!(text(&mut copy).await, "12345");
+    assert!(copy.is_end_stream() && !template.is_end_stream());
+    assert_eq!(
+        template.size_hint().exact(),
+        Some(5),
+        "the template has it all ahead"
+    );
+}
+
+#[test]
+fn a_body_known_to_be_too_large_is_not_kept_at_all() {
+    let body = ReplayBody::with_limits(Full::new(Bytes::from("12345")), 4, None);
+    assert!(body.replay(&NEXT).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_too_large_goes_out_once_and_the_servers_failure_comes_back() {
+    let service = ServiceBuilder::new()
+        .layer(ReplayBodyLayer::new().bytes_per_call(4))
+        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+        .service_fn(|request: Request<ReplayBody<Full<Bytes>>>| async {
+            let body = request.into_body().collect().await?.to_bytes();
+            assert_eq!(body, "12345");
+            Ok::<_, BoxError>(Response::builder().status(503).body(()).unwrap())
+        });
+    let mut request = Request::put("/")
+        .body(Full::new(Bytes::from("12345")))
+        .unwrap();
+    let watch = CallContext::watch(&mut request);
+    assert_eq!(service.oneshot(request).await.unwrap().status(), 503);
+    assert_eq!(watch.info().attempts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_ends_at_the_calls_deadline_and_a_frame_at_that_instant_wins() {
+    let (feed, body) = fed();
+    let mut body = Some(body);
+    let mut service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_secs(3)))
+        .layer(DeadlineBodyLayer::new())
+        .service_fn(move |_: Request<()>| {
+            let body = body.take().unwrap();
+            async move { Ok::<_, BoxError>(Response::new(body)) }
+        });
+    let answer = service
+        .ready()
+        .await
+        .unwrap()
+        .call(Request::new(()))
+        .await
+        .unwrap();
+    let mut body = answer.into_body();
+    assert!(is_pending(&mut body).await);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    give(&feed, "just in time");
+    assert_eq!(text(&mut body).await, "just in time");
+    let error = body.frame().await.unwrap().unwrap_err();
+    let DeadlineBodyError::Elapsed(elapsed) = error else {
+        panic!()
+    };
+    assert!(!elapsed.ambiguous, "a GET");
+    assert!(body.is_end_stream() && body.frame().await.is_none());
+    assert!(feed.is_closed(), "the stream below is dropped at once");
+}
+
+/// What the bucket holds after one call whose body went this way.
+async fn tokens_after(use_body: impl AsyncFnOnce(Feed, OutcomeBody<Fed>)) -> u64 {
+    let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 500).unwrap());
+    bucket.settled(Settled::Failure(&Failure::new(
+        reason::UNKNOWN,
+        Stage::Response,
+    )));
+    let (feed, body) = fed();
+    let body = Arc::new(std::sync::Mutex::new(Some(body)));
+    let service = ServiceBuilder::new()
+        .layer(ThrottleLayer::new(Arc::clone(&bucket)))
+        .layer(RetryLayer::new(HttpStatus::new().judge_bodies(), Once))
+        .layer(OutcomeBodyLayer::new())
+        .service_fn(move |_: Request<()>| {
+            let body = body.lock().unwrap().take().unwrap();
+            async move { Ok::<_, BoxError>(Response::new(body)) }
+        });
+    let answer = service.oneshot(Request::new(())).await.unwrap();
+    use_body(feed, answer.into_body()).await;
+    bucket.milli_tokens().unwrap()
+}
+
+#[tokio::test]
+async fn a_success_counts_at_the_bodys_clean_end_only() {
+    let whole = tokens_after(async |feed: Feed, mut body: OutcomeBody<Fed>| {
+        give(&feed, "part");
+        text(&mut body).await;
+        drop(feed);
+        assert!(body.frame().await.is_none());
+    });
+    assert_eq!(whole.await, 9_500);
+    let broken = tokens_after(async |feed: Feed, body: OutcomeBody<Fed>| {
+        feed.send(Err("reset")).unwrap();
+        assert!(body.collect().await.is_err());
+    });
+    assert_eq!(broken.await, 8_000);
+    let dropped = tokens_after(async |feed: Feed, mut body: OutcomeBody<Fed>| {
+        give(&feed, "part");
+        text(&mut body).await;
+    });
+    assert_eq!(
+        dropped.await,
+        9_000,
+        "the caller lost interest: that says nothing"
+    );
+}
+
+#[tokio::test]
+async fn an_empty_answer_counts_without_being_read() {
+    let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 500).unwrap());
+    bucket.settled(Settled::Failure(&Failure::new(
+        reason::UNKNOWN,
+        Stage::Response,
+    )));
+    let service = ServiceBuilder::new()
+        .layer(ThrottleLayer::new(Arc::clone(&bucket)))
+        .layer(RetryLayer::new(HttpStatus::new().judge_bodies(), Once))
+        .layer(OutcomeBodyLayer::new())
+        .service_fn(|_: Request<()>| async {
+            Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+        });
+    drop(service.oneshot(Request::new(())).await);
+    assert_eq!(bucket.milli_tokens(), Some(9_500));
+}

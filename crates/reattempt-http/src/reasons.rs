@@ -1,0 +1,64 @@
+//! Reasons of HTTP, by meaning.
+//!
+//! A reason allows a request that is not idempotent to be sent again only where HTTP itself says that
+//! the request was not processed.
+
+use reattempt::{RetryReason, retry_reasons};
+
+retry_reasons! {
+    /// 408: the server gave up waiting for the request. Gateways also say it of a backend that may
+    /// have had it, so it is not taken as a promise.
+    pub HTTP_REQUEST_TIMEOUT(false, false);
+    /// 425: the server does not want to process what might be replayed (RFC 8470, section 5.2).
+    pub HTTP_TOO_EARLY(true, false);
+    /// 429: refused by a rate limit, before it was processed (RFC 6585, section 4).
+    pub HTTP_TOO_MANY_REQUESTS(true, false);
+    /// 500: something broke; how far the request had come is not known.
+    pub HTTP_INTERNAL_SERVER_ERROR(false, false);
+    /// 502: the gateway got no valid answer from behind it.
+    pub HTTP_BAD_GATEWAY(false, false);
+    /// 503: overloaded or down for maintenance. A gateway also says it after it had sent the request on.
+    pub HTTP_SERVICE_UNAVAILABLE(false, false);
+    /// 504: the gateway got no answer in time from behind it.
+    pub HTTP_GATEWAY_TIMEOUT(false, false);
+    /// Any other status that means failure.
+    pub HTTP_STATUS(false, false);
+    /// No connection could be made, so nothing was sent.
+    pub HTTP_CONNECT_FAILED(true, false);
+    /// The connection went away before the request was written to it.
+    pub HTTP_NEVER_SENT(true, false);
+    /// HTTP/2: refused before any processing (REFUSED_STREAM, or past the last stream of a GOAWAY;
+    /// RFC 9113, section 8.7).
+    pub HTTP_STREAM_REFUSED(true, false);
+    /// HTTP/2: the stream was reset for another reason.
+    pub HTTP_STREAM_RESET(false, false);
+    /// The connection ended while the request was in flight.
+    pub HTTP_CONNECTION_CLOSED(false, false);
+    /// The connection broke while the request was in flight.
+    pub HTTP_CONNECTION_RESET(false, false);
+    /// No answer within the time that one attempt has.
+    pub HTTP_TIMEOUT(false, false);
+    /// The answer's body broke off.
+    pub HTTP_BODY_FAILED(false, false);
+    /// The answer breaks the protocol.
+    pub HTTP_PROTOCOL_ERROR(false, false);
+    /// The request itself cannot be sent: it is invalid, or its own body failed.
+    pub HTTP_REQUEST_FAILED(false, false);
+    /// Another attempt had already read more of a body that outgrew its buffer.
+    pub HTTP_REQUEST_ABANDONED(false, false);
+}
+
+/// The reason behind a status that means failure.
+#[must_use]
+pub const fn of_status(status: u16) -> RetryReason {
+    match status {
+        408 => HTTP_REQUEST_TIMEOUT,
+        425 => HTTP_TOO_EARLY,
+        429 => HTTP_TOO_MANY_REQUESTS,
+        500 => HTTP_INTERNAL_SERVER_ERROR,
+        502 => HTTP_BAD_GATEWAY,
+        503 => HTTP_SERVICE_UNAVAILABLE,
+        504 => HTTP_GATEWAY_TIMEOUT,
+        _ => HTTP_STATUS,
+    }
+}

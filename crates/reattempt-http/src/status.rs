@@ -1,0 +1,234 @@
+//! `HttpStatus`: what an HTTP status or a transport error means for another attempt.
+
+use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
+
+use crate::reasons::of_status;
+use crate::{StatusSet, TransportError};
+
+/// Classifies HTTP answers by their status and errors by [`TransportFault`](crate::TransportFault).
+///
+/// | outcome | verdict |
+/// | --- | --- |
+/// | status below 400 | success |
+/// | 408, 425, 429, 502, 503, 504 ([`HttpStatus::retryable`]) | retry |
+/// | any other from 400 up, 500 among them: a bug answers the same again | fatal |
+/// | transport error | see [`TransportFault`](crate::TransportFault) |
+///
+/// A request that is not idempotent is sent again only after 425 and 429, which say that it was not processed
+/// ([`HttpStatus::safe`]), and after errors before it was sent. Not after 503, even with
+/// `Retry-After`: gateways say it also of requests that they had passed on.
+///
+/// As the data of a `RoutePolicy` it replaces the layer's classifier settings for that route.
+///
+/// ```
+/// use http::Response;
+/// use reattempt::{CallContext, Classify, Verdict};
+/// use reattempt_http::HttpStatus;
+/// use reattempt_http::reasons::HTTP_SERVICE_UNAVAILABLE;
+///
+/// let classifier = HttpStatus::new().also_retryable(500);
+/// let answer = Response::builder().status(503).body(()).unwrap();
+/// let verdict = Classify::<_, std::io::Error>::classify(&classifier, Ok(&answer), &CallContext::default());
+/// let Verdict::Retry(failure) = verdict else { panic!() };
+/// assert_eq!((failure.reason, failure.code), (HTTP_SERVICE_UNAVAILABLE, Some(503)));
+/// assert!(!failure.safe, "a POST stays where it is");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct HttpStatus {
+    retryable: StatusSet,
+    safe: StatusSet,
+    transport: bool,
+    judge_bodies: bool,
+}
+
+impl HttpStatus {
+    /// Statuses that may be mended by another attempt, by default.
+    pub const RETRYABLE: StatusSet = StatusSet::of(&[408, 425, 429, 502, 503, 504]);
+    /// Statuses that say that the request was not processed, by default.
+    pub const SAFE: StatusSet = StatusSet::of(&[425, 429]);
+
+    /// With the defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            retryable: Self::RETRYABLE,
+            safe: Self::SAFE,
+            transport: true,
+            judge_bodies: false,
+        }
+    }
+
+    /// Exactly these statuses call for another attempt.
+    #[must_use]
+    pub const fn retryable(mut self, statuses: StatusSet) -> Self {
+        self.retryable = statuses;
+        self
+    }
+
+    /// This status calls for another attempt too.
+    #[must_use]
+    pub const fn also_retryable(mut self, status: u16) -> Self {
+        self.retryable = self.retryable.with(status);
+        self
+    }
+
+    /// After exactly these statuses even a request that is not idempotent may be sent again.
+    #[must_use]
+    pub const fn safe(mut self, statuses: StatusSet) -> Self {
+        self.safe = statuses;
+        self
+    }
+
+    /// Whether transport errors call for another attempt; they do by default.
+    #[must_use]
+    pub const fn transport_errors(mut self, retry: bool) -> Self {
+        self.transport = retry;
+        self
+    }
+
+    /// Leaves a good status open until its body has ended, instead of counting a success at the head: put an
+    /// [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) below the recovery layer, which then tells the throttle.
+    #[must_use]
+    pub const fn judge_bodies(mut self) -> Self {
+        self.judge_bodies = true;
+        self
+    }
+
+    fn of_status(&self, status: u16) -> Verdict {
+        let listed = self.retryable.contains(status);
+        if status < 400 && !listed {
+            return if self.judge_bodies {
+                Verdict::Committed
+            } else {
+                Verdict::Success
+            };
+        }
+        let failure = Failure::new(of_status(status), Stage::Response)
+            .code(i32::from(status))
+            .safe(self.safe.contains(status));
+        if listed {
+            Verdict::Retry(failure)
+        } else {
+            Verdict::Fatal(failure)
+        }
+    }
+}
+
+impl Default for HttpStatus {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
+    fn classify(&self, outcome: Result<&http::Response<B>, &E>, context: &CallContext) -> Verdict {
+        let of_route = context
+            .policy()
+            .and_then(|policy| policy.get_data::<Self>());
+        let settings = of_route.unwrap_or(self);
+        match outcome {
+            Ok(response) => settings.of_status(response.status().as_u16()),
+            Err(error) => match error.fault().verdict() {
+                Verdict::Retry(failure) if !settings.transport => Verdict::Fatal(failure),
+                verdict => verdict,
+            },
+        }
+    }
+
+    fn may_force(&self) -> bool {
+        // Only a refused stream is sent again past the maximum, and only h2's own error tells one.
+        cfg!(feature = "h2")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use reattempt::RoutePolicy;
+    use reattempt::reason::UNKNOWN;
+
+    use super::*;
+    use crate::reasons::*;
+
+    fn verdict(classifier: HttpStatus, status: u16) -> Verdict {
+        let response = http::Response::builder().status(status).body(()).unwrap();
+        let context = CallContext::default();
+        Classify::<_, std::io::Error>::classify(&classifier, Ok(&response), &context)
+    }
+
+    #[test]
+    fn statuses_mean_what_http_says() {
+        let http = HttpStatus::new();
+        for status in [200, 204, 301, 304] {
+            assert_eq!(verdict(http, status), Verdict::Success);
+        }
+        for (status, reason, safe) in [
+            (408, HTTP_REQUEST_TIMEOUT, false),
+            (425, HTTP_TOO_EARLY, true),
+            (429, HTTP_TOO_MANY_REQUESTS, true),
+            (502, HTTP_BAD_GATEWAY, false),
+            (503, HTTP_SERVICE_UNAVAILABLE, false),
+            (504, HTTP_GATEWAY_TIMEOUT, false),
+        ] {
+            let Verdict::Retry(failure) = verdict(http, status) else {
+                panic!("{status}")
+            };
+            assert_eq!(
+                (failure.reason, failure.safe, failure.code),
+                (reason, safe, Some(i32::from(status)))
+            );
+        }
+        for status in [400, 404, 500, 501, 505, 599] {
+            assert!(
+                matches!(verdict(http, status), Verdict::Fatal(_)),
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_safe_and_what_is_retried_can_be_said() {
+        let http = HttpStatus::new()
+            .also_retryable(500)
+            .safe(StatusSet::of(&[500]));
+        let Verdict::Retry(failure) = verdict(http, 500) else {
+            panic!()
+        };
+        assert!(failure.safe);
+        let Verdict::Retry(failure) = verdict(http, 429) else {
+            panic!()
+        };
+        assert!(!failure.safe, "the set replaces the default");
+    }
+
+    #[test]
+    fn the_routes_settings_beat_the_layers() {
+        let mut context = CallContext::default();
+        let data = HttpStatus::new()
+            .retryable(StatusSet::of(&[404]))
+            .transport_errors(false);
+        context.stamp_policy(Arc::new(RoutePolicy::new("r").data(data)));
+        let response = http::Response::builder().status(404).body(()).unwrap();
+        let http = HttpStatus::new();
+        let on_404 = Classify::<_, std::io::Error>::classify(&http, Ok(&response), &context);
+        assert!(matches!(on_404, Verdict::Retry(_)));
+        let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let on_error = Classify::<http::Response<()>, _>::classify(&http, Err(&error), &context);
+        let Verdict::Fatal(failure) = on_error else {
+            panic!()
+        };
+        assert_eq!(
+            (failure.reason, failure.stage),
+            (HTTP_CONNECT_FAILED, Stage::Dispatch)
+        );
+        assert_ne!(failure.reason, UNKNOWN);
+    }
+
+    #[test]
+    fn a_good_status_can_be_left_open_until_its_body_ends() {
+        let http = HttpStatus::new().judge_bodies();
+        assert_eq!(verdict(http, 200), Verdict::Committed);
+        assert!(matches!(verdict(http, 503), Verdict::Retry(_)));
+    }
+}

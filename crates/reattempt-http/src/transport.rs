@@ -1,0 +1,330 @@
+//! What a transport's error says of the request: how far it came, and who broke off.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+
+use reattempt::{Elapsed, Failure, Stage, Transparent, Verdict};
+
+use crate::body::ReplayBodyError;
+use crate::reasons::*;
+
+/// What went wrong below HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransportFault {
+    /// No connection could be made. Never sent.
+    ConnectFailed,
+    /// The connection went away before the request was written to it. Never sent.
+    NeverSent,
+    /// HTTP/2 refused the stream before any processing: REFUSED_STREAM, or past the last stream of a GOAWAY.
+    StreamRefused,
+    /// HTTP/2 reset the stream with this error code (RFC 9113, section 7).
+    StreamReset(u32),
+    /// The connection ended while the request was in flight.
+    ConnectionClosed,
+    /// The connection broke while the request was in flight.
+    ConnectionReset,
+    /// No answer within the attempt's time.
+    Timeout,
+    /// The answer breaks the protocol.
+    Protocol,
+    /// The request cannot be sent: it is invalid, or its own body failed.
+    RequestFailed,
+    /// Another attempt had already read more of a body that outgrew its buffer.
+    Abandoned,
+    /// Nothing is known of it.
+    Unknown,
+}
+
+impl TransportFault {
+    /// Finds the fault in an error and its sources.
+    ///
+    /// The outermost error that says something decides, because it knows most: an I/O error inside hyper-util's
+    /// connect error happened before anything was sent. Errors of hyper, hyper-util, h2 and reqwest
+    /// are known with the features of those names; `std::io`, tokio's and our own always.
+    ///
+    /// ```
+    /// use std::io;
+    /// use reattempt_http::TransportFault;
+    ///
+    /// let error = io::Error::from(io::ErrorKind::ConnectionRefused);
+    /// assert_eq!(TransportFault::of(&error), TransportFault::ConnectFailed);
+    /// ```
+    #[must_use]
+    pub fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut fault = None;
+        let mut next = Some(error);
+        // Bounded, because a chain is made by whoever wrote the error.
+        for _ in 0..32 {
+            let Some(error) = next else { break };
+            // Our own body's word stands inside of hyper's "user error" and beats it.
+            if let Some(body) = error.downcast_ref::<ReplayBodyError>() {
+                return match body {
+                    ReplayBodyError::Abandoned => Self::Abandoned,
+                    ReplayBodyError::Body(_) => Self::RequestFailed,
+                };
+            }
+            fault = fault.or_else(|| Self::of_one(error));
+            next = source(error);
+        }
+        fault.unwrap_or(Self::Unknown)
+    }
+
+    fn of_one(error: &(dyn Error + 'static)) -> Option<Self> {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Self::of_io(error.kind());
+        }
+        if error.is::<Elapsed>() || error.is::<tokio::time::error::Elapsed>() {
+            return Some(Self::Timeout);
+        }
+        #[cfg(feature = "reqwest")]
+        if let Some(error) = error.downcast_ref::<reqwest::Error>() {
+            return of_reqwest(error);
+        }
+        #[cfg(feature = "hyper-util")]
+        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return error.is_connect().then_some(Self::ConnectFailed);
+        }
+        #[cfg(feature = "hyper")]
+        if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            return of_hyper(error);
+        }
+        #[cfg(feature = "h2")]
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return of_h2(error);
+        }
+        None
+    }
+
+    fn of_io(kind: io::ErrorKind) -> Option<Self> {
+        use io::ErrorKind;
+        Some(match kind {
+            // The one kind that only a connect can have. An unreachable host or network may also end
+            // an old connection, so those count as in flight unless a connect error stands around them.
+            ErrorKind::ConnectionRefused => Self::ConnectFailed,
+            ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::NotConnected
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown => Self::ConnectionReset,
+            ErrorKind::UnexpectedEof => Self::ConnectionClosed,
+            ErrorKind::TimedOut => Self::Timeout,
+            ErrorKind::InvalidData => Self::Protocol,
+            _ => return None,
+        })
+    }
+
+    /// What the fault means for HTTP.
+    ///
+    /// A refused connection was never sent: even a request that is not idempotent may go out again, and the
+    /// strategy says how often. A refused stream is sent again once without counting.
+    #[must_use]
+    pub const fn verdict(self) -> Verdict {
+        let failure = match self {
+            Self::ConnectFailed => Failure::new(HTTP_CONNECT_FAILED, Stage::Dispatch),
+            Self::NeverSent => Failure::new(HTTP_NEVER_SENT, Stage::Dispatch),
+            Self::StreamRefused => {
+                Failure::new(HTTP_STREAM_REFUSED, Stage::InFlight).transparent(Transparent::Once)
+            }
+            Self::StreamReset(_) => Failure::new(HTTP_STREAM_RESET, Stage::InFlight),
+            Self::ConnectionClosed => Failure::new(HTTP_CONNECTION_CLOSED, Stage::InFlight),
+            Self::ConnectionReset => Failure::new(HTTP_CONNECTION_RESET, Stage::InFlight),
+            Self::Timeout => Failure::new(HTTP_TIMEOUT, Stage::InFlight),
+            Self::Protocol => Failure::new(HTTP_PROTOCOL_ERROR, Stage::InFlight),
+            Self::RequestFailed => {
+                return Verdict::Fatal(Failure::new(HTTP_REQUEST_FAILED, Stage::InFlight));
+            }
+            // Not fatal: the attempt that had read more is still out and may win.
+            Self::Abandoned => Failure::new(HTTP_REQUEST_ABANDONED, Stage::InFlight),
+            Self::Unknown => {
+                return Verdict::Fatal(Failure::new(reattempt::reason::UNKNOWN, Stage::InFlight));
+            }
+        };
+        Verdict::Retry(failure)
+    }
+}
+
+/// The next error of the chain. `io::Error` says the source of what it wraps, and so hides what it wraps.
+fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    if let Some(inner) = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref)
+    {
+        return Some(inner);
+    }
+    #[cfg(feature = "h2")]
+    if let Some(inner) = error
+        .downcast_ref::<h2::Error>()
+        .and_then(h2::Error::get_io)
+    {
+        return Some(inner);
+    }
+    error.source()
+}
+
+#[cfg(feature = "reqwest")]
+fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
+    if error.is_connect() {
+        Some(TransportFault::ConnectFailed)
+    } else if error.is_builder() || error.is_redirect() {
+        Some(TransportFault::RequestFailed)
+    } else if error.is_timeout() {
+        Some(TransportFault::Timeout)
+    } else {
+        None
+    }
+}
+
+#[cfg(feature = "hyper")]
+fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
+    if error.is_canceled() || error.is_closed() {
+        // hyper's words for a request that was still queued when its connection went away.
+        Some(TransportFault::NeverSent)
+    } else if error.is_incomplete_message() {
+        Some(TransportFault::ConnectionClosed)
+    } else if error.is_timeout() {
+        Some(TransportFault::Timeout)
+    } else if error.is_parse() {
+        Some(TransportFault::Protocol)
+    } else if error.is_user() {
+        Some(TransportFault::RequestFailed)
+    } else {
+        None
+    }
+}
+
+#[cfg(feature = "h2")]
+fn of_h2(error: &h2::Error) -> Option<TransportFault> {
+    // h2 gives a peer's GOAWAY only to streams past its last stream id and to new ones; those
+    // that the peer still answers end by themselves.
+    if error.is_go_away() {
+        return Some(if error.is_remote() {
+            TransportFault::StreamRefused
+        } else {
+            TransportFault::Protocol
+        });
+    }
+    match error.reason() {
+        Some(h2::Reason::REFUSED_STREAM) => Some(TransportFault::StreamRefused),
+        Some(reason) => Some(TransportFault::StreamReset(reason.into())),
+        None => None,
+    }
+}
+
+/// An error of an HTTP transport. Implement it for your own by [`TransportFault::of`], or by what it knows.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known as the error of an HTTP transport",
+    note = "switch on reattempt-http's feature `hyper`, `hyper-util`, `h2` or `reqwest`; put `.map_err(tower::BoxError::from)` below the recovery layer; or implement `TransportError`"
+)]
+pub trait TransportError {
+    /// What went wrong.
+    fn fault(&self) -> TransportFault;
+}
+
+macro_rules! transport_errors {
+    ($($(#[$meta:meta])* $t:ty),* $(,)?) => {$(
+        $(#[$meta])*
+        impl TransportError for $t {
+            fn fault(&self) -> TransportFault {
+                TransportFault::of(self)
+            }
+        }
+    )*};
+}
+transport_errors!(
+    io::Error,
+    Elapsed,
+    ReplayBodyError,
+    #[cfg(feature = "hyper")]
+    hyper::Error,
+    #[cfg(feature = "hyper-util")]
+    hyper_util::client::legacy::Error,
+    #[cfg(feature = "h2")]
+    h2::Error,
+    #[cfg(feature = "reqwest")]
+    reqwest::Error,
+);
+
+impl TransportError for Box<dyn Error + Send + Sync> {
+    fn fault(&self) -> TransportFault {
+        TransportFault::of(&**self)
+    }
+}
+
+impl TransportError for Box<dyn Error> {
+    fn fault(&self) -> TransportFault {
+        TransportFault::of(&**self)
+    }
+}
+
+impl TransportError for Infallible {
+    fn fault(&self) -> TransportFault {
+        match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] Box<dyn Error + Send + Sync>);
+
+    fn io(kind: io::ErrorKind) -> io::Error {
+        io::Error::from(kind)
+    }
+
+    #[test]
+    fn a_refused_connection_was_never_sent_and_a_broken_one_was_in_flight() {
+        let refused = TransportFault::of(&io(io::ErrorKind::ConnectionRefused)).verdict();
+        let failure = *refused.failure().unwrap();
+        assert_eq!(failure.stage, Stage::Dispatch);
+        assert!(failure.safe && failure.transparent == Transparent::No);
+        for kind in [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe] {
+            let failure = *TransportFault::of(&io(kind)).verdict().failure().unwrap();
+            assert_eq!((failure.stage, failure.safe), (Stage::InFlight, false));
+        }
+    }
+
+    #[test]
+    fn faults_are_found_deep_in_the_chain_also_behind_io_errors() {
+        let deep = Outer(Box::new(io::Error::other(Outer(Box::new(io(
+            io::ErrorKind::UnexpectedEof,
+        ))))));
+        assert_eq!(TransportFault::of(&deep), TransportFault::ConnectionClosed);
+        let boxed: Box<dyn Error + Send + Sync> = Box::new(deep);
+        assert_eq!(boxed.fault(), TransportFault::ConnectionClosed);
+    }
+
+    #[test]
+    fn what_nothing_is_known_of_is_fatal() {
+        let error: Box<dyn Error + Send + Sync> = "who knows".into();
+        assert!(matches!(error.fault().verdict(), Verdict::Fatal(_)));
+    }
+
+    #[test]
+    fn an_abandoned_body_inside_another_error_is_not_fatal() {
+        let error = Outer(Box::new(Outer(Box::new(ReplayBodyError::Abandoned))));
+        assert_eq!(TransportFault::of(&error), TransportFault::Abandoned);
+        assert!(matches!(
+            TransportFault::Abandoned.verdict(),
+            Verdict::Retry(_)
+        ));
+    }
+
+    #[cfg(feature = "h2")]
+    #[test]
+    fn a_refused_stream_is_mended_once_and_other_resets_are_not() {
+        let refused = Outer(Box::new(h2::Error::from(h2::Reason::REFUSED_STREAM)));
+        let fault = TransportFault::of(&refused);
+        assert_eq!(fault, TransportFault::StreamRefused);
+        let failure = *fault.verdict().failure().unwrap();
+        assert!(failure.safe && failure.transparent == Transparent::Once);
+        let reset = h2::Error::from(h2::Reason::CANCEL);
+        assert_eq!(reset.fault(), TransportFault::StreamReset(8));
+    }
+}
