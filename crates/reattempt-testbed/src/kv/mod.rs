@@ -7,6 +7,7 @@
 pub mod client;
 pub mod frame;
 mod framing;
+mod glue;
 pub mod node;
 pub mod opcode;
 pub mod sasl;
@@ -22,5 +23,6 @@ pub use client::{
     RoutedFuture, SendStage,
 };
 pub use frame::{Frame, FrameError, Magic};
+pub use glue::{fetch_with, map_of, offer_to, report};
 pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
 pub use vbucket::{MapError, VbucketMap, vbucket_of};
