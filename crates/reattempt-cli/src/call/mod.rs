@@ -1,14 +1,14 @@
 //! `reattempt call`: makes calls through the layers, and tells what became of every attempt.
 
 mod answer;
-mod attempts;
+pub(crate) mod attempts;
 mod document;
 mod flags;
 mod grpc;
 mod http;
 mod schedule;
 mod transport;
-mod waterfall;
+pub(crate) mod waterfall;
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
