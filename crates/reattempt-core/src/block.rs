@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::findings::{Backend, ConfigWaiter, SLOTS, Slots};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
-use crate::{RetryReason, RetryThrottle, RoutePolicy, Stage};
+use crate::{RetryReason, RetryThrottle, RoutePolicy};
 
 /// One allocation a call. Atomics for what every attempt writes; the rest behind a lock that a
 /// call which works at once never takes.
@@ -14,7 +14,6 @@ pub(crate) struct CallBlock {
     pub(crate) slots: Slots,
     /// Written by the recovery layer only.
     sent: AtomicU32,
-    in_flight: AtomicU32,
     stopped: AtomicU8,
     claimed: AtomicBool,
     /// Stamped by layers, the outermost first.
@@ -66,21 +65,15 @@ impl CallBlock {
 
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) {
         self.slots.begin(attempt);
-        // Only the recovery layer's future writes these, so a plain load and store will do.
+        // Only the recovery layer's future writes it, so a plain store will do.
         self.sent.store(attempt, Ordering::Relaxed);
-        self.in_flight.store(
-            self.in_flight.load(Ordering::Relaxed) + 1,
-            Ordering::Relaxed,
-        );
         if transparent {
             self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
         }
     }
 
-    pub(crate) fn settled(&self) {
-        let out = self.in_flight.load(Ordering::Relaxed);
-        self.in_flight
-            .store(out.saturating_sub(1), Ordering::Relaxed);
+    pub(crate) fn settled(&self, attempt: u32) {
+        self.slots.over(attempt);
     }
 
     pub(crate) fn stop(&self, stopped: Stopped) {
@@ -93,11 +86,8 @@ impl CallBlock {
         if !self.is_claimed() {
             return true;
         }
-        if self.in_flight.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
         let first = sent.saturating_sub(SLOTS as u32 - 1).max(1);
-        (first..=sent).any(|n| self.slots.read(n).stage != Some(Stage::Dispatch))
+        (first..=sent).any(|n| self.slots.may_have_left(n))
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {

@@ -74,6 +74,7 @@ const FLAG_CONFIG: u64 = 1 << (VALUE_BITS + 3);
 const FLAG_STOP: u64 = 1 << (VALUE_BITS + 4);
 const FLAG_AFTER: u64 = 1 << (VALUE_BITS + 5);
 const FLAG_COMMITTED: u64 = 1 << (VALUE_BITS + 6);
+const FLAG_OVER: u64 = 1 << (VALUE_BITS + 7);
 const TAG_SHIFT: u32 = VALUE_BITS + 8;
 
 const fn tag(attempt: u32) -> u64 {
@@ -123,6 +124,19 @@ impl Slots {
 
     pub(crate) fn config_coming(&self, attempt: u32) -> bool {
         self.change(attempt, |word| word | FLAG_CONFIG)
+    }
+
+    /// This attempt is out no more.
+    pub(crate) fn over(&self, attempt: u32) {
+        self.change(attempt, |word| word | FLAG_OVER);
+    }
+
+    /// True while this attempt is out and may have left the client.
+    pub(crate) fn may_have_left(&self, attempt: u32) -> bool {
+        let word = self.slot(attempt).load(Ordering::Acquire);
+        let mine = word >> TAG_SHIFT == tag(attempt) >> TAG_SHIFT;
+        let dispatch = (Stage::Dispatch as u64 + 1) << VALUE_BITS;
+        mine && word & FLAG_OVER == 0 && word & FLAG_STAGE != dispatch
     }
 
     pub(crate) fn commit(&self, attempt: u32) {

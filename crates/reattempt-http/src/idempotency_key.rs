@@ -14,7 +14,7 @@
 //! let service = ServiceBuilder::new()
 //!     .layer(IdempotencyKeyLayer::new())
 //!     .service_fn(|request: Request<()>| async move {
-//!         Ok(request.context().map(|context| context.idempotency()))
+//!         Ok::<_, std::convert::Infallible>(request.context().map(|context| context.idempotency()))
 //!     });
 //! let request = Request::post("/orders").header("idempotency-key", "\"8e03978e\"").body(()).unwrap();
 //! assert_eq!(service.oneshot(request).await?, Some(Idempotency::Idempotent));

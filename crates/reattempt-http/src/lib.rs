@@ -37,7 +37,7 @@
 //!         #     *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
 //!         #     response.headers_mut().insert("retry-after", http::HeaderValue::from_static("2"));
 //!         # }
-//!         # Ok(response)
+//!         # Ok::<_, std::convert::Infallible>(response)
 //!         // your HTTP client
 //!     });
 //! let began = tokio::time::Instant::now();

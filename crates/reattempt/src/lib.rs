@@ -7,6 +7,8 @@ pub mod deadline;
 pub mod hedge;
 pub mod observe;
 mod order;
+#[cfg(test)]
+pub mod probe;
 pub mod pushback;
 pub mod retry;
 pub mod route;

@@ -23,8 +23,9 @@ impl OneWarning {
 pub(crate) struct InsideRecovery(OneWarning);
 
 impl InsideRecovery {
-    pub(crate) fn check(&self, layer: &'static str, context: &CallContext) {
-        if !context.is_claimed() {
+    /// `context`: the request's, if it has one; where nothing stamped any, no recovery layer is above.
+    pub(crate) fn check(&self, layer: &'static str, context: Option<&CallContext>) {
+        if !context.is_some_and(CallContext::is_claimed) {
             self.0.warn(
                 layer,
                 "is outside of any recovery layer, so nobody reads what it finds: \

@@ -27,6 +27,8 @@ pub enum Permit {
     Refused,
     /// It is held back, nothing else is out or will be: return the last failure.
     Return,
+    /// The time is up and nothing else is out: let the deadline end the call.
+    Expire,
 }
 
 /// What to do after an attempt failed.
@@ -49,7 +51,13 @@ pub struct HedgeMachine {
     sent: u32,
     in_flight: u32,
     readying: u32,
-    next: Option<(Instant, AttemptKind)>,
+    /// The attempt that failed last.
+    last_failed: u32,
+    /// When the next hedge is planned.
+    next: Option<Instant>,
+    /// Attempts that take the place of one that failed without counting (transparent, always retried): each is
+    /// owed to its own failure, so that two at one instant never stand in for each other.
+    mends: Vec<(Instant, AttemptKind)>,
     frozen: Option<Stopped>,
     forced: u32,
     transparent: TransparentRetries,
@@ -65,7 +73,9 @@ impl HedgeMachine {
             sent: 1,
             in_flight: 1,
             readying: 0,
+            last_failed: 0,
             next: None,
+            mends: Vec::new(),
             frozen: None,
             forced: 0,
             transparent: TransparentRetries::default(),
@@ -78,33 +88,54 @@ impl HedgeMachine {
         may_force || self.max > 1
     }
 
-    /// The first attempt is out and has no answer yet: its delay runs from here.
+    /// The first attempt is out and has no answer yet: its delay runs from here. Without effect once
+    /// that attempt failed, which plans the next one itself.
     pub fn pending(&mut self, now: Instant, policy: &HedgePolicy) {
-        self.plan(now, policy.delay(self.used), AttemptKind::Hedge);
+        if self.sent == 1 && self.in_flight == 1 && self.next.is_none() {
+            self.plan(now, policy.delay(self.used));
+        }
     }
 
-    fn plan(&mut self, now: Instant, delay: Duration, kind: AttemptKind) {
-        self.next =
-            (self.frozen.is_none() && self.used < self.max).then(|| (later(now, delay), kind));
+    fn plan(&mut self, now: Instant, delay: Duration) {
+        let may_follow = self.frozen.is_none() && self.used < self.max;
+        self.next = may_follow.then(|| later(now, delay));
+    }
+
+    /// The failed attempt is mended by another, which takes the place of the next planned hedge unless that is
+    /// due no later (another failure may have asked for it just now).
+    fn mend(&mut self, now: Instant, delay: Duration, kind: AttemptKind) {
+        if self.frozen.is_none() {
+            let at = later(now, delay);
+            self.mends.push((at, kind));
+            self.next = self.next.filter(|next| *next <= at);
+        }
     }
 
     /// When to ask [`HedgeMachine::due`] next.
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
-        self.next.map(|(at, _)| at)
+        let mends = self.mends.iter().map(|(at, _)| *at);
+        mends.chain(self.next).min()
     }
 
     /// What is due at this instant? Ask until it answers [`Due::Nothing`].
     pub fn due(&mut self, now: Instant, policy: &HedgePolicy) -> Due {
-        match self.next {
-            Some((at, kind)) if at <= now => {
-                self.used += 1;
-                self.readying += 1;
-                self.plan(now, policy.delay(self.used), AttemptKind::Hedge);
-                Due::Plan(kind)
+        if let Some(at) = self.mends.iter().position(|(at, _)| *at <= now) {
+            let (_, kind) = self.mends.remove(at);
+            self.readying += 1;
+            // A hedge that another failure asked for meanwhile stays where it is.
+            if self.next.is_none() {
+                self.plan(now, policy.delay(self.used));
             }
-            _ => Due::Nothing,
+            return Due::Plan(kind);
         }
+        if self.next.is_some_and(|at| at <= now) {
+            self.used += 1;
+            self.readying += 1;
+            self.plan(now, policy.delay(self.used));
+            return Due::Plan(AttemptKind::Hedge);
+        }
+        Due::Nothing
     }
 
     /// A planned attempt's service is ready: may it go out? Asked once; a refusal uses it up.
@@ -112,7 +143,10 @@ impl HedgeMachine {
     pub fn permit(&mut self, now: Instant, kind: AttemptKind, env: &Env<'_>) -> Permit {
         self.readying = self.readying.saturating_sub(1);
         let counted = kind == AttemptKind::Hedge;
-        let refused = if !env.replayable {
+        let refused = if self.frozen.is_some() {
+            // Decided while this one was being made ready: no new hedge after a "do not retry".
+            self.frozen
+        } else if !env.replayable {
             Some(Stopped::NotReplayable)
         } else if env.context.limit().is_some_and(|limit| limit.passed(now)) {
             Some(Stopped::Deadline)
@@ -146,22 +180,36 @@ impl HedgeMachine {
     fn withdrawn(&mut self, stopped: Stopped, env: &Env<'_>) -> Permit {
         if stopped != Stopped::Throttled {
             self.freeze(stopped);
+        } else if self.in_flight == 0 {
+            // A throttled call never waits for better times: with nothing out that could still win, the failure is
+            // due now (A6). A mend is not the throttle's to hold back.
+            self.next = None;
         }
-        if self.is_over() {
-            env.end(self.frozen.unwrap_or(stopped));
-            return Permit::Return;
+        if !self.is_over() {
+            return Permit::Refused;
         }
-        Permit::Refused
+        let stopped = self.frozen.unwrap_or(stopped);
+        if let Some(block) = env.context.shared() {
+            block.amend(self.last_failed, |record| record.stopped = Some(stopped));
+        }
+        env.ended(stopped);
+        let enforced = env.context.limit().is_some_and(|limit| limit.enforced);
+        if stopped == Stopped::Deadline && enforced {
+            Permit::Expire
+        } else {
+            Permit::Return
+        }
     }
 
     /// No further attempt from here on; those that are out may still win (a request that no longer fits its buffer).
     pub fn freeze(&mut self, stopped: Stopped) {
         self.frozen.get_or_insert(stopped);
         self.next = None;
+        self.mends.clear();
     }
 
-    const fn is_over(&self) -> bool {
-        self.in_flight == 0 && self.readying == 0 && self.next.is_none()
+    fn is_over(&self) -> bool {
+        self.in_flight == 0 && self.readying == 0 && self.wake().is_none()
     }
 
     /// An attempt failed; `env.context` is that attempt's own.
@@ -177,8 +225,9 @@ impl HedgeMachine {
             return HedgeAction::Return;
         };
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.last_failed = env.context.attempt();
         if let Some(block) = env.context.shared() {
-            block.settled();
+            block.settled(env.context.attempt());
         }
         if !env.replayable {
             self.freeze(Stopped::NotReplayable);
@@ -194,7 +243,7 @@ impl HedgeMachine {
             settled.count(env);
             if !settled.retryable {
                 settled.record(env, None, Some(Stopped::Fatal));
-                env.end(Stopped::Fatal);
+                env.ended(Stopped::Fatal);
                 return HedgeAction::Return;
             }
         }
@@ -202,22 +251,20 @@ impl HedgeMachine {
             self.freeze(Stopped::Pushback);
         }
         if let Some(delay) = unseen {
-            self.used = self.used.saturating_sub(1);
-            self.plan(now, delay, AttemptKind::Transparent);
+            self.mend(now, delay, AttemptKind::Transparent);
         } else if settled.is_forced() {
-            self.used = self.used.saturating_sub(1);
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
                 _ => Backoff::controlled().delay(self.forced, None),
             };
             self.forced = self.forced.saturating_add(1);
-            self.plan(now, delay, AttemptKind::Retry);
+            self.mend(now, delay, AttemptKind::Retry);
         } else {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
                 _ => Duration::ZERO,
             };
-            self.plan(now, delay, AttemptKind::Hedge);
+            self.plan(now, delay);
         }
         self.after_failure(now, &settled, policy, env)
     }
@@ -233,18 +280,18 @@ impl HedgeMachine {
             settled.record(env, None, self.frozen);
             return HedgeAction::Go;
         }
-        let Some((at, _)) = self.next else {
+        let Some(at) = self.wake() else {
             let stopped = self.frozen.unwrap_or(Stopped::Attempts);
             settled.record(env, None, Some(stopped));
-            env.end(stopped);
+            env.ended(stopped);
             return HedgeAction::Return;
         };
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
                 settled.record(env, Some(delay), Some(Stopped::Deadline));
-                env.end(Stopped::Deadline);
-                self.next = None;
+                env.ended(Stopped::Deadline);
+                self.freeze(Stopped::Deadline);
                 if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
                     HedgeAction::Expire
                 } else {

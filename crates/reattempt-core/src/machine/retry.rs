@@ -127,7 +127,7 @@ impl RetryMachine {
             return Action::Return(Surface::New);
         };
         if let Some(block) = env.context.shared() {
-            block.settled();
+            block.settled(env.context.attempt());
         }
         self.failing_since.get_or_insert(now);
         self.follow_streak(now, &settled.failure);
@@ -228,13 +228,27 @@ impl RetryMachine {
         self.late(Stopped::NotReplayable, env);
     }
 
+    /// The service broke before it was ready for another attempt: the kept failure is returned.
+    pub fn broken(&self, env: &Env<'_>) {
+        self.late(Stopped::Fatal, env);
+    }
+
+    /// The call was dropped. A failure whose decision was still being made is recorded now, or nobody would ever
+    /// hear of it.
+    pub fn dropped(&mut self, stopped: Stopped, env: &Env<'_>) {
+        if let Some(settled) = self.asked.take() {
+            settled.record(env, None, Some(stopped));
+        }
+        env.ended(stopped);
+    }
+
     fn late(&self, stopped: Stopped, env: &Env<'_>) {
         if let Some(block) = env.context.shared() {
             block.amend(env.context.attempt(), |record| {
                 record.stopped = Some(stopped)
             });
         }
-        env.end(stopped);
+        env.ended(stopped);
     }
 
     /// The gates behind the strategy: throttle, then replay, then deadline. The server's delay replaces the strategy's.
@@ -296,7 +310,7 @@ impl RetryMachine {
                 return self.stop(Stopped::Deadline, settled, strategy, env);
             }
             settled.record(env, Some(delay), Some(Stopped::Deadline));
-            env.end(Stopped::Deadline);
+            env.ended(Stopped::Deadline);
             return Action::Expire;
         }
         settled.record(env, Some(delay), None);
@@ -333,7 +347,7 @@ impl RetryMachine {
         env: &Env<'_>,
     ) -> Action {
         settled.record(env, None, Some(stopped));
-        env.end(stopped);
+        env.ended(stopped);
         Action::Return(match &self.held {
             Some(held) => strategy.surface(held, &settled.failure),
             None => Surface::New,

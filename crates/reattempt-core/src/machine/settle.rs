@@ -50,27 +50,29 @@ impl<'a> Env<'a> {
             throttle.settled(Settled::Success);
         }
         let Some(block) = block else { return };
-        block.settled();
+        block.settled(self.context.attempt());
         let (outcome, stopped) = if committed {
             (AttemptOutcome::Committed, Stopped::Committed)
         } else {
             (AttemptOutcome::Success, Stopped::Success)
         };
         block.stop(stopped);
-        let observer = self.observer.filter(|observer| observer.sees_success());
-        if self.context.attempt() > 1 || observer.is_some() {
+        let sees = |observer: &&dyn Observer| observer.sees_success();
+        if self.context.attempt() > 1 || self.observer.as_ref().is_some_and(sees) {
             let mut record = self.blank(outcome);
             record.stopped = Some(stopped);
             self.write(record);
-        }
-        if let Some(observer) = observer {
-            observer.call_ended(self.context, &block.info());
+            self.ended(stopped);
         }
     }
 
     /// Told of a call that no recovery layer acted on: it is counted and recorded all the same
     /// (A6: every outgoing RPC changes the token count).
     pub fn passed(&self, now: Instant, verdict: &Verdict, found: Findings) {
+        // Several layers may have passed it through; the innermost counts it, before the others look.
+        if let Some(block) = self.context.shared() {
+            block.claim();
+        }
         match Settlement::of(now, verdict, found) {
             None => self.succeeded(*verdict == Verdict::Committed),
             Some(mut settled) => {
@@ -81,8 +83,17 @@ impl<'a> Env<'a> {
                 };
                 settled.count(self);
                 settled.record(self, None, Some(stopped));
-                self.end(stopped);
+                self.ended(stopped);
             }
+        }
+    }
+
+    /// Why a call is dropped at this instant: by the deadline, or else by its caller.
+    #[must_use]
+    pub fn why_dropped(&self, now: Instant) -> Stopped {
+        match self.context.limit() {
+            Some(limit) if limit.enforced && limit.passed(now) => Stopped::Deadline,
+            _ => Stopped::Cancelled,
         }
     }
 
@@ -91,14 +102,14 @@ impl<'a> Env<'a> {
         let Some(block) = self.context.shared() else {
             return;
         };
-        block.settled();
+        block.settled(self.context.attempt());
         let mut record = self.blank(AttemptOutcome::Cancelled);
         record.stopped = stopped;
         self.write(record);
     }
 
     /// The call ends here for this reason, whatever a recovery layer had decided before.
-    pub(super) fn end(&self, stopped: Stopped) {
+    pub fn ended(&self, stopped: Stopped) {
         let Some(block) = self.context.shared() else {
             return;
         };

@@ -35,13 +35,12 @@ where
         if Status(answer.status()) != Status::EWOULD_THROTTLE {
             return None;
         }
-        throttle_duration(answer.framing_extras()).map(ServerPushback::After)
+        answer.throttle_duration().map(ServerPushback::After)
     }
 }
 
 /// Finds the throttle duration among framing extras. `None` if there is none, or if they break off.
-#[must_use]
-fn throttle_duration(mut extras: &[u8]) -> Option<Duration> {
+pub(super) fn throttle_duration(mut extras: &[u8]) -> Option<Duration> {
     while let Some((&head, rest)) = extras.split_first() {
         let (id, rest) = nibble(head >> 4, rest)?;
         let (len, rest) = nibble(head & 0x0f, rest)?;

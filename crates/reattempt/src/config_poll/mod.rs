@@ -36,8 +36,8 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use reattempt_core::Annotated;
 use reattempt_core::findings::ConfigWaiter;
+use reattempt_core::{Annotated, CallContext};
 use tower_service::Service;
 
 pub use future::ConfigPollFuture;
@@ -82,10 +82,9 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let reporter = request.context().map(|context| {
-            self.order.check("ConfigPollLayer", context);
-            context.reporter()
-        });
+        let context = request.context();
+        self.order.check("ConfigPollLayer", context);
+        let reporter = context.map(CallContext::reporter);
         let note = self.poll.note(&request);
         ConfigPollFuture::new(self.inner.call(request), self.poll.clone(), note, reporter)
     }

@@ -1,1 +1,328 @@
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Waker;
 
+use reattempt_core::backoff::Backoff;
+use reattempt_core::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
+use reattempt_core::strategy::{Attempts, BestEffort};
+use reattempt_core::{
+    AttemptOutcome, Call, CallContext, OnDeadline, RetryInfo, RetryStrategy, RoutePolicy, Stage,
+    Stopped, Verdict,
+};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt};
+
+use super::*;
+use crate::probe::{
+    Answer, Fault, Payload, Probe, Told, attempt, elapsed, ms, probe, readiness, told, verdict,
+};
+use crate::{HedgeLayer, HedgePolicy, RetryLayer};
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+fn retry(strategy: impl RetryStrategy + 'static) -> RetryLayer<Verdicts> {
+    RetryLayer::new(verdict, strategy)
+}
+
+fn every(delay: u64) -> Attempts {
+    Attempts::new(9, Backoff::constant(ms(delay)))
+}
+
+type Outcome = Result<Answer, Fault>;
+
+async fn send<S>(service: S, mut request: Call<Payload>) -> (Outcome, RetryInfo)
+where
+    S: Service<Call<Payload>, Response = Answer, Error = Fault>,
+{
+    let watch = CallContext::watch(&mut request);
+    (service.oneshot(request).await, watch.info())
+}
+
+/// A deadline of `limit` around retries, around the probe.
+async fn bounded(
+    limit: u64,
+    strategy: impl RetryStrategy + 'static,
+    probe: &Probe,
+) -> (Outcome, RetryInfo) {
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(limit)))
+        .layer(retry(strategy))
+        .service(probe.inner());
+    send(service, probe.request()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_at_the_very_instant_of_the_deadline_wins() {
+    let probe = probe([attempt(1).after(ms(50))]);
+    let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
+    let outcome = service.oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn past_the_deadline_the_inner_future_is_dropped_and_the_caller_told() {
+    let probe = probe([attempt(1).after(ms(51))]);
+    let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
+    let story = elapsed(service.oneshot(probe.request()).await);
+    assert_eq!(
+        (story.scope, story.limit),
+        (DeadlineScope::Call, Some(ms(50)))
+    );
+    assert!(story.ambiguous, "nobody said that it is idempotent");
+    assert_eq!(probe.log().future_dropped(1), Some((50, false)));
+}
+
+#[test]
+fn an_answer_that_is_there_arms_no_timer() {
+    // There is no runtime here: any timer would panic.
+    let probe = probe([attempt(1)]);
+    let call = DeadlineLayer::new(ms(50))
+        .layer(probe.inner())
+        .oneshot(probe.request());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(pin!(call).poll(&mut context).is_ready());
+}
+
+/// C7: RFC 0049, Capping the Retry Duration.
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_does_not_fit_waits_for_the_deadline_and_sends_no_more() {
+    let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
+    let (outcome, info) = bounded(35, every(20), &probe).await;
+    let story = elapsed(outcome);
+    assert_eq!(probe.log().now(), 35);
+    assert_eq!(probe.log().times(), [0, 20]);
+    assert!(!story.ambiguous, "both attempts were answered");
+    assert_eq!(story.info.attempts(), 2);
+    assert_eq!(story.info.count(KV_TEMPORARY_FAILURE), 2);
+    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(
+        probe.log().outcome_dropped(2),
+        Some(20),
+        "nothing is held meanwhile"
+    );
+}
+
+/// C7
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_ends_at_the_deadline_does_not_fit() {
+    let probe = probe([attempt(1).fails(KV_LOCKED)]);
+    let (outcome, _) = bounded(20, every(20), &probe).await;
+    assert_eq!(elapsed(outcome).info.attempts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn giving_up_returns_the_servers_failure_now() {
+    let probe = probe((1..=2).map(|n| attempt(n).fails(KV_LOCKED)));
+    let strategy = every(20).on_deadline(OnDeadline::GiveUp);
+    let (outcome, info) = bounded(35, strategy, &probe).await;
+    assert_eq!((told(&outcome), probe.log().now()), (Told::Error(2), 20));
+    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+}
+
+/// R14
+#[tokio::test(start_paused = true)]
+async fn the_deadline_spans_all_attempts() {
+    let first = attempt(1).fails(KV_LOCKED).after(ms(30));
+    let probe = probe([first, attempt(2).hangs()]);
+    let (outcome, info) = bounded(50, every(10), &probe).await;
+    let story = elapsed(outcome);
+    assert_eq!(probe.log().now(), 50);
+    assert!(story.ambiguous, "the second attempt was out");
+    let last = story.info.records().last().unwrap();
+    assert_eq!((last.number, last.outcome), (2, AttemptOutcome::Cancelled));
+    assert_eq!(
+        last.stopped,
+        Some(Stopped::Deadline),
+        "not the caller's doing"
+    );
+    assert_eq!(info, *story.info, "the watch tells the same story");
+    assert!(
+        story
+            .to_string()
+            .contains("after 2 attempt(s); reasons: KV_LOCKED")
+    );
+}
+
+/// RFC 0049: unambiguous where it is known that nothing happened.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_unambiguous_where_nothing_is_out_that_may_have_left() {
+    let ambiguous = |outcome: Outcome| elapsed(outcome).ambiguous;
+
+    let idempotent = probe([attempt(1).hangs()]);
+    let mut request = idempotent.request();
+    request
+        .context_mut()
+        .set_idempotency(Idempotency::Idempotent);
+    let service = DeadlineLayer::new(ms(50)).layer(idempotent.inner());
+    assert!(!ambiguous(service.oneshot(request).await));
+
+    let never_left = probe([attempt(1).hangs().reaches(Stage::Dispatch)]);
+    assert!(!ambiguous(bounded(50, every(10), &never_left).await.0));
+
+    let answered_then_unsent = [
+        attempt(1).fails(KV_LOCKED),
+        attempt(2).hangs().reaches(Stage::Dispatch),
+    ];
+    let probe = probe(answered_then_unsent);
+    assert!(!ambiguous(bounded(50, every(10), &probe).await.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_readiness_past_the_deadline_is_unambiguous() {
+    let probe = probe([attempt(1).fails(KV_LOCKED)]).ready([readiness(2).never()]);
+    let (outcome, info) = bounded(50, every(10), &probe).await;
+    assert!(!elapsed(outcome).ambiguous);
+    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+}
+
+/// E2: below the recovery layer it is the per-attempt timeout, and retried.
+#[tokio::test(start_paused = true)]
+async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
+    let probe = probe([attempt(1).hangs(), attempt(2)]);
+    let mut request = probe.request();
+    request
+        .context_mut()
+        .set_idempotency(Idempotency::Idempotent);
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(500)))
+        .layer(retry(every(10)))
+        .layer(DeadlineLayer::new(ms(50)))
+        .service(probe.inner());
+    let (outcome, info) = send(service, request).await;
+    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 60]);
+    assert_eq!(info.stopped(), Some(Stopped::Success));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempts_own_deadline_says_attempt() {
+    let probe = probe([attempt(1).hangs()]);
+    let service = ServiceBuilder::new()
+        .layer(retry(every(10)))
+        .layer(DeadlineLayer::new(ms(50)))
+        .service(probe.inner());
+    let (outcome, info) = send(service, probe.request()).await;
+    let story = elapsed(outcome);
+    assert_eq!(
+        (story.scope, story.limit),
+        (DeadlineScope::Attempt, Some(ms(50)))
+    );
+    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+}
+
+/// R80
+#[tokio::test(start_paused = true)]
+async fn of_several_limits_the_earliest_counts() {
+    let policy = || {
+        Arc::new(
+            RoutePolicy::new("p")
+                .call_limit(ms(40))
+                .attempt_limit(ms(7)),
+        )
+    };
+    for (layer, stamped, ends) in [(30, None, 30), (90, None, 40), (90, Some(20), 20)] {
+        let probe = probe([attempt(1).hangs()]);
+        let mut request = probe.request();
+        let context = request.context_mut();
+        context.stamp_policy(policy());
+        if let Some(stamped) = stamped {
+            context.stamp_limit(TimeLimit::stamped(clock::now() + ms(stamped)));
+        }
+        let service = DeadlineLayer::new(ms(layer)).layer(probe.inner());
+        let story = elapsed(service.oneshot(request).await);
+        assert_eq!(probe.log().now(), ends);
+        assert_eq!(story.limit, stamped.is_none().then(|| ms(ends)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_limits_of_its_own_it_enforces_the_policys_and_the_callers() {
+    let probe = probe([attempt(1).hangs()]);
+    let mut request = probe.request();
+    let policy = RoutePolicy::new("p").attempt_limit(ms(7));
+    let context = request.context_mut();
+    context.stamp_policy(Arc::new(policy));
+    context.stamp_limit(TimeLimit::stamped(clock::now() + ms(20)));
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::unlimited())
+        .layer(retry(every(10)))
+        .layer(DeadlineLayer::unlimited())
+        .service(probe.inner());
+    let story = elapsed(send(service, request).await.0);
+    assert_eq!(
+        (story.scope, probe.log().now()),
+        (DeadlineScope::Attempt, 7)
+    );
+
+    let unbounded = crate::probe::probe([attempt(1).after(ms(100_000))]);
+    let service = DeadlineLayer::unlimited().layer(unbounded.inner());
+    let outcome = service.oneshot(unbounded.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_has_passed_already_ends_what_is_pending_at_once() {
+    let probe = probe([attempt(1).hangs()]);
+    let mut request = probe.request();
+    request
+        .context_mut()
+        .stamp_limit(TimeLimit::stamped(clock::now()));
+    let service = DeadlineLayer::unlimited().layer(probe.inner());
+    let story = elapsed(service.oneshot(request).await);
+    assert_eq!((story.limit, probe.log().now()), (None, 0));
+}
+
+/// R48
+#[tokio::test(start_paused = true)]
+async fn it_ends_all_hedges() {
+    let probe = probe((1..=3).map(|n| attempt(n).hangs()));
+    let hedge = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(3, ms(10)));
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(50)))
+        .layer(hedge)
+        .service(probe.inner());
+    let (outcome, info) = send(service, probe.request()).await;
+    assert_eq!(elapsed(outcome).info.attempts(), 3);
+    for n in 1..=3 {
+        assert_eq!(probe.log().future_dropped(n), Some((50, false)));
+    }
+    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(info.records().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn best_effort_tries_until_the_deadline() {
+    let probe = probe((1..=9).map(|n| attempt(n).fails(KV_LOCKED)));
+    let (outcome, _) = bounded(300, BestEffort::new(), &probe).await;
+    assert_eq!(elapsed(outcome).info.attempts(), 9);
+    assert_eq!(probe.log().times(), [0, 1, 3, 7, 15, 31, 63, 127, 255]);
+    assert_eq!(probe.log().now(), 300);
+}
+
+#[derive(Clone, Debug)]
+struct AnswersInstead;
+
+impl OnElapsed<Answer, Fault> for AnswersInstead {
+    fn on_elapsed(&self, _: Elapsed) -> Result<Answer, Fault> {
+        Err(Fault::Broken)
+    }
+}
+
+/// Law 1: what a caller gets is made by the layer's own choice.
+#[tokio::test(start_paused = true)]
+async fn what_the_caller_gets_can_be_chosen() {
+    let probe = probe([attempt(1).hangs()]);
+    let layer = DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead);
+    let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Broken);
+}
+
+/// What the layer promises of its types. Never called: it compiles or it does not.
+#[allow(dead_code, reason = "the assertion is that it compiles")]
+fn types_are_what_services_need() {
+    fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
+    fn future<T: Send + std::fmt::Debug>() {}
+    service::<DeadlineLayer>();
+    service::<Deadline<Probe>>();
+    future::<DeadlineFuture<crate::probe::ProbeFuture, AsError>>();
+}

@@ -8,8 +8,7 @@ use std::time::Instant;
 use pin_project_lite::pin_project;
 use reattempt_core::machine::{Due, HedgeAction, HedgeMachine, Permit};
 use reattempt_core::{
-    Annotated, AttemptKind, CallContext, Classify, HedgePolicy, NextAttempt, Replay, Stopped,
-    Verdict,
+    Annotated, AttemptKind, CallContext, Classify, HedgePolicy, NextAttempt, Replay, Verdict,
 };
 use tokio::time::Sleep;
 use tower_service::Service;
@@ -41,11 +40,15 @@ pin_project! {
             let this = this.project();
             if let (Some(context), Some(hedging)) = (this.context, this.hedging) {
                 if !hedging.over {
+                    let env = this.config.env(context, false);
+                    let stopped = env.why_dropped(clock::now());
                     let out = this.first.is_some().then_some(&*context);
                     for context in out.into_iter().chain(hedging.contexts()) {
-                        this.config.env(context, false).cancelled(Some(Stopped::Cancelled));
+                        this.config.env(context, false).cancelled(Some(stopped));
                     }
-                    context.begin().stop(Stopped::Cancelled);
+                    if !hedging.expired {
+                        env.ended(stopped);
+                    }
                 }
             }
         }
@@ -178,6 +181,9 @@ where
                 true
             }
             Some(failure) => {
+                // What follows a failure is the machine's word; a first attempt that failed before it was ever
+                // pending must not have its delay planned on top.
+                hedging.armed = true;
                 let next = NextAttempt {
                     number: context.attempt() + 1,
                     kind: AttemptKind::Hedge,
@@ -293,8 +299,14 @@ where
                 let mut context = context.clone();
                 context.start_attempt(number, kind);
                 *request.context_mut() = context.clone();
+                this.config.observer.attempt_sent(&context);
                 let future = Box::pin(service.call(request));
                 hedging.others.push(Other::Flight { future, context });
+                None
+            }
+            (Permit::Expire, _) => {
+                hedging.expired = true;
+                hedging.source = None;
                 None
             }
             (Permit::Return, _) => {

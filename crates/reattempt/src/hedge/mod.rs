@@ -154,6 +154,7 @@ where
             None => (request, None),
         };
         *sent.context_mut() = context.clone();
+        self.config.observer.attempt_sent(&context);
         let future = self.inner.call(sent);
         let service = template.is_some().then(|| self.inner.clone());
         let config = Arc::clone(&self.config);

@@ -3,7 +3,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use reattempt_core::Reporter;
+use reattempt_core::CallContext;
 
 use super::ReadPushback;
 
@@ -14,16 +14,16 @@ pin_project! {
         #[pin]
         inner: F,
         reader: R,
-        reporter: Option<Reporter>,
+        context: Option<CallContext>,
     }
 }
 
 impl<F, R> PushbackFuture<F, R> {
-    pub(super) const fn new(inner: F, reader: R, reporter: Option<Reporter>) -> Self {
+    pub(super) const fn new(inner: F, reader: R, context: Option<CallContext>) -> Self {
         Self {
             inner,
             reader,
-            reporter,
+            context,
         }
     }
 }
@@ -38,9 +38,9 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
-        if let Some(reporter) = this.reporter.take() {
-            if let Some(pushback) = this.reader.read(outcome.as_ref()) {
-                reporter.pushback(pushback);
+        if let Some(context) = this.context.take() {
+            if let Some(pushback) = this.reader.read_in(outcome.as_ref(), &context) {
+                context.reporter().pushback(pushback);
             }
         }
         Poll::Ready(outcome)

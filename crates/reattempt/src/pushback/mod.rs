@@ -28,7 +28,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, ServerPushback};
+use reattempt_core::{Annotated, CallContext, ServerPushback};
 use tower_service::Service;
 
 pub use future::PushbackFuture;
@@ -44,6 +44,16 @@ pub use layer::PushbackLayer;
 pub trait ReadPushback<Res, Err> {
     /// The server's word, or `None` if it said nothing.
     fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback>;
+
+    /// The same, for a reader that the route's policy has a say in; `context` is the attempt's own.
+    fn read_in(
+        &self,
+        outcome: Result<&Res, &Err>,
+        context: &CallContext,
+    ) -> Option<ServerPushback> {
+        let _ = context;
+        self.read(outcome)
+    }
 }
 
 impl<F, Res, Err> ReadPushback<Res, Err> for F
@@ -78,10 +88,9 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let reporter = request.context().map(|context| {
-            self.order.check("PushbackLayer", context);
-            context.reporter()
-        });
-        PushbackFuture::new(self.inner.call(request), self.reader.clone(), reporter)
+        let context = request.context();
+        self.order.check("PushbackLayer", context);
+        let context = context.cloned();
+        PushbackFuture::new(self.inner.call(request), self.reader.clone(), context)
     }
 }

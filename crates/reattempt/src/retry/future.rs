@@ -10,7 +10,7 @@ use reattempt_core::findings::ConfigWaiter;
 use reattempt_core::machine::{Action, Keep, Resume, RetryMachine, Wait};
 use reattempt_core::strategy::{Deferred, StrategyError};
 use reattempt_core::{
-    Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Stopped, Surface, Verdict,
+    Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Surface, Verdict,
 };
 use tokio::time::Sleep;
 use tower_service::Service;
@@ -45,14 +45,20 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             let Some(context) = this.context else { return };
-            match this.state.project() {
-                StateProj::Flight { .. } => {
-                    this.config.env(context, false).cancelled(Some(Stopped::Cancelled));
-                    context.begin().stop(Stopped::Cancelled);
-                }
+            let in_flight = match this.state.project() {
+                StateProj::Flight { .. } => true,
                 StateProj::Asking { .. } | StateProj::Waiting | StateProj::Yielding
-                | StateProj::Readying => context.begin().stop(Stopped::Cancelled),
-                StateProj::Passing { .. } | StateProj::Expired | StateProj::Done => {}
+                | StateProj::Readying => false,
+                StateProj::Passing { .. } | StateProj::Expired | StateProj::Done => return,
+            };
+            let env = this.config.env(context, false);
+            let stopped = env.why_dropped(clock::now());
+            if in_flight {
+                env.cancelled(Some(stopped));
+            }
+            match this.recovering {
+                Some(recovering) => recovering.machine.dropped(stopped, &env),
+                None => env.ended(stopped),
             }
         }
     }
@@ -279,14 +285,12 @@ where
     fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {
         let mut this = self.project();
         this.state.set(State::Done);
-        if let Some(context) = this.context.as_mut() {
-            context.begin().stop(Stopped::Fatal);
-        }
-        let kept = this
-            .recovering
-            .as_mut()
-            .and_then(|recovering| recovering.kept.take());
-        kept.unwrap_or(Err(error))
+        let (Some(context), Some(recovering)) = (this.context.as_ref(), this.recovering.as_mut())
+        else {
+            return Err(error);
+        };
+        recovering.machine.broken(&this.config.env(context, false));
+        recovering.kept.take().unwrap_or(Err(error))
     }
 
     /// The service is ready: send the next attempt, unless the time is up.
@@ -342,6 +346,7 @@ where
         };
         context.start_attempt(next.number, next.kind);
         *request.context_mut() = context.clone();
+        this.config.observer.attempt_sent(context);
         let future = service.call(request);
         if !holds {
             recovering.kept = None;
@@ -400,19 +405,19 @@ impl<Res, Err> Recovering<Result<Res, Err>> {
         }
     }
 
-    /// Ready when the delay is over, or a newer configuration moved what the call is about.
-    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when the delay is over (false), or a newer configuration moved what the call is about (true).
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Some(waiter) = &mut self.waiter {
             if let Poll::Ready(moved) = waiter.as_mut().poll(cx) {
                 self.waiter = None;
                 if moved {
-                    return Poll::Ready(());
+                    return Poll::Ready(true);
                 }
             }
         }
         match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().poll(cx),
-            None => Poll::Ready(()),
+            Some(sleep) => sleep.as_mut().poll(cx).map(|()| false),
+            None => Poll::Ready(false),
         }
     }
 }
@@ -443,8 +448,14 @@ where
                 }
                 StateProj::Waiting => match this.recovering {
                     Some(recovering) => {
-                        ready!(recovering.poll_wait(cx));
-                        self.as_mut().project().state.set(State::Readying);
+                        let moved = ready!(recovering.poll_wait(cx));
+                        // No delay is left, so that other tasks run once, as after a zero delay: a
+                        // configuration that is always newer must not hold up the deadline.
+                        self.as_mut().project().state.set(if moved {
+                            State::Yielding
+                        } else {
+                            State::Readying
+                        });
                         Step::Again
                     }
                     None => Step::Pending,

@@ -177,6 +177,7 @@ where
             None => (request, None),
         };
         *sent.context_mut() = context.clone();
+        self.config.observer.attempt_sent(&context);
         let future = self.inner.call(sent);
         // The instance that was ready has been called; its clone gets ready for further attempts.
         let service = template.is_some().then(|| self.inner.clone());

@@ -5,12 +5,11 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::net::TcpListener;
 
 use crate::kv::frame::DEFAULT_MAX_BODY;
 use crate::kv::sasl::Mechanism;
 
-use super::inner::Handler;
+use super::inner::{self, Handler};
 use super::seen::SeenRequest;
 use super::session::FEATURES;
 use super::shared::{ClusterState, Settings, Shared};
@@ -176,30 +175,28 @@ impl NodeBuilder {
     /// Starts one node that owns every vbucket, on a free port of 127.0.0.1.
     pub async fn start(self) -> io::Result<Node> {
         let script = self.script.clone();
-        let mut nodes = self.start_nodes(1, |_| script.clone()).await?.1;
+        let mut nodes = self.start_nodes(1, |_| script.clone())?.1;
         Ok(nodes.remove(0))
     }
 
     /// Starts `count` nodes (at least 1) that share documents and configuration; the vbuckets are dealt
     /// out in turn.
     pub async fn start_cluster(self, count: usize) -> io::Result<Cluster> {
-        let (shared, nodes) = self
-            .start_nodes(count.max(1), |_| Script::default())
-            .await?;
+        let (shared, nodes) = self.start_nodes(count.max(1), |_| Script::default())?;
         Ok(Cluster::new(shared, nodes))
     }
 
-    async fn start_nodes(
+    fn start_nodes(
         self,
         count: usize,
         script: impl Fn(usize) -> Script,
     ) -> io::Result<(Arc<Shared>, Vec<Node>)> {
-        let mut listeners = Vec::with_capacity(count);
+        let mut sockets = Vec::with_capacity(count);
         let mut addresses = Vec::with_capacity(count);
         for _ in 0..count {
-            let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-            addresses.push(listener.local_addr()?);
-            listeners.push(listener);
+            let (socket, address) = inner::reserve()?;
+            addresses.push(address);
+            sockets.push(socket);
         }
         let state = ClusterState {
             epoch: self.revision.0,
@@ -217,10 +214,10 @@ impl NodeBuilder {
         ));
         let handlers = (self.handler, self.bootstrap_handler);
         let mut nodes = Vec::with_capacity(count);
-        for (index, listener) in listeners.into_iter().enumerate() {
+        for (index, reserved) in sockets.into_iter().enumerate() {
             nodes.push(Node::launch(
                 index,
-                listener,
+                reserved,
                 shared.clone(),
                 script(index),
                 handlers.clone(),

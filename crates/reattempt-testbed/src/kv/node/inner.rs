@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -70,10 +70,10 @@ impl Running {
         Self { stop, accepting }
     }
 
-    /// Ends everything and waits until the port is free.
+    /// Ends everything and waits until nothing listens any more.
     pub(super) async fn stop(self) {
         self.stop.send_replace(true);
-        // The task does not panic; if it were aborted the port is free as well.
+        // The task does not panic; if it were aborted nothing listens either.
         let _ = self.accepting.await;
     }
 }
@@ -101,14 +101,24 @@ async fn accept(listener: TcpListener, inner: Arc<Inner>, mut stopped: watch::Re
     connections.shutdown().await;
 }
 
-/// Binds an address again that was in use a moment ago.
-pub(super) async fn bind_again(address: SocketAddr) -> io::Result<TcpListener> {
-    let mut tries = 0;
-    loop {
-        match TcpListener::bind(address).await {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < 100 => tries += 1,
-            result => return result,
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+/// Takes a free port of 127.0.0.1 with a socket that never listens.
+///
+/// The socket keeps the port while a node is stopped: it refuses connections, and no other test gets the
+/// port meanwhile.
+pub(super) fn reserve() -> io::Result<(TcpSocket, SocketAddr)> {
+    let socket = reusable(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let address = socket.local_addr()?;
+    Ok((socket, address))
+}
+
+/// Listens at a reserved address.
+pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    reusable(address)?.listen(1024)
+}
+
+fn reusable(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 use inner::{Handler, Inner, Running};
 use seen::SeenLog;
@@ -42,6 +42,8 @@ pub use store::Store;
 pub struct Node {
     inner: Arc<Inner>,
     address: SocketAddr,
+    /// Keeps the port while the node is stopped.
+    _reserved: TcpSocket,
     running: Mutex<Option<Running>>,
 }
 
@@ -63,12 +65,13 @@ impl Node {
 
     fn launch(
         index: usize,
-        listener: TcpListener,
+        reserved: TcpSocket,
         shared: Arc<Shared>,
         script: Script,
         (handler, bootstrap_handler): (Option<Handler>, Option<Handler>),
     ) -> io::Result<Self> {
-        let address = listener.local_addr()?;
+        let address = reserved.local_addr()?;
+        let listener = inner::listen(address)?;
         let inner = Arc::new(Inner {
             index,
             shared,
@@ -82,6 +85,7 @@ impl Node {
         Ok(Self {
             inner,
             address,
+            _reserved: reserved,
             running,
         })
     }
@@ -143,7 +147,8 @@ impl Node {
         self.running().is_some()
     }
 
-    /// Stops listening and drops every connection; returns when the port is free.
+    /// Stops listening and drops every connection; returns when it refuses connections.
+    /// The port stays reserved for [`restart`](Self::restart).
     pub async fn stop(&self) {
         let running = self.running().take();
         if let Some(running) = running {
@@ -154,7 +159,7 @@ impl Node {
     /// Listens again at the same address. Documents, script and log are kept.
     pub async fn restart(&self) -> io::Result<()> {
         self.stop().await;
-        let listener = inner::bind_again(self.address).await?;
+        let listener = inner::listen(self.address)?;
         *self.running() = Some(Running::start(listener, self.inner.clone()));
         Ok(())
     }

@@ -1,0 +1,371 @@
+//! The rules of A6's hedging.
+
+use super::model::bucket;
+use super::script::{attempt, every_attempt_from, ms};
+use super::simulator::{End, call};
+use crate::AttemptKind::{Hedge, Initial, Retry, Transparent as Mended};
+use crate::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
+use crate::{HedgePolicy, OnDeadline, RetryThrottle, Stopped, Transparent};
+
+/// Four attempts, 200 ms apart.
+fn four() -> HedgePolicy {
+    HedgePolicy::new(4, ms(200))
+}
+
+/// R40
+#[test]
+fn the_first_goes_at_once_and_one_more_after_each_delay() {
+    let silent = [every_attempt_from(1).never_answers()];
+    let story = call().within(ms(2000)).hedged(&four(), &silent);
+    assert_eq!(story.sent_ms(), [0, 200, 400, 600]);
+    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Hedge]);
+}
+
+/// R40
+#[test]
+fn without_a_delay_all_go_at_once() {
+    let silent = [every_attempt_from(1).never_answers()];
+    let story = call()
+        .within(ms(10))
+        .hedged(&HedgePolicy::new(3, ms(0)), &silent);
+    assert_eq!(story.sent_ms(), [0, 0, 0]);
+}
+
+/// R41
+#[test]
+fn the_first_that_works_ends_the_call() {
+    let script = [attempt(1).never_answers(), attempt(2).after(ms(50))];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Worked(2), ms(250)));
+    assert_eq!(story.sent_ms(), [0, 200]);
+}
+
+/// R41 R51
+#[test]
+fn the_first_whose_answer_begins_ends_the_call() {
+    let script = [
+        attempt(1).after(ms(500)),
+        attempt(2).commits().after(ms(50)),
+    ];
+    assert_eq!(call().hedged(&four(), &script).end, End::Worked(2));
+}
+
+/// R42
+#[test]
+fn a_failure_for_good_ends_the_call_at_once() {
+    let script = [
+        attempt(1).after(ms(260)),
+        attempt(2).fails_for_good(UNKNOWN).after(ms(50)),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Failed(2), ms(250)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Fatal));
+}
+
+/// R43
+#[test]
+fn any_other_failure_sends_the_next_at_once_and_restarts_the_delay() {
+    let script = [
+        every_attempt_from(2).never_answers(),
+        attempt(1).fails(UNKNOWN).after(ms(30)),
+    ];
+    let story = call().within(ms(1000)).hedged(&four(), &script);
+    assert_eq!(story.sent_ms(), [0, 30, 230, 430]);
+}
+
+/// R43
+#[test]
+fn a_first_attempt_that_fails_on_the_spot_sends_the_next_at_once() {
+    let script = [attempt(1).fails(UNKNOWN), attempt(2).after(ms(5))];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(2), vec![0, 0]));
+}
+
+/// R44
+#[test]
+fn the_servers_delay_takes_the_place_of_the_timer() {
+    let script = [
+        attempt(1)
+            .fails(UNKNOWN)
+            .after(ms(10))
+            .come_back_in(ms(1000)),
+        every_attempt_from(2).never_answers(),
+    ];
+    let story = call().within(ms(3000)).hedged(&four(), &script);
+    assert_eq!(story.sent_ms(), [0, 1010, 1210, 1410]);
+}
+
+/// R44
+#[test]
+fn of_two_words_the_latest_counts() {
+    let script = [
+        attempt(1)
+            .fails(UNKNOWN)
+            .after(ms(210))
+            .come_back_in(ms(1000)),
+        attempt(2).fails(UNKNOWN).after(ms(20)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call().within(ms(900)).hedged(&four(), &script);
+    assert_eq!(story.sent_ms(), [0, 200, 220, 420]);
+}
+
+/// R45
+#[test]
+fn a_stop_sends_no_more_and_lets_those_that_are_out_go_on() {
+    let script = [
+        attempt(1).after(ms(550)),
+        attempt(2).fails(UNKNOWN).after(ms(10)).do_not_come_back(),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Worked(1), ms(550)));
+    assert_eq!(story.sent_ms(), [0, 200]);
+}
+
+/// R45
+#[test]
+fn a_stop_with_nothing_else_out_ends_the_call() {
+    let story = call().hedged(&four(), &[attempt(1).fails(UNKNOWN).do_not_come_back()]);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+}
+
+/// R45
+#[test]
+fn a_stop_also_holds_back_what_is_being_made_ready() {
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(210)).do_not_come_back(),
+        attempt(2).ready_after(ms(50)),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+}
+
+/// R46
+#[test]
+fn a_hedge_is_held_back_at_the_moment_it_would_be_sent() {
+    let tokens = bucket(4, 1);
+    let script = [
+        attempt(1).never_answers(),
+        attempt(2).fails(UNKNOWN).after(ms(150)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call()
+        .within(ms(1000))
+        .throttled_by(&tokens)
+        .hedged(&four(), &script);
+    assert_eq!(
+        story.sent_ms(),
+        [0, 200],
+        "the failure of the second brought it to half"
+    );
+    assert_eq!(
+        (story.end, tokens.milli_tokens()),
+        (End::TimedOut, Some(2000))
+    );
+}
+
+/// R46
+#[test]
+fn the_first_is_always_sent() {
+    let story = call()
+        .throttled_by(&bucket(4, 4))
+        .hedged(&four(), &[attempt(1).after(ms(900))]);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
+}
+
+/// R46
+#[test]
+fn a_hedge_that_was_held_back_is_used_up() {
+    let (tokens, script) = (
+        bucket(4, 2),
+        [attempt(1).after(ms(500)), attempt(2).after(ms(300))],
+    );
+    let call = call().throttled_by(&tokens);
+    let story = call.hedged(&HedgePolicy::new(2, ms(100)), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
+}
+
+/// R26 R46
+#[test]
+fn a_failure_whose_hedge_is_held_back_is_returned_at_once_when_nothing_else_is_out() {
+    let story = call()
+        .throttled_by(&bucket(4, 1))
+        .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
+    let last = story.info.records().last().unwrap();
+    assert_eq!(
+        last.stopped,
+        Some(Stopped::Throttled),
+        "its record says why"
+    );
+}
+
+/// R47
+#[test]
+fn when_all_failed_the_last_failure_to_arrive_is_returned() {
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(300)),
+        attempt(2).fails(UNKNOWN).after(ms(250)),
+        attempt(3).fails(UNKNOWN).after(ms(100)),
+    ];
+    let story = call().hedged(&HedgePolicy::new(3, ms(200)), &script);
+    assert_eq!((story.end, story.at), (End::Failed(2), ms(450)));
+    assert_eq!(story.sent_ms(), [0, 200, 300]);
+    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+}
+
+/// R48
+#[test]
+fn the_deadline_ends_all() {
+    let silent = [every_attempt_from(1).never_answers()];
+    let story = call().within(ms(300)).hedged(&four(), &silent);
+    assert_eq!((story.end, story.at), (End::TimedOut, ms(300)));
+    assert_eq!(story.sent_ms(), [0, 200]);
+}
+
+/// R48
+#[test]
+fn no_hedge_goes_out_at_the_deadline_or_after_it() {
+    let silent = [
+        attempt(1).after(ms(500)),
+        every_attempt_from(2).never_answers(),
+    ];
+    let story = call().asked_within(ms(200)).hedged(&four(), &silent);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
+}
+
+/// R48
+#[test]
+fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
+    let script = [attempt(1)
+        .fails(UNKNOWN)
+        .after(ms(10))
+        .come_back_in(ms(400))];
+    let capped = call().within(ms(300)).hedged(&four(), &script);
+    assert_eq!((capped.end, capped.at), (End::TimedOut, ms(300)));
+    let asked = call().asked_within(ms(300)).hedged(&four(), &script);
+    assert_eq!((asked.end, asked.at), (End::Failed(1), ms(10)));
+    let gives_up = four().on_deadline(OnDeadline::GiveUp);
+    let gave_up = call().within(ms(300)).hedged(&gives_up, &script);
+    assert_eq!((gave_up.end, gave_up.at), (End::Failed(1), ms(10)));
+}
+
+/// R48
+#[test]
+fn a_service_that_is_ready_only_at_the_deadline_is_not_called() {
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(10)).come_back_in(ms(10)),
+        attempt(2).ready_after(ms(10)),
+    ];
+    let story = call().within(ms(30)).hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::TimedOut, ms(30)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
+    let asked = call().asked_within(ms(30)).hedged(&four(), &script);
+    assert_eq!((asked.end, asked.sent_ms()), (End::Failed(1), vec![0]));
+}
+
+/// R49
+#[test]
+fn a_layer_that_forbids_more_freezes_the_hedging() {
+    let script = [
+        attempt(1).after(ms(550)),
+        attempt(2).fails(UNKNOWN).after(ms(10)).forbids_another(),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
+}
+
+/// R33
+#[test]
+fn the_servers_delay_adds_no_hedge() {
+    let script = [every_attempt_from(1).fails(UNKNOWN).come_back_in(ms(1))];
+    assert_eq!(call().hedged(&four(), &script).end, End::Failed(4));
+}
+
+/// C6
+#[test]
+fn a_reason_that_always_retries_takes_the_next_hedge_uncounted() {
+    let script = [
+        every_attempt_from(1).fails(KV_NOT_MY_VBUCKET),
+        attempt(4).never_answers(),
+        every_attempt_from(5).never_answers(),
+    ];
+    let story = call()
+        .within(ms(1000))
+        .hedged(&HedgePolicy::new(2, ms(100)), &script);
+    assert_eq!(story.kinds(), [Initial, Retry, Retry, Retry, Hedge]);
+    assert_eq!(story.sent_ms(), [0, 1, 11, 61, 161]);
+}
+
+/// C6 R43
+#[test]
+fn a_mend_and_a_hedge_that_are_due_together_both_go_out() {
+    let script = [
+        attempt(1)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Once)
+            .after(ms(30)),
+        attempt(2).fails(UNKNOWN).after(ms(20)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call()
+        .within(ms(1000))
+        .hedged(&HedgePolicy::new(3, ms(10)), &script);
+    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Mended]);
+    let other_order = [
+        attempt(1).fails(UNKNOWN).after(ms(30)),
+        attempt(2)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Once)
+            .after(ms(20)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call()
+        .within(ms(1000))
+        .hedged(&HedgePolicy::new(3, ms(10)), &other_order);
+    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Mended]);
+}
+
+/// R61 R63
+#[test]
+fn two_mends_that_are_due_together_both_go_out() {
+    let script = [
+        attempt(1)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Unlimited)
+            .after(ms(20)),
+        attempt(2)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Unlimited)
+            .after(ms(10)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call()
+        .within(ms(100))
+        .hedged(&HedgePolicy::new(2, ms(10)), &script);
+    assert_eq!(story.kinds(), [Initial, Hedge, Mended, Mended]);
+    assert_eq!(story.sent_ms(), [0, 10, 20, 20]);
+}
+
+#[test]
+fn a_hedge_whose_service_is_not_ready_never_holds_up_the_others() {
+    let script = [
+        every_attempt_from(1).never_answers().ready_after(ms(0)),
+        attempt(2).never_answers().ready_after(ms(700)),
+        attempt(3).after(ms(50)),
+    ];
+    let story = call().within(ms(1000)).hedged(&four(), &script);
+    assert_eq!(story.end, End::Worked(3));
+}
+
+#[test]
+fn a_request_that_cannot_be_copied_is_not_hedged_after_a_failure() {
+    let story = call()
+        .not_replayable()
+        .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+}

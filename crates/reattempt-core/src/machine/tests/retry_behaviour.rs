@@ -1,0 +1,120 @@
+//! What the retry machine does beside the two specifications: nudges, copies, streaks, held failures, records.
+
+use super::model::attempts;
+use super::script::{attempt, every_attempt_from, ms};
+use super::simulator::{End, call};
+use crate::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
+use crate::{AttemptKind, Decision, Failure, RetryStrategy, RetryView, Stage, Stopped, Surface};
+
+#[test]
+fn a_configuration_that_moved_the_key_ends_the_wait() {
+    let moved = [attempt(1)
+        .fails(KV_TEMPORARY_FAILURE)
+        .key_moves_after(ms(3))];
+    assert_eq!(call().retried(attempts(3), &moved).sent_ms(), [0, 3]);
+    let late = [attempt(1)
+        .fails(KV_TEMPORARY_FAILURE)
+        .key_moves_after(ms(30))];
+    assert_eq!(call().retried(attempts(3), &late).sent_ms(), [0, 10]);
+}
+
+#[test]
+fn a_request_that_cannot_be_copied_is_sent_once() {
+    for reason in [UNKNOWN, KV_NOT_MY_VBUCKET] {
+        let story = call()
+            .not_replayable()
+            .retried(attempts(3), &[attempt(1).fails(reason)]);
+        assert_eq!(story.end, End::Failed(1));
+        assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+    }
+}
+
+/// What the strategy sees of the failures so far.
+#[derive(Debug)]
+struct Until<F>(F);
+
+impl<F: Fn(&RetryView<'_>) -> bool + std::fmt::Debug + Send + Sync> RetryStrategy for Until<F> {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        if (self.0)(view) {
+            Decision::Stop
+        } else {
+            Decision::After(ms(1))
+        }
+    }
+}
+
+/// C29
+#[test]
+fn a_streak_is_of_one_code_and_begins_anew_with_another() {
+    let third = |view: &RetryView<'_>| view.streak == 3;
+    let script = [
+        every_attempt_from(1).fails(KV_LOCKED).with_code(9),
+        attempt(3).fails(KV_LOCKED).with_code(0x86),
+    ];
+    let until = Until(third as fn(&RetryView<'_>) -> bool);
+    assert_eq!(call().retried(until, &script).end, End::Failed(6));
+}
+
+/// Keeps the first failure if the second one was never sent.
+#[derive(Debug)]
+struct Holds;
+
+impl RetryStrategy for Holds {
+    fn decide(&self, _: &RetryView<'_>) -> Decision {
+        Decision::After(ms(1))
+    }
+    fn max_attempts(&self) -> Option<u32> {
+        Some(3)
+    }
+    fn holds(&self) -> bool {
+        true
+    }
+    fn surface(&self, _: &Failure, new: &Failure) -> Surface {
+        if new.stage == Stage::Dispatch {
+            Surface::Held
+        } else {
+            Surface::New
+        }
+    }
+}
+
+/// M22 M28
+#[test]
+fn a_strategy_that_holds_chooses_the_failure_that_is_returned() {
+    let script = [
+        every_attempt_from(1).fails(UNKNOWN),
+        attempt(3).fails(UNKNOWN).found_at(Stage::Dispatch),
+    ];
+    assert_eq!(call().retried(Holds, &script).end, End::Failed(2));
+    let script = [
+        every_attempt_from(1).fails(UNKNOWN),
+        attempt(2).fails(UNKNOWN).found_at(Stage::Dispatch),
+    ];
+    assert_eq!(call().retried(Holds, &script).end, End::Failed(3));
+    let script = [
+        every_attempt_from(2)
+            .fails(UNKNOWN)
+            .found_at(Stage::Dispatch),
+        attempt(1).fails(UNKNOWN),
+    ];
+    assert_eq!(call().retried(Holds, &script).end, End::Failed(1));
+}
+
+#[test]
+fn every_failed_attempt_leaves_its_record() {
+    let script = [
+        attempt(1).fails(KV_LOCKED).with_code(9),
+        attempt(2).fails_for_good(UNKNOWN),
+    ];
+    let story = call().retried(attempts(3), &script);
+    let seen: Vec<_> = story
+        .info
+        .records()
+        .map(|record| (record.number, record.kind, record.delay, record.stopped))
+        .collect();
+    let retried = (1, AttemptKind::Initial, Some(ms(10)), None);
+    assert_eq!(
+        seen,
+        [retried, (2, AttemptKind::Retry, None, Some(Stopped::Fatal))]
+    );
+}

@@ -1,0 +1,152 @@
+//! Several attempts at once.
+
+use std::time::{Duration, Instant};
+
+use super::{Call, End, FAR_TOO_MANY, Story, send, start};
+use crate::machine::tests::script::{Line, find};
+use crate::machine::{Due, HedgeAction, HedgeMachine, Permit};
+use crate::{AttemptKind, CallContext, HedgePolicy, Verdict};
+
+struct Flight {
+    number: u32,
+    context: CallContext,
+    line: Line,
+    ends: Option<Instant>,
+}
+
+pub(super) struct HedgedCall<'a> {
+    call: &'a Call,
+    machine: HedgeMachine,
+    context: CallContext,
+    now: Instant,
+    flights: Vec<Flight>,
+    /// Planned attempts, and when their service is ready.
+    readying: Vec<(Instant, AttemptKind)>,
+    last: u32,
+    sent: Vec<(Duration, AttemptKind)>,
+}
+
+impl<'a> HedgedCall<'a> {
+    pub(super) fn begin(call: &'a Call, policy: &HedgePolicy) -> Self {
+        let mut context = call.context.clone();
+        context.claim();
+        Self {
+            call,
+            machine: HedgeMachine::new(policy),
+            context,
+            now: start(),
+            flights: Vec::new(),
+            readying: Vec::new(),
+            last: 0,
+            sent: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, number: u32, kind: AttemptKind, script: &[Line]) {
+        let line = find(script, number);
+        self.sent.push((self.now - start(), kind));
+        assert!(self.sent.len() < FAR_TOO_MANY, "this call never ends");
+        let mut context = self.context.clone();
+        send(&mut context, number, kind, &line);
+        let ends = line.verdict.map(|_| self.now + line.takes);
+        self.flights.push(Flight {
+            number,
+            context,
+            line,
+            ends,
+        });
+    }
+
+    pub(super) fn run(mut self, policy: &HedgePolicy, script: &[Line]) -> Story {
+        self.send(1, AttemptKind::Initial, script);
+        // Like the future, which looks at the first attempt before it says that it is pending.
+        let mut end = self.answered(policy);
+        self.machine.pending(self.now, policy);
+        while end.is_none() {
+            self.plan(policy, script);
+            let planned = self.machine.wake().into_iter();
+            let ready = self.readying.iter().map(|(at, _)| *at);
+            let ends = self.flights.iter().filter_map(|flight| flight.ends);
+            let Some(next) = planned.chain(ready).chain(ends).min() else {
+                end = Some(self.call.enforced().map_or(End::Stuck, |_| End::TimedOut));
+                break;
+            };
+            if self.call.enforced().is_some_and(|limit| next > limit) {
+                end = Some(End::TimedOut);
+                break;
+            }
+            self.now = self.now.max(next);
+            end = self.answered(policy).or_else(|| self.ready(script));
+        }
+        let end = end.unwrap_or(End::Stuck);
+        if end == End::TimedOut {
+            self.now = self
+                .call
+                .enforced()
+                .expect("only an enforced limit ends a call");
+        }
+        Story {
+            sent: self.sent,
+            end,
+            at: self.now - start(),
+            info: self.context.info(),
+        }
+    }
+
+    fn plan(&mut self, policy: &HedgePolicy, script: &[Line]) {
+        while let Due::Plan(kind) = self.machine.due(self.now, policy) {
+            let number = self.machine.next_number() + self.readying.len() as u32;
+            let ready = self.now + find(script, number).ready_after;
+            self.readying.push((ready, kind));
+        }
+    }
+
+    /// Every attempt that is answered by now.
+    fn answered(&mut self, policy: &HedgePolicy) -> Option<End> {
+        let now = self.now;
+        while let Some(at) = self
+            .flights
+            .iter()
+            .position(|f| f.ends.is_some_and(|at| at <= now))
+        {
+            let Flight {
+                number,
+                context,
+                line,
+                ..
+            } = self.flights.remove(at);
+            let (verdict, env) = (line.verdict?, self.call.env(&context));
+            if verdict.failure().is_none() {
+                env.succeeded(verdict == Verdict::Committed);
+                return Some(End::Worked(number));
+            }
+            match self
+                .machine
+                .failed(now, &verdict, context.findings(), policy, &env)
+            {
+                HedgeAction::Return => return Some(End::Failed(number)),
+                HedgeAction::Expire => return Some(End::TimedOut),
+                HedgeAction::Go => self.last = number,
+            }
+        }
+        None
+    }
+
+    /// Every planned attempt whose service is ready by now.
+    fn ready(&mut self, script: &[Line]) -> Option<End> {
+        let now = self.now;
+        while let Some(at) = self.readying.iter().position(|(at, _)| *at <= now) {
+            let (_, kind) = self.readying.remove(at);
+            match self
+                .machine
+                .permit(now, kind, &self.call.env(&self.context))
+            {
+                Permit::Send(number) => self.send(number, kind, script),
+                Permit::Refused => {}
+                Permit::Return => return Some(End::Failed(self.last)),
+                Permit::Expire => return Some(End::TimedOut),
+            }
+        }
+        None
+    }
+}

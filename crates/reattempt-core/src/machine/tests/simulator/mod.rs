@@ -1,0 +1,169 @@
+//! Drives both machines on a virtual clock, as the tower futures do on tokio's.
+
+mod hedge;
+mod retry;
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use super::script::Line;
+use crate::machine::Env;
+use crate::{
+    AttemptKind, CallContext, HedgePolicy, Idempotency, RetryInfo, RetryStrategy, RetryThrottle,
+    TimeLimit,
+};
+
+/// How a call ended, and with which attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::machine::tests) enum End {
+    Worked(u32),
+    Failed(u32),
+    TimedOut,
+    /// Nothing will ever happen again.
+    Stuck,
+}
+
+/// What happened, in milliseconds and finer since the call began.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::machine::tests) struct Story {
+    pub(in crate::machine::tests) sent: Vec<(Duration, AttemptKind)>,
+    pub(in crate::machine::tests) end: End,
+    pub(in crate::machine::tests) at: Duration,
+    pub(in crate::machine::tests) info: RetryInfo,
+}
+
+impl Story {
+    /// When each attempt was sent, in whole milliseconds.
+    pub(in crate::machine::tests) fn sent_ms(&self) -> Vec<u128> {
+        self.sent.iter().map(|(at, _)| at.as_millis()).collect()
+    }
+
+    pub(in crate::machine::tests) fn kinds(&self) -> Vec<AttemptKind> {
+        self.sent.iter().map(|(_, kind)| *kind).collect()
+    }
+
+    pub(in crate::machine::tests) fn count(&self, kind: AttemptKind) -> u32 {
+        self.sent.iter().filter(|(_, k)| *k == kind).count() as u32
+    }
+}
+
+/// The instant at which every simulated call begins.
+pub(in crate::machine::tests) fn start() -> Instant {
+    static START: OnceLock<Instant> = OnceLock::new();
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a base for arithmetic; the clock is virtual"
+    )]
+    *START.get_or_init(Instant::now)
+}
+
+/// What surrounds a simulated call. Idempotent, replayable, without deadline and throttle unless said.
+#[derive(Clone, Debug)]
+pub(in crate::machine::tests) struct Call {
+    context: CallContext,
+    limit: Option<TimeLimit>,
+    replayable: bool,
+    transparent: bool,
+}
+
+pub(in crate::machine::tests) fn call() -> Call {
+    let mut context = CallContext::default();
+    context.set_idempotency(Idempotency::Idempotent);
+    Call {
+        context,
+        limit: None,
+        replayable: true,
+        transparent: true,
+    }
+}
+
+impl Call {
+    pub(in crate::machine::tests) fn not_idempotent(mut self) -> Self {
+        self.context.set_idempotency(Idempotency::NotIdempotent);
+        self
+    }
+
+    /// A deadline layer ends the call then.
+    pub(in crate::machine::tests) fn within(self, limit: Duration) -> Self {
+        self.limited(TimeLimit::enforced(start() + limit))
+    }
+
+    /// A limit that nobody enforces.
+    pub(in crate::machine::tests) fn asked_within(self, limit: Duration) -> Self {
+        self.limited(TimeLimit::stamped(start() + limit))
+    }
+
+    fn limited(mut self, limit: TimeLimit) -> Self {
+        self.context.stamp_limit(limit);
+        self.limit = Some(limit);
+        self
+    }
+
+    pub(in crate::machine::tests) fn throttled_by(
+        mut self,
+        throttle: &Arc<impl RetryThrottle + 'static>,
+    ) -> Self {
+        self.context
+            .set_throttle(Arc::clone(throttle) as Arc<dyn RetryThrottle>);
+        self
+    }
+
+    pub(in crate::machine::tests) fn not_replayable(mut self) -> Self {
+        self.replayable = false;
+        self
+    }
+
+    pub(in crate::machine::tests) fn without_transparent_retries(mut self) -> Self {
+        self.transparent = false;
+        self
+    }
+
+    /// When the deadline layer ends the call.
+    fn enforced(&self) -> Option<Instant> {
+        self.limit
+            .filter(|limit| limit.enforced)
+            .map(|limit| limit.at)
+    }
+
+    fn env<'a>(&self, context: &'a CallContext) -> Env<'a> {
+        let mut env = Env::new(context);
+        env.replayable = self.replayable;
+        env.transparent = self.transparent;
+        env
+    }
+
+    /// Retries by this strategy.
+    pub(in crate::machine::tests) fn retried(
+        &self,
+        strategy: impl RetryStrategy,
+        script: &[Line],
+    ) -> Story {
+        retry::RetryCall::begin(self).run(&strategy, script)
+    }
+
+    /// Hedges by this policy.
+    pub(in crate::machine::tests) fn hedged(&self, policy: &HedgePolicy, script: &[Line]) -> Story {
+        hedge::HedgedCall::begin(self, policy).run(policy, script)
+    }
+}
+
+/// An attempt goes out: what is found in it is what its line says.
+fn send(context: &mut CallContext, number: u32, kind: AttemptKind, line: &Line) {
+    context.start_attempt(number, kind);
+    let reporter = context.reporter();
+    line.pushback
+        .into_iter()
+        .for_each(|pushback| reporter.pushback(pushback));
+    line.stage
+        .into_iter()
+        .for_each(|stage| reporter.stage(stage));
+    if line.forbids {
+        reporter.forbid();
+    }
+    if line.moved_after.is_some() {
+        reporter.config_coming(Box::pin(std::future::ready(true)));
+    }
+}
+
+/// More than any call of these tests sends.
+const FAR_TOO_MANY: usize = 5000;

@@ -1,0 +1,129 @@
+//! One attempt after another.
+
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::{Call, End, FAR_TOO_MANY, Story, send, start};
+use crate::machine::tests::script::{Line, find};
+use crate::machine::{Action, Keep, Resume, RetryMachine};
+use crate::{AttemptKind, CallContext, RetryStrategy, Surface, Verdict};
+
+#[derive(Debug)]
+pub(super) struct RetryCall<'a> {
+    call: &'a Call,
+    machine: RetryMachine,
+    context: CallContext,
+    now: Instant,
+    kept: u32,
+    sent: Vec<(Duration, AttemptKind)>,
+}
+
+impl<'a> RetryCall<'a> {
+    pub(super) fn begin(call: &'a Call) -> Self {
+        let (machine, context) = (RetryMachine::new(), call.context.clone());
+        Self {
+            call,
+            machine,
+            context,
+            now: start(),
+            kept: 0,
+            sent: Vec::new(),
+        }
+    }
+
+    pub(super) fn run(mut self, strategy: &dyn RetryStrategy, script: &[Line]) -> Story {
+        let (mut number, mut kind) = (1, AttemptKind::Initial);
+        let end = loop {
+            let line = find(script, number);
+            self.sent.push((self.now - start(), kind));
+            assert!(self.sent.len() < FAR_TOO_MANY, "this call never ends");
+            send(&mut self.context, number, kind, &line);
+            if let Some(end) = self.flight(&line, number) {
+                break end;
+            }
+            match self.failed(&line, number, strategy) {
+                Ok(next) => (number, kind) = (number + 1, next),
+                Err(end) => break end,
+            }
+        };
+        if end == End::TimedOut {
+            self.now = self
+                .call
+                .enforced()
+                .expect("only an enforced limit ends a call");
+        }
+        Story {
+            sent: self.sent,
+            end,
+            at: self.now - start(),
+            info: self.context.info(),
+        }
+    }
+
+    /// Time passes until the attempt is answered; `Some` if that was the end.
+    fn flight(&mut self, line: &Line, number: u32) -> Option<End> {
+        let limit = self.call.enforced();
+        let Some(verdict) = line.verdict else {
+            return Some(limit.map_or(End::Stuck, |_| End::TimedOut));
+        };
+        self.now += line.takes;
+        if limit.is_some_and(|limit| self.now > limit) {
+            return Some(End::TimedOut);
+        }
+        verdict.failure().is_none().then(|| {
+            self.call
+                .env(&self.context)
+                .succeeded(verdict == Verdict::Committed);
+            End::Worked(number)
+        })
+    }
+
+    /// The attempt failed: the kind of the next one, at its time, or the end.
+    fn failed(
+        &mut self,
+        line: &Line,
+        number: u32,
+        strategy: &dyn RetryStrategy,
+    ) -> Result<AttemptKind, End> {
+        let env = self.call.env(&self.context);
+        let (verdict, found) = (
+            line.verdict.expect("it was answered"),
+            self.context.findings(),
+        );
+        let mut action = self
+            .machine
+            .failed(self.now, &verdict, found, strategy, &env);
+        if let Action::Ask(mut deferred) = action {
+            let decision = match deferred
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+            {
+                Poll::Ready(decision) => decision,
+                Poll::Pending => return Err(End::Stuck),
+            };
+            action = self.machine.decided(self.now, decision, strategy, &env);
+        }
+        let wait = match action {
+            Action::Return(Surface::New) => return Err(End::Failed(number)),
+            Action::Return(Surface::Held) => return Err(End::Failed(self.kept)),
+            Action::Expire => return Err(End::TimedOut),
+            Action::Ask(_) => panic!("asked twice about one failure"),
+            Action::Wait(wait) => wait,
+        };
+        if wait.keep != Keep::Held {
+            self.kept = number;
+        }
+        let nudged = line
+            .moved_after
+            .filter(|_| wait.nudge)
+            .map(|after| self.now + after);
+        let until = wait.until.unwrap_or(self.now);
+        self.now = nudged.map_or(until, |nudged| until.min(nudged));
+        self.now += line.ready_after;
+        match self.machine.resume(self.now, &env) {
+            Resume::Send => Ok(wait.kind),
+            Resume::Return => Err(End::Failed(self.kept)),
+            Resume::Expire => Err(End::TimedOut),
+        }
+    }
+}

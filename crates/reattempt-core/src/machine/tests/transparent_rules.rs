@@ -1,0 +1,174 @@
+//! Failures that the server's application never saw (A6, Transparent Retries), on both machines.
+
+use std::sync::Arc;
+
+use super::script::{attempt, every_attempt_from, ms};
+use super::simulator::{End, call};
+use crate::AttemptKind::{Hedge, Initial, Retry, Transparent};
+use crate::backoff::Backoff;
+use crate::reason::UNKNOWN;
+use crate::strategy::{Attempts, FailFast};
+use crate::throttle::TokenBucket;
+use crate::{HedgePolicy, RetryThrottle, Stopped, Transparent as Unseen};
+
+fn attempts(max: u32) -> Attempts {
+    Attempts::new(max, Backoff::constant(ms(10)))
+}
+
+/// R60
+#[test]
+fn what_never_left_is_sent_again_until_the_deadline() {
+    let script = [every_attempt_from(1)
+        .fails(UNKNOWN)
+        .unseen(Unseen::Unlimited)];
+    let story = call().within(ms(1000)).retried(FailFast, &script);
+    assert_eq!((story.end, story.at), (End::TimedOut, ms(1000)));
+    assert_eq!(
+        story.sent_ms()[..7],
+        [0, 0, 0, 0, 1, 3, 7],
+        "at once first, then more slowly"
+    );
+    assert!(story.sent.len() > 10);
+}
+
+/// R60
+#[test]
+fn what_never_left_is_tried_five_times_more_where_no_deadline_ends_it() {
+    let script = [every_attempt_from(1)
+        .fails(UNKNOWN)
+        .unseen(Unseen::Unlimited)];
+    let story = call().retried(FailFast, &script);
+    assert_eq!(story.end, End::Failed(6));
+    assert_eq!(story.count(Transparent), 5);
+}
+
+/// R60
+#[test]
+fn what_never_left_stops_after_a_thousand() {
+    let script = [every_attempt_from(1)
+        .fails(UNKNOWN)
+        .unseen(Unseen::Unlimited)];
+    let story = call().within(ms(10_000_000)).retried(FailFast, &script);
+    assert_eq!(
+        (story.end, story.count(Transparent)),
+        (End::Failed(1001), 1000)
+    );
+}
+
+/// R61
+#[test]
+fn a_refused_stream_is_sent_again_once_and_then_left_to_the_policy() {
+    let script = [every_attempt_from(1).fails(UNKNOWN).unseen(Unseen::Once)];
+    let story = call().retried(attempts(2), &script);
+    assert_eq!(story.end, End::Failed(3));
+    assert_eq!(story.kinds(), [Initial, Transparent, Retry]);
+    assert_eq!(story.sent_ms(), [0, 0, 10]);
+}
+
+/// R61
+#[test]
+fn a_refused_stream_is_sent_again_also_after_a_processed_attempt() {
+    let script = [
+        attempt(1).fails(UNKNOWN),
+        attempt(2).fails(UNKNOWN).unseen(Unseen::Once),
+    ];
+    let story = call().retried(attempts(2), &script);
+    assert_eq!(
+        (story.end, story.kinds()),
+        (End::Worked(3), vec![Initial, Retry, Transparent])
+    );
+}
+
+/// R62
+#[test]
+fn no_policy_at_all_is_needed() {
+    let script = [attempt(1).fails_for_good(UNKNOWN).unseen(Unseen::Once)];
+    let story = call().not_idempotent().retried(FailFast, &script);
+    assert_eq!(story.end, End::Worked(2));
+}
+
+/// R62
+#[test]
+fn an_option_leaves_them_to_the_policy() {
+    let script = [every_attempt_from(1)
+        .fails(UNKNOWN)
+        .unseen(Unseen::Unlimited)];
+    let story = call()
+        .without_transparent_retries()
+        .retried(attempts(2), &script);
+    assert_eq!(
+        (story.end, story.kinds()),
+        (End::Failed(2), vec![Initial, Retry])
+    );
+}
+
+/// R24 R63
+#[test]
+fn they_count_neither_as_attempts_nor_in_the_throttle() {
+    let tokens = Arc::new(TokenBucket::new(2, 100).unwrap());
+    let script = [
+        attempt(1).fails(UNKNOWN).unseen(Unseen::Unlimited),
+        attempt(2).fails(UNKNOWN).unseen(Unseen::Once),
+        attempt(3).fails(UNKNOWN).unseen(Unseen::Unlimited),
+        attempt(4).fails_for_good(UNKNOWN),
+    ];
+    let story = call().throttled_by(&tokens).retried(attempts(1), &script);
+    assert_eq!(story.end, End::Failed(4));
+    assert_eq!(tokens.milli_tokens(), Some(2000));
+    assert_eq!((story.info.attempts(), story.info.retries()), (4, 0));
+}
+
+/// R60 and the word of the server
+#[test]
+fn a_stop_beats_them() {
+    let script = [attempt(1)
+        .fails(UNKNOWN)
+        .unseen(Unseen::Unlimited)
+        .do_not_come_back()];
+    let story = call().retried(attempts(3), &script);
+    assert_eq!(
+        (story.end, story.info.stopped()),
+        (End::Failed(1), Some(Stopped::Pushback))
+    );
+}
+
+/// R24 R60 R63
+#[test]
+fn a_hedged_call_sends_it_again_uncounted_and_unthrottled() {
+    let tokens = Arc::new(TokenBucket::new(2, 100).unwrap());
+    let script = [
+        attempt(1).never_answers(),
+        attempt(2).fails(UNKNOWN).unseen(Unseen::Unlimited),
+        every_attempt_from(3).never_answers(),
+    ];
+    let policy = HedgePolicy::new(2, ms(10));
+    let story = call()
+        .within(ms(50))
+        .throttled_by(&tokens)
+        .hedged(&policy, &script);
+    assert_eq!(story.kinds(), [Initial, Hedge, Transparent]);
+    assert_eq!(story.sent_ms(), [0, 10, 10]);
+    assert_eq!(tokens.milli_tokens(), Some(2000));
+}
+
+/// R61
+#[test]
+fn a_hedged_call_mends_a_refused_stream_once() {
+    let script = [every_attempt_from(1).fails(UNKNOWN).unseen(Unseen::Once)];
+    let story = call().hedged(&HedgePolicy::new(2, ms(10)), &script);
+    assert_eq!(
+        (story.end, story.kinds()),
+        (End::Failed(3), vec![Initial, Transparent, Hedge])
+    );
+}
+
+/// R62
+#[test]
+fn a_call_hedged_with_one_attempt_still_mends_them() {
+    let script = [attempt(1).fails_for_good(UNKNOWN).unseen(Unseen::Once)];
+    let story = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
+    assert_eq!(
+        (story.end, story.kinds()),
+        (End::Worked(2), vec![Initial, Transparent])
+    );
+}

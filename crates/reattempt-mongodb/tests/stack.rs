@@ -1,0 +1,132 @@
+//! The whole stack around a client that fails by script: route, retry, client.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use reattempt::{Annotated, Call, CallContext, RetryLayer, RouteLayer};
+use reattempt_mongodb::{
+    FailureKind, MongoClassifier, MongoFailure, ReadCall, ReadOperation, RetryReads,
+    RetryableReads, report_wire_version,
+};
+use tower::{ServiceBuilder, ServiceExt};
+
+/// What a client's error carries: what failed, and in which attempt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct DriverError(FailureKind, u32);
+
+impl MongoFailure for DriverError {
+    fn kind(&self) -> FailureKind {
+        self.0
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    operation: ReadOperation,
+    in_transaction: bool,
+}
+
+impl ReadCall for Command {
+    fn operation(&self) -> ReadOperation {
+        self.operation
+    }
+
+    fn in_transaction(&self) -> bool {
+        self.in_transaction
+    }
+}
+
+const fn find() -> Command {
+    Command {
+        operation: ReadOperation::Find,
+        in_transaction: false,
+    }
+}
+
+/// Sends `command` to servers of this wire version that fail like this, one kind an attempt, and then work: what the caller gets, and the
+/// number of attempts.
+async fn run(
+    gate: RetryReads,
+    command: Command,
+    wire_version: i32,
+    failures: &[FailureKind],
+) -> (Result<(), DriverError>, u32) {
+    let script = Arc::new(Mutex::new(
+        failures.iter().copied().collect::<VecDeque<_>>(),
+    ));
+    let client = ServiceBuilder::new()
+        .layer(RouteLayer::new(gate))
+        .layer(RetryLayer::new(
+            MongoClassifier::seed_2022(),
+            RetryableReads::seed_2022(),
+        ))
+        .service_fn(move |call: Call<Command>| {
+            let script = Arc::clone(&script);
+            async move {
+                let context = call.context().expect("a call has a context");
+                report_wire_version(&context.reporter(), wire_version);
+                let next = script
+                    .lock()
+                    .expect("no test panics while it holds it")
+                    .pop_front();
+                next.map_or(Ok(()), |kind| Err(DriverError(kind, context.attempt())))
+            }
+        });
+    let mut call = Call::new(command);
+    let watch = CallContext::watch(&mut call);
+    let answer = client.oneshot(call).await;
+    (answer, watch.info().attempts())
+}
+
+const STEPPED_DOWN: FailureKind = FailureKind::command(Some(189));
+
+/// M1 M9 M15
+#[tokio::test]
+async fn a_read_is_sent_a_second_time_and_works() {
+    for first in [
+        STEPPED_DOWN,
+        FailureKind::network_in_flight(),
+        FailureKind::PoolCleared,
+    ] {
+        assert_eq!(
+            run(RetryReads::default(), find(), 6, &[first]).await,
+            (Ok(()), 2)
+        );
+    }
+}
+
+/// M22 M28
+#[tokio::test]
+async fn the_caller_gets_the_failure_that_shows_an_attempt() {
+    let gate = RetryReads::default;
+    let both = [STEPPED_DOWN, FailureKind::network_in_flight()];
+    let (answer, attempts) = run(gate(), find(), 6, &both).await;
+    assert_eq!((answer, attempts), (Err(DriverError(both[1], 2)), 2));
+    let unsent = [STEPPED_DOWN, FailureKind::Selection];
+    let (answer, attempts) = run(gate(), find(), 6, &unsent).await;
+    assert_eq!((answer, attempts), (Err(DriverError(STEPPED_DOWN, 1)), 2));
+}
+
+/// M12 M14 M19
+#[tokio::test]
+async fn what_is_not_eligible_is_sent_once() {
+    let on = RetryReads::default();
+    let in_transaction = Command {
+        in_transaction: true,
+        ..find()
+    };
+    let get_more = Command {
+        operation: ReadOperation::GetMore,
+        ..find()
+    };
+    let cases = [
+        (RetryReads::new(false), find(), 6),
+        (on.clone(), in_transaction, 6),
+        (on.clone(), get_more, 6),
+        (on, find(), 5),
+    ];
+    for (gate, command, wire_version) in cases {
+        let once = run(gate, command, wire_version, &[FailureKind::PoolCleared]).await;
+        assert_eq!(once, (Err(DriverError(FailureKind::PoolCleared, 1)), 1));
+    }
+}

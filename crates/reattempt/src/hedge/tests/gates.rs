@@ -1,0 +1,152 @@
+//! Throttle, limits, policies: what keeps a hedge back.
+
+use std::sync::Mutex;
+
+use reattempt_core::strategy::Once;
+use reattempt_core::{AttemptRecord, Failure, Stage};
+
+use super::*;
+
+/// R46: a hedge refused is used up.
+#[tokio::test(start_paused = true)]
+async fn a_drained_bucket_holds_back_hedges_but_never_the_first_attempt() {
+    let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
+    let failure = Failure::new(KV_LOCKED, Stage::Response);
+    bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
+    let probe = probe([attempt(1).after(ms(100))]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(bucket.clone());
+    let (told, info) = send_request(&three(), &probe, request).await;
+    assert_eq!((told, info.attempts()), (Told::Answer(1), 1));
+    assert_eq!(bucket.milli_tokens(), Some(2000));
+}
+
+/// R46: asked at the moment it would be sent.
+#[tokio::test(start_paused = true)]
+async fn the_bucket_is_asked_when_a_hedge_would_be_sent() {
+    let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
+    let probe = probe([attempt(1).after(ms(100)), attempt(2).after(ms(100))]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(bucket.clone());
+    let drain = async {
+        tokio::time::sleep(ms(15)).await;
+        let failure = Failure::new(KV_LOCKED, Stage::Response);
+        bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
+    };
+    let layer = three();
+    let ((told, _), ()) = tokio::join!(send_request(&layer, &probe, request), drain);
+    assert_eq!(told, Told::Answer(1));
+    assert_eq!(
+        probe.log().times(),
+        [0, 10],
+        "the third found the bucket drained"
+    );
+}
+
+/// Law 6: the server's own failure, not "throttled".
+#[tokio::test(start_paused = true)]
+async fn when_the_throttle_leaves_nothing_the_last_failure_is_returned() {
+    let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
+    let probe = probe([attempt(1).fails(KV_LOCKED)]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(bucket.clone());
+    let (told, info) = send_request(&three(), &probe, request).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(info.stopped(), Some(Stopped::Throttled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pushback_past_a_stamped_limit_returns_the_failure_now() {
+    let pushback = ServerPushback::After(ms(40));
+    let probe = probe([attempt(1).fails(KV_LOCKED).pushback(pushback)]);
+    let mut request = probe.request();
+    let at = clock::now() + ms(30);
+    request.context_mut().stamp_limit(TimeLimit::stamped(at));
+    let (told, info) = send_request(&three(), &probe, request).await;
+    assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
+    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_routes_policy_beats_the_layers() {
+    let probe = probe((1..=2).map(|n| attempt(n).after(ms(50))));
+    let mut request = probe.request();
+    let policy = RoutePolicy::new("p").hedge(HedgePolicy::new(2, ms(7)));
+    request.context_mut().stamp_policy(Arc::new(policy));
+    assert_eq!(
+        send_request(&three(), &probe, request).await.0,
+        Told::Answer(1)
+    );
+    assert_eq!(probe.log().times(), [0, 7]);
+}
+
+/// R23
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_hedged_is_counted_all_the_same() {
+    let policies = [
+        RoutePolicy::new("none").no_recovery(),
+        RoutePolicy::new("retries").retry(Once),
+    ];
+    for policy in policies {
+        let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
+        let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(30))]);
+        let mut request = probe.request();
+        let context = request.context_mut();
+        context
+            .stamp_policy(Arc::new(policy))
+            .set_throttle(bucket.clone());
+        assert_eq!(
+            send_request(&three(), &probe, request).await.0,
+            Told::Error(1)
+        );
+        assert_eq!(bucket.milli_tokens(), Some(9000));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_asks_for_retries_is_not_hedged() {
+    let probe = probe([attempt(1).after(ms(50))]);
+    let mut request = probe.request();
+    request.context_mut().set_strategy(Arc::new(Once));
+    assert_eq!(
+        send_request(&three(), &probe, request).await.0,
+        Told::Answer(1)
+    );
+    assert_eq!(probe.log().times(), [0]);
+}
+
+/// What an observer was told, in order.
+#[derive(Debug, Default)]
+struct Diary(Mutex<Vec<String>>);
+
+impl Observer for Diary {
+    fn attempt_sent(&self, context: &CallContext) {
+        self.0
+            .lock()
+            .unwrap()
+            .push(format!("sent {}", context.attempt()));
+    }
+
+    fn attempt_settled(&self, _: &CallContext, record: &AttemptRecord) {
+        let line = format!("{} {}", record.outcome.name(), record.number);
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
+        let stopped = info.stopped().map_or("?", Stopped::name);
+        self.0.lock().unwrap().push(format!("ended: {stopped}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_hears_of_every_step() {
+    let diary = Arc::new(Diary::default());
+    let probe = probe([attempt(1).hangs(), attempt(2).fails(KV_LOCKED), attempt(3)]);
+    let layer = three().observer(diary.clone());
+    assert_eq!(send(&layer, &probe).await.0, Told::Answer(3));
+    let lines = diary.0.lock().unwrap().clone();
+    assert_eq!(lines[..4], ["sent 1", "sent 2", "retry 2", "sent 3"]);
+    let mut rest = lines[4..].to_vec();
+    rest.sort();
+    assert_eq!(rest, ["cancelled 1", "ended: success", "success 3"]);
+}

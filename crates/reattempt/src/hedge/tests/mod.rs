@@ -1,0 +1,56 @@
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use reattempt_core::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
+use reattempt_core::{
+    AttemptOutcome, Call, CallContext, RetryInfo, RetryThrottle, RoutePolicy, ServerPushback,
+    Stopped, TimeLimit, TokenBucket, Transparent, Verdict,
+};
+use tower::{Layer, ServiceExt};
+
+use super::*;
+use crate::clock;
+use crate::probe::{
+    Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
+};
+
+mod failures;
+mod gates;
+mod winners;
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+/// Three attempts, ten milliseconds apart.
+fn three() -> HedgeLayer<Verdicts> {
+    HedgeLayer::new(verdict, HedgePolicy::new(3, ms(10)))
+}
+
+async fn send<C: Classify<Answer, Fault> + Clone>(
+    layer: &HedgeLayer<C>,
+    probe: &Probe,
+) -> (Told, RetryInfo) {
+    send_request(layer, probe, probe.request()).await
+}
+
+async fn send_request<C: Classify<Answer, Fault> + Clone>(
+    layer: &HedgeLayer<C>,
+    probe: &Probe,
+    mut request: Call<Payload>,
+) -> (Told, RetryInfo) {
+    let watch = CallContext::watch(&mut request);
+    let outcome = layer.layer(probe.inner()).oneshot(request).await;
+    (told(&outcome), watch.info())
+}
+
+/// What the layer promises of its types. Never called: it compiles or it does not.
+#[allow(dead_code, reason = "the assertion is that it compiles")]
+fn types_are_what_services_need() {
+    fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
+    fn future<T: Send + Unpin + std::fmt::Debug>() {}
+    service::<HedgeLayer<Verdicts>>();
+    service::<Hedge<Probe, Verdicts>>();
+    future::<HedgeFuture<Probe, Verdicts, Call<()>>>();
+}

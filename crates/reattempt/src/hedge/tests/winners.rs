@@ -1,0 +1,122 @@
+//! When attempts go out, and what becomes of winner and losers.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_time_is_all_there_is() {
+    let probe = probe([attempt(1).after(ms(9))]);
+    let (told, info) = send(&three(), &probe).await;
+    assert_eq!(told, Told::Answer(1));
+    assert_eq!((info.attempts(), info.records().len()), (1, 0));
+    assert_eq!(info.stopped(), Some(Stopped::Success));
+}
+
+#[test]
+fn an_answer_that_is_there_arms_no_timer() {
+    // There is no runtime here: any timer would panic.
+    let probe = probe([attempt(1)]);
+    let call = three().layer(probe.inner()).oneshot(probe.request());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(pin!(call).poll(&mut context).is_ready());
+}
+
+/// R40
+#[tokio::test(start_paused = true)]
+async fn attempts_go_out_one_delay_after_another_up_to_the_maximum() {
+    let probe = probe((1..=3).map(|n| attempt(n).after(ms(95))));
+    let (told, info) = send(&three(), &probe).await;
+    assert_eq!(told, Told::Answer(1));
+    assert_eq!(probe.log().times(), [0, 10, 20]);
+    use AttemptKind::{Hedge, Initial};
+    assert_eq!(probe.log().kinds(), [Initial, Hedge, Hedge]);
+    assert_eq!(info.attempts(), 3);
+}
+
+/// R40
+#[tokio::test(start_paused = true)]
+async fn a_delay_of_zero_sends_all_at_once() {
+    let probe = probe((1..=3).map(|n| attempt(n).after(ms(10 - u64::from(n)))));
+    let layer = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(3, Duration::ZERO));
+    assert_eq!(send(&layer, &probe).await.0, Told::Answer(3));
+    assert_eq!(probe.log().times(), [0, 0, 0]);
+}
+
+/// R41
+#[tokio::test(start_paused = true)]
+async fn losers_are_dropped_at_once() {
+    let probe = probe([
+        attempt(1).hangs(),
+        attempt(2).after(ms(15)),
+        attempt(3).hangs(),
+    ]);
+    let (told, info) = send(&three(), &probe).await;
+    assert_eq!((told, probe.log().now()), (Told::Answer(2), 25));
+    assert_eq!(probe.log().future_dropped(1), Some((25, false)));
+    assert_eq!(probe.log().future_dropped(3), Some((25, false)));
+    let of = |outcome| {
+        let of = info.records().filter(|r| r.outcome == outcome);
+        of.map(|r| r.number).collect::<Vec<_>>()
+    };
+    assert_eq!(of(AttemptOutcome::Success), [2]);
+    assert_eq!(of(AttemptOutcome::Cancelled), [1, 3]);
+    assert_eq!(info.stopped(), Some(Stopped::Success));
+}
+
+/// R41
+#[tokio::test(start_paused = true)]
+async fn the_head_of_an_answer_commits_the_call() {
+    let probe = probe([attempt(1).hangs(), attempt(2).commits()]);
+    let (told, info) = send(&three(), &probe).await;
+    assert_eq!(told, Told::Answer(2));
+    assert_eq!(info.stopped(), Some(Stopped::Committed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_is_not_ready_never_holds_up_the_others() {
+    let steps = [attempt(1).after(ms(100)), attempt(2).after(ms(5))];
+    let probe = probe(steps).ready([readiness(2).never()]);
+    let (told, _) = send(&three(), &probe).await;
+    assert_eq!((told, probe.log().now()), (Told::Answer(2), 25));
+    assert_eq!(
+        probe.log().times(),
+        [0, 20],
+        "the third was ready before the second"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_whose_service_broke_leaves_the_others_alone() {
+    let probe = probe([attempt(1).after(ms(100))]).ready([readiness(2).breaks()]);
+    assert_eq!(send(&three(), &probe).await.0, Told::Answer(1));
+    assert_eq!(probe.log().now(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_cloned_where_no_hedge_is_possible() {
+    let probe = probe([attempt(1).fails(KV_LOCKED)]);
+    let layer = HedgeLayer::new(NeverForces, HedgePolicy::new(1, ms(10)));
+    assert_eq!(send(&layer, &probe).await.0, Told::Error(1));
+    assert_eq!(
+        (probe.log().request_clones(), probe.log().service_clones()),
+        (0, 0)
+    );
+}
+
+/// R48
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_drops_and_records_all_attempts() {
+    let probe = probe((1..=2).map(|n| attempt(n).hangs()));
+    let mut request = probe.request();
+    let watch = CallContext::watch(&mut request);
+    let call = three().layer(probe.inner()).oneshot(request);
+    assert!(tokio::time::timeout(ms(15), call).await.is_err());
+    assert_eq!(probe.log().future_dropped(1), Some((15, false)));
+    assert_eq!(probe.log().future_dropped(2), Some((15, false)));
+    let info = watch.info();
+    assert_eq!(info.stopped(), Some(Stopped::Cancelled));
+    assert!(
+        info.records()
+            .all(|r| r.outcome == AttemptOutcome::Cancelled)
+    );
+    assert_eq!(info.records().len(), 2);
+}

@@ -1,0 +1,118 @@
+//! A scripted service for tests: says what each attempt comes to, and fails the test when a layer breaks tower's contract.
+//!
+//! ```text
+//! let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1)), attempt(2)]);
+//! let outcome = layer.layer(probe.clone()).oneshot(probe.request()).await;
+//! assert_eq!(probe.log().times(), [0, 11]);
+//! ```
+//!
+//! It panics on a call without readiness (also of a fresh clone that was not polled), on readiness that was held over
+//! virtual time, and on an attempt that is not in the script. Also used by the `tests` package.
+
+mod log;
+mod script;
+mod service;
+
+use std::time::Duration;
+
+use reattempt_core::reason::UNKNOWN;
+use reattempt_core::{CallContext, Classify, Elapsed, Failure, Stage, Verdict};
+
+pub use log::{Log, Seen};
+pub use script::{Readiness, Step, attempt, readiness};
+pub use service::{Payload, Probe, ProbeFuture, probe};
+
+use log::Note;
+
+/// So many milliseconds.
+#[must_use]
+pub const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// What an attempt came to, and a note of when it is dropped.
+#[derive(Debug)]
+pub struct Answer {
+    /// The attempt that brought it.
+    pub attempt: u32,
+    verdict: Verdict,
+    _note: Note,
+}
+
+/// The probe's error.
+#[derive(Debug)]
+pub enum Fault {
+    /// An attempt failed.
+    Server(Answer),
+    /// The service will never be ready again.
+    Broken,
+    /// A deadline passed.
+    Elapsed(Elapsed),
+}
+
+impl From<Elapsed> for Fault {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::Elapsed(elapsed)
+    }
+}
+
+/// What a caller was told, to be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// This attempt's answer; it may be one that says "failed".
+    Answer(u32),
+    /// This attempt's error.
+    Error(u32),
+    /// That the service is broken.
+    Broken,
+    /// That the deadline passed.
+    Elapsed,
+}
+
+/// What a caller was told.
+#[must_use]
+pub const fn told(outcome: &Result<Answer, Fault>) -> Told {
+    match outcome {
+        Ok(answer) => Told::Answer(answer.attempt),
+        Err(Fault::Server(answer)) => Told::Error(answer.attempt),
+        Err(Fault::Broken) => Told::Broken,
+        Err(Fault::Elapsed(_)) => Told::Elapsed,
+    }
+}
+
+/// The story that a deadline told.
+///
+/// # Panics
+/// If no deadline passed.
+#[must_use]
+pub fn elapsed(outcome: Result<Answer, Fault>) -> Elapsed {
+    match outcome {
+        Err(Fault::Elapsed(elapsed)) => elapsed,
+        other => panic!("no deadline passed, but {other:?}"),
+    }
+}
+
+/// The classifier of the probe's answers: what the script says. An attempt that ran into its own deadline may be retried
+/// if the request is idempotent.
+#[must_use]
+pub fn verdict(outcome: Result<&Answer, &Fault>, _: &CallContext) -> Verdict {
+    match outcome {
+        Ok(answer) | Err(Fault::Server(answer)) => answer.verdict,
+        Err(Fault::Elapsed(_)) => Verdict::Retry(Failure::new(UNKNOWN, Stage::InFlight)),
+        Err(Fault::Broken) => Verdict::Fatal(Failure::new(UNKNOWN, Stage::Dispatch)),
+    }
+}
+
+/// As [`verdict`], from a classifier that never forces an attempt past the maximum.
+#[derive(Clone, Copy, Debug)]
+pub struct NeverForces;
+
+impl Classify<Answer, Fault> for NeverForces {
+    fn classify(&self, outcome: Result<&Answer, &Fault>, context: &CallContext) -> Verdict {
+        verdict(outcome, context)
+    }
+
+    fn may_force(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,131 @@
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use reattempt_core::backoff::Backoff;
+use reattempt_core::reason::KV_TEMPORARY_FAILURE;
+use reattempt_core::strategy::{Attempts, Once};
+use reattempt_core::{
+    Annotated, AttemptKind, AttemptOutcome, Call, CallContext, RetryInfo, Stopped, Verdict,
+};
+use tower::{Layer, ServiceExt};
+
+use super::*;
+use crate::probe::{
+    Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
+};
+
+mod decisions;
+mod order;
+mod readiness;
+mod records;
+mod replay;
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+const TMPFAIL: reattempt_core::RetryReason = KV_TEMPORARY_FAILURE;
+
+/// Three attempts, ten milliseconds apart.
+fn three() -> Attempts {
+    Attempts::new(3, Backoff::constant(ms(10)))
+}
+
+fn retry(strategy: impl reattempt_core::RetryStrategy + 'static) -> RetryLayer<Verdicts> {
+    RetryLayer::new(verdict, strategy)
+}
+
+/// Sends one request through the layer, and tells what came of it.
+async fn send<C: Classify<Answer, Fault> + Clone>(
+    layer: &RetryLayer<C>,
+    probe: &Probe,
+) -> (Told, RetryInfo) {
+    send_request(layer, probe, probe.request()).await
+}
+
+async fn send_request<C: Classify<Answer, Fault> + Clone>(
+    layer: &RetryLayer<C>,
+    probe: &Probe,
+    mut request: Call<Payload>,
+) -> (Told, RetryInfo) {
+    let watch = CallContext::watch(&mut request);
+    let outcome = layer.layer(probe.inner()).oneshot(request).await;
+    (told(&outcome), watch.info())
+}
+
+fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_passes_unchanged_and_leaves_no_record() {
+    let probe = probe([attempt(1).after(ms(3))]);
+    let (told, info) = send(&retry(three()), &probe).await;
+    assert_eq!(told, Told::Answer(1));
+    assert_eq!((info.attempts(), info.retries()), (1, 0));
+    assert_eq!(info.records().len(), 0);
+    assert_eq!(info.stopped(), Some(Stopped::Success));
+}
+
+/// R13
+#[tokio::test(start_paused = true)]
+async fn the_last_failure_is_returned_unchanged() {
+    let probe = probe((1..=3).map(|n| attempt(n).fails(TMPFAIL)));
+    let (told, info) = send(&retry(three()), &probe).await;
+    assert_eq!(told, Told::Error(3));
+    assert_eq!(probe.log().times(), [0, 10, 20]);
+    assert_eq!(
+        probe.log().kinds(),
+        [AttemptKind::Initial, AttemptKind::Retry, AttemptKind::Retry]
+    );
+    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(info.count(TMPFAIL), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_answer_is_returned_unchanged_too() {
+    let probe = probe((1..=3).map(|n| attempt(n).fails(TMPFAIL).as_answer()));
+    let (told, _) = send(&retry(three()), &probe).await;
+    assert_eq!(told, Told::Answer(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempts_future_is_dropped_before_the_delay() {
+    let probe = probe([attempt(1).fails(TMPFAIL).after(ms(1)), attempt(2)]);
+    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 11]);
+    assert_eq!(probe.log().future_dropped(1), Some((1, true)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_answer_is_dropped_before_the_delay() {
+    let failing = attempt(1).fails(TMPFAIL).as_answer().after(ms(1));
+    let probe = probe([failing, attempt(2)]);
+    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
+    assert_eq!(probe.log().outcome_dropped(1), Some(1));
+}
+
+#[test]
+fn success_and_retries_without_delay_touch_no_timer() {
+    // There is no runtime here: any timer would panic.
+    let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]);
+    let service = retry(Once).layer(probe.inner());
+    let mut call = pin!(service.oneshot(probe.request()));
+    assert!(poll_once(call.as_mut()).is_pending(), "it yields once");
+    assert_eq!(probe.log().calls().len(), 1);
+    let Poll::Ready(outcome) = poll_once(call.as_mut()) else {
+        panic!("the second attempt answers at once")
+    };
+    assert_eq!(told(&outcome), Told::Answer(2));
+}
+
+/// What the layer promises of its types. Never called: it compiles or it does not.
+#[allow(dead_code, reason = "the assertion is that it compiles")]
+fn types_are_what_services_need() {
+    fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
+    fn future<T: Send + Unpin + std::fmt::Debug>() {}
+    service::<RetryLayer<Verdicts>>();
+    service::<Retry<Probe, Verdicts>>();
+    // Where the inner future is, it is `Send` and `Unpin` too.
+    future::<RetryFuture<Probe, Verdicts, Call<()>>>();
+}

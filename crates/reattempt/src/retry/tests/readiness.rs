@@ -1,0 +1,45 @@
+//! Only ready instances are called, and never with a readiness held over a delay; the probe panics otherwise.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn readiness_is_acquired_after_the_delay() {
+    let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]).ready([readiness(2).after(ms(7))]);
+    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 17], "10 of back-off, then 7");
+    assert_eq!(probe.log().readied(), 2, "one readiness an attempt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_kept_until_the_next_attempt_is_really_sent() {
+    let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]).ready([readiness(2).after(ms(7))]);
+    let _ = send(&retry(three()), &probe).await;
+    assert_eq!(probe.log().outcome_dropped(1), Some(17));
+}
+
+/// M22
+#[tokio::test(start_paused = true)]
+async fn a_readiness_error_never_stands_in_for_the_servers() {
+    let broken = [readiness(2).after(ms(7)).breaks()];
+    let probe = probe([attempt(1).fails(TMPFAIL)]).ready(broken);
+    let (told, info) = send(&retry(three()), &probe).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(info.stopped(), Some(Stopped::Fatal));
+    let last = info.records().last().cloned().unwrap();
+    assert_eq!(last.stopped, Some(Stopped::Fatal), "the record says it too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_no_error_left_a_readiness_error_is_what_there_is() {
+    let broken = [readiness(2).breaks()];
+    let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]).ready(broken);
+    assert_eq!(send(&retry(three()), &probe).await.0, Told::Broken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_instance_gets_ready_for_all_further_attempts() {
+    let failing = (1..=2).map(|n| attempt(n).fails(TMPFAIL));
+    let probe = probe(failing.chain([attempt(3)]));
+    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(3));
+    assert_eq!(probe.log().service_clones(), 1);
+}

@@ -1,0 +1,121 @@
+//! What is cloned, and when; requests that cannot be.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use reattempt_core::Replay;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_cloned_when_no_further_attempt_is_possible() {
+    let probe = probe([attempt(1).fails(TMPFAIL)]);
+    let once = Attempts::new(1, Backoff::constant(ms(10)));
+    let (told, info) = send(&RetryLayer::new(NeverForces, once), &probe).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(probe.log().request_clones(), 0);
+    assert_eq!(probe.log().service_clones(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_moves_the_template() {
+    let probe = probe((1..=3).map(|n| attempt(n).fails(TMPFAIL)));
+    let _ = send(&RetryLayer::new(NeverForces, three()), &probe).await;
+    assert_eq!(probe.log().request_clones(), 2);
+    assert_eq!(probe.log().service_clones(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_classifier_that_may_force_keeps_the_template_to_the_end() {
+    let probe = probe((1..=3).map(|n| attempt(n).fails(TMPFAIL)));
+    let _ = send(&retry(three()), &probe).await;
+    assert_eq!(probe.log().request_clones(), 3);
+}
+
+/// A request with a say in whether it can be sent again.
+#[derive(Debug)]
+struct Stubborn {
+    call: Call<Payload>,
+    can: bool,
+    copies: Arc<AtomicU32>,
+    most: u32,
+}
+
+impl Annotated for Stubborn {
+    fn context(&self) -> Option<&CallContext> {
+        self.call.context()
+    }
+
+    fn context_mut(&mut self) -> &mut CallContext {
+        self.call.context_mut()
+    }
+}
+
+impl Replay for Stubborn {
+    fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
+        self.can
+    }
+
+    fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
+        let made = self.copies.fetch_add(1, Ordering::Relaxed);
+        (made < self.most).then(|| Self {
+            call: self.call.clone(),
+            can: self.can,
+            copies: Arc::clone(&self.copies),
+            most: self.most,
+        })
+    }
+}
+
+async fn send_stubborn(probe: &Probe, can: bool, most: u32) -> (Told, RetryInfo) {
+    let mut call = probe.request();
+    let watch = CallContext::watch(&mut call);
+    let copies = Arc::default();
+    let request = Stubborn {
+        call,
+        can,
+        copies,
+        most,
+    };
+    let service = retry(three()).layer(probe.inner());
+    let outcome = service.oneshot(request).await;
+    (told(&outcome), watch.info())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_cannot_be_sent_again_gets_its_own_failure_back() {
+    let probe = probe([attempt(1).fails(TMPFAIL)]);
+    let (told, info) = send_stubborn(&probe, false, 9).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(probe.log().now(), 0, "no delay before it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
+    let probe = probe([attempt(1).fails(TMPFAIL)]);
+    let (told, info) = send_stubborn(&probe, true, 0).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(probe.log().service_clones(), 0);
+}
+
+/// M24
+#[tokio::test(start_paused = true)]
+async fn a_copy_refused_at_the_last_moment_returns_the_failure_that_was_kept() {
+    let probe = probe([attempt(1).fails(TMPFAIL)]);
+    let (told, info) = send_stubborn(&probe, true, 1).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(probe.log().now(), 10, "it was found at send time");
+    let last = info.records().last().cloned().unwrap();
+    assert_eq!(last.stopped, Some(Stopped::NotReplayable));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_failure_was_kept_the_original_goes_out_instead_of_a_refused_copy() {
+    let failing = attempt(1).fails(TMPFAIL).as_answer();
+    let probe = probe([failing, attempt(2).fails(TMPFAIL)]);
+    let (told, info) = send_stubborn(&probe, true, 1).await;
+    assert_eq!(told, Told::Error(2));
+    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+}

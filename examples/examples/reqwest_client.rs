@@ -1,0 +1,61 @@
+//! reqwest as a tower service, with retries around it.
+//!
+//! reqwest's own retries are off; the stack sees its errors as they are.
+//! Run with `cargo run -p reattempt-examples --example reqwest_client`.
+
+use std::time::Duration;
+
+use http::Response;
+use reattempt::strategy::Attempts;
+use reattempt::{
+    Annotated, Call, CallContext, DeadlineLayer, Idempotency, PushbackLayer, RetryLayer,
+    UncallLayer,
+};
+use reattempt_http::{HttpStatus, RetryAfter};
+use reattempt_testbed::http::{Script, Server, Step};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+/// What is sent: reqwest's own request cannot be cloned with certainty, so the parts travel and are built per attempt.
+#[derive(Clone)]
+struct Get(String);
+
+async fn send(
+    client: reqwest::Client,
+    get: Get,
+) -> Result<Response<reqwest::Body>, reqwest::Error> {
+    client.get(get.0).send().await.map(Response::from)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    let server = Server::start(
+        Script::new()
+            .then_times(2, Step::status(503))
+            .otherwise(Step::status(200).body("hello")),
+    )
+    .await?;
+
+    let reqwest = reqwest::Client::builder()
+        .retry(reqwest::retry::never())
+        .build()?;
+    let mut client = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_secs(5)))
+        .map_err(BoxError::from)
+        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(UncallLayer::new())
+        .service_fn(move |get: Get| send(reqwest.clone(), get));
+
+    let mut call = Call::new(Get(format!("{}/greeting", server.uri())));
+    // `Call` knows nothing of methods: say that a GET may be sent twice.
+    call.context_mut().set_idempotency(Idempotency::Idempotent);
+    let watch = CallContext::watch(&mut call);
+    let response = client.ready().await?.call(call).await?;
+    println!(
+        "{} after {} attempts",
+        response.status(),
+        watch.info().attempts()
+    );
+    assert_eq!(watch.info().attempts(), 3);
+    Ok(())
+}
