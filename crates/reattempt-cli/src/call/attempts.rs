@@ -158,7 +158,11 @@ impl Journal {
                     verdict,
                     reason: failure.map(|failure| failure.reason.name()),
                     stage: stage
-                        .unwrap_or(if won { Stage::Response } else { Stage::InFlight })
+                        .unwrap_or(if won {
+                            Stage::Response
+                        } else {
+                            Stage::InFlight
+                        })
                         .name(),
                     pushback_ms: record.and_then(|record| record.pushback).map(Pushback),
                     delay_ms: record.and_then(|record| record.delay).map(InMillis),

@@ -55,10 +55,7 @@ impl Fields {
         Fault::new(self.path_of(name), what)
     }
 
-    pub(crate) fn optional<T: DeserializeOwned>(
-        &mut self,
-        name: &str,
-    ) -> Result<Option<T>, Fault> {
+    pub(crate) fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Fault> {
         match self.map.remove(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => serde_json::from_value(value)
@@ -220,8 +217,7 @@ const LINGER: Millis = Millis(Duration::from_millis(30));
 
 impl Document {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Fault> {
-        let value: Value =
-            serde_json::from_slice(text).map_err(|error| Fault::new("$", error))?;
+        let value: Value = serde_json::from_slice(text).map_err(|error| Fault::new("$", error))?;
         Self::of(value)
     }
 

@@ -70,7 +70,9 @@ impl Base {
             None => target,
         };
         let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        let authority = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+        let authority = if host
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
         {
             host.to_owned()
         } else {
@@ -99,10 +101,7 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
             return Err(document.rest.fault("version", what));
         }
     };
-    let stack = stack(
-        &document.setup,
-        Transport::new(&base.authority, version),
-    );
+    let stack = stack(&document.setup, Transport::new(&base.authority, version));
     let caller = HttpCaller {
         stack,
         base: base.clone(),

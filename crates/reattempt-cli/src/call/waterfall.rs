@@ -137,13 +137,19 @@ mod tests {
     }
 
     fn cells(attempt: &Attempt, whole: f64, cell: char) -> usize {
-        bar(attempt, whole, WIDTH).chars().filter(|c| *c == cell).count()
+        bar(attempt, whole, WIDTH)
+            .chars()
+            .filter(|c| *c == cell)
+            .count()
     }
 
     #[test]
     fn bars_share_one_axis() {
         let first = attempt(1, 0, 25, Some(50));
-        assert_eq!((cells(&first, 100.0, '█'), cells(&first, 100.0, '░')), (10, 20));
+        assert_eq!(
+            (cells(&first, 100.0, '█'), cells(&first, 100.0, '░')),
+            (10, 20)
+        );
         let second = attempt(2, 75, 100, None);
         assert_eq!(cells(&second, 100.0, '█'), 10);
         assert!(bar(&second, 100.0, WIDTH).ends_with("██████████│"));

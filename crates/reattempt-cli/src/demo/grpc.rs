@@ -25,7 +25,7 @@ use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};
 use reattempt_testbed::grpc::{self, SeenCall, Server, Step, frame_message};
 use serde_json::json;
-use tower::{Service, ServiceBuilder, ServiceExt};
+use tower::{Service, ServiceBuilder};
 
 use super::DemoError;
 use super::http::named;
@@ -156,8 +156,9 @@ fn step(script: &Script, seen: &SeenCall) -> Step {
         },
         Trouble::Slow(delay) => Step::ok("price 1").after(delay),
         Trouble::Hang => Step::hang(),
-        Trouble::Pushback(delay) => refused(Code::Unavailable, "not now")
-            .pushback(delay.as_millis().to_string()),
+        Trouble::Pushback(delay) => {
+            refused(Code::Unavailable, "not now").pushback(delay.as_millis().to_string())
+        }
         Trouble::Overloaded => refused(Code::ResourceExhausted, "too much to do"),
     }
 }
@@ -241,8 +242,12 @@ struct Through<S> {
 
 impl<S, B> Target for Through<S>
 where
-    S: Service<Request<Full<Bytes>>, Response = Response<B>, Error: TransportError + Send, Future: Send>
-        + Clone
+    S: Service<
+            Request<Full<Bytes>>,
+            Response = Response<B>,
+            Error: TransportError + Send,
+            Future: Send,
+        > + Clone
         + Send
         + Sync
         + 'static,

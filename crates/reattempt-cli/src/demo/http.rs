@@ -20,7 +20,7 @@ use reattempt::{
 use reattempt_http::body::ReplayBodyLayer;
 use reattempt_http::{HttpStatus, RetryAfter, TransportError, TransportFault};
 use reattempt_testbed::http::{Options, SeenRequest, Server, Step};
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+use tower::{BoxError, Service, ServiceBuilder};
 
 use super::DemoError;
 use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};

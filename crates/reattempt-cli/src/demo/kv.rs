@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use reattempt::{
-    Call, ConfigPollLayer, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer,
-    RetryLayer, RetryThrottle, RouteLayer, ThrottleLayer, UncallLayer,
+    Call, ConfigPollLayer, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryLayer,
+    RetryThrottle, RouteLayer, ThrottleLayer, UncallLayer,
 };
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
@@ -47,7 +47,12 @@ pub(crate) async fn run(
     let store = ConfigStore::new();
     let options = ClientOptions::couchbase("Administrator", "password", "default")
         .mechanism(Mechanism::Plain);
-    let seeds: Vec<String> = scene.cluster.addresses().iter().map(ToString::to_string).collect();
+    let seeds: Vec<String> = scene
+        .cluster
+        .addresses()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let client = RoutedClient::new(
         seeds.iter().map(String::as_str),
         options.clone().on_config(offer_to(store.clone())),
@@ -160,7 +165,10 @@ impl Target for Bare {
     async fn call(&self, number: usize) -> Outcome {
         let request = KvRequest::get(key(number));
         let answer = self.client.clone().oneshot(request);
-        bare(self.limit, async { seen(answer.await.as_ref().map(Clone::clone)) }).await
+        bare(self.limit, async {
+            seen(answer.await.as_ref().map(Clone::clone))
+        })
+        .await
     }
 }
 

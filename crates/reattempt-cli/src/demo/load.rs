@@ -27,7 +27,9 @@ pub(crate) struct Plan {
 impl Plan {
     /// The bucket of the throttle: large enough for bad luck, too small for an overload.
     pub(crate) fn tokens(&self) -> u32 {
-        u32::try_from(self.calls / 15).unwrap_or(u32::MAX).clamp(30, 1000)
+        u32::try_from(self.calls / 15)
+            .unwrap_or(u32::MAX)
+            .clamp(30, 1000)
     }
 }
 

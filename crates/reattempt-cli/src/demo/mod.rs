@@ -114,7 +114,10 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
             path: path.display().to_string(),
             error,
         })?;
-        print(&format!("The page with the plots is in {}\n", path.display()))?;
+        print(&format!(
+            "The page with the plots is in {}\n",
+            path.display()
+        ))?;
     }
     Ok(())
 }

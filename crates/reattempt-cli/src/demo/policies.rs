@@ -21,7 +21,7 @@ pub(crate) const HEDGE_DELAY: Duration = Duration::from_millis(30);
 pub(crate) const MILLI_RATIO: u32 = 500;
 
 /// One policy a route: searches are hedged, everything else is retried.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Policies {
     get: Arc<RoutePolicy>,
     search: Arc<RoutePolicy>,

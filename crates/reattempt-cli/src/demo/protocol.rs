@@ -58,8 +58,12 @@ impl Protocol {
     pub(crate) const fn tells(self, weather: Weather) -> &'static str {
         match (weather, self) {
             (Weather::Calm, _) => "nothing happens",
-            (Weather::Temporary, Self::Grpc) => "30 % of calls fail once or twice, or are refused unseen",
-            (Weather::Temporary, Self::Mongodb) => "24 % of calls fail once, 6 % twice; one retry is allowed",
+            (Weather::Temporary, Self::Grpc) => {
+                "30 % of calls fail once or twice, or are refused unseen"
+            }
+            (Weather::Temporary, Self::Mongodb) => {
+                "24 % of calls fail once, 6 % twice; one retry is allowed"
+            }
             (Weather::Temporary, _) => "30 % of calls fail once or twice",
             (Weather::SlowTail, _) => "14 % of searches are slow, 2 % of gets never answer",
             (Weather::Pushback, Self::Grpc) => "25 % of calls: grpc-retry-pushback-ms of 20 to 80",
@@ -67,7 +71,9 @@ impl Protocol {
             (Weather::Pushback, _) => "25 % of calls: told to stay away for 20 to 80 ms",
             (Weather::Overload, _) => "every attempt is shed; retries would only add to it",
             (Weather::Recovery, _) => "successes fill the throttle's bucket again",
-            (Weather::Move, Self::Grpc | Self::Http) => "the port is closed for a while, then it is back",
+            (Weather::Move, Self::Grpc | Self::Http) => {
+                "the port is closed for a while, then it is back"
+            }
             (Weather::Move, Self::Kv) => "vbuckets change nodes; then a node dies, failover",
             (Weather::Move, Self::Mongodb) => "the primary steps down; then the new one dies",
         }

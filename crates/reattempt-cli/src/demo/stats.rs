@@ -26,7 +26,10 @@ impl Side {
     /// The share of calls that worked, of those with a number in the range; 0 to 1.
     pub(crate) fn success(&self, from: usize, to: usize) -> f64 {
         let calls = self.records.get(from..to).unwrap_or_default();
-        share(calls.iter().filter(|call| call.worked()).count(), calls.len())
+        share(
+            calls.iter().filter(|call| call.worked()).count(),
+            calls.len(),
+        )
     }
 
     pub(crate) fn total_success(&self) -> f64 {
@@ -37,10 +40,6 @@ impl Side {
     pub(crate) fn percentile(&self, share: f64) -> Option<Duration> {
         let rank = (share * self.latencies.len() as f64).ceil() as usize;
         self.latencies.get(rank.max(1) - 1).copied()
-    }
-
-    pub(crate) fn attempts(&self) -> u64 {
-        self.attempts_of(0, self.records.len())
     }
 
     fn attempts_of(&self, from: usize, to: usize) -> u64 {
@@ -133,7 +132,11 @@ mod tests {
     fn what_callers_got_is_counted_most_frequent_first() {
         let seen = ["timeout", "HTTP 503", "HTTP 503"];
         let calls = seen.iter().enumerate();
-        let side = Side::new(calls.map(|(n, seen)| call(n, 1, Err((*seen).into()))).collect());
+        let side = Side::new(
+            calls
+                .map(|(n, seen)| call(n, 1, Err((*seen).into())))
+                .collect(),
+        );
         assert_eq!(side.failures(), [("HTTP 503", 2), ("timeout", 1)]);
         assert_eq!(side.timeouts(), 1);
         assert_eq!(side.total_success(), 0.0);

@@ -104,9 +104,21 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
         &format!("calls that got their answer within {limit} ms"),
     );
     for (label, share, tells) in [
-        ("latency p50", 0.5, "half of the calls that worked took longer"),
-        ("latency p99", 0.99, "one in a hundred that worked took longer"),
-        ("latency p99.9", 0.999, "one in a thousand that worked took longer"),
+        (
+            "latency p50",
+            0.5,
+            "half of the calls that worked took longer",
+        ),
+        (
+            "latency p99",
+            0.99,
+            "one in a hundred that worked took longer",
+        ),
+        (
+            "latency p99.9",
+            0.999,
+            "one in a thousand that worked took longer",
+        ),
     ] {
         line(label, both(&|side| millis(side.percentile(share))), tells);
     }
@@ -117,7 +129,10 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
     );
     line(
         "held by the throttle",
-        ["–".to_owned(), grouped(with.stopped_by(Stopped::Throttled) as u64)],
+        [
+            "–".to_owned(),
+            grouped(with.stopped_by(Stopped::Throttled) as u64),
+        ],
         "calls not sent again, so that an overload is not fed",
     );
     line(
@@ -129,7 +144,10 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
 }
 
 fn phases(out: &mut String, comparison: &Comparison, style: Style) {
-    let head = format!("{:LABEL$}{:>10}{:>10}{:>7}", "success by phase", "without", "with", "calls");
+    let head = format!(
+        "{:LABEL$}{:>10}{:>10}{:>7}",
+        "success by phase", "without", "with", "calls"
+    );
     let _ = writeln!(out, "{}", style.dim(&head));
     for phase in &comparison.phases {
         let (without, with) = (
@@ -137,7 +155,11 @@ fn phases(out: &mut String, comparison: &Comparison, style: Style) {
             comparison.with.success(phase.from, phase.to),
         );
         let shown = format!("{:>10}", percent(with));
-        let shown = if with > without { style.good(&shown) } else { shown };
+        let shown = if with > without {
+            style.good(&shown)
+        } else {
+            shown
+        };
         let _ = writeln!(
             out,
             "{:LABEL$}{:>10}{shown}{:>7}   {}",
@@ -208,12 +230,17 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_by_thousands() {
-        assert_eq!([7, 150, 1500, 1_234_567].map(grouped), ["7", "150", "1,500", "1,234,567"]);
+        assert_eq!(
+            [7, 150, 1500, 1_234_567].map(grouped),
+            ["7", "150", "1,500", "1,234,567"]
+        );
     }
 
     #[test]
     fn lists_are_wrapped_within_the_width() {
-        let names: Vec<_> = (0..20).map(|count| ("A_LONG_NAME_OF_A_REASON", count)).collect();
+        let names: Vec<_> = (0..20)
+            .map(|count| ("A_LONG_NAME_OF_A_REASON", count))
+            .collect();
         let mut out = String::new();
         list(&mut out, "label", &names, Style { colour: false });
         assert!(out.lines().count() > 4);

@@ -30,9 +30,15 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
     let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts() > 1);
     let held = calls(Weather::Overload).find(|call| call.stopped() == Some(Stopped::Throttled));
     [
-        (hardest(Weather::Temporary), "failures mended by back-off and retry"),
+        (
+            hardest(Weather::Temporary),
+            "failures mended by back-off and retry",
+        ),
         (hedged, "a slow attempt overtaken by a hedge"),
-        (hardest(Weather::Pushback), "sent again when the server said so"),
+        (
+            hardest(Weather::Pushback),
+            "sent again when the server said so",
+        ),
         (hardest(Weather::Move), "carried over a node that moved"),
         (held, "held back by the throttle in the overload"),
     ]
@@ -46,9 +52,16 @@ pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
     let mut calls = interesting(comparison);
     // Of the retries one is enough here; the page has them all.
     if calls.len() > 3 {
-        let twin = if comparison.protocol.has_pushback() { Weather::Temporary } else { Weather::Overload };
+        let twin = if comparison.protocol.has_pushback() {
+            Weather::Temporary
+        } else {
+            Weather::Overload
+        };
         calls.retain(|(call, _)| {
-            let phase = comparison.phases.iter().find(|p| (p.from..p.to).contains(&call.number));
+            let phase = comparison
+                .phases
+                .iter()
+                .find(|p| (p.from..p.to).contains(&call.number));
             phase.is_none_or(|phase| phase.weather != twin)
         });
     }
@@ -66,7 +79,11 @@ pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> S
     let Some(Story { info, attempts }) = &call.story else {
         return out;
     };
-    let route = if is_search(call.number) { "search" } else { "get" };
+    let route = if is_search(call.number) {
+        "search"
+    } else {
+        "get"
+    };
     let outcome = match &call.seen {
         Ok(()) => "answered",
         Err(seen) => seen,
@@ -78,7 +95,10 @@ pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> S
         shows,
         millis(Some(call.latency)),
     );
-    if let Some(stopped) = info.stopped().filter(|s| *s != Stopped::Success && *s != Stopped::Committed) {
+    if let Some(stopped) = info
+        .stopped()
+        .filter(|s| *s != Stopped::Success && *s != Stopped::Committed)
+    {
         let _ = write!(out, ", stopped: {}", stopped.name());
     }
     out.push('\n');
@@ -88,8 +108,15 @@ pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> S
         row(&mut out, attempt, whole, &backends);
     }
     if backends.len() > 1 {
-        let names = backends.iter().zip('a'..).map(|(name, letter)| format!("{letter} = {name}"));
-        let _ = writeln!(out, "     {}", style.dim(&names.collect::<Vec<_>>().join(", ")));
+        let names = backends
+            .iter()
+            .zip('a'..)
+            .map(|(name, letter)| format!("{letter} = {name}"));
+        let _ = writeln!(
+            out,
+            "     {}",
+            style.dim(&names.collect::<Vec<_>>().join(", "))
+        );
     }
     out
 }
@@ -97,7 +124,10 @@ pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> S
 /// The different servers that the attempts went to.
 fn backends(attempts: &[Attempt]) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
-    for backend in attempts.iter().filter_map(|attempt| attempt.backend.as_deref()) {
+    for backend in attempts
+        .iter()
+        .filter_map(|attempt| attempt.backend.as_deref())
+    {
         if !found.contains(&backend) {
             found.push(backend);
         }
@@ -124,7 +154,11 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
         out.push_str(", told to stop");
     }
     if let Some(delay) = attempt.delay_ms {
-        let told = if attempt.pushback_ms.is_some() { "told " } else { "" };
+        let told = if attempt.pushback_ms.is_some() {
+            "told "
+        } else {
+            ""
+        };
         let _ = write!(out, " → {told}{:.1} ms", delay.value());
     }
     let backend = attempt.backend.as_deref().filter(|_| backends.len() > 1);

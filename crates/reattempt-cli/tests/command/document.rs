@@ -20,8 +20,14 @@ async fn fault(input: String) -> String {
 #[tokio::test]
 async fn an_unusable_document_is_one_line_with_its_place_and_status_2() {
     for (input, line) in [
-        ("{", "reattempt call: $: EOF while parsing an object at line 1 column 1"),
-        (r#"{"target": "h:1"}"#, "reattempt call: $.calls: is required"),
+        (
+            "{",
+            "reattempt call: $: EOF while parsing an object at line 1 column 1",
+        ),
+        (
+            r#"{"target": "h:1"}"#,
+            "reattempt call: $.calls: is required",
+        ),
         (r#"{"calls": []}"#, "reattempt call: $.target: is required"),
         (
             r#"{"protocol": "http", "target": "h:1", "calls": [{}, {"body": "?"}]}"#,

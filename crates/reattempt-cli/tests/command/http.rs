@@ -16,7 +16,9 @@ async fn get(server: &Server, call: Value) -> Value {
 
 #[tokio::test]
 async fn a_call_that_works_at_once_is_one_attempt() {
-    let step = Step::status(201).header("x-twice", "1").header("x-twice", "2");
+    let step = Step::status(201)
+        .header("x-twice", "1")
+        .header("x-twice", "2");
     let server = Server::start(step.body("hello")).await.unwrap();
     let call = json!({
         "call": "first", "method": "POST", "path": "/a?b=c", "body": HELLO,
@@ -79,7 +81,9 @@ async fn a_failure_is_mended_and_every_attempt_is_told() {
 
 #[tokio::test]
 async fn the_last_failure_reaches_the_caller_unchanged() {
-    let server = Server::start(Step::status(503).body("hello")).await.unwrap();
+    let server = Server::start(Step::status(503).body("hello"))
+        .await
+        .unwrap();
     let answer = get(&server, json!({})).await;
     assert_eq!(answer["status"], 503);
     assert_eq!(answer["body"], HELLO);
@@ -166,7 +170,9 @@ async fn a_caller_who_leaves_ends_the_call_at_once() {
 
 #[tokio::test]
 async fn a_connection_is_kept_for_the_next_call_and_replaced_when_it_is_gone() {
-    let server = Server::start(Step::status(200).body("hello")).await.unwrap();
+    let server = Server::start(Step::status(200).body("hello"))
+        .await
+        .unwrap();
     let calls = json!([{"call": "a"}, {"call": "b", "start_delay_ms": 50}]);
     super::answers(document("http", &server.uri(), calls.clone())).await;
     assert_eq!(server.connections_accepted(), 1);
@@ -174,7 +180,11 @@ async fn a_connection_is_kept_for_the_next_call_and_replaced_when_it_is_gone() {
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let version = if protocol == Protocol::Http1 { 1 } else { 2 };
         let script = Script::new()
-            .then(Step::status(200).header("connection", "close").after(Duration::ZERO))
+            .then(
+                Step::status(200)
+                    .header("connection", "close")
+                    .after(Duration::ZERO),
+            )
             .then(Step::close_before())
             .otherwise(Step::status(200));
         let server = Server::start(script).await.unwrap();

@@ -59,11 +59,16 @@ async fn answer(document: Value) -> Value {
 /// One field of every attempt.
 fn each(answer: &Value, field: &str) -> Vec<Value> {
     let attempts = answer["attempts"].as_array().unwrap();
-    attempts.iter().map(|attempt| attempt[field].clone()).collect()
+    attempts
+        .iter()
+        .map(|attempt| attempt[field].clone())
+        .collect()
 }
 
 fn ms(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
 /// Checks the times of the attempts: in order, and within the call.

@@ -25,7 +25,10 @@ pub(super) struct Payloads {
 impl Payloads {
     pub(super) fn new(messages: &[Bytes], gap: Duration, half_close_after: Duration) -> Self {
         Self {
-            messages: messages.iter().map(|message| frame_message(message)).collect(),
+            messages: messages
+                .iter()
+                .map(|message| frame_message(message))
+                .collect(),
             gap,
             half_close_after,
             pause: None,

@@ -149,11 +149,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = Arc::clone(&self.0);
-        let reporter = request
-            .context()
-            .cloned()
-            .unwrap_or_default()
-            .reporter();
+        let reporter = request.context().cloned().unwrap_or_default().reporter();
         let waits = request.extensions().get::<WaitForReady>().is_some();
         reporter.backend(shared.address.backend.clone());
         reporter.stage(Stage::Dispatch);
@@ -172,7 +168,10 @@ where
 }
 
 /// Reports that a request goes out, and takes it back if it never did.
-async fn sending<B, F>(reporter: &Reporter, sending: F) -> Result<Response<Incoming>, TransportError>
+async fn sending<B, F>(
+    reporter: &Reporter,
+    sending: F,
+) -> Result<Response<Incoming>, TransportError>
 where
     F: Future<Output = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<B>>>>,
 {

@@ -53,20 +53,33 @@ pub(super) fn success(comparison: &Comparison) -> String {
         plot.across(f64::from(quarter) / 4.0, &format!("{} %", quarter * 25));
     }
     let line = |side: &Side, from, to| side.success(from, to);
-    plot.line("without", binned(comparison, |from, to| line(&comparison.without, from, to)));
-    plot.line("with", binned(comparison, |from, to| line(&comparison.with, from, to)));
+    plot.line(
+        "without",
+        binned(comparison, |from, to| line(&comparison.without, from, to)),
+    );
+    plot.line(
+        "with",
+        binned(comparison, |from, to| line(&comparison.with, from, to)),
+    );
     plot.finish()
 }
 
 pub(super) fn attempts(comparison: &Comparison) -> String {
     let mut plot = over_time("Attempts per call", comparison);
-    let with: Vec<_> =
-        binned(comparison, |from, to| comparison.with.attempts_per_call(from, to)).collect();
-    let most = with.iter().fold(2.0_f64, |most, (_, value)| most.max(*value)).ceil();
+    let with: Vec<_> = binned(comparison, |from, to| {
+        comparison.with.attempts_per_call(from, to)
+    })
+    .collect();
+    let most = with
+        .iter()
+        .fold(2.0_f64, |most, (_, value)| most.max(*value))
+        .ceil();
     for whole in 0..=(most as u32) {
         plot.across(f64::from(whole) / most, &whole.to_string());
     }
-    let without = binned(comparison, |from, to| comparison.without.attempts_per_call(from, to));
+    let without = binned(comparison, |from, to| {
+        comparison.without.attempts_per_call(from, to)
+    });
     plot.line("without", without.map(|(x, y)| (x, y / most)));
     plot.line("with", with.into_iter().map(|(x, y)| (x, y / most)));
     plot.finish()
@@ -82,7 +95,13 @@ pub(super) fn latency(comparison: &Comparison) -> String {
     for quarter in 0..=4 {
         plot.across(f64::from(quarter) / 4.0, &format!("{} %", quarter * 25));
     }
-    for (millis, label) in [(0.1, "0.1 ms"), (1.0, "1"), (10.0, "10"), (100.0, "100"), (850.0, "1 s")] {
+    for (millis, label) in [
+        (0.1, "0.1 ms"),
+        (1.0, "1"),
+        (10.0, "10"),
+        (100.0, "100"),
+        (850.0, "1 s"),
+    ] {
         plot.below(place_of(millis), label);
     }
     for (class, side) in [("without", &comparison.without), ("with", &comparison.with)] {
@@ -106,5 +125,8 @@ pub(super) fn latency(comparison: &Comparison) -> String {
 
 pub(super) fn reasons(comparison: &Comparison) -> String {
     let reasons = comparison.with.reasons();
-    bars("Why attempts failed", &reasons[..reasons.len().min(MOST_REASONS)])
+    bars(
+        "Why attempts failed",
+        &reasons[..reasons.len().min(MOST_REASONS)],
+    )
 }

@@ -96,11 +96,19 @@ fn section(out: &mut String, comparison: &Comparison) {
 fn tiles(out: &mut String, comparison: &Comparison) {
     let Comparison { without, with, .. } = comparison;
     let all = |side: &super::stats::Side| side.attempts_per_call(0, side.records.len());
-    let latency = |share| [millis(without.percentile(share)), millis(with.percentile(share))];
+    let latency = |share| {
+        [
+            millis(without.percentile(share)),
+            millis(with.percentile(share)),
+        ]
+    };
     let tiles = [
         (
             "success",
-            [percent(without.total_success()), percent(with.total_success())],
+            [
+                percent(without.total_success()),
+                percent(with.total_success()),
+            ],
         ),
         ("p50 of what worked", latency(0.5)),
         ("p99", latency(0.99)),
@@ -111,11 +119,17 @@ fn tiles(out: &mut String, comparison: &Comparison) {
         ),
         (
             "held by the throttle",
-            ["–".to_owned(), grouped(with.stopped_by(Stopped::Throttled) as u64)],
+            [
+                "–".to_owned(),
+                grouped(with.stopped_by(Stopped::Throttled) as u64),
+            ],
         ),
         (
             "ended by the deadline",
-            [grouped(without.timeouts() as u64), grouped(with.timeouts() as u64)],
+            [
+                grouped(without.timeouts() as u64),
+                grouped(with.timeouts() as u64),
+            ],
         ),
     ];
     out.push_str("<div class=\"tiles\">\n");
@@ -142,7 +156,11 @@ fn phases(out: &mut String, comparison: &Comparison) {
             comparison.protocol.phase(phase.weather),
             phase.len(),
             percent(without),
-            if with > without { " class=\"better\"" } else { "" },
+            if with > without {
+                " class=\"better\""
+            } else {
+                ""
+            },
             percent(with),
             escape(comparison.protocol.tells(phase.weather)),
         );
@@ -164,6 +182,9 @@ mod tests {
 
     #[test]
     fn text_cannot_become_markup() {
-        assert_eq!(escape("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
+        assert_eq!(
+            escape("<a href=\"x\">&"),
+            "&lt;a href=&quot;x&quot;&gt;&amp;"
+        );
     }
 }

@@ -63,7 +63,11 @@ impl Plot {
     pub(super) fn band(&mut self, (from, to): (f64, f64), shaded: bool, label: &str, full: &str) {
         let (left, right) = (Self::x(from), Self::x(to));
         let (top, bottom) = (self.y(1.0), self.y(0.0));
-        let fill = if shaded { "class=\"band\"" } else { "fill=\"transparent\"" };
+        let fill = if shaded {
+            "class=\"band\""
+        } else {
+            "fill=\"transparent\""
+        };
         let _ = writeln!(
             self.body,
             "<rect {fill} x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>\
