@@ -138,7 +138,7 @@ impl Scene for KvScene {
 }
 
 /// What the caller makes of an answer.
-fn seen(outcome: Result<KvResponse, &ClientError>) -> Seen {
+fn seen(outcome: Result<&KvResponse, &ClientError>) -> Seen {
     match outcome {
         Ok(answer) if answer.is_success() => Ok(()),
         Ok(answer) => Err(match answer.status {
@@ -166,7 +166,7 @@ impl Target for Bare {
         let request = KvRequest::get(key(number));
         let answer = self.client.clone().oneshot(request);
         bare(self.limit, async {
-            seen(answer.await.as_ref().map(Clone::clone))
+            seen(answer.await.as_ref())
         })
         .await
     }
@@ -188,7 +188,7 @@ where
         stamp_idempotency(&mut call);
         through(self.0.clone(), call, |outcome| async {
             let error = match outcome {
-                Ok(answer) => return seen(Ok(answer)),
+                Ok(answer) => return seen(Ok(&answer)),
                 Err(error) => error,
             };
             match error.downcast_ref::<ClientError>() {

@@ -91,11 +91,8 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
         rate: RATE,
         limit: LIMIT,
     };
-    let mut chosen = args.protocol;
-    if chosen.is_empty() {
-        chosen.extend(Protocol::ALL);
-    }
-    chosen.dedup();
+    let mut chosen = Protocol::ALL.to_vec();
+    chosen.retain(|protocol| args.protocol.is_empty() || args.protocol.contains(protocol));
     let style = table::Style {
         colour: io::stdout().is_terminal(),
     };

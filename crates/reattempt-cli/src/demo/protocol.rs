@@ -58,24 +58,35 @@ impl Protocol {
     pub(crate) const fn tells(self, weather: Weather) -> &'static str {
         match (weather, self) {
             (Weather::Calm, _) => "nothing happens",
-            (Weather::Temporary, Self::Grpc) => {
-                "30 % of calls fail once or twice, or are refused unseen"
+            (Weather::Temporary, Self::Mongodb) => "24 % fail once, 6 % twice",
+            (Weather::Temporary, _) => "30 % fail once or twice",
+            (Weather::SlowTail, _) => "7 % are slow, 1 % never answer",
+            (Weather::Pushback, _) => "25 %: come back in 20 to 80 ms",
+            (Weather::Overload, _) => "all shed; the throttle holds back",
+            (Weather::Recovery, _) => "successes refill the throttle",
+            (Weather::Move, Self::Grpc | Self::Http) => "the port is closed for a moment",
+            (Weather::Move, Self::Kv) => "vbuckets move; a node fails over",
+            (Weather::Move, Self::Mongodb) => "it steps down; the next one dies",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::{table, trouble};
+
+    /// What the other columns of the table leave.
+    const TELLS: usize = 34;
+
+    #[test]
+    fn every_phase_is_told_within_its_column() {
+        for protocol in Protocol::ALL {
+            for phase in trouble::phases(100, protocol.has_pushback()) {
+                let tells = protocol.tells(phase.weather).chars().count();
+                assert!(tells <= TELLS, "{protocol:?} {:?}", phase.weather);
+                assert!(protocol.phase(phase.weather).len() <= table::PHASE);
             }
-            (Weather::Temporary, Self::Mongodb) => {
-                "24 % of calls fail once, 6 % twice; one retry is allowed"
-            }
-            (Weather::Temporary, _) => "30 % of calls fail once or twice",
-            (Weather::SlowTail, _) => "14 % of searches are slow, 2 % of gets never answer",
-            (Weather::Pushback, Self::Grpc) => "25 % of calls: grpc-retry-pushback-ms of 20 to 80",
-            (Weather::Pushback, Self::Http) => "25 % of calls: 429 with a delay of 20 to 80 ms",
-            (Weather::Pushback, _) => "25 % of calls: told to stay away for 20 to 80 ms",
-            (Weather::Overload, _) => "every attempt is shed; retries would only add to it",
-            (Weather::Recovery, _) => "successes fill the throttle's bucket again",
-            (Weather::Move, Self::Grpc | Self::Http) => {
-                "the port is closed for a while, then it is back"
-            }
-            (Weather::Move, Self::Kv) => "vbuckets change nodes; then a node dies, failover",
-            (Weather::Move, Self::Mongodb) => "the primary steps down; then the new one dies",
         }
     }
 }

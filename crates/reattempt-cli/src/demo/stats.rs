@@ -38,8 +38,16 @@ impl Side {
 
     /// The latency that this share of the calls that worked did not exceed (nearest rank).
     pub(crate) fn percentile(&self, share: f64) -> Option<Duration> {
-        let rank = (share * self.latencies.len() as f64).ceil() as usize;
-        self.latencies.get(rank.max(1) - 1).copied()
+        nearest_rank(&self.latencies, share)
+    }
+
+    /// The same, of the calls with a number in the range.
+    pub(crate) fn percentile_of(&self, (from, to): (usize, usize), share: f64) -> Option<Duration> {
+        let calls = self.records.get(from..to).unwrap_or_default();
+        let worked = calls.iter().filter(|call| call.worked());
+        let mut latencies: Vec<_> = worked.map(|call| call.latency).collect();
+        latencies.sort_unstable();
+        nearest_rank(&latencies, share)
     }
 
     fn attempts_of(&self, from: usize, to: usize) -> u64 {
@@ -85,6 +93,11 @@ impl Side {
         }
         by_count(counts)
     }
+}
+
+fn nearest_rank(sorted: &[Duration], share: f64) -> Option<Duration> {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
 }
 
 /// A part of a whole, 0 to 1; all of nothing is 1.

@@ -14,6 +14,8 @@ use super::waterfall;
 pub(crate) const WIDTH: usize = 98;
 /// The first column.
 const LABEL: usize = 22;
+/// The first column of the phases.
+pub(crate) const PHASE: usize = 18;
 
 /// How text is set off.
 #[derive(Clone, Copy, Debug)]
@@ -107,17 +109,17 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
         (
             "latency p50",
             0.5,
-            "half of the calls that worked took longer",
+            "half of the calls that worked were faster",
         ),
         (
             "latency p99",
             0.99,
-            "one in a hundred that worked took longer",
+            "with the stack it counts the waits of mended calls",
         ),
         (
             "latency p99.9",
             0.999,
-            "one in a thousand that worked took longer",
+            "without it, calls that fail leave no latency at all",
         ),
     ] {
         line(label, both(&|side| millis(side.percentile(share))), tells);
@@ -145,27 +147,30 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
 
 fn phases(out: &mut String, comparison: &Comparison, style: Style) {
     let head = format!(
-        "{:LABEL$}{:>10}{:>10}{:>7}",
-        "success by phase", "without", "with", "calls"
+        "{:PHASE$}{:>6}{:>10}{:>9}{:>10}{:>9}{:>6}",
+        "by phase", "calls", "success:", "with", "p99:", "with", "tries"
     );
     let _ = writeln!(out, "{}", style.dim(&head));
     for phase in &comparison.phases {
-        let (without, with) = (
-            comparison.without.success(phase.from, phase.to),
-            comparison.with.success(phase.from, phase.to),
-        );
-        let shown = format!("{:>10}", percent(with));
-        let shown = if with > without {
+        let range = (phase.from, phase.to);
+        let (without, with) = (&comparison.without, &comparison.with);
+        let success = |side: &Side| side.success(range.0, range.1);
+        let p99 = |side: &Side| short(side.percentile_of(range, 0.99));
+        let shown = format!("{:>9}", tenths(success(with)));
+        let shown = if success(with) > success(without) {
             style.good(&shown)
         } else {
             shown
         };
         let _ = writeln!(
             out,
-            "{:LABEL$}{:>10}{shown}{:>7}   {}",
+            "{:PHASE$}{:>6}{:>10}{shown}{:>10}{:>9}{:>6.2}  {}",
             comparison.protocol.phase(phase.weather),
-            percent(without),
             phase.len(),
+            tenths(success(without)),
+            p99(without),
+            p99(with),
+            with.attempts_per_call(range.0, range.1),
             style.dim(comparison.protocol.tells(phase.weather)),
         );
     }
@@ -185,11 +190,15 @@ fn list(out: &mut String, label: &str, counts: &[(&str, u32)], style: Style) {
     let mut column = LABEL;
     for (at, (name, count)) in counts.iter().enumerate() {
         let comma = if at + 1 < counts.len() { "," } else { "" };
-        let item = format!("{name} {count}{comma} ");
+        let item = format!("{name} {count}{comma}");
         let length = item.chars().count();
-        if column + length > WIDTH && column > LABEL {
+        if column + 1 + length > WIDTH && column > LABEL {
             let _ = write!(out, "\n{:LABEL$}", "");
             column = LABEL;
+        }
+        if column > LABEL {
+            out.push(' ');
+            column += 1;
         }
         out.push_str(&item);
         column += length;
@@ -198,6 +207,18 @@ fn list(out: &mut String, label: &str, counts: &[(&str, u32)], style: Style) {
         out.push_str("nothing else than answers");
     }
     out.push('\n');
+}
+
+fn tenths(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Without the fraction where it is noise.
+pub(crate) fn short(time: Option<Duration>) -> String {
+    match time {
+        Some(time) if time >= Duration::from_millis(100) => format!("{} ms", time.as_millis()),
+        time => millis(time),
+    }
 }
 
 pub(crate) fn percent(share: f64) -> String {
@@ -244,6 +265,6 @@ mod tests {
         let mut out = String::new();
         list(&mut out, "label", &names, Style { colour: false });
         assert!(out.lines().count() > 4);
-        assert!(out.lines().all(|line| line.chars().count() <= WIDTH + 1));
+        assert!(out.lines().all(|line| line.chars().count() <= WIDTH));
     }
 }

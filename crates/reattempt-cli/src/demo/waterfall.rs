@@ -1,5 +1,6 @@
 //! A few calls of the run with the stack, attempt by attempt.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use reattempt::{ServerPushback, Stopped};
@@ -22,25 +23,30 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
         let calls = comparison.with.records.get(range).unwrap_or_default();
         calls.iter().filter(|call| call.story.is_some())
     };
-    // The most attempts, and of several calls the first.
     let hardest = |weather| {
         let mended = calls(weather).filter(|call| call.worked() && call.attempts() > 1);
-        mended.min_by_key(|call| (std::cmp::Reverse(call.attempts().min(3)), call.number))
+        mended.min_by_key(|call| {
+            let (attempts, number) = (call.attempts(), call.number);
+            // Retries before hedges, and not more lines than can be taken in.
+            (
+                is_search(number),
+                attempts > 6,
+                Reverse(attempts.min(3)),
+                number,
+            )
+        })
     };
     let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts() > 1);
     let held = calls(Weather::Overload).find(|call| call.stopped() == Some(Stopped::Throttled));
     [
-        (
-            hardest(Weather::Temporary),
-            "failures mended by back-off and retry",
-        ),
-        (hedged, "a slow attempt overtaken by a hedge"),
+        (hardest(Weather::Temporary), "a temporary failure is mended"),
+        (hedged, "a hedge overtakes a slow attempt"),
         (
             hardest(Weather::Pushback),
             "sent again when the server said so",
         ),
-        (hardest(Weather::Move), "carried over a node that moved"),
-        (held, "held back by the throttle in the overload"),
+        (hardest(Weather::Move), "carried over a move"),
+        (held, "held back by the throttle"),
     ]
     .into_iter()
     .filter_map(|(call, shows)| Some((call?, shows)))
@@ -147,7 +153,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
     match (attempt.reason, attempt.verdict) {
         (Some(reason), _) => out.push_str(reason),
         (None, "success") => out.push_str("answered"),
-        (None, "cancelled") => out.push_str("dropped"),
+        (None, "cancelled") => out.push_str("dropped, another was faster"),
         (None, verdict) => out.push_str(verdict),
     }
     if let Some(Pushback(ServerPushback::Stop)) = attempt.pushback_ms {

@@ -5,21 +5,17 @@ use crate::demo::comparison::Comparison;
 use crate::demo::stats::Side;
 use crate::demo::trouble::Weather;
 
-const HEIGHT: f64 = 230.0;
+const HEIGHT: f64 = 242.0;
 /// Points of a line over time.
 const BINS: usize = 50;
 /// The most reasons shown.
 const MOST_REASONS: usize = 9;
 
-fn is_named(weather: Weather) -> bool {
-    !matches!(weather, Weather::Calm | Weather::Recovery)
-}
-
 /// A plot over call numbers, with the phases behind it.
 fn over_time(title: &'static str, comparison: &Comparison) -> Plot {
     let calls = comparison.plan.calls as f64;
     let mut plot = Plot::new(title, HEIGHT);
-    for phase in &comparison.phases {
+    for (at, phase) in comparison.phases.iter().enumerate() {
         let range = (phase.from as f64 / calls, phase.to as f64 / calls);
         let name = comparison.protocol.phase(phase.weather);
         let short = match phase.weather {
@@ -27,7 +23,8 @@ fn over_time(title: &'static str, comparison: &Comparison) -> Plot {
             Weather::Temporary => "temporary",
             Weather::SlowTail | Weather::Pushback | Weather::Overload | Weather::Move => name,
         };
-        plot.band(range, is_named(phase.weather), short, name);
+        let high = phase.weather == Weather::Overload;
+        plot.band(range, (at % 2 == 1, high), short, name);
     }
     plot.below(0.0, "call 0");
     plot.below(0.5, &format!("{}", comparison.plan.calls / 2));

@@ -9,7 +9,8 @@ use reattempt::Stopped;
 
 use super::comparison::Comparison;
 use super::load::Plan;
-use super::table::{Style, grouped, millis, percent};
+use super::stats::Side;
+use super::table::{Style, grouped, millis, percent, short};
 use super::waterfall::{call_by_attempt, interesting};
 
 const STYLE: &str = include_str!("style.css");
@@ -95,7 +96,7 @@ fn section(out: &mut String, comparison: &Comparison) {
 
 fn tiles(out: &mut String, comparison: &Comparison) {
     let Comparison { without, with, .. } = comparison;
-    let all = |side: &super::stats::Side| side.attempts_per_call(0, side.records.len());
+    let all = |side: &Side| side.attempts_per_call(0, side.records.len());
     let latency = |share| {
         [
             millis(without.percentile(share)),
@@ -144,15 +145,17 @@ fn tiles(out: &mut String, comparison: &Comparison) {
 
 fn phases(out: &mut String, comparison: &Comparison) {
     out.push_str(
-        "<div class=\"wide\"><table><thead><tr><th>phase</th><th>calls</th><th>without</th><th>with</th>\
-         <th>what happens</th></tr></thead><tbody>\n",
+        "<div class=\"wide\"><table><thead><tr><th>phase</th><th>calls</th><th>success without</th><th>with</th>\
+         <th>p99 without</th><th>with</th><th>attempts per call</th><th>what happens</th></tr></thead><tbody>\n",
     );
     for phase in &comparison.phases {
         let without = comparison.without.success(phase.from, phase.to);
         let with = comparison.with.success(phase.from, phase.to);
+        let p99 = |side: &Side| short(side.percentile_of((phase.from, phase.to), 0.99));
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td{}>{}</td><td>{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td{}>{}</td><td>{}</td><td>{}</td>\
+             <td>{:.2}</td><td>{}</td></tr>",
             comparison.protocol.phase(phase.weather),
             phase.len(),
             percent(without),
@@ -162,6 +165,9 @@ fn phases(out: &mut String, comparison: &Comparison) {
                 ""
             },
             percent(with),
+            p99(&comparison.without),
+            p99(&comparison.with),
+            comparison.with.attempts_per_call(phase.from, phase.to),
             escape(comparison.protocol.tells(phase.weather)),
         );
     }

@@ -7,7 +7,7 @@ use super::escape;
 const WIDTH: f64 = 560.0;
 const LEFT: f64 = 48.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 20.0;
+const TOP: f64 = 32.0;
 const BOTTOM: f64 = 26.0;
 
 /// A plot while it is drawn. Places within it are fractions of its two axes, from the lower left corner.
@@ -59,8 +59,14 @@ impl Plot {
         );
     }
 
-    /// A shaded stretch, if it is to be shaded, with its name above it; `full` shows on hover.
-    pub(super) fn band(&mut self, (from, to): (f64, f64), shaded: bool, label: &str, full: &str) {
+    /// A stretch with its name above it, in the upper row if `high`; every other one is shaded. `full` shows on hover.
+    pub(super) fn band(
+        &mut self,
+        (from, to): (f64, f64),
+        (shaded, high): (bool, bool),
+        label: &str,
+        full: &str,
+    ) {
         let (left, right) = (Self::x(from), Self::x(to));
         let (top, bottom) = (self.y(1.0), self.y(0.0));
         let fill = if shaded {
@@ -76,7 +82,7 @@ impl Plot {
             bottom - top,
             escape(full),
             (left + right) / 2.0,
-            top - 6.0,
+            if high { top - 19.0 } else { top - 6.0 },
             escape(label),
         );
     }
