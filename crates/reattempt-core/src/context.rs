@@ -204,17 +204,31 @@ impl CallContext {
 
 /// What layers do.
 impl CallContext {
-    /// For layers: stamps the route's policy. Of two layers the outer one's stays.
+    /// For layers: stamps the route's policy. Of two layers the outer one's stays. Below the recovery layer only
+    /// what is further in sees it: a call keeps the policy it started with.
     #[inline]
     pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
-        let _ = self.block().policy.set(policy);
+        if self.claimed {
+            if self.policy().is_none() {
+                self.set_policy(policy);
+            }
+        } else {
+            let _ = self.block().policy.set(policy);
+        }
         self
     }
 
-    /// For layers: stamps the layer's throttle. Of two layers the outer one's stays.
+    /// For layers: stamps the layer's throttle. Of two layers the outer one's stays. Below the recovery layer only
+    /// what is further in sees it.
     #[inline]
     pub fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
-        self.block().throttle.get_or_init(|| Arc::clone(throttle));
+        if self.claimed {
+            if self.throttle().is_none() {
+                self.set_throttle(Arc::clone(throttle));
+            }
+        } else {
+            self.block().throttle.get_or_init(|| Arc::clone(throttle));
+        }
         self
     }
 

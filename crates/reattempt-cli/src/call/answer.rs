@@ -67,14 +67,14 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// An answer of a call of which nothing was sent.
-    pub(crate) fn unsent(call: String, error: String) -> Self {
+    pub(crate) fn unsent(call: String) -> Self {
         Self {
             call,
             elapsed_ms: InMillis::default(),
             attempts: Vec::new(),
             reasons: Vec::new(),
             stopped: None,
-            error: Some(error),
+            error: None,
             timeout: None,
             own: Map::new(),
             for_people: Vec::new(),

@@ -1,5 +1,6 @@
 //! The document of `reattempt call --json`: the fields that all protocols share, and how any field is read.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine;
@@ -9,6 +10,7 @@ use reattempt::OnDeadline;
 use reattempt::backoff::Randomness;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// What is wrong with a document, and where.
@@ -33,13 +35,19 @@ impl Fault {
 pub(crate) struct Fields {
     path: String,
     map: Map<String, Value>,
+    /// The members of the whole document as they were written, for readers of their own.
+    texts: BTreeMap<String, String>,
 }
 
 impl Fields {
     pub(crate) fn of(value: Value, path: impl Into<String>) -> Result<Self, Fault> {
         let path = path.into();
         match value {
-            Value::Object(map) => Ok(Self { path, map }),
+            Value::Object(map) => Ok(Self {
+                path,
+                map,
+                texts: BTreeMap::new(),
+            }),
             other => Err(Fault::new(
                 path,
                 format!("must be an object, got {}", kind_of(&other)),
@@ -71,6 +79,12 @@ impl Fields {
 
     pub(crate) fn or<T: DeserializeOwned>(&mut self, name: &str, default: T) -> Result<T, Fault> {
         Ok(self.optional(name)?.unwrap_or(default))
+    }
+
+    /// A member as it was written: what reads a policy sees also what a parsed value has lost (a key given twice).
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        let value = self.map.remove(name).filter(|value| !value.is_null())?;
+        Some(self.texts.remove(name).unwrap_or_else(|| value.to_string()))
     }
 
     /// An object inside this one; empty if it is absent.
@@ -217,12 +231,23 @@ const LINGER: Millis = Millis(Duration::from_millis(30));
 
 impl Document {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Fault> {
-        let value: Value = serde_json::from_slice(text).map_err(|error| Fault::new("$", error))?;
-        Self::of(value)
+        let fault = |error| Fault::new("$", error);
+        let value: Value = serde_json::from_slice(text).map_err(fault)?;
+        let texts = match value {
+            Value::Object(_) => serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(text)
+                .map_err(fault)?
+                .into_iter()
+                .map(|(name, raw)| (name, raw.get().to_owned()))
+                .collect(),
+            _ => BTreeMap::new(),
+        };
+        Self::with_texts(value, texts)
     }
 
-    pub(crate) fn of(value: Value) -> Result<Self, Fault> {
+    /// A document of this value; `texts` has members as they were written.
+    pub(crate) fn with_texts(value: Value, texts: BTreeMap<String, String>) -> Result<Self, Fault> {
         let mut fields = Fields::of(value, "$")?;
+        fields.texts = texts;
         let calls: Vec<Value> = fields.required("calls")?;
         let calls = calls
             .into_iter()
@@ -268,15 +293,27 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn of(document: Value) -> Result<Document, Fault> {
+        Document::parse(document.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_member_is_kept_as_it_was_written() {
+        let text = br#"{"target": "h:1", "calls": [], "policy": {"a": 1.0, "a": 2}}"#;
+        let mut document = Document::parse(text).unwrap();
+        let policy = document.rest.text("policy");
+        assert_eq!(policy.as_deref(), Some(r#"{"a": 1.0, "a": 2}"#));
+        assert_eq!(document.rest.text("other"), None);
+    }
+
     fn fault(document: Value) -> String {
-        Document::of(document).unwrap_err().to_string()
+        of(document).unwrap_err().to_string()
     }
 
     #[test]
     fn the_defaults_are_the_contracts() {
         let document =
-            Document::of(json!({"target": "h:1", "calls": [{"call": "a", "timeout_ms": null}]}))
-                .unwrap();
+            of(json!({"target": "h:1", "calls": [{"call": "a", "timeout_ms": null}]})).unwrap();
         assert_eq!(document.protocol, Protocol::Grpc);
         assert_eq!(document.concurrency, Concurrency::Sequential);
         assert_eq!(document.linger, Duration::from_millis(30));

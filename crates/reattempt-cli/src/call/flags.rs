@@ -1,5 +1,6 @@
 //! `reattempt call` for people: flags that make the same document a program would write.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,7 +96,8 @@ impl KindFlag {
 
 impl Arguments {
     /// The document that a program would have written.
-    pub(crate) fn into_document(self) -> Result<Value, Fault> {
+    /// And the files it refers to, as they are written.
+    pub(crate) fn into_document(self) -> Result<(Value, BTreeMap<String, String>), Fault> {
         let mut call = Map::new();
         call.insert(
             "timeout_ms".into(),
@@ -104,7 +106,8 @@ impl Arguments {
         let payloads = self.payload.iter().map(|payload| bytes(payload));
         let payloads = payloads.collect::<Result<Vec<_>, _>>()?;
         let headers = headers(&self.header)?;
-        let config = self.config.as_deref().map(json_file).transpose()?;
+        let config = self.config.as_deref().map(text_file).transpose()?;
+        let mut texts = BTreeMap::new();
         let mut document = Map::new();
         match self.protocol {
             ProtocolFlag::Grpc => {
@@ -112,7 +115,10 @@ impl Arguments {
                     return Err(Fault::new("--method", "is required for grpc"));
                 };
                 document.insert("protocol".into(), "grpc".into());
-                document.insert("service_config".into(), config.into());
+                if let Some(config) = config {
+                    document.insert("service_config".into(), Value::Object(Map::new()));
+                    texts.insert("service_config".into(), config);
+                }
                 call.insert("method".into(), method.into());
                 call.insert("kind".into(), self.kind.name().into());
                 call.insert(
@@ -124,7 +130,10 @@ impl Arguments {
             }
             ProtocolFlag::Http => {
                 document.insert("protocol".into(), "http".into());
-                document.insert("policy".into(), config.into());
+                if let Some(config) = config {
+                    document.insert("policy".into(), Value::Object(Map::new()));
+                    texts.insert("policy".into(), config);
+                }
                 document.insert("version".into(), self.http_version.into());
                 let method = self.method.unwrap_or_else(|| "GET".to_owned());
                 call.insert("method".into(), method.into());
@@ -153,7 +162,7 @@ impl Arguments {
         );
         document.insert("on_deadline".into(), choice(self.give_up, "give_up", "cap"));
         document.insert("linger_ms".into(), 0.into());
-        Ok(document.into())
+        Ok((document.into(), texts))
     }
 }
 
@@ -161,9 +170,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Fault> {
     std::fs::read(path).map_err(|error| Fault::new(path.display().to_string(), error))
 }
 
-fn json_file(path: &Path) -> Result<Value, Fault> {
-    serde_json::from_slice(&read(path)?)
-        .map_err(|error| Fault::new(path.display().to_string(), error))
+fn text_file(path: &Path) -> Result<String, Fault> {
+    String::from_utf8(read(path)?).map_err(|error| Fault::new(path.display().to_string(), error))
 }
 
 fn bytes(payload: &str) -> Result<Vec<u8>, Fault> {

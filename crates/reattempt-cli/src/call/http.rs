@@ -5,7 +5,6 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::observe::LogObserver;
 use reattempt::strategy::Standard;
@@ -29,12 +28,12 @@ use super::answer::{Answer, InMillis, Timeout, readable};
 use super::attempts::{Ending, Journal, JournalLayer, JournalObserver, stopped};
 use super::document::{Base64, Document, Fault, Fields, Head, OneOrMany, Setup, to_base64};
 use super::schedule::{Caller, Plan, cancelled};
-use super::transport::{Transport, TransportError, Version};
+use super::transport::{AnswerBody, Transport, TransportError, Version};
 
 /// The most bytes that are read of an answer's body.
 const LONGEST_BODY: usize = 64 << 20;
 
-type ResponseBody = DeadlineBody<OutcomeBody<DeadlineBody<Incoming>>>;
+type ResponseBody = DeadlineBody<OutcomeBody<DeadlineBody<AnswerBody>>>;
 type Stack = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, TransportError>;
 
 /// Calls one HTTP server.
@@ -78,7 +77,7 @@ impl Base {
         } else {
             format!("{host}:80")
         };
-        if authority.parse::<http::uri::Authority>().is_err() {
+        if host.is_empty() || authority.parse::<http::uri::Authority>().is_err() {
             return Err(fault("must be a URL or host:port"));
         }
         let prefix = path.trim_end_matches('/').to_owned();
@@ -101,6 +100,10 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
             return Err(document.rest.fault("version", what));
         }
     };
+    if document.rest.text("policy").is_some() {
+        let what = "this build has no HTTP policies; leave it out for the defaults";
+        return Err(document.rest.fault("policy", what));
+    }
     let stack = stack(&document.setup, Transport::new(&base.authority, version));
     let caller = HttpCaller {
         stack,
@@ -294,15 +297,15 @@ impl Caller for HttpCaller {
             Some(Ok(())) => (Ending::Success, None),
         };
         let info = watch.info();
-        let mut answer = Answer {
+        let answer = Answer {
             attempts: journal.attempts(&info, ending),
             reasons: info.reasons().map(|reason| reason.name()).collect(),
             stopped: stopped(&info, ending),
             elapsed_ms,
+            error,
             timeout,
-            ..Answer::unsent(head.call, String::new())
+            ..Answer::unsent(head.call)
         };
-        answer.error = error;
         tell(answer, &received, &self.base)
     }
 }

@@ -54,7 +54,8 @@ enum Problem {
 
 fn read(arguments: Arguments) -> Result<Document, Problem> {
     if !arguments.json {
-        return Ok(Document::of(arguments.into_document()?)?);
+        let (value, texts) = arguments.into_document()?;
+        return Ok(Document::with_texts(value, texts)?);
     }
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;
@@ -91,7 +92,7 @@ fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
         .build()?;
     runtime.block_on(async move {
         match document.protocol {
-            Protocol::Grpc => {}
+            Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
             Protocol::Http => run_plan(http::plan(document)?, output).await?,
         }
         Ok(())

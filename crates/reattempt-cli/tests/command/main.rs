@@ -6,28 +6,36 @@ mod flags;
 mod grpc;
 mod http;
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// Long enough for a slow machine; no test waits it out.
+const SOON: Duration = Duration::from_secs(60);
 
 /// Runs the program with these arguments and this text on its standard input.
 async fn run(arguments: &[&str], input: String) -> Output {
-    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    let child = tokio::task::spawn_blocking(move || {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_reattempt"))
-            .args(arguments)
-            .env_remove("RUST_LOG")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_reattempt"))
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let ended = async move {
         // A program that refuses its arguments closes its input unread.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        child.wait_with_output().unwrap()
-    });
-    child.await.unwrap()
+        let _ = stdin.write_all(input.as_bytes()).await;
+        drop(stdin);
+        child.wait_with_output().await.unwrap()
+    };
+    timeout(SOON, ended).await.expect("the program hangs")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -2,6 +2,7 @@
 //!
 //! It never sends a request twice. It reports how far each attempt came, so that the layers above know.
 
+mod answer_body;
 mod http1;
 mod http2;
 
@@ -20,6 +21,8 @@ use hyper_util::rt::TokioIo;
 use reattempt::{Annotated, Backend, Reporter, Stage};
 use tokio::net::TcpStream;
 use tower_service::Service;
+
+pub(crate) use answer_body::AnswerBody;
 
 /// What a transport fails with: hyper's own errors, and those of dialling.
 pub(crate) type TransportError = Box<dyn std::error::Error + Send + Sync>;
@@ -139,7 +142,7 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<TransportError>,
 {
-    type Response = Response<Incoming>;
+    type Response = Response<AnswerBody>;
     type Error = TransportError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -162,7 +165,7 @@ where
             if answered.is_ok() {
                 reporter.stage(Stage::Response);
             }
-            answered
+            answered.map(|response| response.map(|body| AnswerBody(Some(body))))
         })
     }
 }

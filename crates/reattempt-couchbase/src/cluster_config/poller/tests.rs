@@ -199,6 +199,16 @@ async fn where_the_only_node_failed_nobody_is_asked() {
     assert!(cluster.asked().is_empty());
 }
 
+/// C48: leaving a node out is for one round only.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_failed_is_asked_again_by_the_next_poll() {
+    let cluster = Cluster::new(|_| Does::HasNoneNewer);
+    let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
+    refreshing.done().await;
+    sleep(ms(5001)).await;
+    assert_eq!(cluster.asked(), at(&[(0, 2), (2500, 3), (5000, 1)]));
+}
+
 /// C47
 #[tokio::test(start_paused = true)]
 async fn a_poll_right_after_a_refresh_is_left_out() {

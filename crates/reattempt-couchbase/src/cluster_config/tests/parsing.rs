@@ -53,6 +53,17 @@ fn the_network_is_the_one_in_which_a_node_has_the_seeds_host() {
     assert_eq!(network("ext.example", 31210), Network::external());
     assert_eq!(network("ext.example", 1), Network::external());
     assert_eq!(network("elsewhere", 11210), Network::Default);
+    let one_host = parsed(
+        r#"{"nodesExt": [{"hostname": "127.0.0.1", "services": {"kv": 11210},
+            "alternateAddresses": {"external": {"hostname": "127.0.0.1", "ports": {"kv": 31210}}}}]}"#,
+    );
+    let seen = |port| one_host.network_of(&Address::new("127.0.0.1", port));
+    assert_eq!(
+        seen(31210),
+        Network::external(),
+        "the port tells them apart"
+    );
+    assert_eq!(seen(11210), Network::Default);
 }
 
 #[test]
