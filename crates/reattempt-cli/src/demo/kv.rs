@@ -165,10 +165,7 @@ impl Target for Bare {
     async fn call(&self, number: usize) -> Outcome {
         let request = KvRequest::get(key(number));
         let answer = self.client.clone().oneshot(request);
-        bare(self.limit, async {
-            seen(answer.await.as_ref())
-        })
-        .await
+        bare(self.limit, async { seen(answer.await.as_ref()) }).await
     }
 }
 

@@ -114,12 +114,12 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
         (
             "latency p99",
             0.99,
-            "with the stack it counts the waits of mended calls",
+            "with the stack, the waits of mended calls are in it",
         ),
         (
             "latency p99.9",
             0.999,
-            "without it, calls that fail leave no latency at all",
+            "calls that failed, most of them without it, are not",
         ),
     ] {
         line(label, both(&|side| millis(side.percentile(share))), tells);
@@ -146,17 +146,21 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
 }
 
 fn phases(out: &mut String, comparison: &Comparison, style: Style) {
-    let head = format!(
-        "{:PHASE$}{:>6}{:>10}{:>9}{:>10}{:>9}{:>6}",
-        "by phase", "calls", "success:", "with", "p99:", "with", "tries"
+    let above = format!(
+        "{:PHASE$}{:>5}{:>17}{:>17}{:>6}",
+        "", "", "success", "latency p99", "tries"
     );
-    let _ = writeln!(out, "{}", style.dim(&head));
+    let head = format!(
+        "{:PHASE$}{:>5}{:>9}{:>8}{:>9}{:>8}{:>6}",
+        "by phase", "calls", "without", "with", "without", "with", "with"
+    );
+    let _ = writeln!(out, "{}\n{}", style.dim(&above), style.dim(&head));
     for phase in &comparison.phases {
         let range = (phase.from, phase.to);
         let (without, with) = (&comparison.without, &comparison.with);
         let success = |side: &Side| side.success(range.0, range.1);
         let p99 = |side: &Side| short(side.percentile_of(range, 0.99));
-        let shown = format!("{:>9}", tenths(success(with)));
+        let shown = format!("{:>8}", tenths(success(with)));
         let shown = if success(with) > success(without) {
             style.good(&shown)
         } else {
@@ -164,7 +168,7 @@ fn phases(out: &mut String, comparison: &Comparison, style: Style) {
         };
         let _ = writeln!(
             out,
-            "{:PHASE$}{:>6}{:>10}{shown}{:>10}{:>9}{:>6.2}  {}",
+            "{:PHASE$}{:>5}{:>9}{shown}{:>9}{:>8}{:>6.2}  {}",
             comparison.protocol.phase(phase.weather),
             phase.len(),
             tenths(success(without)),

@@ -108,11 +108,13 @@ impl Script {
 
     /// What the next attempt of this call meets.
     pub(crate) fn next(&self, call: usize) -> Trouble {
-        let weather = self.phases.iter().find(|phase| phase.holds(call));
-        let Some(weather) = weather.map(|phase| phase.weather) else {
+        let Some(phase) = self.phases.iter().find(|phase| phase.holds(call)) else {
             return Trouble::None;
         };
-        if matches!(weather, Weather::Calm | Weather::Recovery | Weather::Move) {
+        let weather = phase.weather;
+        // Calls that are told to wait are through before the overload takes the throttle's tokens.
+        let too_late = weather == Weather::Pushback && call + phase.len() / 10 >= phase.to;
+        if too_late || matches!(weather, Weather::Calm | Weather::Recovery | Weather::Move) {
             return Trouble::None;
         }
         let attempt = {

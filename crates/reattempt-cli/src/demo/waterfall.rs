@@ -13,7 +13,7 @@ use crate::call::attempts::{Attempt, Pushback};
 use crate::call::waterfall::bar;
 
 /// The axis in characters.
-const WIDTH: usize = 22;
+const WIDTH: usize = 20;
 
 /// Calls worth a look, each with what it shows: the first of its kind, so that a seed repeats them.
 pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static str)> {
@@ -165,7 +165,12 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
         } else {
             ""
         };
-        let _ = write!(out, " → {told}{:.1} ms", delay.value());
+        let delay = delay.value();
+        if delay == 0.0 {
+            out.push_str(" → at once");
+        } else {
+            let _ = write!(out, " → {told}{delay:.1} ms");
+        }
     }
     let backend = attempt.backend.as_deref().filter(|_| backends.len() > 1);
     let letter = backend.and_then(|backend| {
