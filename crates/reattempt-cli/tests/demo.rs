@@ -2,10 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 const PROTOCOLS: [&str; 4] = ["gRPC", "HTTP", "KV", "MongoDB"];
 
+/// One demo at a time: each is a load of its own.
+static MACHINE: Mutex<()> = Mutex::new(());
+
 fn demo(arguments: &[&str]) -> Output {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     Command::new(env!("CARGO_BIN_EXE_reattempt"))
         .arg("demo")
         .args(arguments)

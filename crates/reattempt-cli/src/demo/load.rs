@@ -1,4 +1,4 @@
-//! The load: calls at a steady rate, whatever becomes of those before (an open loop).
+//! The load: calls at a steady rate, whatever becomes of those before (an open loop), phase by phase.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -7,10 +7,11 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use reattempt::{Annotated, CallContext, RetryInfo, Stopped};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, sleep_until};
 use tower::{Service, ServiceExt};
 
 use super::DemoError;
+use super::trouble::phases;
 use crate::call::attempts::{Attempt, Ending, Journal};
 
 /// How much is asked of the servers.
@@ -89,6 +90,30 @@ pub(crate) trait Scene {
     fn before(&mut self, number: usize) -> impl Future<Output = std::io::Result<()>>;
 }
 
+/// When calls are due.
+struct Pace {
+    period: Duration,
+    due: Instant,
+}
+
+impl Pace {
+    /// How much lateness is made up for; what is beyond, a machine that was busy elsewhere does not turn into a burst.
+    const MOST_LATE: Duration = Duration::from_millis(20);
+
+    fn new(rate: u32) -> Self {
+        Self {
+            period: Duration::from_secs(1) / rate,
+            due: Instant::now(),
+        }
+    }
+
+    async fn next(&mut self) {
+        sleep_until(self.due).await;
+        let late = self.due.elapsed();
+        self.due += self.period + late.saturating_sub(Self::MOST_LATE);
+    }
+}
+
 /// Makes all calls of the plan and waits for each of them.
 pub(crate) async fn drive<T: Target>(
     plan: &Plan,
@@ -98,13 +123,20 @@ pub(crate) async fn drive<T: Target>(
 ) -> Result<Vec<CallRecord>, DemoError> {
     // The first call finds servers and makes connections. No script knows its number.
     target.call(usize::MAX).await;
-    let mut tick = interval(Duration::from_secs(1) / plan.rate);
-    // Late calls are made up for, so that every run is as long and as hard as another.
-    tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let phases = phases(plan.calls, true);
+    let mut pace = Pace::new(plan.rate);
     let mut calls = JoinSet::new();
     let mut records = Vec::with_capacity(plan.calls);
     for number in 0..plan.calls {
-        tick.tick().await;
+        if phases.iter().any(|phase| phase.from == number) {
+            // No call of one phase meets the trouble of the next, however slow the machine is.
+            while let Some(done) = calls.join_next().await {
+                records.push(done?);
+                progress.inc(1);
+            }
+            pace = Pace::new(plan.rate);
+        }
+        pace.next().await;
         scene.before(number).await?;
         let (target, start) = (target.clone(), Instant::now());
         calls.spawn(async move {

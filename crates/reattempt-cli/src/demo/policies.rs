@@ -16,7 +16,7 @@ pub(crate) const MOST_ATTEMPTS: u32 = 5;
 pub(crate) const MOST_HEDGED: u32 = 3;
 pub(crate) const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_millis(200);
-pub(crate) const HEDGE_DELAY: Duration = Duration::from_millis(30);
+pub(crate) const HEDGE_DELAY: Duration = Duration::from_millis(50);
 /// What a success gives back to the bucket, in thousandths of a token.
 pub(crate) const MILLI_RATIO: u32 = 500;
 

@@ -61,7 +61,7 @@ impl Protocol {
             (Weather::Temporary, Self::Mongodb) => "24 % fail once, 6 % twice",
             (Weather::Temporary, _) => "30 % fail once or twice",
             (Weather::SlowTail, _) => "7 % are slow, 1 % never answer",
-            (Weather::Pushback, _) => "22 %: come back in 20 to 80 ms",
+            (Weather::Pushback, _) => "25 %: come back in 20 to 80 ms",
             (Weather::Overload, _) => "all shed; the throttle holds back",
             (Weather::Recovery, _) => "successes refill the throttle",
             (Weather::Move, Self::Grpc | Self::Http) => "the port is closed for a moment",

@@ -112,9 +112,7 @@ impl Script {
             return Trouble::None;
         };
         let weather = phase.weather;
-        // Calls that are told to wait are through before the overload takes the throttle's tokens.
-        let too_late = weather == Weather::Pushback && call + phase.len() / 10 >= phase.to;
-        if too_late || matches!(weather, Weather::Calm | Weather::Recovery | Weather::Move) {
+        if matches!(weather, Weather::Calm | Weather::Recovery | Weather::Move) {
             return Trouble::None;
         }
         let attempt = {

@@ -126,7 +126,7 @@ fn tiles(out: &mut String, comparison: &Comparison) {
             ],
         ),
         (
-            "ended by the deadline",
+            "hit the deadline",
             [
                 grouped(without.timeouts() as u64),
                 grouped(with.timeouts() as u64),
