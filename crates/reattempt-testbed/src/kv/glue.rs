@@ -104,7 +104,7 @@ impl VbucketMap {
     }
 }
 
-/// A configuration and its map.
+/// A configuration, and the map that was made from it.
 type Made = (Arc<ClusterConfig>, Option<Arc<VbucketMap>>);
 
 /// For [`RoutedClient::new`](super::RoutedClient::new): the map in force in a store, made once for each revision.
