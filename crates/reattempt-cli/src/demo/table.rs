@@ -48,7 +48,9 @@ impl Style {
 
 /// What the demo is about to do.
 pub(crate) fn heading(plan: &Plan, protocols: usize, style: Style) -> String {
-    let seconds = protocols as f64 * 2.0 * plan.calls as f64 / f64::from(plan.rate);
+    // Between phases the last calls are waited for.
+    let side = plan.calls as f64 / f64::from(plan.rate) + 0.5;
+    let seconds = protocols as f64 * 2.0 * side;
     format!(
         "{}\n\
          {} calls at {} a second for each protocol, once with the bare client and a plain timeout of\n\
