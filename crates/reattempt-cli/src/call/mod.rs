@@ -1,7 +1,7 @@
 //! `reattempt call`: makes calls through the layers, and tells what became of every attempt.
 
 mod answer;
-mod attempts;
+pub(crate) mod attempts;
 mod document;
 mod flags;
 mod grpc;
@@ -11,7 +11,7 @@ mod mongodb;
 mod schedule;
 mod story;
 mod transport;
-mod waterfall;
+pub(crate) mod waterfall;
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
