@@ -137,7 +137,10 @@ mod tests {
     }
 
     fn cells(attempt: &Attempt, whole: f64, cell: char) -> usize {
-        bar(attempt, whole, WIDTH).chars().filter(|c| *c == cell).count()
+        bar(attempt, whole, WIDTH)
+            .chars()
+            .filter(|c| *c == cell)
+            .count()
     }
 
     #[test]
