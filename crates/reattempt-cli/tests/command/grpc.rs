@@ -339,3 +339,20 @@ async fn the_throttle_of_the_service_config_holds_retries_back() {
     assert_eq!(answer["stopped"], "throttled");
     assert_eq!(each(&answer, "n").len(), 2, "{answer}");
 }
+
+/// R51: what does not fit the buffers cannot be sent again.
+#[tokio::test]
+async fn a_call_that_outgrows_its_buffer_is_not_retried() {
+    let server = Server::start(Step::trailers_only(14, "no")).await.unwrap();
+    for (options, attempts) in [
+        (json!({"per_rpc_retry_buffer_size": 4}), 1),
+        (json!({"retry_buffer_size": 4}), 1),
+        (json!({"per_rpc_retry_buffer_size": 64}), 2),
+    ] {
+        let document = configured(&server, retrying(2), json!({}));
+        let answer = answer(with(document, "channel_options", options.clone())).await;
+        assert_eq!(each(&answer, "n").len(), attempts, "{options}: {answer}");
+        let stopped = ["not_replayable", "attempts"][attempts - 1];
+        assert_eq!(answer["stopped"], stopped, "{options}");
+    }
+}
