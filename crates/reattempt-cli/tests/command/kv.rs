@@ -93,7 +93,7 @@ async fn the_nodes_own_error_map_says_what_an_unknown_status_means() {
             "best_effort",
             json!(["KV_ERROR_MAP_RETRY_INDICATED"]),
         ),
-        (0xff1, "error_map", json!(["UNKNOWN"])),
+        (0xff1, "error_map", json!([])),
     ] {
         let node = Node::builder().error_map(map).start().await.unwrap();
         node.script().push(Step::status(status));

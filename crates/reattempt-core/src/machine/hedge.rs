@@ -239,7 +239,8 @@ impl HedgeMachine {
         } else {
             None
         };
-        if unseen.is_none() {
+        settled.mended = unseen.is_some();
+        if !settled.mended {
             settled.count(env);
             if !settled.retryable {
                 settled.record(env, None, Some(Stopped::Fatal));

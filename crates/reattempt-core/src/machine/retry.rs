@@ -135,6 +135,7 @@ impl RetryMachine {
         if env.transparent && env.replayable && !settled.is_stop() {
             let deadline = env.context.limit().is_some();
             if let Some(delay) = self.transparent.next(settled.failure.transparent, deadline) {
+                settled.mended = true;
                 return self.wait(
                     now,
                     delay,

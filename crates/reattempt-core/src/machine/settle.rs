@@ -130,7 +130,12 @@ impl<'a> Env<'a> {
             observer.attempt_settled(self.context, &record);
         }
         if let Some(block) = self.context.shared() {
-            let reason = record.failure.map(|failure| failure.reason);
+            // A final failure is no reason to retry.
+            let retryable = record.outcome == AttemptOutcome::Retry;
+            let reason = record
+                .failure
+                .filter(|_| retryable)
+                .map(|failure| failure.reason);
             block.record(record, reason);
         }
     }
@@ -141,6 +146,8 @@ impl<'a> Env<'a> {
 pub(super) struct Settlement {
     pub(super) failure: Failure,
     pub(super) retryable: bool,
+    /// A transparent retry mends it, whatever its policy says.
+    pub(super) mended: bool,
     pub(super) pushback: Option<ServerPushback>,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
@@ -159,6 +166,7 @@ impl Settlement {
         let mut settlement = Self {
             failure,
             retryable,
+            mended: false,
             pushback: found.pushback,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
@@ -200,7 +208,7 @@ impl Settlement {
         delay: Option<std::time::Duration>,
         stopped: Option<Stopped>,
     ) {
-        let outcome = if self.retryable {
+        let outcome = if self.retryable || self.mended {
             AttemptOutcome::Retry
         } else {
             AttemptOutcome::Fatal

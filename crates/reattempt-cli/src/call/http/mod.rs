@@ -52,6 +52,13 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
             return Err(document.rest.fault("version", what));
         }
     };
+    if let Some(service) = document.rest.optional::<String>("service")? {
+        // Sent as plain HTTP its answers would be judged by other rules than the document asks for.
+        let what = format!(
+            "the Couchbase services over HTTP are not supported yet, got {service:?}; leave it out for plain HTTP"
+        );
+        return Err(document.rest.fault("service", what));
+    }
     let policies = stack::policies(&mut document)?;
     let transport = Transport::new(&base.authority, version);
     let stack = stack::stack(&document.setup, policies, transport);
