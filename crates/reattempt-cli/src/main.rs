@@ -3,6 +3,7 @@
 
 mod call;
 mod check;
+mod demo;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,8 @@ enum Command {
     Call(Box<call::Arguments>),
     /// Says whether files of policy and configuration can be used, and where they are wrong
     Check(check::Arguments),
+    /// Shows what the layers do, without any set-up: the same load without and with them
+    Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
@@ -36,5 +39,6 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Call(arguments) => call::run(*arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Demo(arguments) => demo::start(arguments),
     }
 }

@@ -130,6 +130,7 @@ impl Journal {
                 let failure_of_body = info.records().find(|r| r.number == sent.number);
                 let record = pages.records.iter().rev().find(|r| r.number == sent.number);
                 let outcome = record.map(|record| record.outcome);
+                let stopped_by = record.and_then(|record| record.stopped);
                 let won = matches!(
                     outcome,
                     Some(AttemptOutcome::Success | AttemptOutcome::Committed)
@@ -138,6 +139,10 @@ impl Journal {
                     .and_then(|record| record.failure)
                     .or_else(|| failure_of_body.and_then(|record| record.failure));
                 let verdict = match (outcome, ending) {
+                    // Not retryable by its code, but mended transparently.
+                    (Some(AttemptOutcome::Fatal), _) if stopped_by != Some(Stopped::Fatal) => {
+                        "retry"
+                    }
                     (Some(AttemptOutcome::Fatal), _) => "fatal",
                     (Some(AttemptOutcome::Retry), _) => "retry",
                     (Some(AttemptOutcome::Cancelled) | None, _) => "cancelled",

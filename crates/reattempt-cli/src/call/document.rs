@@ -28,6 +28,12 @@ impl Fault {
             what: what.to_string(),
         }
     }
+
+    /// Of a text that begins with the place.
+    pub(crate) fn of_text(text: &str) -> Self {
+        let (path, what) = text.split_once(": ").unwrap_or(("$", text));
+        Self::new(path, what)
+    }
 }
 
 /// The fields of one JSON object, taken one by one, so that every fault has its JSON path. `null` counts as absent.
@@ -168,6 +174,8 @@ pub(crate) enum Protocol {
     #[default]
     Grpc,
     Http,
+    Kv,
+    Mongodb,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

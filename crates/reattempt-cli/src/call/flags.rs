@@ -20,13 +20,13 @@ pub(crate) struct Arguments {
     /// The protocol spoken
     #[arg(long, value_enum, default_value_t)]
     protocol: ProtocolFlag,
-    /// The server: host:port, or a URL for http
+    /// The server: host:port, a URL for http, a connection string for mongodb
     #[arg(long, required_unless_present = "json")]
     target: Option<String>,
-    /// grpc: /package.Service/Method; http: the method, GET unless said
+    /// grpc: /package.Service/Method; http: the method, GET by default
     #[arg(long)]
     method: Option<String>,
-    /// What is sent: text, or @FILE; for grpc once per message
+    /// What is sent, or for kv the value: text, or @FILE; for grpc once per message
     #[arg(long, value_name = "TEXT|@FILE")]
     payload: Vec<String>,
     /// A metadata entry (grpc) or a header (http)
@@ -62,7 +62,37 @@ pub(crate) struct Arguments {
     /// http: the version spoken, 1 or 2 (with prior knowledge)
     #[arg(long, default_value_t = 1)]
     http_version: u8,
-    /// http: the request may take effect twice
+    /// kv, mongodb: the operation, such as get or find
+    #[arg(long)]
+    op: Option<String>,
+    /// kv: the document's key
+    #[arg(long)]
+    key: Option<String>,
+    /// kv: the bucket
+    #[arg(long)]
+    bucket: Option<String>,
+    /// kv: the user
+    #[arg(long)]
+    username: Option<String>,
+    /// kv: the password
+    #[arg(long)]
+    password: Option<String>,
+    /// kv: best_effort, fail_fast or error_map
+    #[arg(long)]
+    strategy: Option<String>,
+    /// kv: speaks to plain memcached servers
+    #[arg(long)]
+    memcached: bool,
+    /// mongodb: the database, db by default
+    #[arg(long)]
+    database: Option<String>,
+    /// mongodb: the collection, c by default
+    #[arg(long)]
+    collection: Option<String>,
+    /// mongodb: more fields of the command, as JSON
+    #[arg(long, value_name = "JSON")]
+    options: Option<String>,
+    /// http, kv: the request may take effect twice
     #[arg(long)]
     idempotent: bool,
 }
@@ -72,6 +102,8 @@ enum ProtocolFlag {
     #[default]
     Grpc,
     Http,
+    Kv,
+    Mongodb,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -94,75 +126,131 @@ impl KindFlag {
     }
 }
 
-impl Arguments {
-    /// The document that a program would have written.
-    /// And the files it refers to, as they are written.
-    pub(crate) fn into_document(self) -> Result<(Value, BTreeMap<String, String>), Fault> {
-        let mut call = Map::new();
-        call.insert(
-            "timeout_ms".into(),
-            self.timeout.map(|t| t.as_secs_f64() * 1000.0).into(),
-        );
-        let payloads = self.payload.iter().map(|payload| bytes(payload));
-        let payloads = payloads.collect::<Result<Vec<_>, _>>()?;
-        let headers = headers(&self.header)?;
-        let config = self.config.as_deref().map(text_file).transpose()?;
-        let mut texts = BTreeMap::new();
-        let mut document = Map::new();
-        match self.protocol {
-            ProtocolFlag::Grpc => {
-                let Some(method) = self.method else {
-                    return Err(Fault::new("--method", "is required for grpc"));
-                };
-                document.insert("protocol".into(), "grpc".into());
-                if let Some(config) = config {
-                    document.insert("service_config".into(), Value::Object(Map::new()));
-                    texts.insert("service_config".into(), config);
-                }
-                call.insert("method".into(), method.into());
-                call.insert("kind".into(), self.kind.name().into());
-                call.insert(
-                    "payloads".into(),
-                    payloads.iter().map(|payload| to_base64(payload)).collect(),
-                );
-                call.insert("metadata".into(), headers);
-                call.insert("wait_for_ready".into(), self.wait_for_ready.into());
-            }
-            ProtocolFlag::Http => {
-                document.insert("protocol".into(), "http".into());
-                if let Some(config) = config {
-                    document.insert("policy".into(), Value::Object(Map::new()));
-                    texts.insert("policy".into(), config);
-                }
-                document.insert("version".into(), self.http_version.into());
-                let method = self.method.unwrap_or_else(|| "GET".to_owned());
-                call.insert("method".into(), method.into());
-                call.insert("path".into(), self.path.into());
-                call.insert("headers".into(), headers);
-                call.insert("body".into(), to_base64(&payloads.concat()).into());
-                if self.idempotent {
-                    call.insert("idempotent".into(), true.into());
-                }
-            }
+/// A document in the making: its own fields, those of each call, and files as they are written.
+#[derive(Debug, Default)]
+struct Draft {
+    document: Map<String, Value>,
+    call: Map<String, Value>,
+    texts: BTreeMap<String, String>,
+}
+
+impl Draft {
+    fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.document.insert(name.to_owned(), value.into());
+    }
+
+    fn call(&mut self, name: &str, value: impl Into<Value>) {
+        self.call.insert(name.to_owned(), value.into());
+    }
+
+    fn file(&mut self, name: &str, text: Option<String>) {
+        if let Some(text) = text {
+            self.set(name, Map::new());
+            self.texts.insert(name.to_owned(), text);
         }
-        let calls: Vec<Value> = (1..=self.repeat)
-            .map(|number| {
-                let mut call = call.clone();
-                call.insert("call".into(), number.to_string().into());
-                call.into()
-            })
-            .collect();
-        document.insert("target".into(), self.target.into());
-        document.insert("calls".into(), calls.into());
-        document.insert("seed".into(), self.seed.into());
+    }
+}
+
+impl Arguments {
+    /// The document that a program would have written, and the files it refers to as they are written.
+    pub(crate) fn into_document(self) -> Result<(Value, BTreeMap<String, String>), Fault> {
+        let mut draft = Draft::default();
         let choice = |on, yes, no| json!(if on { yes } else { no });
-        document.insert(
-            "concurrency".into(),
+        draft.set("target", self.target.clone());
+        draft.set("seed", self.seed);
+        draft.set(
+            "concurrency",
             choice(self.parallel, "parallel", "sequential"),
         );
-        document.insert("on_deadline".into(), choice(self.give_up, "give_up", "cap"));
-        document.insert("linger_ms".into(), 0.into());
-        Ok((document.into(), texts))
+        draft.set("on_deadline", choice(self.give_up, "give_up", "cap"));
+        draft.set("linger_ms", 0);
+        let timeout = self.timeout.map(|timeout| timeout.as_secs_f64() * 1000.0);
+        draft.call("timeout_ms", timeout);
+        match self.protocol {
+            ProtocolFlag::Grpc => self.grpc(&mut draft)?,
+            ProtocolFlag::Http => self.http(&mut draft)?,
+            ProtocolFlag::Kv => self.kv(&mut draft)?,
+            ProtocolFlag::Mongodb => self.mongodb(&mut draft)?,
+        }
+        let calls = (1..=self.repeat).map(|number| {
+            draft.call("call", number.to_string());
+            Value::from(draft.call.clone())
+        });
+        let calls: Vec<Value> = calls.collect();
+        draft.set("calls", calls);
+        Ok((draft.document.into(), draft.texts))
+    }
+
+    fn payloads(&self) -> Result<Vec<Vec<u8>>, Fault> {
+        self.payload.iter().map(|payload| bytes(payload)).collect()
+    }
+
+    fn config(&self) -> Result<Option<String>, Fault> {
+        self.config.as_deref().map(text_file).transpose()
+    }
+
+    fn grpc(&self, draft: &mut Draft) -> Result<(), Fault> {
+        let Some(method) = &self.method else {
+            return Err(Fault::new("--method", "is required for grpc"));
+        };
+        let payloads = self.payloads()?;
+        draft.set("protocol", "grpc");
+        draft.file("service_config", self.config()?);
+        draft.call("method", method.as_str());
+        draft.call("kind", self.kind.name());
+        let payloads: Value = payloads.iter().map(|bytes| to_base64(bytes)).collect();
+        draft.call("payloads", payloads);
+        draft.call("metadata", headers(&self.header)?);
+        draft.call("wait_for_ready", self.wait_for_ready.then_some(true));
+        Ok(())
+    }
+
+    fn http(&self, draft: &mut Draft) -> Result<(), Fault> {
+        draft.set("protocol", "http");
+        draft.file("policy", self.config()?);
+        draft.set("version", self.http_version);
+        draft.call("method", self.method.as_deref().unwrap_or("GET"));
+        draft.call("path", self.path.as_str());
+        draft.call("headers", headers(&self.header)?);
+        draft.call("body", to_base64(&self.payloads()?.concat()));
+        draft.call("idempotent", self.idempotent.then_some(true));
+        Ok(())
+    }
+
+    fn kv(&self, draft: &mut Draft) -> Result<(), Fault> {
+        draft.set("protocol", "kv");
+        let targets = self.target.iter().flat_map(|target| target.split(','));
+        let targets: Value = targets.collect();
+        draft.set("target", targets);
+        draft.set("bootstrap", self.memcached.then_some("memcached"));
+        for (name, value) in [
+            ("bucket", &self.bucket),
+            ("username", &self.username),
+            ("password", &self.password),
+            ("strategy", &self.strategy),
+        ] {
+            draft.set(name, value.clone());
+        }
+        draft.call("op", self.op.as_deref().unwrap_or("get"));
+        draft.call("key", self.key.clone());
+        draft.call("value", to_base64(&self.payloads()?.concat()));
+        draft.call("idempotent", self.idempotent.then_some(true));
+        Ok(())
+    }
+
+    fn mongodb(&self, draft: &mut Draft) -> Result<(), Fault> {
+        draft.set("protocol", "mongodb");
+        draft.call("op", self.op.as_deref().unwrap_or("find"));
+        draft.call("database", self.database.clone());
+        draft.call("collection", self.collection.clone());
+        let options: Option<Value> = self
+            .options
+            .as_deref()
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(|error| Fault::new("--options", error))?;
+        draft.call("options", options);
+        Ok(())
     }
 }
 

@@ -1,14 +1,17 @@
 //! `reattempt call`: makes calls through the layers, and tells what became of every attempt.
 
 mod answer;
-mod attempts;
+pub(crate) mod attempts;
 mod document;
 mod flags;
 mod grpc;
 mod http;
+mod kv;
+mod mongodb;
 mod schedule;
+mod story;
 mod transport;
-mod waterfall;
+pub(crate) mod waterfall;
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -94,6 +97,8 @@ fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
         match document.protocol {
             Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
             Protocol::Http => run_plan(http::plan(document)?, output).await?,
+            Protocol::Kv => run_plan(kv::plan(document)?, output).await?,
+            Protocol::Mongodb => run_plan(mongodb::plan(document)?, output).await?,
         }
         Ok(())
     })

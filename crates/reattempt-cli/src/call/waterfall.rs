@@ -56,7 +56,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
         "  {:>3} {:<11} {} {:>9} {:>9}  {}",
         attempt.n,
         attempt.kind,
-        bar(attempt, whole),
+        bar(attempt, whole, WIDTH),
         millis(attempt.start_ms),
         millis(attempt.end_ms),
         attempt.verdict,
@@ -84,23 +84,23 @@ fn millis(time: InMillis) -> String {
     format!("{:.1} ms", time.value())
 }
 
-/// The attempt as a bar, the delay after it as a shade.
-fn bar(attempt: &Attempt, whole: f64) -> String {
+/// The attempt as a bar of `width` characters for `whole` milliseconds, the delay after it as a shade.
+pub(crate) fn bar(attempt: &Attempt, whole: f64, width: usize) -> String {
     let (start, end) = (attempt.start_ms.value(), attempt.end_ms.value());
     let next = end + attempt.delay_ms.map_or(0.0, InMillis::value);
     let place = |at: f64| {
         if whole > 0.0 {
             // Within the axis, because a float that is too large saturates.
-            ((at / whole * WIDTH as f64).round() as usize).min(WIDTH)
+            ((at / whole * width as f64).round() as usize).min(width)
         } else {
             0
         }
     };
-    let first = place(start).min(WIDTH - 1);
+    let first = place(start).min(width - 1);
     let last = place(end).max(first + 1);
     let shade = place(next).max(last);
     let mut bar = String::from("│");
-    for at in 0..WIDTH {
+    for at in 0..width {
         bar.push(match at {
             at if at < first => ' ',
             at if at < last => '█',
@@ -137,7 +137,10 @@ mod tests {
     }
 
     fn cells(attempt: &Attempt, whole: f64, cell: char) -> usize {
-        bar(attempt, whole).chars().filter(|c| *c == cell).count()
+        bar(attempt, whole, WIDTH)
+            .chars()
+            .filter(|c| *c == cell)
+            .count()
     }
 
     #[test]
@@ -149,14 +152,14 @@ mod tests {
         );
         let second = attempt(2, 75, 100, None);
         assert_eq!(cells(&second, 100.0, '█'), 10);
-        assert!(bar(&second, 100.0).ends_with("██████████│"));
+        assert!(bar(&second, 100.0, WIDTH).ends_with("██████████│"));
     }
 
     #[test]
     fn an_attempt_of_no_time_is_still_seen_and_nothing_leaves_the_axis() {
         assert_eq!(cells(&attempt(1, 100, 100, Some(9_000)), 100.0, '█'), 1);
         assert_eq!(cells(&attempt(1, 0, 0, None), 0.0, '█'), 1);
-        let far = bar(&attempt(1, 500, 900, None), 100.0);
+        let far = bar(&attempt(1, 500, 900, None), 100.0, WIDTH);
         assert_eq!(far.chars().count(), WIDTH + 2);
     }
 }

@@ -3,6 +3,8 @@
 use clap::ValueEnum;
 use reattempt_couchbase::{ClusterConfig, ErrorMap};
 use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_http::HttpPolicies;
+use reattempt_http::json::{Fault, Faults};
 
 use super::report::{Findings, Remark};
 
@@ -12,6 +14,8 @@ pub(super) enum Kind {
     /// A gRPC service config (A6)
     #[default]
     ServiceConfig,
+    /// An HTTP policy of this project
+    HttpPolicy,
     /// A KV error map (RFC 0013)
     ErrorMap,
     /// A Couchbase cluster configuration
@@ -22,6 +26,7 @@ impl Kind {
     pub(super) fn check(self, bytes: &[u8]) -> Findings {
         match self {
             Self::ServiceConfig => service_config(bytes),
+            Self::HttpPolicy => http_policy(bytes),
             Self::ErrorMap => error_map(bytes),
             Self::ClusterConfig => cluster_config(bytes),
         }
@@ -35,26 +40,43 @@ fn one_fault(fault: Remark) -> Findings {
     }
 }
 
-fn service_config(bytes: &[u8]) -> Findings {
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => return one_fault(Remark::new("$", format!("is not UTF-8: {error}"))),
-    };
-    let remarks = |faults: &[reattempt_grpc::service_config::ConfigFault]| {
-        let remarks = faults.iter();
-        remarks
-            .map(|fault| Remark::new(&fault.path, &fault.what))
-            .collect()
-    };
-    match ServiceConfig::parse(text) {
-        Ok(config) => Findings {
+fn text(bytes: &[u8]) -> Result<&str, Findings> {
+    std::str::from_utf8(bytes)
+        .map_err(|error| one_fault(Remark::new("$", format!("is not UTF-8: {error}"))))
+}
+
+fn remarks(faults: &[Fault]) -> Vec<Remark> {
+    let remarks = faults.iter();
+    remarks
+        .map(|fault| Remark::new(&fault.path, &fault.what))
+        .collect()
+}
+
+/// What a strict reader says: faults, or warnings.
+fn findings(read: Result<Vec<Remark>, Faults>) -> Findings {
+    match read {
+        Ok(warnings) => Findings {
             faults: Vec::new(),
-            warnings: remarks(config.warnings()),
+            warnings,
         },
-        Err(invalid) => Findings {
-            faults: remarks(invalid.faults()),
+        Err(faults) => Findings {
+            faults: remarks(faults.faults()),
             warnings: Vec::new(),
         },
+    }
+}
+
+fn service_config(bytes: &[u8]) -> Findings {
+    match text(bytes) {
+        Ok(text) => findings(ServiceConfig::parse(text).map(|config| remarks(config.warnings()))),
+        Err(fault) => fault,
+    }
+}
+
+fn http_policy(bytes: &[u8]) -> Findings {
+    match text(bytes) {
+        Ok(text) => findings(HttpPolicies::parse(text).map(|parsed| remarks(&parsed.warnings))),
+        Err(fault) => fault,
     }
 }
 

@@ -89,6 +89,29 @@ async fn error_maps_and_cluster_configurations_are_checked_as_such() {
 }
 
 #[tokio::test]
+async fn http_policies_are_checked_and_what_amplifies_load_is_a_warning() {
+    let policy = r#"{"routes": [{"hedge": {"delay": "0.1s"}, "timeout": "1s"}]}"#;
+    let (status, lines) = check(&["--kind", "http-policy"], &file("policy.json", policy)).await;
+    assert_eq!(status, Some(0));
+    assert!(lines.len() > 1, "{lines:?}");
+    assert!(
+        lines[0].starts_with("FILE: warning: $.routes[0]"),
+        "{lines:?}"
+    );
+    let policy = r#"{"routes": [{"timeout": "5m"}, {"retry": {"maxAttempts": 0}}]}"#;
+    let (status, lines) = check(&["--kind", "http-policy"], &file("bad.json", policy)).await;
+    assert_eq!(status, Some(1));
+    assert!(
+        lines[0].starts_with("FILE: $.routes[0].timeout: must be a duration"),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].starts_with("FILE: $.routes[1].retry.maxAttempts: "),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test]
 async fn one_bad_file_among_good_ones_fails_and_a_missing_one_is_bad() {
     let good = file("good.json", "{}");
     let missing = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("missing.json");

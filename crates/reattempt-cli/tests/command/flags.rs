@@ -1,6 +1,6 @@
 //! `reattempt call` for people.
 
-use reattempt_testbed::{grpc, http};
+use reattempt_testbed::{grpc, http, kv, mongodb};
 
 use super::{run, text};
 
@@ -79,6 +79,45 @@ async fn the_flags_of_a_grpc_call_make_the_same_call() {
     assert_eq!(said.matches("code 0 (OK)").count(), 2, "{said}");
     assert!(said.contains("  one\n  two\n"), "{said}");
     assert_eq!(server.seen()[0].messages, ["one", "two"]);
+}
+
+#[tokio::test]
+async fn key_value_and_mongodb_calls_have_their_flags() {
+    let node = kv::Node::start().await.unwrap();
+    let target = node.addr().to_string();
+    let login = [
+        "--protocol",
+        "kv",
+        "--target",
+        &target,
+        "--bucket",
+        "default",
+        "--username",
+        "Administrator",
+        "--password",
+        "password",
+        "--key",
+        "k",
+    ];
+    let said = call(&[&login[..], &["--op", "set", "--payload", "hello"]].concat()).await;
+    assert!(said.contains("  status 0x00\n"), "{said}");
+    let said = call(&login).await;
+    assert!(said.contains("  hello\n"), "{said}");
+
+    let node = mongodb::Node::start().await.unwrap();
+    let uri = node.uri();
+    let arguments = [
+        "--protocol",
+        "mongodb",
+        "--target",
+        &uri,
+        "--op",
+        "find",
+        "--options",
+        r#"{"limit": 1}"#,
+    ];
+    let said = call(&arguments).await;
+    assert!(said.contains("  0 documents\n"), "{said}");
 }
 
 #[tokio::test]

@@ -267,6 +267,7 @@ async fn a_refused_stream_is_sent_again_transparently() {
         let answer = answer(one(&server, json!({}))).await;
         assert_eq!(answer["code"], 0, "{answer}");
         assert_eq!(each(&answer, "kind"), ["initial", "transparent"]);
+        assert_eq!(each(&answer, "verdict"), ["retry", "success"]);
         assert_eq!(answer["previous_attempts"], Value::Null);
     }
 }
@@ -337,4 +338,21 @@ async fn the_throttle_of_the_service_config_holds_retries_back() {
     let answer = answer(configured(&server, config, json!({}))).await;
     assert_eq!(answer["stopped"], "throttled");
     assert_eq!(each(&answer, "n").len(), 2, "{answer}");
+}
+
+/// R51: what does not fit the buffers cannot be sent again.
+#[tokio::test]
+async fn a_call_that_outgrows_its_buffer_is_not_retried() {
+    let server = Server::start(Step::trailers_only(14, "no")).await.unwrap();
+    for (options, attempts) in [
+        (json!({"per_rpc_retry_buffer_size": 4}), 1),
+        (json!({"retry_buffer_size": 4}), 1),
+        (json!({"per_rpc_retry_buffer_size": 64}), 2),
+    ] {
+        let document = configured(&server, retrying(2), json!({}));
+        let answer = answer(with(document, "channel_options", options.clone())).await;
+        assert_eq!(each(&answer, "n").len(), attempts, "{options}: {answer}");
+        let stopped = ["not_replayable", "attempts"][attempts - 1];
+        assert_eq!(answer["stopped"], stopped, "{options}");
+    }
 }

@@ -5,6 +5,8 @@ mod document;
 mod flags;
 mod grpc;
 mod http;
+mod kv;
+mod mongodb;
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -51,6 +53,8 @@ async fn answers(document: Value) -> Vec<Value> {
         output.status,
         text(&output.stderr)
     );
+    // A layer that stands in the wrong place would say so.
+    assert_eq!(text(&output.stderr), "");
     text(&output.stdout)
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

@@ -12,20 +12,20 @@ use http::header::{CONTENT_TYPE, HeaderValue, TE};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Uri};
 use http_body_util::BodyExt;
-use reattempt::{Annotated, CallContext, Elapsed, RetryInfo, Stopped, TimeLimit};
+use reattempt::{Elapsed, RetryInfo, Stopped};
 use reattempt_grpc::Code;
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_testbed::grpc::Messages;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::Instant;
 use tower::ServiceExt;
 
-use super::answer::{Answer, InMillis, Timeout, readable};
-use super::attempts::{Ending, Journal, stopped};
+use super::answer::{Answer, Timeout, readable};
+use super::attempts::Ending;
 use super::document::{Base64, Document, Fault, Fields, Head, Millis, to_base64};
 use super::http::{chain, headers};
 use super::schedule::{Caller, Plan, cancelled};
+use super::story::Story;
 use super::transport::WaitForReady;
 use payloads::Payloads;
 use reply::{Reply, Status};
@@ -271,32 +271,18 @@ impl Caller for GrpcCaller {
             Err(refused) => return refuse(head, refused),
         };
         let mut request = self.request(call, channel);
-        let watch = CallContext::watch(&mut request);
-        let journal = Journal::of(&mut request);
-        if let Some(timeout) = head.timeout {
-            let at = Instant::now() + timeout;
-            let limit = TimeLimit::stamped(at.into_std());
-            request.context_mut().stamp_limit(limit);
-        }
+        let story = Story::begin(&head, &mut request);
         let mut reply = Reply::default();
         let read = tokio::select! {
             biased;
             read = exchange(channel.stack.clone(), request, &mut reply) => Some(read),
             () = cancelled(&head) => None,
         };
-        let elapsed_ms = InMillis(journal.elapsed());
-        let info = watch.info();
-        let end = end(read, &reply, &info);
-        let mut answer = Answer {
-            elapsed_ms,
-            attempts: journal.attempts(&info, end.ending),
-            reasons: info.reasons().map(|reason| reason.name()).collect(),
-            stopped: stopped(&info, end.ending),
-            error: (end.status.code != Code::Ok)
-                .then(|| format!("{}: {}", end.status.code, end.status.message)),
-            timeout: end.timeout,
-            ..Answer::unsent(head.call)
-        };
+        let end = end(read, &reply, &story.info());
+        let mut answer = story.end(head.call, end.ending);
+        answer.error = (end.status.code != Code::Ok)
+            .then(|| format!("{}: {}", end.status.code, end.status.message));
+        answer.timeout = end.timeout;
         let line = format!("code {} ({})", end.status.code.number(), end.status.code);
         answer.for_people.push(line);
         let messages = reply.messages.iter().map(|message| readable(message));

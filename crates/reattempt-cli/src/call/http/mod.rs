@@ -1,40 +1,29 @@
 //! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections.
 
+mod base;
+mod stack;
+
 use bytes::{Bytes, BytesMut};
 use http::header::{HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use reattempt::backoff::{Backoff, Jitter};
-use reattempt::observe::LogObserver;
-use reattempt::strategy::Standard;
-use reattempt::{
-    Annotated, CallContext, DeadlineLayer, Elapsed, HedgeLayer, Idempotency, PushbackLayer,
-    RetryLayer, TimeLimit,
-};
-use reattempt_http::body::{
-    DeadlineBody, DeadlineBodyError, DeadlineBodyLayer, OutcomeBody, OutcomeBodyLayer, ReplayBody,
-    ReplayBodyLayer,
-};
-use reattempt_http::{HttpStatus, IdempotencyKeyLayer, RetryAfter};
+use reattempt::{Annotated, Elapsed, Idempotency};
+use reattempt_http::body::DeadlineBodyError;
 use serde_json::{Map, Value};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
-use tower::util::BoxCloneSyncService;
-use tower::{ServiceBuilder, ServiceExt};
+use tower::ServiceExt;
 
-use super::answer::{Answer, InMillis, Timeout, readable};
-use super::attempts::{Ending, Journal, JournalLayer, JournalObserver, stopped};
-use super::document::{Base64, Document, Fault, Fields, Head, OneOrMany, Setup, to_base64};
+use super::answer::{Answer, Timeout, readable};
+use super::attempts::Ending;
+use super::document::{Base64, Document, Fault, Fields, Head, OneOrMany, to_base64};
 use super::schedule::{Caller, Plan, cancelled};
-use super::transport::{AnswerBody, Transport, TransportError, Version};
+use super::story::Story;
+use super::transport::{Transport, TransportError, Version};
+use base::Base;
+use stack::Stack;
 
 /// The most bytes that are read of an answer's body.
 const LONGEST_BODY: usize = 64 << 20;
-
-type ResponseBody = DeadlineBody<OutcomeBody<DeadlineBody<AnswerBody>>>;
-type Stack = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, TransportError>;
 
 /// Calls one HTTP server.
 #[derive(Debug)]
@@ -53,43 +42,6 @@ pub(crate) struct HttpCall {
     idempotency: Idempotency,
 }
 
-/// The server's part of each URL.
-#[derive(Clone, Debug)]
-struct Base {
-    authority: String,
-    prefix: String,
-}
-
-impl Base {
-    fn of(target: &str) -> Result<Self, Fault> {
-        let fault = |what: &str| Fault::new("$.target", format!("{what}, got {target:?}"));
-        let rest = match target.split_once("://") {
-            Some(("http", rest)) => rest,
-            Some(_) => return Err(fault("must be an http:// URL (without TLS)")),
-            None => target,
-        };
-        let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        let authority = if host
-            .rsplit_once(':')
-            .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
-        {
-            host.to_owned()
-        } else {
-            format!("{host}:80")
-        };
-        if host.is_empty() || authority.parse::<http::uri::Authority>().is_err() {
-            return Err(fault("must be a URL or host:port"));
-        }
-        let prefix = path.trim_end_matches('/').to_owned();
-        Ok(Self { authority, prefix })
-    }
-
-    fn uri(&self, path: &str) -> Result<Uri, http::uri::InvalidUri> {
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        format!("http://{}{}{slash}{path}", self.authority, self.prefix).parse()
-    }
-}
-
 pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
     let base = Base::of(document.setup.one_target()?)?;
     let version = match document.rest.or("version", 1_u8)? {
@@ -100,40 +52,14 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
             return Err(document.rest.fault("version", what));
         }
     };
-    if document.rest.text("policy").is_some() {
-        let what = "this build has no HTTP policies; leave it out for the defaults";
-        return Err(document.rest.fault("policy", what));
-    }
-    let stack = stack(&document.setup, Transport::new(&base.authority, version));
+    let policies = stack::policies(&mut document)?;
+    let transport = Transport::new(&base.authority, version);
+    let stack = stack::stack(&document.setup, policies, transport);
     let caller = HttpCaller {
         stack,
         base: base.clone(),
     };
     Plan::new(document, caller, |fields| read(fields, &base))
-}
-
-/// The layers in their documented order.
-fn stack(setup: &Setup, transport: Transport<ReplayBody<Full<Bytes>>>) -> Stack {
-    let classifier = HttpStatus::new().judge_bodies();
-    let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(20))
-        .jitter(Jitter::Full)
-        .randomness(setup.randomness.clone());
-    let strategy = Standard::new(3, backoff).on_deadline(setup.on_deadline);
-    let observer = Arc::new((LogObserver, JournalObserver));
-    let service = ServiceBuilder::new()
-        .layer(ReplayBodyLayer::new())
-        .layer(IdempotencyKeyLayer::new())
-        .layer(DeadlineLayer::unlimited())
-        .layer(DeadlineBodyLayer::new())
-        .layer(RetryLayer::new(classifier, strategy).observer(observer.clone()))
-        .layer(HedgeLayer::by_policy(classifier).observer(observer))
-        .layer(OutcomeBodyLayer::new())
-        .layer(DeadlineLayer::unlimited())
-        .layer(DeadlineBodyLayer::new())
-        .layer(PushbackLayer::new(RetryAfter::new()))
-        .layer(JournalLayer)
-        .service(transport);
-    BoxCloneSyncService::new(service)
 }
 
 fn read(fields: &mut Fields, base: &Base) -> Result<HttpCall, Fault> {
@@ -271,21 +197,14 @@ impl Caller for HttpCaller {
         *request.method_mut() = call.method;
         *request.uri_mut() = call.uri;
         *request.headers_mut() = call.headers;
-        let watch = CallContext::watch(&mut request);
-        let journal = Journal::of(&mut request);
-        let context = request.context_mut();
-        context.set_idempotency(call.idempotency);
-        if let Some(timeout) = head.timeout {
-            let at = Instant::now() + timeout;
-            context.stamp_limit(TimeLimit::stamped(at.into_std()));
-        }
+        request.context_mut().set_idempotency(call.idempotency);
+        let story = Story::begin(&head, &mut request);
         let mut received = Received::default();
         let outcome = tokio::select! {
             biased;
             outcome = self.exchange(request, &mut received) => Some(outcome),
             () = cancelled(&head) => None,
         };
-        let elapsed_ms = InMillis(journal.elapsed());
         let mut timeout = None;
         let (ending, error) = match outcome {
             None => (Ending::Cancelled, Some("the caller left".to_owned())),
@@ -296,16 +215,9 @@ impl Caller for HttpCaller {
             Some(Err(Broken::Failed(error))) => (Ending::Failure, Some(error)),
             Some(Ok(())) => (Ending::Success, None),
         };
-        let info = watch.info();
-        let answer = Answer {
-            attempts: journal.attempts(&info, ending),
-            reasons: info.reasons().map(|reason| reason.name()).collect(),
-            stopped: stopped(&info, ending),
-            elapsed_ms,
-            error,
-            timeout,
-            ..Answer::unsent(head.call)
-        };
+        let mut answer = story.end(head.call, ending);
+        answer.error = error;
+        answer.timeout = timeout;
         tell(answer, &received, &self.base)
     }
 }
@@ -325,19 +237,4 @@ fn tell(mut answer: Answer, received: &Received, base: &Base) -> Answer {
         .with("status", status.map(|status| status.as_u16()))
         .with("headers", headers.map(|headers| shown(headers, |_| false)))
         .with("body", to_base64(&received.body))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_target_is_a_url_or_an_address() {
-        let uri = |target: &str, path| Base::of(target).unwrap().uri(path).unwrap().to_string();
-        assert_eq!(uri("127.0.0.1:81", "/a?b"), "http://127.0.0.1:81/a?b");
-        assert_eq!(uri("http://h/x/", "a"), "http://h:80/x/a");
-        for wrong in ["https://h", "ftp://h", "", "a b:1"] {
-            assert!(Base::of(wrong).is_err(), "{wrong}");
-        }
-    }
 }
