@@ -60,6 +60,7 @@ pub trait BodyErrorCode<E> {
     fn code(&self, error: &E) -> Code;
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, E> BodyErrorCode<E> for F
 where
     F: Fn(&E) -> Code,
