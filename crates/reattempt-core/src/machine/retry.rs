@@ -85,6 +85,10 @@ pub struct RetryMachine {
     asked: Option<Settlement>,
 }
 
+/// So many retries of one call may be sent at once because a newer configuration moved the key. A cluster that moves it
+/// with every answer would otherwise be asked at the speed of the network, for ever: the reason always retries.
+const MOST_NUDGED: u32 = 16;
+
 /// Failures in a row with one code.
 #[derive(Clone, Copy, Debug)]
 struct Streak {
@@ -149,7 +153,7 @@ impl RetryMachine {
         if !settled.retryable {
             return self.stop(Stopped::Fatal, &settled, strategy, env);
         }
-        if settled.is_stop() {
+        if settled.is_stop() || settled.is_never(env) {
             return self.stop(Stopped::Pushback, &settled, strategy, env);
         }
         if settled.is_forced() {
@@ -325,7 +329,7 @@ impl RetryMachine {
             until: (!delay.is_zero()).then_some(until),
             kind,
             keep,
-            nudge: settled.config_coming && !delay.is_zero(),
+            nudge: settled.config_coming && !delay.is_zero() && self.retries < MOST_NUDGED,
         })
     }
 
