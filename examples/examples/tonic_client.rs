@@ -10,7 +10,7 @@ use reattempt::strategy::Once;
 use reattempt::{CallContext, DeadlineLayer, PushbackLayer, RetryLayer, RouteLayer};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+    AsGrpcStatus, Code, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
     PreviousAttemptsLayer,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
@@ -101,7 +101,10 @@ async fn main() -> Result<(), BoxError> {
         .layer(RetryLayer::new(GrpcClassifier::new(), Once))
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
-        .layer(GrpcOutcomeLayer::new())
+        .layer(
+            GrpcOutcomeLayer::new()
+                .body_error(|status: &tonic::Status| Code::from(status.code() as i32)),
+        )
         // The classifier looks into the channel's error for how far the request came.
         .map_err(BoxError::from)
         .map_request(|request: http::Request<_>| request.map(tonic::body::Body::new))

@@ -167,6 +167,13 @@ impl Code {
     }
 }
 
+impl From<i32> for Code {
+    /// The code of this number; anything that is no code is UNKNOWN.
+    fn from(number: i32) -> Self {
+        Self::from_number(number.into()).unwrap_or(Self::Unknown)
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -81,7 +81,10 @@ mod timeout;
 pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
 pub use code_set::{CodeSet, GrpcCodes};
-pub use outcome::{GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcOutcomeLayer};
+pub use outcome::{
+    BodyErrorCode, ByKnownError, ByTransportError, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture,
+    GrpcOutcomeLayer,
+};
 pub use previous_attempts::{
     PREVIOUS_ATTEMPTS, PreviousAttempts, PreviousAttemptsFuture, PreviousAttemptsLayer,
 };

@@ -43,17 +43,57 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use reattempt::{Annotated, Conclusion, Stage};
-use reattempt_http::TransportFault;
+use reattempt_http::{TransportError, TransportFault};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::classify::{failure_of, failure_of_fault};
 use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
 
+/// Says which code an error of the answer's stream stands for. Closures `Fn(&E) -> Code` implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` finds no status code in `{E}`",
+    note = "name the code with `GrpcOutcomeLayer::new().body_error(|error: &{E}| …)`; for tonic: `|status: &tonic::Status| Code::from(status.code() as i32)`"
+)]
+pub trait BodyErrorCode<E> {
+    /// The code.
+    fn code(&self, error: &E) -> Code;
+}
+
+impl<F, E> BodyErrorCode<E> for F
+where
+    F: Fn(&E) -> Code,
+{
+    fn code(&self, error: &E) -> Code {
+        self(error)
+    }
+}
+
+/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByKnownError;
+
+impl<E: 'static> BodyErrorCode<E> for ByKnownError {
+    fn code(&self, error: &E) -> Code {
+        failure_of_fault(TransportFault::of_any(error)).0
+    }
+}
+
+/// Goes by the [`TransportError`], for error types of your own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByTransportError;
+
+impl<E: TransportError> BodyErrorCode<E> for ByTransportError {
+    fn code(&self, error: &E) -> Code {
+        failure_of_fault(error.fault()).0
+    }
+}
+
 /// Reports how gRPC answers end.
 #[derive(Clone, Copy, Debug)]
-pub struct GrpcOutcomeLayer {
+pub struct GrpcOutcomeLayer<R = ByKnownError> {
     retryable: CodeSet,
+    body_error: R,
 }
 
 impl GrpcOutcomeLayer {
@@ -62,12 +102,25 @@ impl GrpcOutcomeLayer {
     pub const fn new() -> Self {
         Self {
             retryable: CodeSet::EMPTY.with(Code::Unavailable),
+            body_error: ByKnownError,
+        }
+    }
+}
+
+impl<R> GrpcOutcomeLayer<R> {
+    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`]. For tonic's bodies, whose
+    /// error is a status, say `|status: &tonic::Status| Code::from(status.code() as i32)`.
+    #[must_use]
+    pub fn body_error<N>(self, body_error: N) -> GrpcOutcomeLayer<N> {
+        GrpcOutcomeLayer {
+            retryable: self.retryable,
+            body_error,
         }
     }
 
     /// Where the call's policy names no codes, these count as failures: the same as the classifier's.
     #[must_use]
-    pub const fn retryable(mut self, codes: CodeSet) -> Self {
+    pub fn retryable(mut self, codes: CodeSet) -> Self {
         self.retryable = codes;
         self
     }
@@ -79,32 +132,35 @@ impl Default for GrpcOutcomeLayer {
     }
 }
 
-impl<S> Layer<S> for GrpcOutcomeLayer {
-    type Service = GrpcOutcome<S>;
+impl<S, R: Clone> Layer<S> for GrpcOutcomeLayer<R> {
+    type Service = GrpcOutcome<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
         GrpcOutcome {
             inner,
             retryable: self.retryable,
+            body_error: self.body_error.clone(),
         }
     }
 }
 
 /// Made by [`GrpcOutcomeLayer`].
 #[derive(Clone, Debug)]
-pub struct GrpcOutcome<S> {
+pub struct GrpcOutcome<S, R = ByKnownError> {
     inner: S,
     retryable: CodeSet,
+    body_error: R,
 }
 
-impl<S, Req, B> Service<Req> for GrpcOutcome<S>
+impl<S, R, Req, B> Service<Req> for GrpcOutcome<S, R>
 where
     S: Service<Req, Response = Response<B>>,
+    R: Clone,
     Req: Annotated,
 {
-    type Response = Response<GrpcOutcomeBody<B>>;
+    type Response = Response<GrpcOutcomeBody<B, R>>;
     type Error = S::Error;
-    type Future = GrpcOutcomeFuture<S::Future>;
+    type Future = GrpcOutcomeFuture<S::Future, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -114,6 +170,7 @@ where
         let open = request.context().map(|context| Open {
             conclusion: context.conclusion(),
             retryable: GrpcCodes::of(context, self.retryable),
+            body_error: self.body_error.clone(),
         });
         GrpcOutcomeFuture {
             inner: self.inner.call(request),
@@ -123,13 +180,13 @@ where
 }
 
 /// What is still to be told.
-#[derive(Debug)]
-struct Open {
+struct Open<R> {
     conclusion: Conclusion,
     retryable: CodeSet,
+    body_error: R,
 }
 
-impl Open {
+impl<R> Open<R> {
     fn ended(&self, code: Code) {
         if code == Code::Ok {
             self.conclusion.conclude(Ok(()));
@@ -143,19 +200,24 @@ impl Open {
 
 pin_project! {
     /// The future of [`GrpcOutcome`].
-    #[derive(Debug)]
-    pub struct GrpcOutcomeFuture<F> {
+    pub struct GrpcOutcomeFuture<F, R> {
         #[pin]
         inner: F,
-        open: Option<Open>,
+        open: Option<Open<R>>,
     }
 }
 
-impl<F, B, E> Future for GrpcOutcomeFuture<F>
+impl<F, R> fmt::Debug for GrpcOutcomeFuture<F, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrpcOutcomeFuture").finish_non_exhaustive()
+    }
+}
+
+impl<F, R, B, E> Future for GrpcOutcomeFuture<F, R>
 where
     F: Future<Output = Result<Response<B>, E>>,
 {
-    type Output = Result<Response<GrpcOutcomeBody<B>>, E>;
+    type Output = Result<Response<GrpcOutcomeBody<B, R>>, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
@@ -167,14 +229,14 @@ where
 
 pin_project! {
     /// An answer's stream whose status is reported.
-    pub struct GrpcOutcomeBody<B> {
+    pub struct GrpcOutcomeBody<B, R = ByKnownError> {
         #[pin]
         inner: B,
-        open: Option<Open>,
+        open: Option<Open<R>>,
     }
 }
 
-impl<B: Default> Default for GrpcOutcomeBody<B> {
+impl<B: Default, R> Default for GrpcOutcomeBody<B, R> {
     fn default() -> Self {
         Self {
             inner: B::default(),
@@ -183,18 +245,18 @@ impl<B: Default> Default for GrpcOutcomeBody<B> {
     }
 }
 
-impl<B> fmt::Debug for GrpcOutcomeBody<B> {
+impl<B, R> fmt::Debug for GrpcOutcomeBody<B, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GrpcOutcomeBody")
-            .field("open", &self.open)
+            .field("open", &self.open.is_some())
             .finish_non_exhaustive()
     }
 }
 
-impl<B> Body for GrpcOutcomeBody<B>
+impl<B, R> Body for GrpcOutcomeBody<B, R>
 where
     B: Body,
-    B::Error: 'static,
+    R: BodyErrorCode<B::Error>,
 {
     type Data = B::Data;
     type Error = B::Error;
@@ -216,7 +278,7 @@ where
             }
             Some(Err(error)) => {
                 if let Some(open) = this.open.take() {
-                    open.ended(failure_of_fault(TransportFault::of_any(error)).0);
+                    open.ended(open.body_error.code(error));
                 }
             }
             // A stream that ends without a status broke gRPC's own rules.

@@ -26,8 +26,8 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
 /// let service = ServiceBuilder::new()
 ///     .layer(DeadlineLayer::new(Duration::from_secs(1)).on_elapsed(AsGrpcStatus))
-///     .service_fn(|_: Request<()>| async {
-///         std::future::pending::<Result<Response<Empty<bytes::Bytes>>, _>>().await
+///     .service_fn(|_: Request<()>| {
+///         std::future::pending::<Result<Response<Empty<bytes::Bytes>>, std::convert::Infallible>>()
 ///     });
 /// let answer = service.oneshot(Request::new(())).await?;
 /// assert_eq!(answer.headers()["grpc-status"], "4");

@@ -17,7 +17,7 @@
 //! let service = ServiceBuilder::new()
 //!     .layer(GrpcTimeoutLayer)
 //!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
-//!     .service_fn(|_: Request<()>| async { std::future::pending::<Result<Response<Empty<Bytes>>, _>>().await });
+//!     .service_fn(|_: Request<()>| std::future::pending::<Result<Response<Empty<Bytes>>, std::convert::Infallible>>());
 //! let began = tokio::time::Instant::now();
 //! let request = Request::builder().header("grpc-timeout", "250m").body(()).unwrap();
 //! let answer = service.oneshot(request).await?;

@@ -93,6 +93,10 @@ impl TransportFault {
         if let Some(error) = error.downcast_ref::<reqwest::Error>() {
             return Self::of(error);
         }
+        #[cfg(feature = "hyper-util")]
+        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return Self::of(error);
+        }
         #[cfg(feature = "hyper")]
         if let Some(error) = error.downcast_ref::<hyper::Error>() {
             return Self::of(error);

@@ -329,7 +329,11 @@ impl RetryMachine {
             until: (!delay.is_zero()).then_some(until),
             kind,
             keep,
-            nudge: settled.config_coming && !delay.is_zero() && self.retries < MOST_NUDGED,
+            // A server's own delay is exact (A6, Pushback): no configuration cuts it short.
+            nudge: settled.config_coming
+                && settled.pushback.is_none()
+                && !delay.is_zero()
+                && self.retries < MOST_NUDGED,
         })
     }
 

@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::{HedgePolicy, Recovery, RoutePolicy, TokenBucket};
+use reattempt_http::json::{Json, Members, Place};
 
 use crate::{CodeSet, GrpcCodes};
 
 use super::Options;
-use super::fault::Faults;
-use super::json::Json;
-use super::object::Members;
 use super::retry_policy::{RetryPolicy, max_attempts};
 use super::values;
 
@@ -36,7 +34,7 @@ pub(super) enum Name {
 }
 
 impl Name {
-    pub(super) fn read(faults: &mut Faults<'_>, json: &Json) -> Option<Self> {
+    pub(super) fn read(faults: &mut Place<'_>, json: &Json) -> Option<Self> {
         let members = Members::of(faults, json, &["service", "method"])?;
         let mut part = |name| match members.get(name) {
             None => Some(""),
@@ -74,7 +72,7 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn read(
-        faults: &mut Faults<'_>,
+        faults: &mut Place<'_>,
         members: &Members<'_>,
         options: &Options,
     ) -> Option<Self> {
@@ -87,7 +85,7 @@ impl Entry {
         let hedge = members.optional(faults, "hedgingPolicy", |faults, json| {
             hedging_policy(faults, json, options)
         });
-        let bytes = |faults: &mut Faults<'_>, json| {
+        let bytes = |faults: &mut Place<'_>, json| {
             values::integer(
                 faults,
                 json,
@@ -153,7 +151,7 @@ impl Entry {
 
 /// A6, Validation of hedgingPolicy.
 fn hedging_policy(
-    faults: &mut Faults<'_>,
+    faults: &mut Place<'_>,
     json: &Json,
     options: &Options,
 ) -> Option<(HedgePolicy, CodeSet)> {

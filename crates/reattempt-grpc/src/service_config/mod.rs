@@ -29,10 +29,7 @@
 //! # Ok::<(), reattempt_grpc::service_config::InvalidServiceConfig>(())
 //! ```
 
-mod fault;
-mod json;
 mod method;
-mod object;
 mod retry_policy;
 #[cfg(test)]
 mod tests;
@@ -43,15 +40,13 @@ use std::sync::Arc;
 
 use reattempt::backoff::{Jitter, Randomness};
 use reattempt::{OnDeadline, Route, RoutePolicy, TokenBucket};
+use reattempt_http::json::{self, Json, Members, Place};
 
-pub use fault::{ConfigFault, InvalidServiceConfig};
 pub use method::MethodConfig;
+pub use reattempt_http::json::{Fault as ConfigFault, Faults as InvalidServiceConfig};
 pub use retry_policy::RetryPolicy;
 
-use fault::{Faults, Found};
-use json::Json;
 use method::{Entry, Name};
-use object::Members;
 
 /// The client's own settings, which the service config cannot change.
 #[derive(Clone, Debug)]
@@ -146,22 +141,10 @@ impl ServiceConfig {
         options: &Options,
         bucket: Option<&Arc<TokenBucket>>,
     ) -> Result<Self, InvalidServiceConfig> {
-        let json = json::parse(text).map_err(|syntax| InvalidServiceConfig {
-            faults: vec![ConfigFault {
-                path: "$".to_owned(),
-                what: format!("is not JSON: {} (byte {})", syntax.what, syntax.at),
-            }],
+        let (document, warnings) = json::read("the service config", text, |faults, json| {
+            Document::read(faults, json, options)
         })?;
-        let mut found = Found::default();
-        let document = Document::read(&mut Faults::root(&mut found), &json, options);
-        match document {
-            Some(document) if found.faults.is_empty() => {
-                Ok(document.into_config(bucket, found.warnings))
-            }
-            _ => Err(InvalidServiceConfig {
-                faults: found.faults,
-            }),
-        }
+        Ok(document.into_config(bucket, warnings))
     }
 
     /// What is not known or has no effect; no reason to reject the config.
@@ -208,7 +191,7 @@ struct Document {
 }
 
 impl Document {
-    fn read(faults: &mut Faults<'_>, json: &Json, options: &Options) -> Option<Self> {
+    fn read(faults: &mut Place<'_>, json: &Json, options: &Options) -> Option<Self> {
         let known = [
             "loadBalancingPolicy",
             "loadBalancingConfig",
@@ -270,7 +253,7 @@ impl Document {
 }
 
 fn entry(
-    faults: &mut Faults<'_>,
+    faults: &mut Place<'_>,
     json: &Json,
     options: &Options,
     seen: &mut HashSet<Name>,
@@ -317,7 +300,7 @@ fn entry(
 }
 
 /// A6, Validation of retryThrottling.
-fn throttling(faults: &mut Faults<'_>, json: &Json) -> Option<(u32, u32)> {
+fn throttling(faults: &mut Place<'_>, json: &Json) -> Option<(u32, u32)> {
     let members = Members::of(faults, json, &["maxTokens", "tokenRatio"])?;
     let max = members.required(faults, "maxTokens", "an integer", |faults, json| {
         values::integer(faults, json, "an integer from 1 to 1000", 1, 1000)

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::{Decision, OnDeadline, RetryStrategy, RetryView};
+use reattempt_http::json::{Json, Members, Place};
 
 use crate::CodeSet;
 
 use super::Options;
-use super::fault::Faults;
-use super::json::Json;
-use super::object::Members;
 use super::values;
 
 /// A6's `retryPolicy`: attempts, exponential back-off, retryable codes.
@@ -79,7 +77,7 @@ impl RetryPolicy {
         self.backoff.delay(retries, None)
     }
 
-    pub(super) fn read(faults: &mut Faults<'_>, json: &Json, options: &Options) -> Option<Self> {
+    pub(super) fn read(faults: &mut Place<'_>, json: &Json, options: &Options) -> Option<Self> {
         let members = Members::of(
             faults,
             json,
@@ -92,7 +90,7 @@ impl RetryPolicy {
             ],
         )?;
         let attempts = max_attempts(faults, &members, options);
-        let long = |faults: &mut Faults<'_>, json| values::duration(faults, json, true);
+        let long = |faults: &mut Place<'_>, json| values::duration(faults, json, true);
         let initial = members.required(faults, "initialBackoff", "a duration", long);
         let max = members.required(faults, "maxBackoff", "a duration", long);
         let multiplier = members.required(faults, "backoffMultiplier", "a number", values::factor);
@@ -120,7 +118,7 @@ impl RetryPolicy {
 
 /// A whole number above 1; more than the client's limit acts as the limit.
 pub(super) fn max_attempts(
-    faults: &mut Faults<'_>,
+    faults: &mut Place<'_>,
     members: &Members<'_>,
     options: &Options,
 ) -> Option<u32> {

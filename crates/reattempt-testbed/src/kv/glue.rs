@@ -104,9 +104,12 @@ impl VbucketMap {
     }
 }
 
+/// A configuration, and the map that was made from it.
+type Made = (Arc<ClusterConfig>, Option<Arc<VbucketMap>>);
+
 /// For [`RoutedClient::new`](super::RoutedClient::new): the map in force in a store, made once for each revision.
 pub fn map_of(store: ConfigStore) -> impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static {
-    let made: Mutex<Option<(Arc<ClusterConfig>, Option<Arc<VbucketMap>>)>> = Mutex::default();
+    let made: Mutex<Option<Made>> = Mutex::default();
     move || {
         let config = store.load()?;
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);

@@ -136,12 +136,11 @@ async fn outside_of_any_recovery_layer_it_still_asks_and_says_that_nobody_waits(
     );
 }
 
-/// What the layer promises of its types. Never called: it compiles or it does not.
-#[allow(dead_code, reason = "the assertion is that it compiles")]
-fn types_are_what_services_need() {
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}
     service::<ConfigPollLayer<Asks>>();
     service::<ConfigPoll<Probe, Asks>>();
     future::<<ConfigPoll<Probe, Asks> as Service<Call<()>>>::Future>();
-}
+};

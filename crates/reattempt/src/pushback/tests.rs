@@ -118,7 +118,7 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
         let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
         let mut request = probe.request();
         let context = request.context_mut();
-        context.stamp_policy(std::sync::Arc::new(policy));
+        context.set_policy(std::sync::Arc::new(policy));
         context.set_throttle(bucket.clone());
         let strategy = Attempts::new(4, Backoff::constant(ms(10)));
         let service = ServiceBuilder::new()
@@ -153,12 +153,11 @@ async fn outside_of_any_recovery_layer_it_says_so_and_changes_nothing() {
     );
 }
 
-/// What the layer promises of its types. Never called: it compiles or it does not.
-#[allow(dead_code, reason = "the assertion is that it compiles")]
-fn types_are_what_services_need() {
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}
     service::<PushbackLayer<Reader>>();
     service::<Pushback<Probe, Reader>>();
     future::<<Pushback<Probe, Reader> as Service<Call<()>>>::Future>();
-}
+};

@@ -145,16 +145,8 @@ where
         if context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
-        if context.limit().is_none()
-            && context
-                .policy()
-                .is_some_and(|policy| policy.get_call_limit().is_some())
-        {
-            self.config.no_deadline_layer.warn(
-                "RetryLayer",
-                "got a policy with a time limit for the call, but no DeadlineLayer stands above it",
-            );
-        }
+        let warning = &self.config.no_deadline_layer;
+        warning.warn_if_unlimited("RetryLayer", context);
         context.claim();
         context.start_attempt(1, AttemptKind::Initial);
         let context = std::mem::take(context);

@@ -1,39 +1,40 @@
-//! What is wrong with a service config: every fault with its JSON path.
+//! What is wrong with a document: every fault with its JSON path.
 
 use std::fmt;
 
 /// One fault, or one warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigFault {
+pub struct Fault {
     /// Where: a JSON path such as `$.methodConfig[0].retryPolicy.maxAttempts`.
     pub path: String,
     /// What is allowed there, and what was found.
     pub what: String,
 }
 
-impl fmt::Display for ConfigFault {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.what)
     }
 }
 
-/// A service config that cannot be used, with every fault there is (A21: one invalid field rejects the whole).
+/// A document that cannot be used, with every fault there is; one fault rejects the whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidServiceConfig {
-    pub(super) faults: Vec<ConfigFault>,
+pub struct Faults {
+    pub(super) subject: &'static str,
+    pub(super) faults: Vec<Fault>,
 }
 
-impl InvalidServiceConfig {
-    /// The faults, in the order of the text; never empty.
+impl Faults {
+    /// The faults, in the order in which the document was read; never empty.
     #[must_use]
-    pub fn faults(&self) -> &[ConfigFault] {
+    pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 }
 
-impl fmt::Display for InvalidServiceConfig {
+impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the service config cannot be used")?;
+        write!(f, "{} cannot be used", self.subject)?;
         for (at, fault) in self.faults.iter().enumerate() {
             let before = if at == 0 { ": " } else { "; " };
             write!(f, "{before}{fault}")?;
@@ -42,23 +43,32 @@ impl fmt::Display for InvalidServiceConfig {
     }
 }
 
-impl std::error::Error for InvalidServiceConfig {}
+impl std::error::Error for Faults {}
 
 /// All that was found so far.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub(super) faults: Vec<ConfigFault>,
-    pub(super) warnings: Vec<ConfigFault>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
+}
+
+impl Found {
+    pub(super) fn rejecting(self, subject: &'static str) -> Faults {
+        Faults {
+            subject,
+            faults: self.faults,
+        }
+    }
 }
 
 /// A place in the document, at which faults are noted.
 #[derive(Debug)]
-pub(super) struct Faults<'a> {
+pub struct Place<'a> {
     path: String,
     found: &'a mut Found,
 }
 
-impl<'a> Faults<'a> {
+impl<'a> Place<'a> {
     pub(super) fn root(found: &'a mut Found) -> Self {
         Self {
             path: "$".to_owned(),
@@ -66,14 +76,15 @@ impl<'a> Faults<'a> {
         }
     }
 
-    fn inside(&mut self, path: String) -> Faults<'_> {
-        Faults {
+    fn inside(&mut self, path: String) -> Place<'_> {
+        Place {
             path,
             found: self.found,
         }
     }
 
-    pub(super) fn field(&mut self, name: &str) -> Faults<'_> {
+    /// The member of this name, of the object that is here.
+    pub fn field(&mut self, name: &str) -> Place<'_> {
         let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let path = if plain && !name.is_empty() {
             format!("{}.{name}", self.path)
@@ -83,20 +94,23 @@ impl<'a> Faults<'a> {
         self.inside(path)
     }
 
-    pub(super) fn index(&mut self, at: usize) -> Faults<'_> {
+    /// The item of this index, of the array that is here.
+    pub fn index(&mut self, at: usize) -> Place<'_> {
         let path = format!("{}[{at}]", self.path);
         self.inside(path)
     }
 
-    pub(super) fn wrong(&mut self, what: &str) {
-        self.found.faults.push(ConfigFault {
+    /// Notes a fault.
+    pub fn wrong(&mut self, what: &str) {
+        self.found.faults.push(Fault {
             path: self.path.clone(),
             what: what.to_owned(),
         });
     }
 
-    pub(super) fn warn(&mut self, what: &str) {
-        self.found.warnings.push(ConfigFault {
+    /// Notes a warning: no reason to reject the document.
+    pub fn warn(&mut self, what: &str) {
+        self.found.warnings.push(Fault {
             path: self.path.clone(),
             what: what.to_owned(),
         });

@@ -1,4 +1,4 @@
-//! A small JSON reader that keeps what a service config needs and serde_json's own value loses: the text of numbers
+//! A small JSON reader that keeps what a configuration needs and serde_json's own value loses: the text of numbers
 //! (0.5466 is to be cut, not rounded) and keys that appear twice.
 
 /// Arrays and objects may be nested this deep.
@@ -6,19 +6,25 @@ const DEEPEST: u32 = 64;
 
 /// A JSON value. Numbers keep their text.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Json {
+pub enum Json {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A number, as it was written.
     Number(String),
+    /// A string, without its escapes.
     String(String),
+    /// An array.
     Array(Vec<Json>),
-    /// In the order of the text, duplicates included.
+    /// An object in the order of the text, duplicates included.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// What it is, for messages.
-    pub(super) fn describe(&self) -> String {
+    /// What it is, for messages; long texts are cut.
+    #[must_use]
+    pub fn describe(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
             Self::Bool(value) => value.to_string(),
