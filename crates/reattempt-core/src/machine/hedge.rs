@@ -248,7 +248,7 @@ impl HedgeMachine {
                 return HedgeAction::Return;
             }
         }
-        if settled.is_stop() {
+        if settled.is_stop() || settled.is_never(env) {
             self.freeze(Stopped::Pushback);
         }
         if let Some(delay) = unseen {

@@ -93,4 +93,14 @@ mod tests {
             assert_eq!(throttle_duration(extras), None, "{extras:02x?}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_extras_panic_or_ask_for_more_than_the_encoding_has(
+            extras in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40),
+        ) {
+            let asked = throttle_duration(&extras).unwrap_or_default();
+            proptest::prop_assert!(asked < Duration::from_secs(130), "{asked:?}");
+        }
+    }
 }

@@ -61,6 +61,10 @@ impl Found {
     }
 }
 
+/// The longest name of a member that a path repeats, in characters. Many faults may stand below one name, and each has
+/// its path.
+const LONGEST_NAME: usize = 64;
+
 /// A place in the document, at which faults are noted.
 #[derive(Debug)]
 pub struct Place<'a> {
@@ -86,7 +90,9 @@ impl<'a> Place<'a> {
     /// The member of this name, of the object that is here.
     pub fn field(&mut self, name: &str) -> Place<'_> {
         let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        let path = if plain && !name.is_empty() {
+        let path = if let Some((cut, _)) = name.char_indices().nth(LONGEST_NAME) {
+            format!("{}[{:?}]", self.path, format!("{}…", &name[..cut]))
+        } else if plain && !name.is_empty() {
             format!("{}.{name}", self.path)
         } else {
             format!("{}[{name:?}]", self.path)

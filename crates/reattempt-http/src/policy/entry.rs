@@ -147,22 +147,31 @@ impl Entry {
 fn throttle(place: &mut Place<'_>, json: &Json, shared: &mut Shared<'_>) -> Option<String> {
     let name = json::string(place, json)?;
     let Some(known) = shared.throttles.iter().find(|known| **known == name) else {
-        let known: Vec<String> = shared
-            .throttles
-            .iter()
-            .map(|name| format!("{name:?}"))
-            .collect();
-        let known = if known.is_empty() {
-            "there are none".to_owned()
-        } else {
-            format!("there are {}", known.join(", "))
-        };
         return json::wrong(
             place,
-            &format!("the name of one of throttles ({known})"),
+            &format!(
+                "the name of one of throttles ({})",
+                listed(&shared.throttles)
+            ),
             json,
         );
     };
     shared.counted.insert(known);
     Some(name.to_owned())
+}
+
+/// What there is, for a message: a few of very many, each at most so long.
+fn listed(names: &[&str]) -> String {
+    const MOST: usize = 10;
+    const LONGEST: usize = 40;
+    if names.is_empty() {
+        return "there are none".to_owned();
+    }
+    let some = names.iter().take(MOST);
+    let some = some.map(|name| format!("{:?}", name.chars().take(LONGEST).collect::<String>()));
+    let some = some.collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(MOST) {
+        None | Some(0) => format!("there are {some}"),
+        Some(more) => format!("there are {some} and {more} more"),
+    }
 }

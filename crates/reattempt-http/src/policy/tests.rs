@@ -365,3 +365,43 @@ proptest! {
         }
     }
 }
+
+/// A text of 200 KB was answered with gigabytes: each fault repeated all that stood around it.
+#[test]
+fn what_is_said_of_a_hostile_document_stays_in_proportion_to_it() {
+    let most = |faults: Vec<String>| faults.iter().map(String::len).max().unwrap();
+    let unknown: Vec<_> = (0..1000).map(|n| format!("\"m{n}\":0")).collect();
+    let long = "x".repeat(100_000);
+    let text = format!(r#"{{"throttles":{{"{long}":{{{}}}}}}}"#, unknown.join(","));
+    assert!(most(faults(&text)) < 1000);
+    let names: Vec<_> = (0..5000)
+        .map(|n| format!(r#""t{n}":{{"maxTokens":1,"tokenRatio":1}}"#))
+        .collect();
+    let routes: Vec<_> = (0..500)
+        .map(|n| format!(r#"{{"throttle":"u{n}"}}"#))
+        .collect();
+    let text = format!(
+        r#"{{"routes":[{}],"throttles":{{{}}}}}"#,
+        routes.join(","),
+        names.join(",")
+    );
+    assert_eq!(faults(&text).len(), 500);
+    assert!(most(faults(&text)) < 1000);
+}
+
+/// A long name is cut inside of no character.
+#[test]
+fn long_names_are_cut_in_paths() {
+    let text = format!(r#"{{"{}":1,"{}":1}}"#, "é".repeat(65), "a".repeat(64));
+    let said = warnings(&text);
+    assert!(
+        said[0].starts_with(&format!("$[\"{}…\"]:", "é".repeat(64))),
+        "{}",
+        said[0]
+    );
+    assert!(
+        said[1].starts_with(&format!("$.{}:", "a".repeat(64))),
+        "{}",
+        said[1]
+    );
+}

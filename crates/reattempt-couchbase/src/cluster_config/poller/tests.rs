@@ -252,3 +252,17 @@ async fn polling_ends_with_the_last_owner() {
     left_over.done().await;
     assert_eq!(Arc::strong_count(&asked), 1, "and the task is gone");
 }
+
+/// The task died of the overflow, and nobody was ever asked again.
+#[tokio::test(start_paused = true)]
+async fn an_interval_of_for_ever_leaves_refreshes_on_error() {
+    let cluster = Cluster::with(
+        |_| Does::HasNoneNewer,
+        |options| options.interval(Duration::MAX),
+    );
+    sleep(ms(100)).await;
+    let mut refreshing = cluster.poller.refresh(None).expect("nobody was asked yet");
+    let done = tokio::time::timeout(ms(1000), refreshing.done()).await;
+    assert!(done.is_ok(), "the poller is gone");
+    assert_eq!(cluster.asked(), [(100, "n2".to_owned())]);
+}
