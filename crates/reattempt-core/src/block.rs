@@ -1,27 +1,31 @@
 //! The block that all attempts and layers of one call share.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use crate::RetryReason;
 use crate::findings::{Backend, ConfigWaiter, SLOTS, Slots};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
-use crate::{RetryReason, RetryThrottle, RoutePolicy};
 
-/// One allocation a call. Atomics for what every attempt writes; the rest behind a lock that a
+/// One block a call. Atomics for what every attempt writes; the rest behind a lock that a
 /// call which works at once never takes.
 #[derive(Debug, Default)]
 pub(crate) struct CallBlock {
     pub(crate) slots: Slots,
-    /// Written by the recovery layer only.
-    sent: AtomicU32,
+    /// Written by the recovery layer only, so that a plain load and store will do.
+    progress: AtomicU64,
     stopped: AtomicU8,
-    claimed: AtomicBool,
-    /// Stamped by layers, the outermost first.
-    pub(crate) policy: OnceLock<Arc<RoutePolicy>>,
-    pub(crate) throttle: OnceLock<Arc<dyn RetryThrottle>>,
+    /// True once there is a log.
+    logged: AtomicBool,
     /// Boxed with its first entry, so that a call which works at once neither makes nor drops one.
     log: Mutex<Option<Box<CallLog>>>,
 }
+
+/// The fields of the progress word: attempts sent, whether one of them ended the call well, and whether a recovery
+/// layer acts on it. In one word, so that a block is made new with one store.
+const SENT_MASK: u64 = (1 << 32) - 1;
+const WON: u64 = 1 << 62;
+const CLAIMED: u64 = 1 << 63;
 
 #[derive(Default)]
 struct CallLog {
@@ -41,6 +45,7 @@ impl std::fmt::Debug for CallLog {
 impl CallBlock {
     fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        self.logged.store(true, Ordering::Relaxed);
         write(log.get_or_insert_default())
     }
 
@@ -49,43 +54,95 @@ impl CallBlock {
         log.as_deref().map(read)
     }
 
+    /// True once anything was logged of the call.
+    #[inline]
+    pub(crate) fn is_logged(&self) -> bool {
+        self.logged.load(Ordering::Relaxed)
+    }
+
+    /// Forgets what was logged, whatever it was.
+    pub(crate) fn clear_log(&mut self) {
+        *self.log.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.logged.get_mut() = false;
+    }
+
+    /// Forgets everything but the log. A slot is written before it is read, by its attempt; only attempt 0, that is no
+    /// recovery layer's, finds it as it lies.
+    #[inline]
+    pub(crate) fn reset(&self) {
+        self.progress.store(0, Ordering::Relaxed);
+        self.stopped.store(0, Ordering::Relaxed);
+        self.slots.begin(0);
+    }
+
+    #[inline]
+    fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
     /// False if a recovery layer acts on the call already.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
+        let progress = self.progress();
+        self.progress.store(progress | CLAIMED, Ordering::Relaxed);
+        progress & CLAIMED == 0
+    }
+
+    /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt at once; false, and nothing done, if a
+    /// recovery layer acts on the call already.
+    #[inline(always)]
+    pub(crate) fn claim_first(&self) -> bool {
         if self.is_claimed() {
             return false;
         }
-        self.claimed.store(true, Ordering::Relaxed);
+        self.slots.begin(1);
+        self.progress.store(CLAIMED | 1, Ordering::Relaxed);
         true
     }
 
+    #[inline]
     pub(crate) fn is_claimed(&self) -> bool {
-        self.claimed.load(Ordering::Relaxed)
+        self.progress() & CLAIMED != 0
     }
 
+    #[inline]
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) {
         self.slots.begin(attempt);
-        // Only the recovery layer's future writes it, so a plain store will do.
-        self.sent.store(attempt, Ordering::Relaxed);
+        let rest = self.progress() & !(SENT_MASK | WON);
+        self.progress
+            .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {
             self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
         }
     }
 
+    /// An attempt failed or was dropped.
     pub(crate) fn settled(&self, attempt: u32) {
         self.slots.over(attempt);
     }
 
+    /// An attempt worked, or its answer began: the call is over for the recovery layer, and none is out.
+    #[inline]
+    pub(crate) fn won(&self) {
+        self.progress
+            .store(self.progress() | WON, Ordering::Relaxed);
+    }
+
+    #[inline]
     pub(crate) fn stop(&self, stopped: Stopped) {
         self.stopped.store(stopped.to_byte(), Ordering::Relaxed);
     }
 
     /// True if some attempt is out that may have left the client.
     pub(crate) fn in_flight(&self) -> bool {
-        let sent = self.sent.load(Ordering::Relaxed);
-        if !self.is_claimed() {
+        let progress = self.progress();
+        if progress & CLAIMED == 0 {
             return true;
         }
+        if progress & WON != 0 {
+            return false;
+        }
+        let sent = (progress & SENT_MASK) as u32;
         let first = sent.saturating_sub(SLOTS as u32 - 1).max(1);
         (first..=sent).any(|n| self.slots.may_have_left(n))
     }
@@ -161,7 +218,7 @@ impl CallBlock {
 
     pub(crate) fn info(&self) -> RetryInfo {
         let mut info = self.read(|log| log.info.clone()).unwrap_or_default();
-        info.attempts = self.sent.load(Ordering::Relaxed);
+        info.attempts = (self.progress() & SENT_MASK) as u32;
         info.stopped = Stopped::from_byte(self.stopped.load(Ordering::Relaxed));
         info
     }

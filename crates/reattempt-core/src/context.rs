@@ -2,9 +2,12 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::block::CallBlock;
 use crate::findings::{Backend, ConfigWaiter};
+use crate::marks::{CALLER, CLAIMED, ENFORCED, Marks};
+use crate::recycle;
 use crate::throttle::Settled;
 use crate::{
     Annotated, AttemptKind, Failure, Findings, Idempotency, RetryInfo, RetryStrategy,
@@ -22,15 +25,14 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
     block: Option<Arc<CallBlock>>,
-    own: Option<Arc<Stamps>>,
-    limit: Option<TimeLimit>,
-    attempt: u32,
-    kind: AttemptKind,
-    idempotency: Idempotency,
-    claimed: bool,
+    stamps: Option<Arc<Stamps>>,
+    /// The route's.
+    policy: Option<Arc<RoutePolicy>>,
+    limit: Option<Instant>,
+    marks: Marks,
 }
 
-/// What callers stamp; few calls have any of it.
+/// What callers stamp, and the layer's throttle. Shared: a context is copied for every attempt.
 #[derive(Clone, Default)]
 struct Stamps {
     strategy: Option<Arc<dyn RetryStrategy>>,
@@ -38,6 +40,42 @@ struct Stamps {
     policy: Option<Arc<RoutePolicy>>,
     watch: Option<Watch>,
     data: Option<Arc<dyn Any + Send + Sync>>,
+    layer_throttle: Option<Arc<dyn RetryThrottle>>,
+}
+
+/// For layers: a throttle made ready to be stamped on many calls, which then share one stamp.
+#[derive(Clone, Debug)]
+pub struct ThrottleStamp(Arc<Stamps>);
+
+impl ThrottleStamp {
+    /// A stamp of this throttle.
+    #[must_use]
+    pub fn new(throttle: Arc<dyn RetryThrottle>) -> Self {
+        Self(Arc::new(Stamps {
+            layer_throttle: Some(throttle),
+            ..Stamps::default()
+        }))
+    }
+
+    #[inline(never)]
+    fn on(&self, mut stamps: Arc<Stamps>) -> Arc<Stamps> {
+        if stamps.layer_throttle.is_none() {
+            Arc::make_mut(&mut stamps)
+                .layer_throttle
+                .clone_from(&self.0.layer_throttle);
+        }
+        stamps
+    }
+}
+
+/// Lets the caller see the call's block.
+#[cold]
+#[inline(never)]
+fn shown(stamps: &Stamps, block: Arc<CallBlock>) -> Arc<CallBlock> {
+    if let Some(watch) = &stamps.watch {
+        watch.see(&block);
+    }
+    block
 }
 
 impl std::fmt::Debug for Stamps {
@@ -47,6 +85,7 @@ impl std::fmt::Debug for Stamps {
             .field("throttle", &self.throttle)
             .field("policy", &self.policy)
             .field("data", &self.data.is_some())
+            .field("layer_throttle", &self.layer_throttle)
             .finish_non_exhaustive()
     }
 }
@@ -65,49 +104,75 @@ impl CallContext {
         watch
     }
 
+    /// What the caller stamped; few calls have any of it.
+    #[inline]
+    fn caller(&self) -> Option<&Stamps> {
+        if self.marks.has(CALLER) {
+            self.stamps.as_deref()
+        } else {
+            None
+        }
+    }
+
     fn own_mut(&mut self) -> &mut Stamps {
-        Arc::make_mut(self.own.get_or_insert_default())
+        self.marks.set(CALLER);
+        Arc::make_mut(self.stamps.get_or_insert_default())
     }
 
     /// The attempt's number, from 1; 0 outside of the recovery layer.
     #[must_use]
+    #[inline]
     pub const fn attempt(&self) -> u32 {
-        self.attempt
+        self.marks.attempt()
     }
 
     /// Why this attempt is sent.
     #[must_use]
+    #[inline]
     pub const fn kind(&self) -> AttemptKind {
-        self.kind
+        self.marks.kind()
     }
 
     /// True below the recovery layer that acts on this call.
     #[must_use]
+    #[inline]
     pub const fn is_claimed(&self) -> bool {
-        self.claimed
+        self.marks.has(CLAIMED)
     }
 
     /// Whether the request may take effect twice.
     #[must_use]
+    #[inline]
     pub const fn idempotency(&self) -> Idempotency {
-        self.idempotency
+        self.marks.idempotency()
     }
 
     /// Stamps whether the request may take effect twice; beats what its protocol says.
+    #[inline]
     pub const fn set_idempotency(&mut self, idempotency: Idempotency) -> &mut Self {
-        self.idempotency = idempotency;
+        self.marks.set_idempotency(idempotency);
         self
     }
 
     /// The time limit in force here.
     #[must_use]
+    #[inline]
     pub const fn limit(&self) -> Option<TimeLimit> {
-        self.limit
+        match self.limit {
+            Some(at) => Some(TimeLimit {
+                at,
+                enforced: self.marks.has(ENFORCED),
+            }),
+            None => None,
+        }
     }
 
     /// Stamps a time limit; an earlier one stays.
+    #[inline]
     pub fn stamp_limit(&mut self, limit: TimeLimit) -> &mut Self {
-        self.limit = Some(limit.earlier(self.limit));
+        let limit = limit.earlier(self.limit());
+        self.limit = Some(limit.at);
+        self.marks.put(ENFORCED, limit.enforced);
         self
     }
 
@@ -115,8 +180,16 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
-        let own = self.own.as_ref().and_then(|own| own.policy.as_ref());
-        own.or_else(|| self.block.as_ref()?.policy.get())
+        self.caller()
+            .and_then(|own| own.policy.as_ref())
+            .or(self.policy.as_ref())
+    }
+
+    /// False if there is certainly no policy and no strategy but the layers' own.
+    #[must_use]
+    #[inline]
+    pub fn has_policy(&self) -> bool {
+        self.marks.has(CALLER) || self.policy.is_some()
     }
 
     /// Stamps a policy for this one call; beats the route's.
@@ -129,7 +202,7 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
-        self.own.as_ref()?.strategy.as_ref()
+        self.caller()?.strategy.as_ref()
     }
 
     /// Stamps a strategy for this one call; beats policy and layer.
@@ -142,9 +215,10 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        let own = self.own.as_ref().and_then(|own| own.throttle.as_ref());
-        own.or_else(|| self.policy().and_then(|policy| policy.get_throttle()))
-            .or_else(|| self.block.as_ref()?.throttle.get())
+        self.caller()
+            .and_then(|own| own.throttle.as_ref())
+            .or_else(|| self.policy()?.get_throttle())
+            .or_else(|| self.stamps.as_ref()?.layer_throttle.as_ref())
     }
 
     /// Stamps a throttle for this one call; beats policy and layer.
@@ -162,7 +236,7 @@ impl CallContext {
     /// Your own data, if it is of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.own.as_ref()?.data.as_ref()?.downcast_ref()
+        self.stamps.as_ref()?.data.as_ref()?.downcast_ref()
     }
 
     /// The backends that earlier attempts of this call went to, first used first: a hint for
@@ -188,7 +262,7 @@ impl CallContext {
     pub fn reporter(&self) -> Reporter {
         Reporter {
             block: self.block.clone(),
-            attempt: self.attempt,
+            attempt: self.attempt(),
         }
     }
 
@@ -204,81 +278,136 @@ impl CallContext {
 
 /// What layers do.
 impl CallContext {
-    /// For layers: stamps the route's policy. Of two layers the outer one's stays. Below the recovery layer only
-    /// what is further in sees it: a call keeps the policy it started with.
-    #[inline]
+    /// For layers: stamps the route's policy. Of two layers the outer one's stays.
+    #[inline(always)]
     pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
-        if self.claimed {
-            if self.policy().is_none() {
-                self.set_policy(policy);
-            }
-        } else {
-            let _ = self.block().policy.set(policy);
-        }
+        self.policy.get_or_insert(policy);
         self
     }
 
-    /// For layers: stamps the layer's throttle. Of two layers the outer one's stays. Below the recovery layer only
-    /// what is further in sees it.
-    #[inline]
-    pub fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
-        if self.claimed {
-            if self.throttle().is_none() {
-                self.set_throttle(Arc::clone(throttle));
-            }
-        } else {
-            self.block().throttle.get_or_init(|| Arc::clone(throttle));
-        }
+    /// For layers: stamps the layer's throttle. Of two layers the outer one's stays.
+    #[inline(always)]
+    pub fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
+        self.stamps = Some(match self.stamps.take() {
+            None => Arc::clone(&throttle.0),
+            Some(stamps) => throttle.on(stamps),
+        });
         self
+    }
+
+    /// For layers: the limit in force from here on, which the layer enforces.
+    #[inline(always)]
+    pub const fn enforce_limit(&mut self, at: Instant) {
+        self.limit = Some(at);
+        self.marks.set(ENFORCED);
     }
 
     /// For layers: gives the call its block if it has none yet, and a handle on it.
-    #[inline]
+    #[inline(always)]
     pub fn begin(&mut self) -> CallHandle {
-        CallHandle(Arc::clone(self.block()))
+        self.block();
+        CallHandle(self.block.clone())
     }
 
-    #[inline]
-    fn block(&mut self) -> &Arc<CallBlock> {
-        let own = self.own.as_deref();
-        self.block.get_or_insert_with(|| {
-            let block = Arc::<CallBlock>::default();
-            if let Some(watch) = own.and_then(|own| own.watch.as_ref()) {
-                watch.see(&block);
-            }
-            block
-        })
+    // What is cold below takes and gives its handles by value: with no address taken, a context lives in registers
+    // all the way through the layers.
+    #[inline(always)]
+    fn block(&mut self) -> Option<&CallBlock> {
+        if self.block.is_none() {
+            self.block = Some(self.begun());
+        }
+        self.shared()
+    }
+
+    #[inline(always)]
+    fn begun(&self) -> Arc<CallBlock> {
+        let block = recycle::fresh();
+        match self.caller() {
+            Some(stamps) => shown(stamps, block),
+            None => block,
+        }
     }
 
     /// For recovery layers: this layer acts on the call; any other passes through.
-    #[inline]
+    #[inline(always)]
     pub fn claim(&mut self) {
-        if !self.block().claim() {
+        if !self.block().is_none_or(CallBlock::claim) {
             // Somebody above cloned the request after its call had begun: this is another call.
-            self.fork();
+            self.block = Some(self.begun());
+            self.shared().map(CallBlock::claim);
         }
-        self.claimed = true;
+        self.marks.set(CLAIMED);
     }
 
-    #[cold]
-    fn fork(&mut self) {
-        let Some(old) = self.block.take() else { return };
-        let new = self.block();
-        if let Some(policy) = old.policy.get() {
-            let _ = new.policy.set(Arc::clone(policy));
+    /// For recovery layers: claims the call and makes this the context of its first attempt.
+    #[inline(always)]
+    pub fn claim_first(&mut self) {
+        if !self.block().is_none_or(CallBlock::claim_first) {
+            self.block = Some(self.begun());
+            self.shared().map(CallBlock::claim_first);
         }
-        if let Some(throttle) = old.throttle.get() {
-            let _ = new.throttle.set(Arc::clone(throttle));
-        }
-        new.claim();
+        self.marks.set(CLAIMED);
+        self.marks.set_attempt(1, AttemptKind::Initial);
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
-    #[inline]
+    #[inline(always)]
     pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
-        self.attempt = number;
-        self.kind = kind;
-        self.block().sent(number, kind == AttemptKind::Transparent);
+        self.marks.set_attempt(number, kind);
+        if let Some(block) = self.block() {
+            block.sent(number, kind == AttemptKind::Transparent);
+        }
+    }
+
+    /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the block, and leaves no record.
+    #[inline(always)]
+    pub fn settle_success(&self, committed: bool) {
+        let block = self.shared();
+        let stopped = if committed {
+            if let Some(block) = block {
+                block.slots.commit(self.attempt());
+            }
+            Stopped::Committed
+        } else {
+            if let Some(throttle) = self.throttle() {
+                throttle.settled(Settled::Success);
+            }
+            Stopped::Success
+        };
+        if let Some(block) = block {
+            block.won();
+            block.stop(stopped);
+        }
+    }
+
+    /// For recovery layers: the call worked and this context is not needed any more. Its block may serve another call,
+    /// once nobody can see it any more; one with a log is left to its owners, and freed with them.
+    #[inline(always)]
+    pub fn retire(&mut self) {
+        if let Some(block) = self.block.take() {
+            if !block.is_logged() {
+                recycle::put_by(block);
+            }
+        }
+    }
+
+    /// For recovery layers: notes why the call ended.
+    pub fn stop(&self, stopped: Stopped) {
+        if let Some(block) = self.shared() {
+            block.stop(stopped);
+        }
+    }
+
+    /// For recovery layers: true if this is a copy of that context, of the same attempt of the same call.
+    #[must_use]
+    #[inline]
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        match (&self.block, &other.block) {
+            (Some(own), Some(other_block)) => {
+                Arc::ptr_eq(own, other_block) && self.attempt() == other.attempt()
+            }
+            _ => false,
+        }
     }
 
     /// For recovery layers: what was found in this attempt.
@@ -286,13 +415,13 @@ impl CallContext {
     pub fn findings(&self) -> Findings {
         self.block
             .as_ref()
-            .map_or_else(Findings::default, |block| block.slots.read(self.attempt))
+            .map_or_else(Findings::default, |block| block.slots.read(self.attempt()))
     }
 
     /// For recovery layers: the waiter that a config-poll layer left for this attempt.
     #[must_use]
     pub fn take_config_waiter(&self) -> Option<ConfigWaiter> {
-        self.block.as_ref()?.take_waiter(self.attempt)
+        self.block.as_ref()?.take_waiter(self.attempt())
     }
 
     #[inline]
@@ -301,37 +430,51 @@ impl CallContext {
     }
 
     pub(crate) fn backend(&self) -> Option<Backend> {
-        self.block.as_ref()?.backend_of(self.attempt)
+        self.block.as_ref()?.backend_of(self.attempt())
     }
 }
 
 /// For layers: a call's block, beyond the request's own life.
 #[derive(Clone, Debug)]
-pub struct CallHandle(Arc<CallBlock>);
+pub struct CallHandle(Option<Arc<CallBlock>>);
 
 impl CallHandle {
+    /// The call worked: if no recovery layer acted on it, that would do so itself, its block may serve another call.
+    #[inline(always)]
+    pub fn retire(self) {
+        if let Some(block) = self.0 {
+            if !block.is_claimed() && !block.is_logged() {
+                recycle::put_by(block);
+            }
+        }
+    }
+
     /// True once a recovery layer acts on the call.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
-        self.0.is_claimed()
+        self.0.as_ref().is_some_and(|block| block.is_claimed())
     }
 
     /// True if some attempt is out that may have left the client. Where no recovery layer
     /// counts attempts this is taken to be so.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        self.0.in_flight()
+        self.0.as_ref().is_none_or(|block| block.in_flight())
     }
 
     /// Notes why the call ended.
     pub fn stop(&self, stopped: Stopped) {
-        self.0.stop(stopped);
+        if let Some(block) = self.0.as_ref() {
+            block.stop(stopped);
+        }
     }
 
     /// What became of the call so far.
     #[must_use]
     pub fn info(&self) -> RetryInfo {
-        self.0.info()
+        self.0
+            .as_ref()
+            .map_or_else(RetryInfo::default, |block| block.info())
     }
 }
 
@@ -451,14 +594,14 @@ mod tests {
     fn the_callers_stamp_beats_the_policy_and_the_policy_the_layer() {
         let (caller, policy, layer) = (bucket(), bucket(), bucket());
         let mut context = CallContext::default();
-        context.stamp_throttle(&layer);
+        context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
         assert!(Arc::ptr_eq(context.throttle().unwrap(), &layer));
         context.stamp_policy(Arc::new(
             RoutePolicy::new("r").throttle(Arc::clone(&policy)),
         ));
         assert!(Arc::ptr_eq(context.throttle().unwrap(), &policy));
         context.set_throttle(Arc::clone(&caller));
-        context.stamp_throttle(&layer);
+        context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
         assert!(Arc::ptr_eq(context.throttle().unwrap(), &caller));
     }
 
@@ -481,7 +624,7 @@ mod tests {
     #[test]
     fn a_request_cloned_between_the_layers_becomes_a_call_of_its_own() {
         let mut one = CallContext::default();
-        one.stamp_throttle(&bucket());
+        one.stamp_throttle(&ThrottleStamp::new(bucket()));
         let mut two = one.clone();
         one.claim();
         one.start_attempt(1, AttemptKind::Initial);

@@ -82,11 +82,13 @@ const fn tag(attempt: u32) -> u64 {
 }
 
 impl Slots {
+    #[inline]
     fn slot(&self, attempt: u32) -> &AtomicU64 {
         &self.0[attempt as usize % SLOTS]
     }
 
     /// Hands the slot to this attempt, empty.
+    #[inline]
     pub(crate) fn begin(&self, attempt: u32) {
         self.slot(attempt).store(tag(attempt), Ordering::Release);
     }

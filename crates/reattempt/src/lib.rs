@@ -66,6 +66,7 @@ pub mod probe;
 pub mod pushback;
 pub mod retry;
 pub mod route;
+mod stamping;
 pub mod throttle;
 
 pub use reattempt_core::*;

@@ -11,6 +11,7 @@ pub(crate) struct OneWarning(Arc<AtomicBool>);
 
 impl OneWarning {
     #[cold]
+    #[inline(never)]
     pub(crate) fn warn(&self, layer: &'static str, what: &'static str) {
         if !self.0.swap(true, Ordering::Relaxed) {
             tracing::warn!(layer, "{layer} {what}");
@@ -24,6 +25,7 @@ pub(crate) struct InsideRecovery(OneWarning);
 
 impl InsideRecovery {
     /// `context`: the request's, if it has one; where nothing stamped any, no recovery layer is above.
+    #[inline(always)]
     pub(crate) fn check(&self, layer: &'static str, context: Option<&CallContext>) {
         if !context.is_some_and(CallContext::is_claimed) {
             self.0.warn(
@@ -40,6 +42,7 @@ impl InsideRecovery {
 pub(crate) struct OutsideRecovery(OneWarning);
 
 impl OutsideRecovery {
+    #[inline(always)]
     pub(crate) fn check(&self, layer: &'static str, context: &CallContext) {
         if context.is_claimed() {
             self.0.warn(

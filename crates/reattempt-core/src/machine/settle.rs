@@ -40,25 +40,23 @@ impl<'a> Env<'a> {
 
     /// Told of an attempt that worked or whose answer began. Reads no clock, and on the first
     /// attempt of an unobserved call writes nothing but two atomics.
+    #[inline]
     pub fn succeeded(&self, committed: bool) {
-        let block = self.context.shared();
-        if committed {
-            if let Some(block) = block {
-                block.slots.commit(self.context.attempt());
-            }
-        } else if let Some(throttle) = self.throttle() {
-            throttle.settled(Settled::Success);
+        self.context.settle_success(committed);
+        let sees = |observer: &&dyn Observer| observer.sees_success();
+        if self.context.attempt() > 1 || self.observer.as_ref().is_some_and(sees) {
+            self.record_success(committed);
         }
-        let Some(block) = block else { return };
-        block.settled(self.context.attempt());
+    }
+
+    #[cold]
+    fn record_success(&self, committed: bool) {
         let (outcome, stopped) = if committed {
             (AttemptOutcome::Committed, Stopped::Committed)
         } else {
             (AttemptOutcome::Success, Stopped::Success)
         };
-        block.stop(stopped);
-        let sees = |observer: &&dyn Observer| observer.sees_success();
-        if self.context.attempt() > 1 || self.observer.as_ref().is_some_and(sees) {
+        if self.context.shared().is_some() {
             let mut record = self.blank(outcome);
             record.stopped = Some(stopped);
             self.write(record);

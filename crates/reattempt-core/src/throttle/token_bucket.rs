@@ -125,6 +125,11 @@ impl RetryThrottle for TokenBucket {
     fn settled(&self, outcome: Settled<'_>) {
         match outcome {
             Settled::Success => {
+                let word = self.load();
+                if word.fill == word.max {
+                    // Full, as usual: nothing to write.
+                    return;
+                }
                 self.update(|w| Word {
                     fill: w.fill.saturating_add(w.ratio).min(w.max),
                     ..w

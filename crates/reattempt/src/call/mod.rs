@@ -41,10 +41,12 @@ where
     type Error = S::Error;
     type Future = S::Future;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline(always)]
     fn call(&mut self, request: T) -> Self::Future {
         self.inner.call(Call::new(request))
     }
@@ -64,10 +66,12 @@ where
     type Error = S::Error;
     type Future = S::Future;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline(always)]
     fn call(&mut self, call: Call<T>) -> Self::Future {
         self.inner.call(call.request)
     }

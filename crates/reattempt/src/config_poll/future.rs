@@ -40,6 +40,7 @@ where
 {
     type Output = Result<Res, Err>;
 
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));

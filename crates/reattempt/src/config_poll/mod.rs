@@ -77,10 +77,12 @@ where
     type Error = S::Error;
     type Future = ConfigPollFuture<S::Future, P, P::Note, Req>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();
         self.order.check("ConfigPollLayer", context);

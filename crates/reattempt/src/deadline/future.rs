@@ -25,14 +25,15 @@ pin_project! {
     pub struct DeadlineFuture<F, M> {
         #[pin]
         inner: Option<F>,
-        #[pin]
-        sleep: Option<Sleep>,
         armed: Option<Armed>,
         on_elapsed: M,
+        #[pin]
+        sleep: Option<Sleep>,
     }
 }
 
 impl<F, M> DeadlineFuture<F, M> {
+    #[inline(always)]
     pub(super) const fn new(inner: F, armed: Option<Armed>, on_elapsed: M) -> Self {
         Self {
             inner: Some(inner),
@@ -58,6 +59,7 @@ where
 {
     type Output = Result<Res, Err>;
 
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let Some(inner) = this.inner.as_mut().as_pin_mut() else {
@@ -65,6 +67,9 @@ where
         };
         // The answer first: at the very instant of the deadline it wins.
         if let Poll::Ready(outcome) = inner.poll(cx) {
+            if let Some(armed) = this.armed.take() {
+                armed.handle.retire();
+            }
             return Poll::Ready(outcome);
         }
         let Some(armed) = this.armed else {

@@ -26,12 +26,15 @@ mod layer;
 mod tests;
 
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use reattempt_core::{Annotated, DeadlineScope, Elapsed, Idempotency, TimeLimit};
+use reattempt_core::{
+    Annotated, CallContext, DeadlineScope, Elapsed, Idempotency, RoutePolicy, TimeLimit,
+};
 use tower_service::Service;
 
 use crate::clock;
+use crate::stamping::stamping;
 use future::Armed;
 pub use future::DeadlineFuture;
 pub use layer::DeadlineLayer;
@@ -74,53 +77,75 @@ where
     type Error = S::Error;
     type Future = DeadlineFuture<S::Future, M>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Req) -> Self::Future {
+    #[inline(always)]
+    fn call(&mut self, request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        let context = request.context_mut();
+        let (request, armed) = stamping(request, |context| self.arm(context, natural));
+        DeadlineFuture::new(self.inner.call(request), armed, self.on_elapsed.clone())
+    }
+}
+
+impl<S, M> Deadline<S, M> {
+    /// Stamps the limit; `None` if there is nothing to enforce here.
+    #[inline(always)]
+    fn arm(&self, context: &mut CallContext, natural: Idempotency) -> Option<Armed> {
         let scope = if context.is_claimed() {
             DeadlineScope::Attempt
         } else {
             DeadlineScope::Call
         };
-        let of_policy = context.policy().and_then(|policy| match scope {
-            DeadlineScope::Call => policy.get_call_limit(),
-            DeadlineScope::Attempt => policy.get_attempt_limit(),
-        });
-        let timeout = match (self.timeout, of_policy) {
-            (Some(own), Some(policy)) => Some(own.min(policy)),
-            (own, policy) => own.or(policy),
+        let timeout = if context.has_policy() {
+            self.with_policy(context.policy().map(|policy| &**policy), scope)
+        } else {
+            self.timeout
         };
         let own = timeout.map(|timeout| clock::after(clock::now(), timeout));
-        let stamped = context.limit();
-        let limit = match (own, stamped) {
-            // Enforced further out already, and earlier: nothing to do here.
-            (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => None,
-            (Some(own), outer) => Some(TimeLimit::enforced(own).earlier(outer)),
-            (None, outer) => outer,
+        let (at, is_own) = match (own, context.limit()) {
+            (Some(own), None) => (own, true),
+            (own, outer) => between(own, outer)?,
         };
-        let Some(limit) = limit else {
-            return DeadlineFuture::new(self.inner.call(request), None, self.on_elapsed.clone());
-        };
-        context.stamp_limit(TimeLimit::enforced(limit.at));
+        context.enforce_limit(at);
         let idempotency = match context.idempotency() {
             Idempotency::Unknown => natural,
             said => said,
         };
-        let armed = Armed {
-            at: limit.at,
+        Some(Armed {
+            at,
             scope,
-            limit: timeout.filter(|_| own == Some(limit.at)),
+            limit: timeout.filter(|_| is_own),
             idempotent: idempotency.is_idempotent(),
             handle: context.begin(),
-        };
-        DeadlineFuture::new(
-            self.inner.call(request),
-            Some(armed),
-            self.on_elapsed.clone(),
-        )
+        })
+    }
+
+    #[inline(never)]
+    fn with_policy(&self, policy: Option<&RoutePolicy>, scope: DeadlineScope) -> Option<Duration> {
+        let of_policy = policy.and_then(|policy| match scope {
+            DeadlineScope::Call => policy.get_call_limit(),
+            DeadlineScope::Attempt => policy.get_attempt_limit(),
+        });
+        match (self.timeout, of_policy) {
+            (Some(own), Some(policy)) => Some(own.min(policy)),
+            (own, policy) => own.or(policy),
+        }
+    }
+}
+
+/// The instant to enforce, of the layer's own and one that is stamped already, and whether it is the layer's own.
+#[inline(never)]
+fn between(own: Option<Instant>, stamped: Option<TimeLimit>) -> Option<(Instant, bool)> {
+    match (own, stamped) {
+        // Enforced further out already, and earlier: nothing to do here.
+        (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => None,
+        (Some(own), outer) => {
+            let at = TimeLimit::enforced(own).earlier(outer).at;
+            Some((at, own == at))
+        }
+        (None, outer) => outer.map(|outer| (outer.at, false)),
     }
 }

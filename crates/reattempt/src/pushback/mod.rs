@@ -84,10 +84,12 @@ where
     type Error = S::Error;
     type Future = PushbackFuture<S::Future, R>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();
         self.order.check("PushbackLayer", context);

@@ -3,19 +3,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
-use reattempt_core::findings::ConfigWaiter;
-use reattempt_core::machine::{Action, Keep, Resume, RetryMachine, Wait};
+use reattempt_core::machine::{Action, Resume};
 use reattempt_core::strategy::{Deferred, StrategyError};
 use reattempt_core::{
     Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Surface, Verdict,
 };
-use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::Config;
+use super::recovering::Recovering;
+use super::source::Source;
 use crate::clock;
 
 /// The inner service's own result.
@@ -27,122 +26,70 @@ pin_project! {
     pub struct RetryFuture<S, C, Req>
     where
         S: Service<Req>,
+        Req: Annotated,
     {
+        // The attempt that is out.
         #[pin]
-        state: State<S::Future>,
-        // The context of the attempt that is out or was out last.
-        context: Option<CallContext>,
-        config: Arc<Config<C>>,
-        template: Option<Req>,
-        service: Option<S>,
-        recovering: Option<Box<Recovering<Outcome<S, Req>>>>,
+        pub(super) flight: Option<S::Future>,
+        pub(super) source: Source<S, Req>,
+        pub(super) config: Arc<Config<C>>,
+        pub(super) recovering: Option<Box<Recovering<Outcome<S, Req>>>>,
+        pub(super) phase: Phase,
     }
 
     impl<S, C, Req> PinnedDrop for RetryFuture<S, C, Req>
     where
         S: Service<Req>,
+        Req: Annotated,
     {
+        #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            let Some(context) = this.context else { return };
-            let in_flight = match this.state.project() {
-                StateProj::Flight { .. } => true,
-                StateProj::Asking { .. } | StateProj::Waiting | StateProj::Yielding
-                | StateProj::Readying => false,
-                StateProj::Passing { .. } | StateProj::Expired | StateProj::Done => return,
-            };
-            let env = this.config.env(context, false);
-            let stopped = env.why_dropped(clock::now());
-            if in_flight {
-                env.cancelled(Some(stopped));
-            }
-            match this.recovering {
-                Some(recovering) => recovering.machine.dropped(stopped, &env),
-                None => env.ended(stopped),
+            if !matches!(this.phase, Phase::Done | Phase::Passing | Phase::Expired) {
+                this.abandoned();
             }
         }
     }
 }
 
-pin_project! {
-    #[project = StateProj]
-    enum State<F> {
-        // Not ours: another recovery layer acts, or has to.
-        Passing { #[pin] future: F },
-        Flight { #[pin] future: F },
-        Asking { deferred: Deferred },
-        Waiting,
-        // A zero delay touches no timer, but lets other tasks run once.
-        Yielding,
-        Readying,
-        // Nothing more is sent; the deadline above ends the call.
-        Expired,
-        Done,
-    }
-}
-
-/// What a call needs once an attempt has failed.
-struct Recovering<O> {
-    machine: RetryMachine,
-    /// The failure that a gate still ahead may return.
-    kept: Option<O>,
-    /// The failure that a deferred decision is about.
-    asked: Option<O>,
-    kind: AttemptKind,
-    verdict: Verdict,
-    sleep: Option<Pin<Box<Sleep>>>,
-    waiter: Option<ConfigWaiter>,
-}
-
-impl<O> Recovering<O> {
-    fn new(verdict: Verdict) -> Box<Self> {
-        Box::new(Self {
-            machine: RetryMachine::new(),
-            kept: None,
-            asked: None,
-            kind: AttemptKind::Retry,
-            verdict,
-            sleep: None,
-            waiter: None,
-        })
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// An attempt of ours is out.
+    Flight,
+    /// Over: the outcome was returned.
+    Done,
+    /// Not ours: another recovery layer acts, or has to.
+    Passing,
+    /// The strategy is making its decision.
+    Asking,
+    Waiting,
+    /// A zero delay touches no timer, but lets other tasks run once.
+    Yielding,
+    Readying,
+    /// Nothing more is sent; the deadline above ends the call.
+    Expired,
 }
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
+    Req: Annotated,
 {
-    pub(super) const fn passing(
-        future: S::Future,
-        context: Option<CallContext>,
-        config: Arc<Config<C>>,
-    ) -> Self {
-        let state = State::Passing { future };
-        Self {
-            state,
-            context,
-            config,
-            template: None,
-            service: None,
-            recovering: None,
+    /// Dropped before it was over.
+    #[cold]
+    #[inline(never)]
+    fn abandoned(self: Pin<&mut Self>) {
+        let this = self.project();
+        let Some(context) = this.source.context() else {
+            return;
+        };
+        let env = this.config.env(context, false);
+        let stopped = env.why_dropped(clock::now());
+        if *this.phase == Phase::Flight {
+            env.cancelled(Some(stopped));
         }
-    }
-
-    pub(super) const fn acting(
-        future: S::Future,
-        context: CallContext,
-        template: Option<Req>,
-        service: Option<S>,
-        config: Arc<Config<C>>,
-    ) -> Self {
-        let state = State::Flight { future };
-        Self {
-            state,
-            context: Some(context),
-            config,
-            template,
-            service,
-            recovering: None,
+        match this.recovering {
+            Some(recovering) => recovering.machine.dropped(stopped, &env),
+            None => env.ended(stopped),
         }
     }
 }
@@ -150,10 +97,12 @@ where
 impl<S, C, Req> fmt::Debug for RetryFuture<S, C, Req>
 where
     S: Service<Req>,
+    Req: Annotated,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryFuture")
-            .field("context", &self.context)
+            .field("context", &self.source.context())
+            .field("phase", &self.phase)
             .finish_non_exhaustive()
     }
 }
@@ -165,34 +114,59 @@ enum Step<O> {
     Pending,
 }
 
+/// Could the request be sent once more after this failure?
+fn replayable<S, Req: Replay>(
+    source: &Source<S, Req>,
+    context: &CallContext,
+    verdict: &Verdict,
+) -> bool {
+    let next = NextAttempt {
+        number: context.attempt() + 1,
+        kind: AttemptKind::Retry,
+        after: verdict.failure(),
+    };
+    matches!(source, Source::Template { request, .. } if request.can_replay(&next))
+}
+
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// An attempt is over: classify it, and let the machine decide.
+    /// An attempt is over: classify it. Success ends here; the rest is another matter.
+    #[inline(always)]
     fn settle(mut self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Step<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
-        let Some(context) = this.context.as_ref() else {
+        let Some(context) = this.source.context() else {
             return Step::Return(outcome);
         };
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-        let committed = verdict == Verdict::Committed;
-        let Some(failure) = verdict.failure() else {
-            this.state.set(State::Done);
-            this.config.env(context, false).succeeded(committed);
+        // Dropped before any delay: it may hold a connection.
+        *this.phase = Phase::Done;
+        this.flight.set(None);
+        if verdict.failure().is_none() {
+            this.config
+                .succeeded(context, verdict == Verdict::Committed);
+            this.source.retire();
+            return Step::Return(outcome);
+        }
+        self.failed(verdict, outcome)
+    }
+
+    /// An attempt failed: let the machine decide.
+    #[cold]
+    #[inline(never)]
+    fn failed(
+        mut self: Pin<&mut Self>,
+        verdict: Verdict,
+        outcome: Outcome<S, Req>,
+    ) -> Step<Outcome<S, Req>> {
+        let this = self.as_mut().project();
+        let Some(context) = this.source.context() else {
             return Step::Return(outcome);
         };
-        // Dropped before any delay: it may hold a connection.
-        this.state.set(State::Done);
-        let next = NextAttempt {
-            number: context.attempt() + 1,
-            kind: AttemptKind::Retry,
-            after: Some(failure),
-        };
-        let replayable =
-            this.service.is_some() && this.template.as_ref().is_some_and(|t| t.can_replay(&next));
+        let replayable = replayable(this.source, context, &verdict);
         let recovering = this
             .recovering
             .get_or_insert_with(|| Recovering::new(verdict));
@@ -209,24 +183,18 @@ where
     /// A deferred decision is there.
     fn decided(
         mut self: Pin<&mut Self>,
-        decision: Result<Option<Duration>, StrategyError>,
+        decision: Result<Option<std::time::Duration>, StrategyError>,
     ) -> Step<Outcome<S, Req>> {
-        let mut this = self.as_mut().project();
-        this.state.set(State::Done);
-        let (Some(context), Some(recovering)) = (this.context.as_ref(), this.recovering.as_mut())
+        let this = self.as_mut().project();
+        *this.phase = Phase::Done;
+        let (Some(context), Some(recovering)) = (this.source.context(), this.recovering.as_mut())
         else {
             return Step::Pending;
         };
-        let Some(outcome) = recovering.asked.take() else {
+        let Some((_, outcome)) = recovering.asked.take() else {
             return Step::Pending;
         };
-        let next = NextAttempt {
-            number: context.attempt() + 1,
-            kind: AttemptKind::Retry,
-            after: recovering.verdict.failure(),
-        };
-        let replayable =
-            this.service.is_some() && this.template.as_ref().is_some_and(|t| t.can_replay(&next));
+        let replayable = replayable(this.source, context, &recovering.verdict);
         let strategy = this.config.strategy(context);
         let env = this.config.env(context, replayable);
         let action = recovering
@@ -240,20 +208,20 @@ where
         action: Action,
         outcome: Outcome<S, Req>,
     ) -> Step<Outcome<S, Req>> {
-        let mut this = self.as_mut().project();
-        let (Some(context), Some(recovering)) = (this.context.as_ref(), this.recovering.as_mut())
+        let this = self.as_mut().project();
+        let (Some(context), Some(recovering)) = (this.source.context(), this.recovering.as_mut())
         else {
             return Step::Return(outcome);
         };
         match action {
             Action::Return(surface) => {
-                this.state.set(State::Done);
+                *this.phase = Phase::Done;
                 let held = recovering.kept.take().filter(|_| surface == Surface::Held);
                 Step::Return(held.unwrap_or(outcome))
             }
             Action::Ask(deferred) => {
-                this.state.set(State::Asking { deferred });
-                recovering.asked = Some(outcome);
+                recovering.asked = Some((deferred, outcome));
+                *this.phase = Phase::Asking;
                 Step::Again
             }
             Action::Expire => {
@@ -262,11 +230,11 @@ where
             }
             Action::Wait(wait) => {
                 recovering.wait(&wait, outcome, context);
-                this.state.set(if wait.until.is_some() {
-                    State::Waiting
+                *this.phase = if wait.until.is_some() {
+                    Phase::Waiting
                 } else {
-                    State::Yielding
-                });
+                    Phase::Yielding
+                };
                 Step::Again
             }
         }
@@ -274,18 +242,17 @@ where
 
     /// Nothing more will be sent: let go of everything and leave the rest to the deadline.
     fn expire(self: Pin<&mut Self>) {
-        let mut this = self.project();
-        this.state.set(State::Expired);
+        let this = self.project();
+        *this.phase = Phase::Expired;
         *this.recovering = None;
-        *this.template = None;
-        *this.service = None;
+        this.source.shed();
     }
 
     /// The service broke while it was to get ready again. The server's own failure beats it.
     fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {
-        let mut this = self.project();
-        this.state.set(State::Done);
-        let (Some(context), Some(recovering)) = (this.context.as_ref(), this.recovering.as_mut())
+        let this = self.project();
+        *this.phase = Phase::Done;
+        let (Some(context), Some(recovering)) = (this.source.context(), this.recovering.as_mut())
         else {
             return Err(error);
         };
@@ -296,19 +263,18 @@ where
     /// The service is ready: send the next attempt, unless the time is up.
     fn send(mut self: Pin<&mut Self>) -> Step<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
-        let (Some(context), Some(recovering), Some(service)) = (
-            this.context.as_mut(),
-            this.recovering.as_mut(),
-            this.service.as_mut(),
-        ) else {
+        let (Source::Template { request, service }, Some(recovering)) =
+            (&mut *this.source, this.recovering.as_mut())
+        else {
             return Step::Pending;
         };
+        let context = request.context_mut();
         let resume = recovering
             .machine
             .resume(clock::now(), &this.config.env(context, true));
         if resume != Resume::Send {
             if let (Resume::Return, Some(kept)) = (resume, recovering.kept.take()) {
-                this.state.set(State::Done);
+                *this.phase = Phase::Done;
                 return Step::Return(kept);
             }
             self.expire();
@@ -325,44 +291,48 @@ where
             .machine
             .may_follow(strategy, this.config.classifier.may_force());
         let copy = if may_follow {
-            this.template
-                .as_ref()
-                .and_then(|template| template.replay(&next))
+            request.replay(&next)
         } else {
-            this.template.take()
+            None
         };
-        let Some(mut request) = copy.or_else(|| {
+        let context = request.context_mut();
+        if copy.is_none() && may_follow && recovering.kept.is_some() {
             // Refused at the last moment. A failure that was kept is the call's; else the
             // request itself goes out as the last attempt.
-            if recovering.kept.is_none() {
-                this.template.take()
-            } else {
-                None
-            }
-        }) else {
             recovering.machine.refused(&this.config.env(context, false));
-            this.state.set(State::Done);
+            *this.phase = Phase::Done;
             return recovering.kept.take().map_or(Step::Pending, Step::Return);
-        };
+        }
         context.start_attempt(next.number, next.kind);
-        *request.context_mut() = context.clone();
-        this.config.observer.attempt_sent(context);
-        let future = service.call(request);
+        let context = context.clone();
+        this.config.observer.attempt_sent(&context);
+        let future = match copy {
+            Some(mut copy) => {
+                *copy.context_mut() = context;
+                service.call(copy)
+            }
+            None => match std::mem::replace(this.source, Source::Last(context)) {
+                Source::Template {
+                    request,
+                    mut service,
+                } => service.call(request),
+                Source::Last(_) | Source::Nothing => return Step::Pending,
+            },
+        };
         if !holds {
             recovering.kept = None;
         }
-        if this.template.is_none() {
-            *this.service = None;
-        }
-        this.state.set(State::Flight { future });
+        *this.phase = Phase::Flight;
+        this.flight.set(Some(future));
         Step::Again
     }
 
     /// Passing through, but nobody below claimed the call: count it all the same (A6: every RPC counts).
     fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
         let mut this = self.project();
-        this.state.set(State::Done);
-        if let Some(context) = this.context.as_mut() {
+        this.flight.set(None);
+        *this.phase = Phase::Done;
+        if let Source::Last(context) = this.source {
             if !context.begin().is_claimed() {
                 this.config.no_hedge_layer.warn(
                     "RetryLayer",
@@ -377,48 +347,61 @@ where
         }
         outcome
     }
-}
 
-impl<Res, Err> Recovering<Result<Res, Err>> {
-    fn wait(&mut self, wait: &Wait, outcome: Result<Res, Err>, context: &CallContext) {
-        self.kind = wait.kind;
-        match wait.keep {
-            Keep::New => self.kept = Some(outcome),
-            Keep::Held => {}
-            Keep::Error => self.kept = outcome.is_err().then_some(outcome),
-        }
-        self.waiter = if wait.nudge {
-            context.take_config_waiter()
-        } else {
-            None
-        };
-        if let Some(until) = wait.until {
-            self.sleep_until(until);
-        }
-    }
-
-    fn sleep_until(&mut self, until: Instant) {
-        let until = tokio::time::Instant::from_std(until);
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(until),
-            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(until))),
-        }
-    }
-
-    /// Ready when the delay is over (false), or a newer configuration moved what the call is about (true).
-    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        if let Some(waiter) = &mut self.waiter {
-            if let Poll::Ready(moved) = waiter.as_mut().poll(cx) {
-                self.waiter = None;
-                if moved {
-                    return Poll::Ready(true);
+    /// One step of a call whose first attempt is not simply out.
+    #[cold]
+    #[inline(never)]
+    fn step(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Step<Outcome<S, Req>> {
+        let this = self.as_mut().project();
+        match this.phase {
+            Phase::Passing => match this.flight.as_pin_mut().map(|future| future.poll(cx)) {
+                Some(Poll::Ready(outcome)) => Step::Return(self.passed(outcome)),
+                _ => Step::Pending,
+            },
+            Phase::Asking => match poll_asked(this.recovering, cx) {
+                Poll::Ready(decision) => self.decided(decision),
+                Poll::Pending => Step::Pending,
+            },
+            Phase::Waiting => match this.recovering.as_mut().map(|r| r.poll_wait(cx)) {
+                Some(Poll::Ready(moved)) => {
+                    // No delay is left, so that other tasks run once, as after a zero delay: a
+                    // configuration that is always newer must not hold up the deadline.
+                    *this.phase = if moved {
+                        Phase::Yielding
+                    } else {
+                        Phase::Readying
+                    };
+                    Step::Again
+                }
+                _ => Step::Pending,
+            },
+            Phase::Yielding => {
+                cx.waker().wake_by_ref();
+                *this.phase = Phase::Readying;
+                Step::Pending
+            }
+            Phase::Readying => {
+                let Source::Template { service, .. } = this.source else {
+                    return Step::Pending;
+                };
+                match service.poll_ready(cx) {
+                    Poll::Pending => Step::Pending,
+                    Poll::Ready(Err(error)) => Step::Return(self.broken(error)),
+                    Poll::Ready(Ok(())) => self.send(),
                 }
             }
+            Phase::Flight | Phase::Expired | Phase::Done => Step::Pending,
         }
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().poll(cx).map(|()| false),
-            None => Poll::Ready(false),
-        }
+    }
+}
+
+fn poll_asked<O>(
+    recovering: &mut Option<Box<Recovering<O>>>,
+    cx: &mut Context<'_>,
+) -> Poll<<Deferred as Future>::Output> {
+    match recovering.as_mut().and_then(|r| r.asked.as_mut()) {
+        Some((deferred, _)) => deferred.as_mut().poll(cx),
+        None => Poll::Pending,
     }
 }
 
@@ -430,48 +413,17 @@ where
 {
     type Output = Outcome<S, Req>;
 
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            let this = self.as_mut().project();
-            let step = match this.state.project() {
-                StateProj::Flight { future } => {
-                    let outcome = ready!(future.poll(cx));
-                    self.as_mut().settle(outcome)
-                }
-                StateProj::Passing { future } => {
-                    let outcome = ready!(future.poll(cx));
-                    Step::Return(self.as_mut().passed(outcome))
-                }
-                StateProj::Asking { deferred } => {
-                    let decision = ready!(deferred.as_mut().poll(cx));
-                    self.as_mut().decided(decision)
-                }
-                StateProj::Waiting => match this.recovering {
-                    Some(recovering) => {
-                        let moved = ready!(recovering.poll_wait(cx));
-                        // No delay is left, so that other tasks run once, as after a zero delay: a
-                        // configuration that is always newer must not hold up the deadline.
-                        self.as_mut().project().state.set(if moved {
-                            State::Yielding
-                        } else {
-                            State::Readying
-                        });
-                        Step::Again
-                    }
-                    None => Step::Pending,
-                },
-                StateProj::Yielding => {
-                    cx.waker().wake_by_ref();
-                    self.as_mut().project().state.set(State::Readying);
-                    Step::Pending
-                }
-                StateProj::Readying => match this.service.as_mut().map(|s| s.poll_ready(cx)) {
-                    Some(Poll::Pending) => Step::Pending,
-                    Some(Poll::Ready(Err(error))) => Step::Return(self.as_mut().broken(error)),
-                    Some(Poll::Ready(Ok(()))) => self.as_mut().send(),
-                    None => Step::Pending,
-                },
-                StateProj::Expired | StateProj::Done => Step::Pending,
+            let step = if self.phase == Phase::Flight {
+                let Some(flight) = self.as_mut().project().flight.as_pin_mut() else {
+                    return Poll::Pending;
+                };
+                let outcome = ready!(flight.poll(cx));
+                self.as_mut().settle(outcome)
+            } else {
+                self.as_mut().step(cx)
             };
             match step {
                 Step::Again => {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use reattempt_core::{Observer, RetryStrategy};
 use tower_layer::Layer;
 
-use super::{Config, Retry};
+use super::{Config, Retry, may_follow};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
 
@@ -15,7 +15,8 @@ pub struct RetryLayer<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
     transparent: bool,
-    observer: Arc<dyn Observer>,
+    /// `None` is [`LogObserver`].
+    observer: Option<Arc<dyn Observer>>,
     warnings: [OneWarning; 2],
 }
 
@@ -27,7 +28,7 @@ impl<C> RetryLayer<C> {
             classifier,
             strategy: Arc::new(strategy),
             transparent: true,
-            observer: Arc::new(LogObserver),
+            observer: None,
             warnings: Default::default(),
         }
     }
@@ -42,7 +43,7 @@ impl<C> RetryLayer<C> {
     /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells both.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
+        self.observer = Some(observer);
         self
     }
 }
@@ -53,7 +54,7 @@ impl<C: Clone> Clone for RetryLayer<C> {
             classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
             transparent: self.transparent,
-            observer: Arc::clone(&self.observer),
+            observer: self.observer.clone(),
             warnings: self.warnings.clone(),
         }
     }
@@ -78,7 +79,12 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
             transparent: self.transparent,
-            observer: Arc::clone(&self.observer),
+            may_follow: may_follow(&*self.strategy),
+            hears: self.observer.is_some(),
+            observer: self
+                .observer
+                .clone()
+                .unwrap_or_else(|| Arc::new(LogObserver)),
             no_hedge_layer,
             no_deadline_layer,
         };

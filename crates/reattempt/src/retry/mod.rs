@@ -38,10 +38,13 @@
 
 mod future;
 mod layer;
+mod recovering;
+mod source;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -49,13 +52,15 @@ use reattempt_core::machine::Env;
 use reattempt_core::strategy::FailFast;
 use reattempt_core::{
     Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
-    Replay, RetryStrategy,
+    Replay, RetryStrategy, RoutePolicy,
 };
 use tower_service::Service;
 
 use crate::order::OneWarning;
+use future::Phase;
 pub use future::RetryFuture;
 pub use layer::RetryLayer;
+use source::{Source, with_context};
 
 /// What the layer was built with, shared by all its services.
 struct Config<C> {
@@ -63,12 +68,17 @@ struct Config<C> {
     strategy: Arc<dyn RetryStrategy>,
     transparent: bool,
     observer: Arc<dyn Observer>,
+    /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
+    hears: bool,
+    /// Did the layer's strategy allow of a second attempt when the layer was built?
+    may_follow: bool,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
 }
 
 impl<C> Config<C> {
     /// The caller's strategy beats the policy's, the policy's beats the layer's.
+    #[inline(always)]
     fn strategy<'a>(&'a self, context: &'a CallContext) -> &'a dyn RetryStrategy {
         if let Some(strategy) = context.strategy() {
             return &**strategy;
@@ -80,6 +90,21 @@ impl<C> Config<C> {
         }
     }
 
+    /// Told of an attempt that worked or whose answer began.
+    #[inline(always)]
+    fn succeeded(&self, context: &CallContext, committed: bool) {
+        if self.hears || context.attempt() > 1 {
+            self.tell_success(context, committed);
+        } else {
+            context.settle_success(committed);
+        }
+    }
+
+    #[inline(never)]
+    fn tell_success(&self, context: &CallContext, committed: bool) {
+        self.env(context, false).succeeded(committed);
+    }
+
     fn env<'a>(&'a self, context: &'a CallContext, replayable: bool) -> Env<'a> {
         let mut env = Env::new(context);
         env.replayable = replayable;
@@ -87,6 +112,11 @@ impl<C> Config<C> {
         env.observer = Some(&*self.observer);
         env
     }
+}
+
+#[inline(never)]
+fn may_follow(strategy: &dyn RetryStrategy) -> bool {
+    strategy.max_attempts().is_none_or(|max| max > 1)
 }
 
 /// Sends calls again. Made by [`RetryLayer`].
@@ -123,56 +153,192 @@ where
     type Error = S::Error;
     type Future = RetryFuture<S, C, Req>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Req) -> Self::Future {
+    #[inline(always)]
+    fn call(&mut self, request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        let context = request.context_mut();
-        if context.is_claimed() {
-            return RetryFuture::passing(self.inner.call(request), None, Arc::clone(&self.config));
+        // As in `stamping`, which has its own say on this.
+        let mut request = ManuallyDrop::new(request);
+        let part = self
+            .config
+            .take_up::<S::Response, S::Error>(request.context_mut(), natural);
+        match part {
+            Part::Act { may_follow: true } => {
+                let mut request = ManuallyDrop::into_inner(request);
+                if let Some(copy) = request.replay(&FIRST) {
+                    let future = self.inner.call(with_context(copy, &mut request));
+                    // The instance that was ready has been called; its clone gets ready for further attempts.
+                    let service = self.inner.clone();
+                    return RetryFuture {
+                        flight: Some(future),
+                        source: Source::Template { request, service },
+                        config: Arc::clone(&self.config),
+                        recovering: None,
+                        phase: Phase::Flight,
+                    };
+                }
+                self.call_once(request).future(&self.config)
+            }
+            Part::Act { may_follow: false } => {
+                let request = ManuallyDrop::into_inner(request);
+                self.call_once(request).future(&self.config)
+            }
+            Part::Claimed | Part::Other => {
+                let request = ManuallyDrop::into_inner(request);
+                self.pass(request, part).future(&self.config)
+            }
         }
-        let hedges = context
-            .policy()
-            .is_some_and(|policy| matches!(policy.get_recovery(), Recovery::Hedge(_)));
-        if hedges && context.strategy().is_none() {
-            context.begin();
-            let context = context.clone();
-            let future = self.inner.call(request);
-            return RetryFuture::passing(future, Some(context), Arc::clone(&self.config));
+    }
+}
+
+/// A request that went out and is not to be sent again.
+struct Out<S: Service<Req>, Req> {
+    future: S::Future,
+    source: Source<S, Req>,
+    phase: Phase,
+}
+
+impl<S: Service<Req>, Req> Out<S, Req> {
+    #[inline(always)]
+    fn future<C>(self, config: &Arc<Config<C>>) -> RetryFuture<S, C, Req>
+    where
+        Req: Annotated,
+    {
+        RetryFuture {
+            flight: Some(self.future),
+            source: self.source,
+            config: Arc::clone(config),
+            recovering: None,
+            phase: self.phase,
+        }
+    }
+}
+
+/// What the layer has to do with a call.
+#[derive(Clone, Copy)]
+enum Part {
+    /// A recovery layer above acts.
+    Claimed,
+    /// One below has to: the policy hedges.
+    Other,
+    /// This one acts.
+    Act {
+        /// Could a first attempt be followed by another?
+        may_follow: bool,
+    },
+}
+
+const FIRST: NextAttempt<'static> = NextAttempt {
+    number: 1,
+    kind: AttemptKind::Initial,
+    after: None,
+};
+
+impl<S, C> Retry<S, C> {
+    /// No attempt can follow the first: the request itself goes out.
+    #[cold]
+    #[inline(never)]
+    fn call_once<Req>(&mut self, mut request: Req) -> Out<S, Req>
+    where
+        S: Service<Req>,
+        Req: Annotated,
+    {
+        let source = Source::Last(request.context_mut().clone());
+        Out {
+            future: self.inner.call(request),
+            source,
+            phase: Phase::Flight,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass<Req>(&mut self, mut request: Req, part: Part) -> Out<S, Req>
+    where
+        S: Service<Req>,
+        Req: Annotated,
+    {
+        let source = match part {
+            Part::Claimed | Part::Act { .. } => Source::Nothing,
+            Part::Other => {
+                let context = request.context_mut();
+                context.begin();
+                Source::Last(context.clone())
+            }
+        };
+        Out {
+            future: self.inner.call(request),
+            source,
+            phase: Phase::Passing,
+        }
+    }
+}
+
+impl<C> Config<C> {
+    /// Claims the call and starts its first attempt, if this layer is to act on it.
+    #[inline(always)]
+    fn take_up<Res, Err>(&self, context: &mut CallContext, natural: Idempotency) -> Part
+    where
+        C: Classify<Res, Err>,
+    {
+        if context.is_claimed() {
+            return Part::Claimed;
+        }
+        let plain = !context.has_policy();
+        if !plain
+            && self.leaves_to_others(
+                context.policy().map(|policy| &**policy),
+                context.strategy().is_some(),
+                context.limit().is_some(),
+            )
+        {
+            return Part::Other;
         }
         if context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
-        let warning = &self.config.no_deadline_layer;
-        warning.warn_if_unlimited("RetryLayer", context);
-        context.claim();
-        context.start_attempt(1, AttemptKind::Initial);
-        let context = std::mem::take(context);
+        context.claim_first();
+        if self.hears {
+            self.sent(context.clone());
+        }
+        // The layer's own strategy said so when the layer was built, and few calls have another.
+        let may_follow = (plain && self.may_follow)
+            || self.classifier.may_force()
+            || may_follow(self.strategy(context));
+        Part::Act { may_follow }
+    }
 
-        let strategy = self.config.strategy(&context);
-        let may_follow =
-            self.config.classifier.may_force() || strategy.max_attempts().is_none_or(|max| max > 1);
-        let first = NextAttempt {
-            number: 1,
-            kind: AttemptKind::Initial,
-            after: None,
+    // By value: an address taken would keep every context in memory.
+    #[inline(never)]
+    fn sent(&self, context: CallContext) {
+        self.observer.attempt_sent(&context);
+    }
+
+    /// True for a policy that hedges, unless the caller stamped a strategy for this one call.
+    #[inline(never)]
+    fn leaves_to_others(
+        &self,
+        policy: Option<&RoutePolicy>,
+        has_strategy: bool,
+        has_limit: bool,
+    ) -> bool {
+        let Some(policy) = policy else {
+            return false;
         };
-        let copy = if may_follow {
-            request.replay(&first)
-        } else {
-            None
-        };
-        let (mut sent, template) = match copy {
-            Some(copy) => (copy, Some(request)),
-            None => (request, None),
-        };
-        *sent.context_mut() = context.clone();
-        self.config.observer.attempt_sent(&context);
-        let future = self.inner.call(sent);
-        // The instance that was ready has been called; its clone gets ready for further attempts.
-        let service = template.is_some().then(|| self.inner.clone());
-        RetryFuture::acting(future, context, template, service, Arc::clone(&self.config))
+        let hedges = matches!(policy.get_recovery(), Recovery::Hedge(_));
+        if hedges && !has_strategy {
+            return true;
+        }
+        if !has_limit && policy.get_call_limit().is_some() {
+            self.no_deadline_layer.warn(
+                "RetryLayer",
+                "got a policy with a time limit for the call, but no DeadlineLayer stands above it",
+            );
+        }
+        false
     }
 }

@@ -55,10 +55,12 @@ where
     type Error = S::Error;
     type Future = S::Future;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         if let Some(policy) = self.routes.route(&request) {
             let context = request.context_mut();

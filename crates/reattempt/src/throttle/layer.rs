@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use reattempt_core::RetryThrottle;
+use reattempt_core::{RetryThrottle, ThrottleStamp};
 use tower_layer::Layer;
 
 use super::Throttle;
@@ -9,7 +9,7 @@ use crate::order::OutsideRecovery;
 /// Stamps a throttle on each call. A throttle of the caller or of the route's policy beats it.
 #[derive(Clone, Debug)]
 pub struct ThrottleLayer {
-    throttle: Arc<dyn RetryThrottle>,
+    stamp: ThrottleStamp,
     order: OutsideRecovery,
 }
 
@@ -18,7 +18,7 @@ impl ThrottleLayer {
     #[must_use]
     pub fn new(throttle: Arc<dyn RetryThrottle>) -> Self {
         Self {
-            throttle,
+            stamp: ThrottleStamp::new(throttle),
             order: OutsideRecovery::default(),
         }
     }
@@ -30,7 +30,7 @@ impl<S> Layer<S> for ThrottleLayer {
     fn layer(&self, inner: S) -> Self::Service {
         Throttle {
             inner,
-            throttle: Arc::clone(&self.throttle),
+            stamp: self.stamp.clone(),
             order: self.order.clone(),
         }
     }

@@ -23,13 +23,13 @@ mod layer;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, RetryThrottle};
+use reattempt_core::{Annotated, ThrottleStamp};
 use tower_service::Service;
 
 use crate::order::OutsideRecovery;
+use crate::stamping::stamping;
 pub use layer::ThrottleLayer;
 #[doc(no_inline)]
 pub use reattempt_core::throttle::{
@@ -40,7 +40,7 @@ pub use reattempt_core::throttle::{
 #[derive(Clone, Debug)]
 pub struct Throttle<S> {
     inner: S,
-    throttle: Arc<dyn RetryThrottle>,
+    stamp: ThrottleStamp,
     order: OutsideRecovery,
 }
 
@@ -53,14 +53,17 @@ where
     type Error = S::Error;
     type Future = S::Future;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Req) -> Self::Future {
-        let context = request.context_mut();
-        self.order.check("ThrottleLayer", context);
-        context.stamp_throttle(&self.throttle);
+    #[inline(always)]
+    fn call(&mut self, request: Req) -> Self::Future {
+        let (request, ()) = stamping(request, |context| {
+            self.order.check("ThrottleLayer", context);
+            context.stamp_throttle(&self.stamp);
+        });
         self.inner.call(request)
     }
 }

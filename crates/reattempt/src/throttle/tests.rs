@@ -1,6 +1,8 @@
+use std::sync::Arc;
+
 use reattempt_core::reason::KV_TEMPORARY_FAILURE;
 use reattempt_core::strategy::Once;
-use reattempt_core::{Call, CallContext, Failure, RoutePolicy, Stage, Verdict};
+use reattempt_core::{Call, CallContext, Failure, RetryThrottle, RoutePolicy, Stage, Verdict};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;

@@ -1,0 +1,111 @@
+//! The small facts of an attempt in one word, so that a context is copied in few moves.
+
+use crate::{AttemptKind, Idempotency};
+
+/// Flags, kind and idempotency in the low half, where they are tested in one instruction, and the attempt's number in the
+/// high one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks(u64);
+
+/// A recovery layer acts on the call.
+pub(crate) const CLAIMED: u64 = 1;
+/// The time limit is enforced.
+pub(crate) const ENFORCED: u64 = 1 << 1;
+/// The caller stamped something, beyond what layers do.
+pub(crate) const CALLER: u64 = 1 << 2;
+
+const KIND_SHIFT: u32 = 8;
+const KIND: u64 = 0b11 << KIND_SHIFT;
+const IDEMPOTENCY_SHIFT: u32 = 10;
+const IDEMPOTENCY: u64 = 0b11 << IDEMPOTENCY_SHIFT;
+const NUMBER_SHIFT: u32 = 32;
+
+impl Marks {
+    #[inline]
+    pub(crate) const fn attempt(self) -> u32 {
+        (self.0 >> NUMBER_SHIFT) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn kind(self) -> AttemptKind {
+        match (self.0 & KIND) >> KIND_SHIFT {
+            0 => AttemptKind::Initial,
+            1 => AttemptKind::Retry,
+            2 => AttemptKind::Hedge,
+            _ => AttemptKind::Transparent,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn set_attempt(&mut self, number: u32, kind: AttemptKind) {
+        let rest = self.0 & (1 << NUMBER_SHIFT) - 1 & !KIND;
+        self.0 = rest | (number as u64) << NUMBER_SHIFT | (kind as u64) << KIND_SHIFT;
+    }
+
+    #[inline]
+    pub(crate) const fn idempotency(self) -> Idempotency {
+        match (self.0 & IDEMPOTENCY) >> IDEMPOTENCY_SHIFT {
+            0 => Idempotency::Unknown,
+            1 => Idempotency::Idempotent,
+            _ => Idempotency::NotIdempotent,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn set_idempotency(&mut self, idempotency: Idempotency) {
+        let value: u64 = match idempotency {
+            Idempotency::Unknown => 0,
+            Idempotency::Idempotent => 1,
+            Idempotency::NotIdempotent => 2,
+        };
+        self.0 = (self.0 & !IDEMPOTENCY) | (value << IDEMPOTENCY_SHIFT);
+    }
+
+    #[inline]
+    pub(crate) const fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    #[inline]
+    pub(crate) const fn set(&mut self, flag: u64) {
+        self.0 |= flag;
+    }
+
+    #[inline]
+    pub(crate) const fn put(&mut self, flag: u64, on: bool) {
+        self.0 = if on { self.0 | flag } else { self.0 & !flag };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_field_touches_another() {
+        let mut marks = Marks::default();
+        for kind in [
+            AttemptKind::Transparent,
+            AttemptKind::Hedge,
+            AttemptKind::Retry,
+            AttemptKind::Initial,
+        ] {
+            for idempotency in [
+                Idempotency::NotIdempotent,
+                Idempotency::Idempotent,
+                Idempotency::Unknown,
+            ] {
+                marks.set_attempt(u32::MAX, kind);
+                marks.set_idempotency(idempotency);
+                assert_eq!(marks.attempt(), u32::MAX);
+                assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
+                assert!(!marks.has(CLAIMED | ENFORCED | CALLER));
+            }
+        }
+        marks.set(CLAIMED);
+        marks.put(ENFORCED, true);
+        marks.put(ENFORCED, false);
+        assert!(marks.has(CLAIMED) && !marks.has(ENFORCED | CALLER));
+        assert_eq!(marks.attempt(), u32::MAX);
+    }
+}

@@ -1,0 +1,81 @@
+//! What a call needs once an attempt has failed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use reattempt_core::findings::ConfigWaiter;
+use reattempt_core::machine::{Keep, RetryMachine, Wait};
+use reattempt_core::strategy::Deferred;
+use reattempt_core::{AttemptKind, CallContext, Verdict};
+use tokio::time::Sleep;
+
+/// Allocated with the first failure.
+pub(super) struct Recovering<O> {
+    pub(super) machine: RetryMachine,
+    /// The failure that a gate still ahead may return.
+    pub(super) kept: Option<O>,
+    /// A decision that is still being made, and the failure it is about.
+    pub(super) asked: Option<(Deferred, O)>,
+    pub(super) kind: AttemptKind,
+    pub(super) verdict: Verdict,
+    sleep: Option<Pin<Box<Sleep>>>,
+    waiter: Option<ConfigWaiter>,
+}
+
+impl<O> Recovering<O> {
+    pub(super) fn new(verdict: Verdict) -> Box<Self> {
+        Box::new(Self {
+            machine: RetryMachine::new(),
+            kept: None,
+            asked: None,
+            kind: AttemptKind::Retry,
+            verdict,
+            sleep: None,
+            waiter: None,
+        })
+    }
+
+    fn sleep_until(&mut self, until: Instant) {
+        let until = tokio::time::Instant::from_std(until);
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().reset(until),
+            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(until))),
+        }
+    }
+
+    /// Ready when the delay is over (false), or a newer configuration moved what the call is about (true).
+    pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if let Some(waiter) = &mut self.waiter {
+            if let Poll::Ready(moved) = waiter.as_mut().poll(cx) {
+                self.waiter = None;
+                if moved {
+                    return Poll::Ready(true);
+                }
+            }
+        }
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().poll(cx).map(|()| false),
+            None => Poll::Ready(false),
+        }
+    }
+}
+
+impl<Res, Err> Recovering<Result<Res, Err>> {
+    pub(super) fn wait(&mut self, wait: &Wait, outcome: Result<Res, Err>, context: &CallContext) {
+        self.kind = wait.kind;
+        match wait.keep {
+            Keep::New => self.kept = Some(outcome),
+            Keep::Held => {}
+            Keep::Error => self.kept = outcome.is_err().then_some(outcome),
+        }
+        self.waiter = if wait.nudge {
+            context.take_config_waiter()
+        } else {
+            None
+        };
+        if let Some(until) = wait.until {
+            self.sleep_until(until);
+        }
+    }
+}
