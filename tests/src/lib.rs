@@ -1,1 +1,5 @@
-//! The tests of reattempt.
+//! The tests of reattempt, and what they share.
+
+// One copy for the tests beside the layers and for those that cross crates.
+#[path = "../../crates/reattempt/src/probe/mod.rs"]
+pub mod probe;

@@ -1,2 +1,44 @@
-//! The program.
-fn main() {}
+//! The program `reattempt`: calls over four protocols that are carried through failure, and checks of the
+//! documents that say how.
+
+mod call;
+mod check;
+mod demo;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// Carries calls through failure: retry with a reason, hedging, throttling, pushback, deadlines.
+#[derive(Debug, Parser)]
+#[command(name = "reattempt", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Makes calls and shows every attempt: by flags for people, or by a JSON document for programs
+    Call(Box<call::Arguments>),
+    /// Says whether files of policy and configuration can be used, and where they are wrong
+    Check(check::Arguments),
+    /// Shows what the layers do, without any set-up: the same load without and with them
+    Demo(demo::DemoArgs),
+}
+
+fn main() -> ExitCode {
+    // Standard output belongs to the answers.
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    match Arguments::parse().command {
+        Command::Call(arguments) => call::run(*arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Demo(arguments) => demo::start(arguments),
+    }
+}

@@ -47,3 +47,15 @@ impl<B> Annotated for http::Request<B> {
         }
     }
 }
+
+/// The extensions of a request in the making: `CallContext::watch(request.extensions_mut())` on a `tonic::Request`.
+#[cfg(feature = "http")]
+impl Annotated for http::Extensions {
+    fn context(&self) -> Option<&CallContext> {
+        self.get()
+    }
+
+    fn context_mut(&mut self) -> &mut CallContext {
+        self.get_or_insert_default()
+    }
+}

@@ -50,6 +50,7 @@ pub trait Classify<Res, Err> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, Res, Err> Classify<Res, Err> for F
 where
     F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,

@@ -56,5 +56,5 @@ pub use reason::{ReasonDef, RetryReason};
 pub use replay::{NextAttempt, Replay};
 pub use stage::Stage;
 pub use strategy::{Decision, RetryStrategy, RetryView, Surface};
-pub use throttle::{RetryThrottle, TokenBucket};
+pub use throttle::{HedgeBudget, RetryThrottle, TokenBucket};
 pub use verdict::{Failure, Transparent, Verdict};

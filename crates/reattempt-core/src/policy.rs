@@ -230,6 +230,7 @@ pub trait Route<Req> {
     fn route(&self, request: &Req) -> Option<Arc<RoutePolicy>>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, Req> Route<Req> for F
 where
     F: Fn(&Req) -> Option<Arc<RoutePolicy>>,

@@ -13,6 +13,8 @@
 pub mod cluster_config;
 pub mod kv;
 pub mod reasons;
+#[cfg(test)]
+mod testing;
 
 pub use cluster_config::{
     Address, ClusterConfig, ConfigPoller, ConfigStore, FetchConfig, Network, Revision,

@@ -1,1 +1,98 @@
-//! crates/reattempt-grpc
+//! gRPC for reattempt: proposal A6 (client retries) around any gRPC client that speaks `http::Request`.
+//!
+//! | A6 | here |
+//! | --- | --- |
+//! | status codes | [`Code`], [`CodeSet`], the [reasons] |
+//! | Retryable Status Codes, When Retries are Valid, Transparent Retries | [`GrpcClassifier`] |
+//! | Pushback | [`GrpcPushback`], in a `PushbackLayer` |
+//! | Exposed Retry Metadata | [`PreviousAttemptsLayer`] |
+//! | throttling by the status in trailers | [`GrpcOutcomeLayer`] |
+//! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
+//! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
+//! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
+//!
+//! Around a tonic channel or any other service of `http::Request`:
+//!
+//! ```
+//! use http::{Request, Response};
+//! use http_body_util::{Empty, Full};
+//! use reattempt::strategy::Attempts;
+//! use reattempt::{DeadlineLayer, PushbackLayer, RetryLayer, RouteLayer};
+//! use reattempt_grpc::service_config::ServiceConfig;
+//! use reattempt_grpc::{AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer, PreviousAttemptsLayer};
+//! use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+//! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+//! # use bytes::Bytes;
+//! # use std::sync::atomic::{AtomicU32, Ordering};
+//! # static CALLS: AtomicU32 = AtomicU32::new(0);
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! let config = ServiceConfig::parse(r#"{
+//!     "methodConfig": [{
+//!         "name": [{"service": "shop.Cart"}],
+//!         "timeout": "5s",
+//!         "retryPolicy": {
+//!             "maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s",
+//!             "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]
+//!         }
+//!     }],
+//!     "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
+//! }"#)?;
+//! let channel = ServiceBuilder::new()
+//!     .layer(RouteLayer::new(config))
+//!     .layer(GrpcTimeoutLayer)
+//!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+//!     .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+//!     .layer(ReplayBodyLayer::new())
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+//!     .layer(PreviousAttemptsLayer)
+//!     .layer(PushbackLayer::new(GrpcPushback))
+//!     .layer(GrpcOutcomeLayer::new())
+//!     .service_fn(|request: Request<ReplayBody<Full<Bytes>>>| async move {
+//!         // your channel
+//!         # let mut response = Response::new(Empty::<Bytes>::new());
+//!         # let again = request.headers().contains_key("grpc-previous-rpc-attempts");
+//!         # let status = if again { "0" } else { "14" };
+//!         # response.headers_mut().insert("grpc-status", http::HeaderValue::from_static(status));
+//!         # CALLS.fetch_add(1, Ordering::Relaxed);
+//!         # Ok::<_, BoxError>(response)
+//!     });
+//! let request = Request::post("http://h/shop.Cart/Add").body(Full::from("frame")).unwrap();
+//! let answer = channel.oneshot(request).await?;
+//! assert_eq!(answer.headers()["grpc-status"], "0");
+//! assert_eq!(answer.headers()["grpc-previous-rpc-attempts"], "1");
+//! # assert_eq!(CALLS.load(Ordering::Relaxed), 2);
+//! # Ok(()) }
+//! ```
+
+mod classify;
+mod code;
+mod code_set;
+mod outcome;
+mod previous_attempts;
+mod pushback;
+pub mod reasons;
+pub mod service_config;
+mod status;
+#[cfg(test)]
+mod tests;
+mod timeout;
+
+pub use classify::GrpcClassifier;
+pub use code::{Code, UnknownCode};
+pub use code_set::{CodeSet, GrpcCodes};
+pub use outcome::{
+    BodyErrorCode, ByKnownError, ByTransportError, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture,
+    GrpcOutcomeLayer,
+};
+pub use previous_attempts::{
+    PREVIOUS_ATTEMPTS, PreviousAttempts, PreviousAttemptsFuture, PreviousAttemptsLayer,
+};
+pub use pushback::{GrpcPushback, RETRY_PUSHBACK_MS};
+pub use status::AsGrpcStatus;
+pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer};
+
+/// The trailer that carries the status code.
+pub const GRPC_STATUS: http::HeaderName = http::HeaderName::from_static("grpc-status");
+/// The trailer that carries the status message, percent-encoded.
+pub const GRPC_MESSAGE: http::HeaderName = http::HeaderName::from_static("grpc-message");

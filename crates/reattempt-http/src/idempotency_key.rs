@@ -2,7 +2,8 @@
 //!
 //! A server that knows the header carries out a request with the same key only once (IETF draft "The Idempotency-Key
 //! HTTP Header Field"), so such a request is idempotent whatever its method. Put the layer above the
-//! recovery layer. What the caller stamped beats it.
+//! recovery layer, and below a `RouteLayer` whose routes say whether the key counts on them
+//! ([`HttpRoute::idempotency_key`]; where a route says nothing, it does). What the caller stamped beats it.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -14,7 +15,7 @@
 //! let service = ServiceBuilder::new()
 //!     .layer(IdempotencyKeyLayer::new())
 //!     .service_fn(|request: Request<()>| async move {
-//!         Ok(request.context().map(|context| context.idempotency()))
+//!         Ok::<_, std::convert::Infallible>(request.context().map(|context| context.idempotency()))
 //!     });
 //! let request = Request::post("/orders").header("idempotency-key", "\"8e03978e\"").body(()).unwrap();
 //! assert_eq!(service.oneshot(request).await?, Some(Idempotency::Idempotent));
@@ -27,6 +28,8 @@ use http::HeaderName;
 use reattempt::{Annotated, Idempotency};
 use tower_layer::Layer;
 use tower_service::Service;
+
+use crate::HttpRoute;
 
 /// Takes requests with an `Idempotency-Key` as idempotent.
 #[derive(Clone, Debug)]
@@ -93,7 +96,8 @@ where
             .is_some_and(|key| !key.is_empty());
         if has_key {
             let context = request.context_mut();
-            if context.idempotency() == Idempotency::Unknown {
+            let counts = HttpRoute::of(context).and_then(HttpRoute::get_idempotency_key);
+            if counts.unwrap_or(true) && context.idempotency() == Idempotency::Unknown {
                 context.set_idempotency(Idempotency::Idempotent);
             }
         }

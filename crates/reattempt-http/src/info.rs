@@ -15,7 +15,7 @@
 //!     .layer(ExposeInfoLayer)
 //!     .layer(RetryLayer::new(HttpStatus::new(), Once))
 //!     .service_fn(|_: Request<()>| async {
-//!         Ok(Response::builder().status(503).body(()).unwrap())
+//!         Ok::<_, std::convert::Infallible>(Response::builder().status(503).body(()).unwrap())
 //!     });
 //! let answer = service.oneshot(Request::new(())).await?;
 //! assert_eq!(answer.extensions().get::<RetryInfo>().unwrap().attempts(), 2);

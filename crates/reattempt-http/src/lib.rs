@@ -10,6 +10,7 @@
 //! | how is a body sent twice? | [`ReplayBody`](body::ReplayBody), [`ReplayBodyLayer`](body::ReplayBodyLayer) |
 //! | until when may an answer's body take? | [`DeadlineBodyLayer`](body::DeadlineBodyLayer) |
 //! | did the answer arrive whole? | [`OutcomeBodyLayer`](body::OutcomeBodyLayer) |
+//! | what is different on a route? | [`HttpRoute`], or a whole table of [policies](policy) from JSON |
 //! | what became of the call? | [`ExposeInfoLayer`], in the response's extensions |
 //!
 //! ```
@@ -37,7 +38,7 @@
 //!         #     *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
 //!         #     response.headers_mut().insert("retry-after", http::HeaderValue::from_static("2"));
 //!         # }
-//!         # Ok(response)
+//!         # Ok::<_, std::convert::Infallible>(response)
 //!         // your HTTP client
 //!     });
 //! let began = tokio::time::Instant::now();
@@ -50,15 +51,20 @@
 pub mod body;
 mod idempotency_key;
 mod info;
+pub mod json;
+pub mod policy;
 pub mod reasons;
 mod retry_after;
+mod route;
 mod status;
 mod status_set;
 mod transport;
 
 pub use idempotency_key::{IdempotencyKey, IdempotencyKeyLayer};
 pub use info::{ExposeInfo, ExposeInfoFuture, ExposeInfoLayer};
+pub use policy::HttpPolicies;
 pub use retry_after::{BeyondCap, RetryAfter};
+pub use route::HttpRoute;
 pub use status::HttpStatus;
 pub use status_set::StatusSet;
 pub use transport::{TransportError, TransportFault};

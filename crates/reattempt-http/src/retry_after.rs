@@ -4,8 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName};
-use reattempt::ServerPushback;
 use reattempt::pushback::ReadPushback;
+use reattempt::{CallContext, ServerPushback};
+
+use crate::HttpRoute;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
@@ -23,7 +25,8 @@ pub enum BeyondCap {
 ///
 /// Put it in a `PushbackLayer` below the recovery layer. `retry-after-ms`, being finer, goes
 /// first. What cannot be read counts as absent, a date that has passed means now, a number that is too
-/// large saturates; of several values the longest counts.
+/// large saturates; of several values the longest counts. The settings of a route beat the layer's:
+/// [`HttpRoute::retry_after`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,6 +42,7 @@ pub enum BeyondCap {
 #[derive(Clone, Copy, Debug)]
 pub struct RetryAfter {
     wall_clock: fn() -> SystemTime,
+    honoured: bool,
     milliseconds: bool,
     cap: Option<(Duration, BeyondCap)>,
 }
@@ -54,6 +58,7 @@ impl RetryAfter {
         let wall_clock: fn() -> SystemTime = SystemTime::now;
         Self {
             wall_clock,
+            honoured: true,
             milliseconds: true,
             cap: None,
         }
@@ -63,6 +68,13 @@ impl RetryAfter {
     #[must_use]
     pub const fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
         self.wall_clock = now;
+        self
+    }
+
+    /// Whether the server's word counts at all; it does by default.
+    #[must_use]
+    pub const fn honour(mut self, honour: bool) -> Self {
+        self.honoured = honour;
         self
     }
 
@@ -122,7 +134,7 @@ fn digits(text: &str) -> Option<u64> {
 impl<B, E> ReadPushback<http::Response<B>, E> for RetryAfter {
     fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
         let response = outcome.ok()?;
-        if response.status().as_u16() < 300 {
+        if !self.honoured || response.status().as_u16() < 300 {
             return None;
         }
         let asked = self.delay(response.headers())?;
@@ -131,6 +143,17 @@ impl<B, E> ReadPushback<http::Response<B>, E> for RetryAfter {
             Some((cap, BeyondCap::Wait)) => ServerPushback::After(asked.min(cap)),
             _ => ServerPushback::After(asked),
         })
+    }
+
+    fn read_in(
+        &self,
+        outcome: Result<&http::Response<B>, &E>,
+        context: &CallContext,
+    ) -> Option<ServerPushback> {
+        match HttpRoute::of(context).and_then(HttpRoute::get_retry_after) {
+            Some(of_route) => of_route.wall_clock(self.wall_clock).read(outcome),
+            None => self.read(outcome),
+        }
     }
 }
 
@@ -219,6 +242,30 @@ mod tests {
         assert_eq!(read(wait, 503, &long), Some(ServerPushback::After(cap)));
         let just = [("retry-after", "5")];
         assert_eq!(read(stop, 503, &just), Some(ServerPushback::After(cap)));
+    }
+
+    #[test]
+    fn the_routes_settings_beat_the_layers_but_not_its_clock() {
+        use reattempt::RoutePolicy;
+        use std::sync::Arc;
+
+        let response = http::Response::builder()
+            .status(503)
+            .header("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")
+            .body(())
+            .unwrap();
+        let layer = RetryAfter::new().wall_clock(then);
+        let read = |data: HttpRoute| {
+            let mut context = CallContext::default();
+            context.stamp_policy(Arc::new(RoutePolicy::new("r").data(data)));
+            ReadPushback::<_, ()>::read_in(&layer, Ok(&response), &context)
+        };
+        let after = |seconds| Some(ServerPushback::After(Duration::from_secs(seconds)));
+        assert_eq!(read(HttpRoute::new()), after(10));
+        let capped = RetryAfter::new().cap(Duration::from_secs(3), BeyondCap::Wait);
+        assert_eq!(read(HttpRoute::new().retry_after(capped)), after(3));
+        let deaf = RetryAfter::new().honour(false);
+        assert_eq!(read(HttpRoute::new().retry_after(deaf)), None);
     }
 
     #[test]

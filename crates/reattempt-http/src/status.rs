@@ -3,7 +3,7 @@
 use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
 
 use crate::reasons::of_status;
-use crate::{StatusSet, TransportError};
+use crate::{HttpRoute, StatusSet, TransportError};
 
 /// Classifies HTTP answers by their status and errors by [`TransportFault`](crate::TransportFault).
 ///
@@ -18,7 +18,7 @@ use crate::{StatusSet, TransportError};
 /// ([`HttpStatus::safe`]), and after errors before it was sent. Not after 503, even with
 /// `Retry-After`: gateways say it also of requests that they had passed on.
 ///
-/// As the data of a `RoutePolicy` it replaces the layer's classifier settings for that route.
+/// The settings of a route beat the layer's: [`HttpRoute::status`].
 ///
 /// ```
 /// use http::Response;
@@ -94,6 +94,12 @@ impl HttpStatus {
         self
     }
 
+    /// The statuses that call for another attempt.
+    #[must_use]
+    pub const fn get_retryable(&self) -> StatusSet {
+        self.retryable
+    }
+
     fn of_status(&self, status: u16) -> Verdict {
         let listed = self.retryable.contains(status);
         if status < 400 && !listed {
@@ -122,12 +128,14 @@ impl Default for HttpStatus {
 
 impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
     fn classify(&self, outcome: Result<&http::Response<B>, &E>, context: &CallContext) -> Verdict {
-        let of_route = context
-            .policy()
-            .and_then(|policy| policy.get_data::<Self>());
+        let of_route = HttpRoute::of(context).and_then(HttpRoute::get_status);
         let settings = of_route.unwrap_or(self);
         match outcome {
-            Ok(response) => settings.of_status(response.status().as_u16()),
+            Ok(response) => match settings.of_status(response.status().as_u16()) {
+                // A matter of the stack, which has the layer that goes with it or has not.
+                Verdict::Success if self.judge_bodies => Verdict::Committed,
+                verdict => verdict,
+            },
             Err(error) => match error.fault().verdict() {
                 Verdict::Retry(failure) if !settings.transport => Verdict::Fatal(failure),
                 verdict => verdict,
@@ -208,11 +216,16 @@ mod tests {
         let data = HttpStatus::new()
             .retryable(StatusSet::of(&[404]))
             .transport_errors(false);
-        context.stamp_policy(Arc::new(RoutePolicy::new("r").data(data)));
+        context.stamp_policy(Arc::new(
+            RoutePolicy::new("r").data(HttpRoute::new().status(data)),
+        ));
         let response = http::Response::builder().status(404).body(()).unwrap();
-        let http = HttpStatus::new();
+        let http = HttpStatus::new().judge_bodies();
         let on_404 = Classify::<_, std::io::Error>::classify(&http, Ok(&response), &context);
         assert!(matches!(on_404, Verdict::Retry(_)));
+        let good = http::Response::new(());
+        let on_200 = Classify::<_, std::io::Error>::classify(&http, Ok(&good), &context);
+        assert_eq!(on_200, Verdict::Committed, "bodies are judged all the same");
         let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let on_error = Classify::<http::Response<()>, _>::classify(&http, Err(&error), &context);
         let Verdict::Fatal(failure) = on_error else {

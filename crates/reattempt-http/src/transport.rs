@@ -1,5 +1,6 @@
 //! What a transport's error says of the request: how far it came, and who broke off.
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
@@ -69,6 +70,42 @@ impl TransportFault {
             next = source(error);
         }
         fault.unwrap_or(Self::Unknown)
+    }
+
+    /// Finds the fault in an error of any type, also of one that does not implement [`TransportError`] (a `tonic::Status` of a
+    /// body): what is not known here is [`TransportFault::Unknown`].
+    #[must_use]
+    pub fn of_any<E: 'static>(error: &E) -> Self {
+        let error: &dyn Any = error;
+        if let Some(error) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {
+            return Self::of(&**error);
+        }
+        if let Some(error) = error.downcast_ref::<Box<dyn Error>>() {
+            return Self::of(&**error);
+        }
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Self::of(error);
+        }
+        if let Some(error) = error.downcast_ref::<ReplayBodyError>() {
+            return Self::of(error);
+        }
+        #[cfg(feature = "reqwest")]
+        if let Some(error) = error.downcast_ref::<reqwest::Error>() {
+            return Self::of(error);
+        }
+        #[cfg(feature = "hyper-util")]
+        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return Self::of(error);
+        }
+        #[cfg(feature = "hyper")]
+        if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            return Self::of(error);
+        }
+        #[cfg(feature = "h2")]
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return Self::of(error);
+        }
+        Self::Unknown
     }
 
     fn of_one(error: &(dyn Error + 'static)) -> Option<Self> {

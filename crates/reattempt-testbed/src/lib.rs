@@ -6,3 +6,4 @@ pub mod grpc;
 pub mod http;
 pub mod kv;
 pub mod mongodb;
+pub mod report;

@@ -55,6 +55,17 @@ impl OutsideRecovery {
 }
 
 impl OneWarning {
+    /// For a recovery layer that acts on a call whose policy has a time limit, and nobody stamped any.
+    pub(crate) fn warn_if_unlimited(&self, layer: &'static str, context: &CallContext) {
+        let of_policy = |context: &CallContext| context.policy()?.get_call_limit();
+        if context.limit().is_none() && of_policy(context).is_some() {
+            self.warn(
+                layer,
+                "got a policy with a time limit for the call, but no DeadlineLayer stands above it",
+            );
+        }
+    }
+
     /// For a hedge layer that sees a policy which retries, and no retry layer that took it.
     pub(crate) fn warn_if_retry(&self, context: &CallContext) {
         let retries = context

@@ -158,6 +158,10 @@ impl Backoff {
 /// Exact where the factor is a whole number (the usual doubling), so that published
 /// delays come out to the nanosecond.
 fn scaled(delay: Duration, factor: f64, max: Duration) -> Duration {
+    // Nothing times anything is nothing, also where the factor has become infinite.
+    if delay.is_zero() {
+        return Duration::ZERO;
+    }
     if delay >= max && factor >= 1.0 {
         return max;
     }

@@ -101,3 +101,11 @@ proptest! {
         let _ = Backoff::linear(Duration::MAX, Duration::MAX).delay(retries, None);
     }
 }
+
+#[test]
+fn a_backoff_from_zero_stays_zero() {
+    let backoff = Backoff::exponential(Duration::ZERO, Duration::from_secs(9)).multiplier(1.5);
+    for retries in [0, 5, 2000, u32::MAX] {
+        assert_eq!(backoff.delay(retries, None), Duration::ZERO);
+    }
+}

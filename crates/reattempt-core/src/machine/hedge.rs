@@ -239,7 +239,8 @@ impl HedgeMachine {
         } else {
             None
         };
-        if unseen.is_none() {
+        settled.mended = unseen.is_some();
+        if !settled.mended {
             settled.count(env);
             if !settled.retryable {
                 settled.record(env, None, Some(Stopped::Fatal));
@@ -247,7 +248,7 @@ impl HedgeMachine {
                 return HedgeAction::Return;
             }
         }
-        if settled.is_stop() {
+        if settled.is_stop() || settled.is_never(env) {
             self.freeze(Stopped::Pushback);
         }
         if let Some(delay) = unseen {

@@ -85,6 +85,10 @@ pub struct RetryMachine {
     asked: Option<Settlement>,
 }
 
+/// So many retries of one call may be sent at once because a newer configuration moved the key. A cluster that moves it
+/// with every answer would otherwise be asked at the speed of the network, for ever: the reason always retries.
+const MOST_NUDGED: u32 = 16;
+
 /// Failures in a row with one code.
 #[derive(Clone, Copy, Debug)]
 struct Streak {
@@ -135,6 +139,7 @@ impl RetryMachine {
         if env.transparent && env.replayable && !settled.is_stop() {
             let deadline = env.context.limit().is_some();
             if let Some(delay) = self.transparent.next(settled.failure.transparent, deadline) {
+                settled.mended = true;
                 return self.wait(
                     now,
                     delay,
@@ -149,7 +154,7 @@ impl RetryMachine {
         if !settled.retryable {
             return self.stop(Stopped::Fatal, &settled, strategy, env);
         }
-        if settled.is_stop() {
+        if settled.is_stop() || settled.is_never(env) {
             return self.stop(Stopped::Pushback, &settled, strategy, env);
         }
         if settled.is_forced() {
@@ -325,7 +330,11 @@ impl RetryMachine {
             until: (!delay.is_zero()).then_some(until),
             kind,
             keep,
-            nudge: settled.config_coming && !delay.is_zero(),
+            // A server's own delay is exact (A6, Pushback): no configuration cuts it short.
+            nudge: settled.config_coming
+                && settled.pushback.is_none()
+                && !delay.is_zero()
+                && self.retries < MOST_NUDGED,
         })
     }
 

@@ -1,6 +1,6 @@
 //! What both machines do with an attempt that ended: count it, record it, tell the observer.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::info::AttemptRecord;
 use crate::throttle::Settled;
@@ -128,17 +128,27 @@ impl<'a> Env<'a> {
             observer.attempt_settled(self.context, &record);
         }
         if let Some(block) = self.context.shared() {
-            let reason = record.failure.map(|failure| failure.reason);
+            // A final failure is no reason to retry.
+            let retryable = record.outcome == AttemptOutcome::Retry;
+            let reason = record
+                .failure
+                .filter(|_| retryable)
+                .map(|failure| failure.reason);
             block.record(record, reason);
         }
     }
 }
+
+/// The longest delay of a server's that a call without a deadline waits for. Longer ones mean stop.
+const LONGEST_PUSHBACK: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An attempt that failed, with what inner layers found in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settlement {
     pub(super) failure: Failure,
     pub(super) retryable: bool,
+    /// A transparent retry mends it, whatever its policy says.
+    pub(super) mended: bool,
     pub(super) pushback: Option<ServerPushback>,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
@@ -157,6 +167,7 @@ impl Settlement {
         let mut settlement = Self {
             failure,
             retryable,
+            mended: false,
             pushback: found.pushback,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
@@ -176,6 +187,16 @@ impl Settlement {
         self.forbidden || self.pushback == Some(ServerPushback::Stop)
     }
 
+    /// "Come back" so late that nobody waits for it: without a deadline a server could have the call wait for years.
+    /// With one the delay is held against that, as any other.
+    pub(super) fn is_never(&self, env: &Env<'_>) -> bool {
+        let asked = match self.pushback {
+            Some(ServerPushback::After(asked)) => asked,
+            _ => return false,
+        };
+        asked > LONGEST_PUSHBACK && env.context.limit().is_none()
+    }
+
     /// True when an always-retry reason decides, past strategy, throttle and idempotency.
     pub(super) fn is_forced(&self) -> bool {
         self.retryable && self.failure.reason.always_retry()
@@ -192,13 +213,8 @@ impl Settlement {
         }
     }
 
-    pub(super) fn record(
-        &self,
-        env: &Env<'_>,
-        delay: Option<std::time::Duration>,
-        stopped: Option<Stopped>,
-    ) {
-        let outcome = if self.retryable {
+    pub(super) fn record(&self, env: &Env<'_>, delay: Option<Duration>, stopped: Option<Stopped>) {
+        let outcome = if self.retryable || self.mended {
             AttemptOutcome::Retry
         } else {
             AttemptOutcome::Fatal

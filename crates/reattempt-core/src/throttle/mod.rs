@@ -1,10 +1,14 @@
 //! Throttles: when a server is failing, fewer further attempts (A6, Throttling Retry Attempts and Hedged RPCs).
 
+mod both;
+mod hedge_budget;
 mod token_bucket;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
+pub use both::Both;
+pub use hedge_budget::{HedgeBudget, InvalidHedgeBudget};
 pub use token_bucket::{InvalidTokenBucket, TokenBucket};
 
 use crate::Failure;
@@ -28,6 +32,10 @@ pub trait RetryThrottle: Debug + Send + Sync {
 
     /// May one more attempt (a retry right after its failure was counted, a hedge at the moment it
     /// would be sent) go out?
+    ///
+    /// Asked once for each such attempt, right before it would go out, so that a throttle may take its price here
+    /// ([`HedgeBudget`] does). A refusal is final for that attempt. A retry that was permitted can still come to nothing
+    /// (its delay does not fit before the deadline, the caller gives up); its price is not given back.
     fn permits(&self) -> bool;
 
     /// The fill in thousandths of a token, for records and metrics; `None` if it has no such thing.

@@ -63,10 +63,6 @@ impl StaleKvConfig {
         Some((route.vbucket, address))
     }
 
-    fn owner_then(&self, note: &KvNote) -> Option<(u16, Address)> {
-        self.owner(note.key?, note.config.as_deref())
-    }
-
     /// True if the key belongs elsewhere by now.
     fn moved(&self, note: &KvNote, now: Option<&ClusterConfig>) -> bool {
         let Some(key) = note.key else { return false };
@@ -75,11 +71,11 @@ impl StaleKvConfig {
     }
 
     /// Offers the body to the store; false if it is none that can be read.
-    fn apply(&self, body: &[u8], node: Option<&Address>) -> bool {
+    fn apply(&self, body: &[u8], node: Option<Address>) -> bool {
         if body.is_empty() {
             return false;
         }
-        match ClusterConfig::parse(body, node.map_or("", Address::host)) {
+        match ClusterConfig::parse(body, node.as_ref().map_or("", Address::host)) {
             Ok(config) => {
                 self.store().compare_and_swap(config);
                 true
@@ -145,13 +141,15 @@ where
     }
 
     fn check(&self, note: KvNote, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
-        let owner = self.owner_then(&note);
-        let of_key = owner.as_ref().map(|(_, node)| node);
+        let of_key = || self.owner(note.key?, note.config.as_deref());
+        let of_key = || of_key().map(|(_, node)| node);
         let refreshing = match outcome {
             Ok(answer) => {
                 let status = Status(answer.status());
                 let asks = match status {
-                    Status::NOT_MY_VBUCKET => !self.apply(answer.value(), answer.node().or(of_key)),
+                    Status::NOT_MY_VBUCKET => {
+                        !self.apply(answer.value(), answer.node().or_else(of_key))
+                    }
                     Status::ECONFIG_ONLY if self.current_server_codes => true,
                     _ if status.attributes(answer.error_map()).fetch_config() => true,
                     _ => return None,
@@ -160,7 +158,7 @@ where
                 asks.then(|| self.poller.refresh(None)).flatten()
             }
             Err(error) if error.is_fatal() => return None,
-            Err(error) => self.poller.refresh(error.node().or(of_key)),
+            Err(error) => self.poller.refresh(error.node().or_else(of_key).as_ref()),
         };
         self.waiter(note, refreshing)
     }

@@ -1,5 +1,7 @@
 //! What a key-value client tells of its requests, answers and errors. Implement these for the client's own types.
 
+use std::time::Duration;
+
 use reattempt::{Annotated, Call, Idempotency, RetryReason, Stage, reason};
 
 use super::{ErrorMap, Opcode};
@@ -45,13 +47,18 @@ pub trait KvAnswer {
         &[]
     }
 
+    /// How long the server throttled the connection; read from [`KvAnswer::framing_extras`] unless the client has done that.
+    fn throttle_duration(&self) -> Option<Duration> {
+        super::throttle::throttle_duration(self.framing_extras())
+    }
+
     /// The error map of the connection (or node) that answered. Maps do not cross between nodes (RFC 0013, Control Flow).
     fn error_map(&self) -> Option<&ErrorMap> {
         None
     }
 
     /// The node that answered, if the client knows it better than the key does.
-    fn node(&self) -> Option<&Address> {
+    fn node(&self) -> Option<Address> {
         None
     }
 }
@@ -77,7 +84,7 @@ pub trait KvTransportError {
     }
 
     /// The node that failed, if the client knows it better than the key does.
-    fn node(&self) -> Option<&Address> {
+    fn node(&self) -> Option<Address> {
         None
     }
 }

@@ -35,13 +35,12 @@ where
         if Status(answer.status()) != Status::EWOULD_THROTTLE {
             return None;
         }
-        throttle_duration(answer.framing_extras()).map(ServerPushback::After)
+        answer.throttle_duration().map(ServerPushback::After)
     }
 }
 
 /// Finds the throttle duration among framing extras. `None` if there is none, or if they break off.
-#[must_use]
-fn throttle_duration(mut extras: &[u8]) -> Option<Duration> {
+pub(super) fn throttle_duration(mut extras: &[u8]) -> Option<Duration> {
     while let Some((&head, rest)) = extras.split_first() {
         let (id, rest) = nibble(head >> 4, rest)?;
         let (len, rest) = nibble(head & 0x0f, rest)?;
@@ -92,6 +91,16 @@ mod tests {
             &[0x33, 1, 2, 3],
         ] {
             assert_eq!(throttle_duration(extras), None, "{extras:02x?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_extras_panic_or_ask_for_more_than_the_encoding_has(
+            extras in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40),
+        ) {
+            let asked = throttle_duration(&extras).unwrap_or_default();
+            proptest::prop_assert!(asked < Duration::from_secs(130), "{asked:?}");
         }
     }
 }

@@ -2,42 +2,17 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
-use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
+use super::kept::Kept;
+use super::wake_all::WakeAll;
 use super::{BufferBudget, ReplayBodyError};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// A frame that is kept. Cheap to copy.
-#[derive(Clone, Debug)]
-enum Kept {
-    Data(Bytes),
-    Trailers(HeaderMap),
-}
-
-impl Kept {
-    fn size(&self) -> usize {
-        match self {
-            Self::Data(data) => data.len(),
-            Self::Trailers(map) => map
-                .iter()
-                .map(|(name, value)| name.as_str().len() + value.len())
-                .sum(),
-        }
-    }
-
-    fn into_frame(self) -> Frame<Bytes> {
-        match self {
-            Self::Data(data) => Frame::data(data),
-            Self::Trailers(map) => Frame::trailers(map),
-        }
-    }
-}
 
 /// One copy's place in the body, counted in frames.
 #[derive(Debug)]
@@ -54,30 +29,6 @@ enum End {
     Open,
     Clean,
     Failed(Arc<dyn std::error::Error + Send + Sync>),
-}
-
-/// Wakes every copy that waits for the source. Apart from the buffer, because the source holds on
-/// to its waker and a waker that held the source would keep both alive for ever.
-#[derive(Debug, Default)]
-struct WakeAll(Mutex<Vec<Waker>>);
-
-impl WakeAll {
-    fn add(&self, waker: &Waker) {
-        let mut wakers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !wakers.iter().any(|known| known.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
-    }
-
-    fn take(&self) -> Vec<Waker> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Wake for WakeAll {
-    fn wake(self: Arc<Self>) {
-        self.take().into_iter().for_each(Waker::wake);
-    }
 }
 
 /// The next frame of the source itself.

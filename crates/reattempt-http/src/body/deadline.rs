@@ -226,8 +226,9 @@ impl Armed {
 }
 
 pin_project! {
-    /// A response body that ends at the call's deadline. The timer is armed only once the wrapped body is pending;
-    /// at the deadline the wrapped body is dropped, which cancels its stream.
+    /// A response body that ends at the call's deadline. The timer is armed only once the wrapped body is pending; at the
+    /// deadline the wrapped body is dropped, which cancels its stream. Of what is read after the deadline only the last
+    /// frame is still passed on.
     pub struct DeadlineBody<B, M = AsBodyError> {
         #[pin]
         inner: Option<B>,
@@ -269,21 +270,31 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, M::Error>>> {
         let mut this = self.project();
-        let Some(inner) = this.inner.as_mut().as_pin_mut() else {
+        let Some(mut inner) = this.inner.as_mut().as_pin_mut() else {
             return Poll::Ready(None);
         };
         // The frame first: at the very instant of the deadline it wins.
-        if let Poll::Ready(frame) = inner.poll_frame(cx) {
-            return Poll::Ready(frame.map(|f| f.map_err(|error| this.on_elapsed.failed(error))));
+        if let Poll::Ready(frame) = inner.as_mut().poll_frame(cx) {
+            // A server that sends faster than we read never lets the body be pending, and so never reaches the
+            // timer: each frame that is not the last is held against the clock.
+            let goes_on = matches!(&frame, Some(Ok(frame)) if frame.is_data());
+            let late = |armed: &Armed| tokio::time::Instant::now().into_std() > armed.at;
+            if !(goes_on && this.armed.as_ref().is_some_and(late) && !inner.is_end_stream()) {
+                return Poll::Ready(frame.map(|f| f.map_err(|e| this.on_elapsed.failed(e))));
+            }
+        } else {
+            let Some(armed) = this.armed else {
+                return Poll::Pending;
+            };
+            let at = tokio::time::Instant::from_std(armed.at);
+            let sleep = this
+                .sleep
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+            ready!(sleep.as_mut().poll(cx));
         }
         let Some(armed) = this.armed else {
             return Poll::Pending;
         };
-        let at = tokio::time::Instant::from_std(armed.at);
-        let sleep = this
-            .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        ready!(sleep.as_mut().poll(cx));
         this.inner.set(None);
         Poll::Ready(Some(
             this.on_elapsed

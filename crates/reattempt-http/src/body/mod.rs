@@ -3,11 +3,13 @@
 mod budget;
 mod buffer;
 mod deadline;
+mod kept;
 mod outcome;
 mod replay;
 mod replay_layer;
 #[cfg(test)]
 mod tests;
+mod wake_all;
 
 pub use budget::BufferBudget;
 pub use deadline::{

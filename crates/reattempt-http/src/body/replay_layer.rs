@@ -31,10 +31,12 @@ use std::task::{Context, Poll};
 
 use http::Request;
 use http_body::Body;
+use reattempt::Annotated;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{BufferBudget, DEFAULT_BYTES_PER_CALL, ReplayBody};
+use crate::HttpRoute;
 
 /// Wraps request bodies in [`ReplayBody`]. By default 256 KiB a call, and 16 MiB for all calls of this layer and its clones.
 #[derive(Clone, Debug)]
@@ -53,7 +55,8 @@ impl ReplayBodyLayer {
         }
     }
 
-    /// Keeps at most so many bytes of one call's body.
+    /// Keeps at most so many bytes of one call's body. The limit of the call's route beats it
+    /// ([`HttpRoute::body_limit`](crate::HttpRoute::body_limit)).
     #[must_use]
     pub const fn bytes_per_call(mut self, bytes: usize) -> Self {
         self.bytes = bytes;
@@ -115,7 +118,11 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let ReplayBodyLayer { bytes, budget } = &self.limits;
-        let wrap = |body| ReplayBody::with_limits(body, *bytes, budget.clone());
+        let of_route = request.context().and_then(HttpRoute::of);
+        let bytes = of_route
+            .and_then(HttpRoute::get_body_limit)
+            .unwrap_or(*bytes);
+        let wrap = |body| ReplayBody::with_limits(body, bytes, budget.clone());
         self.inner.call(request.map(wrap))
     }
 }

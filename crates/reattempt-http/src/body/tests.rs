@@ -322,6 +322,53 @@ async fn a_body_ends_at_the_calls_deadline_and_a_frame_at_that_instant_wins() {
     assert!(feed.is_closed(), "the stream below is dropped at once");
 }
 
+/// A server that sends for ever, faster than anyone reads.
+struct Endless;
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from("more")))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_never_pending_ends_at_the_deadline_too() {
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_secs(3)))
+        .layer(DeadlineBodyLayer::new())
+        .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(Endless)) });
+    let mut body = service.oneshot(Request::new(())).await.unwrap().into_body();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let frame = body.frame().await.unwrap();
+        assert!(frame.unwrap().is_data(), "up to the very instant");
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert!(matches!(error, DeadlineBodyError::Elapsed(_)));
+    assert!(body.is_end_stream() && body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_reader_still_gets_a_body_of_one_frame() {
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_secs(3)))
+        .layer(DeadlineBodyLayer::new())
+        .service_fn(|_: Request<()>| async {
+            Ok::<_, BoxError>(Response::new(Full::<Bytes>::from("all of it")))
+        });
+    let mut body = service.oneshot(Request::new(())).await.unwrap().into_body();
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(text(&mut body).await, "all of it");
+    assert!(body.frame().await.is_none());
+}
+
 /// What the bucket holds after one call whose body went this way.
 async fn tokens_after(use_body: impl AsyncFnOnce(Feed, OutcomeBody<Fed>)) -> u64 {
     let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 500).unwrap());

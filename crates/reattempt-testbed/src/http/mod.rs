@@ -26,6 +26,7 @@ pub(crate) mod h2;
 mod log;
 mod options;
 pub(crate) mod pause;
+pub mod reading;
 pub mod script;
 mod seen;
 pub mod server;

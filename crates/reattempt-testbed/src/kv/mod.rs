@@ -7,6 +7,8 @@
 pub mod client;
 pub mod frame;
 mod framing;
+mod glue;
+mod mapped;
 pub mod node;
 pub mod opcode;
 pub mod sasl;
@@ -22,5 +24,7 @@ pub use client::{
     RoutedFuture, SendStage,
 };
 pub use frame::{Frame, FrameError, Magic};
+pub use glue::{fetch_with, map_of, offer_to, report};
+pub use mapped::{MappedClient, MappedFuture, MappedResponse, keep_in};
 pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
 pub use vbucket::{MapError, VbucketMap, vbucket_of};

@@ -6,11 +6,13 @@
 //! it gets what the Retryable Reads specification asks for by calling it again.
 
 pub mod client;
+mod glue;
 pub mod node;
 pub mod scram;
 pub mod wire;
 
 pub use client::{Client, MongoError, MongoReply, MongoRequest};
+pub use glue::report;
 pub use node::{Node, ReplicaSet, Script, Step};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,1 +1,146 @@
+use std::future::Future;
+use std::pin::pin;
+use std::task::Waker;
 
+use reattempt_core::reason::KV_NOT_MY_VBUCKET;
+use reattempt_core::strategy::BestEffort;
+use reattempt_core::{Call, RetryInfo, Verdict};
+use tower::{Layer, ServiceBuilder, ServiceExt};
+
+use super::*;
+use crate::RetryLayer;
+use crate::probe::{
+    Answer, Fault, Payload, Probe, Step, Told, attempt, listen, ms, probe, told, verdict,
+};
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+/// Asks for a configuration after each failed attempt; what comes of it, by attempt.
+#[derive(Clone, Debug)]
+struct Asks(fn(u32) -> Option<ConfigWaiter>);
+
+impl<Req> StaleConfig<Req, Answer, Fault> for Asks {
+    type Note = &'static str;
+
+    fn note(&self, _: &Req) -> Self::Note {
+        "the key"
+    }
+
+    fn check(&self, note: Self::Note, outcome: Result<&Answer, &Fault>) -> Option<ConfigWaiter> {
+        assert_eq!(note, "the key");
+        match outcome {
+            Err(Fault::Server(answer)) => (self.0)(answer.attempt),
+            _ => None,
+        }
+    }
+}
+
+fn resolves(after: u64, moved: bool) -> Option<ConfigWaiter> {
+    Some(Box::pin(async move {
+        tokio::time::sleep(ms(after)).await;
+        moved
+    }))
+}
+
+fn moved(n: u32) -> Step {
+    attempt(n).fails(KV_NOT_MY_VBUCKET)
+}
+
+fn stack(
+    asks: Asks,
+    probe: &Probe,
+) -> impl Service<Call<Payload>, Response = Answer, Error = Fault> {
+    ServiceBuilder::new()
+        .layer(RetryLayer::new(verdict as Verdicts, BestEffort::new()))
+        .layer(ConfigPollLayer::new(asks))
+        .service(probe.inner())
+}
+
+async fn send(asks: fn(u32) -> Option<ConfigWaiter>, probe: &Probe) -> (Told, RetryInfo) {
+    let mut request = probe.request();
+    let watch = CallContext::watch(&mut request);
+    let outcome = stack(Asks(asks), probe).oneshot(request).await;
+    (told(&outcome), watch.info())
+}
+
+/// C33: a newer configuration that moved the key sends at once.
+#[tokio::test(start_paused = true)]
+async fn a_configuration_that_moved_the_key_ends_the_back_off() {
+    // The third retry would wait for 50 ms.
+    let probe = probe([moved(1), moved(2), moved(3), attempt(4)]);
+    let asks = |n| if n == 3 { resolves(20, true) } else { None };
+    let (told, info) = send(asks, &probe).await;
+    assert_eq!(told, Told::Answer(4));
+    assert_eq!(probe.log().times(), [0, 1, 11, 31]);
+    assert_eq!(info.count(KV_NOT_MY_VBUCKET), 3);
+}
+
+/// C33
+#[tokio::test(start_paused = true)]
+async fn one_that_did_not_leaves_it_to_the_back_off() {
+    let probe = probe([moved(1), moved(2), moved(3), attempt(4)]);
+    let asks = |n| if n == 3 { resolves(20, false) } else { None };
+    assert_eq!(send(asks, &probe).await.0, Told::Answer(4));
+    assert_eq!(probe.log().times(), [0, 1, 11, 61]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_too_late_does_not_hold_up_the_back_off() {
+    let probe = probe([moved(1), attempt(2)]);
+    assert_eq!(
+        send(|_| resolves(9999, true), &probe).await.0,
+        Told::Answer(2)
+    );
+    assert_eq!(probe.log().times(), [0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_readiness_is_still_acquired_before_it_is_sent() {
+    let probe = probe([moved(1), attempt(2)]).ready([crate::probe::readiness(2).after(ms(5))]);
+    let asks = |_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter);
+    assert_eq!(send(asks, &probe).await.0, Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 5]);
+}
+
+/// Law 9: a server that always says "moved" never makes one poll last forever.
+#[tokio::test(start_paused = true)]
+async fn a_configuration_that_is_always_newer_lets_others_run_between_attempts() {
+    let probe = probe((1..=9).map(moved));
+    let asks = Asks(|_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter));
+    let mut call = pin!(stack(asks, &probe).oneshot(probe.request()));
+    let mut context = Context::from_waker(Waker::noop());
+    for sent in 1..=5 {
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        assert_eq!(probe.log().times().len(), sent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_asks_for_nothing() {
+    let probe = probe([attempt(1)]);
+    let asked = |_| panic!("the answer showed no sign of an old configuration");
+    assert_eq!(send(asked, &probe).await.0, Told::Answer(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn outside_of_any_recovery_layer_it_still_asks_and_says_that_nobody_waits() {
+    let listener = listen();
+    let probe = probe([moved(1)]);
+    let layer = ConfigPollLayer::new(Asks(|_| resolves(1, true)));
+    let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Error(1));
+    let heard = listener.heard();
+    assert!(
+        heard[0].starts_with("ConfigPollLayer is outside of any"),
+        "{heard:?}"
+    );
+}
+
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
+    fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
+    fn future<T: Send + Unpin + std::fmt::Debug>() {}
+    service::<ConfigPollLayer<Asks>>();
+    service::<ConfigPoll<Probe, Asks>>();
+    future::<<ConfigPoll<Probe, Asks> as Service<Call<()>>>::Future>();
+};

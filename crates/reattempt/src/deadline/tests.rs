@@ -195,6 +195,20 @@ async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn inside_a_hedge_layer_an_attempt_that_times_out_sends_the_next_at_once() {
+    let probe = probe([attempt(1).hangs(), attempt(2).after(ms(3))]);
+    let hedge = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(3, ms(100)));
+    let service = ServiceBuilder::new()
+        .layer(hedge)
+        .layer(DeadlineLayer::new(ms(50)))
+        .service(probe.inner());
+    let (outcome, info) = send(service, probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 50]);
+    assert_eq!(info.stopped(), Some(Stopped::Success));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_attempts_own_deadline_says_attempt() {
     let probe = probe([attempt(1).hangs()]);
     let service = ServiceBuilder::new()
@@ -224,7 +238,7 @@ async fn of_several_limits_the_earliest_counts() {
         let probe = probe([attempt(1).hangs()]);
         let mut request = probe.request();
         let context = request.context_mut();
-        context.stamp_policy(policy());
+        context.set_policy(policy());
         if let Some(stamped) = stamped {
             context.stamp_limit(TimeLimit::stamped(clock::now() + ms(stamped)));
         }
@@ -241,7 +255,7 @@ async fn without_limits_of_its_own_it_enforces_the_policys_and_the_callers() {
     let mut request = probe.request();
     let policy = RoutePolicy::new("p").attempt_limit(ms(7));
     let context = request.context_mut();
-    context.stamp_policy(Arc::new(policy));
+    context.set_policy(Arc::new(policy));
     context.stamp_limit(TimeLimit::stamped(clock::now() + ms(20)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::unlimited())
@@ -317,12 +331,11 @@ async fn what_the_caller_gets_can_be_chosen() {
     assert_eq!(told(&outcome), Told::Broken);
 }
 
-/// What the layer promises of its types. Never called: it compiles or it does not.
-#[allow(dead_code, reason = "the assertion is that it compiles")]
-fn types_are_what_services_need() {
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + std::fmt::Debug>() {}
     service::<DeadlineLayer>();
     service::<Deadline<Probe>>();
     future::<DeadlineFuture<crate::probe::ProbeFuture, AsError>>();
-}
+};

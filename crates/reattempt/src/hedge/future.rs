@@ -16,6 +16,9 @@ use tower_service::Service;
 use super::Config;
 use crate::clock;
 
+/// One round sends what is ready and plans what is due; all hedges of a call need two each.
+const ROUNDS_A_POLL: u32 = 64;
+
 type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 pin_project! {
@@ -350,7 +353,7 @@ where
         if self.hedging.is_none() {
             return self.poll_passing(cx);
         }
-        loop {
+        for _ in 0..ROUNDS_A_POLL {
             if let Some(first) = self.as_mut().project().first.as_pin_mut() {
                 if let Poll::Ready(outcome) = first.poll(cx) {
                     if let Some(outcome) = self.as_mut().settle(None, outcome) {
@@ -398,6 +401,9 @@ where
                 return Poll::Pending;
             }
         }
+        // Attempts fail as fast as they are sent: let others run, the deadline above among them.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

@@ -16,6 +16,7 @@ pub struct HedgeLayer<C> {
     transparent: bool,
     observer: Arc<dyn Observer>,
     no_retry_layer: OneWarning,
+    no_deadline_layer: OneWarning,
 }
 
 impl<C> HedgeLayer<C> {
@@ -26,6 +27,7 @@ impl<C> HedgeLayer<C> {
             transparent: true,
             observer: Arc::new(LogObserver),
             no_retry_layer: OneWarning::default(),
+            no_deadline_layer: OneWarning::default(),
         }
     }
 
@@ -64,6 +66,7 @@ impl<C: Clone> Clone for HedgeLayer<C> {
             transparent: self.transparent,
             observer: Arc::clone(&self.observer),
             no_retry_layer: self.no_retry_layer.clone(),
+            no_deadline_layer: self.no_deadline_layer.clone(),
         }
     }
 }
@@ -88,6 +91,7 @@ impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
             transparent: self.transparent,
             observer: Arc::clone(&self.observer),
             no_retry_layer: self.no_retry_layer.clone(),
+            no_deadline_layer: self.no_deadline_layer.clone(),
         };
         Hedge {
             inner,

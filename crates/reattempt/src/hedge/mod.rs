@@ -55,6 +55,7 @@ struct Config<C> {
     transparent: bool,
     observer: Arc<dyn Observer>,
     no_retry_layer: OneWarning,
+    no_deadline_layer: OneWarning,
 }
 
 impl<C> Config<C> {
@@ -133,6 +134,8 @@ where
         if context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
+        let warning = &self.config.no_deadline_layer;
+        warning.warn_if_unlimited("HedgeLayer", context);
         context.claim();
         context.start_attempt(1, AttemptKind::Initial);
         let context = std::mem::take(context);

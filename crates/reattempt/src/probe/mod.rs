@@ -9,6 +9,7 @@
 //! It panics on a call without readiness (also of a fresh clone that was not polled), on readiness that was held over
 //! virtual time, and on an attempt that is not in the script. Also used by the `tests` package.
 
+mod listen;
 mod log;
 mod script;
 mod service;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use reattempt_core::reason::UNKNOWN;
 use reattempt_core::{CallContext, Classify, Elapsed, Failure, Stage, Verdict};
 
+pub use listen::{Listener, listen};
 pub use log::{Log, Seen};
 pub use script::{Readiness, Step, attempt, readiness};
 pub use service::{Payload, Probe, ProbeFuture, probe};

@@ -56,6 +56,7 @@ pub trait ReadPushback<Res, Err> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, Res, Err> ReadPushback<Res, Err> for F
 where
     F: Fn(Result<&Res, &Err>) -> Option<ServerPushback>,

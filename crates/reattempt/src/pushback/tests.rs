@@ -1,1 +1,163 @@
+use reattempt_core::backoff::Backoff;
+use reattempt_core::reason::KV_TEMPORARY_FAILURE;
+use reattempt_core::strategy::Attempts;
+use reattempt_core::{Call, RetryInfo, Stopped, TokenBucket, Verdict};
+use tower::{Layer, ServiceBuilder, ServiceExt};
 
+use super::*;
+use crate::RetryLayer;
+use crate::probe::{Answer, Fault, Probe, Step, Told, attempt, listen, ms, probe, told, verdict};
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+/// The server's words, by attempt.
+type Words = fn(u32) -> Option<ServerPushback>;
+
+#[derive(Clone, Debug)]
+struct Reader(Words);
+
+impl ReadPushback<Answer, Fault> for Reader {
+    fn read(&self, outcome: Result<&Answer, &Fault>) -> Option<ServerPushback> {
+        match outcome {
+            Ok(answer) | Err(Fault::Server(answer)) => (self.0)(answer.attempt),
+            Err(_) => None,
+        }
+    }
+}
+
+fn after(n: u64) -> Option<ServerPushback> {
+    Some(ServerPushback::After(ms(n)))
+}
+
+fn fails(n: u32) -> Step {
+    attempt(n).fails(KV_TEMPORARY_FAILURE)
+}
+
+/// Up to four attempts, doubling from 10 ms.
+async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
+    let strategy = Attempts::new(4, Backoff::exponential(ms(10), ms(1000)));
+    let service = ServiceBuilder::new()
+        .layer(RetryLayer::new(verdict as Verdicts, strategy))
+        .layer(PushbackLayer::new(Reader(words)))
+        .service(probe.inner());
+    let mut request = probe.request();
+    let watch = CallContext::watch(&mut request);
+    let outcome = service.oneshot(request).await;
+    (told(&outcome), watch.info())
+}
+
+/// R31 R32: exactly as long as it says, then the back-off starts anew.
+#[tokio::test(start_paused = true)]
+async fn the_servers_delay_replaces_the_back_off_which_then_starts_anew() {
+    let probe = probe([fails(1), fails(2), fails(3), attempt(4)]);
+    let (told, info) = send(|n| if n == 2 { after(5000) } else { None }, &probe).await;
+    assert_eq!(told, Told::Answer(4));
+    assert_eq!(probe.log().times(), [0, 10, 5010, 5020]);
+    let second = info.records().nth(1).unwrap();
+    assert_eq!(
+        (second.pushback, second.delay),
+        (after(5000), Some(ms(5000)))
+    );
+}
+
+/// R30
+#[tokio::test(start_paused = true)]
+async fn a_word_of_zero_sends_at_once() {
+    let probe = probe([fails(1), attempt(2)]);
+    assert_eq!(send(|_| after(0), &probe).await.0, Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 0]);
+}
+
+/// R30
+#[tokio::test(start_paused = true)]
+async fn a_stop_returns_the_servers_failure() {
+    let probe = probe([fails(1)]);
+    let (told, info) = send(|_| Some(ServerPushback::Stop), &probe).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(info.stopped(), Some(Stopped::Pushback));
+    assert_eq!(
+        info.records().next().unwrap().pushback,
+        Some(ServerPushback::Stop)
+    );
+}
+
+/// R33
+#[tokio::test(start_paused = true)]
+async fn it_never_adds_attempts() {
+    let probe = probe((1..=4).map(fails));
+    let (told, info) = send(|_| after(1), &probe).await;
+    assert_eq!(told, Told::Error(4));
+    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+}
+
+/// R34
+#[tokio::test(start_paused = true)]
+async fn on_a_failure_that_is_final_it_is_not_followed() {
+    let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+    assert_eq!(send(|_| after(1), &probe).await.0, Told::Error(1));
+}
+
+/// R35
+#[tokio::test(start_paused = true)]
+async fn on_a_success_it_is_ignored() {
+    let probe = probe([attempt(1)]);
+    let (told, info) = send(|_| Some(ServerPushback::Stop), &probe).await;
+    assert_eq!(told, Told::Answer(1));
+    assert_eq!(info.stopped(), Some(Stopped::Success));
+}
+
+/// R22 R23: a stop on any code counts, also where nobody recovers the call.
+#[tokio::test(start_paused = true)]
+async fn a_stop_counts_for_the_bucket_on_any_failure() {
+    use reattempt_core::{RetryThrottle, RoutePolicy};
+    for policy in [
+        RoutePolicy::new("retries"),
+        RoutePolicy::new("none").no_recovery(),
+    ] {
+        let bucket = std::sync::Arc::new(TokenBucket::new(10, 100).unwrap());
+        let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+        let mut request = probe.request();
+        let context = request.context_mut();
+        context.set_policy(std::sync::Arc::new(policy));
+        context.set_throttle(bucket.clone());
+        let strategy = Attempts::new(4, Backoff::constant(ms(10)));
+        let service = ServiceBuilder::new()
+            .layer(RetryLayer::new(verdict as Verdicts, strategy))
+            .layer(PushbackLayer::new(Reader(|_| Some(ServerPushback::Stop))))
+            .service(probe.inner());
+        assert_eq!(told(&service.oneshot(request).await), Told::Error(1));
+        assert_eq!(bucket.milli_tokens(), Some(9000));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outside_of_any_recovery_layer_it_says_so_and_changes_nothing() {
+    let listener = listen();
+    let layer = PushbackLayer::new(Reader(|_| after(1)));
+    let plain = probe([fails(1)]);
+    let outcome = layer.layer(plain.inner()).oneshot(plain.request()).await;
+    assert_eq!(told(&outcome), Told::Error(1));
+    // Where the request has no context yet, nobody is above either.
+    let bare = probe([fails(1)]);
+    let outcome = layer
+        .layer(bare.inner())
+        .oneshot(http::Request::new(()))
+        .await;
+    assert_eq!(told(&outcome), Told::Error(1));
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 2, "one of each service: {heard:?}");
+    assert!(
+        heard
+            .iter()
+            .all(|said| said.starts_with("PushbackLayer is outside of any"))
+    );
+}
+
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
+    fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
+    fn future<T: Send + Unpin + std::fmt::Debug>() {}
+    service::<PushbackLayer<Reader>>();
+    service::<Pushback<Probe, Reader>>();
+    future::<<Pushback<Probe, Reader> as Service<Call<()>>>::Future>();
+};

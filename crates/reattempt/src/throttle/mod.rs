@@ -32,7 +32,9 @@ use crate::order::OutsideRecovery;
 use crate::stamping::stamping;
 pub use layer::ThrottleLayer;
 #[doc(no_inline)]
-pub use reattempt_core::throttle::{InvalidTokenBucket, Settled, TokenBucket};
+pub use reattempt_core::throttle::{
+    Both, HedgeBudget, InvalidHedgeBudget, InvalidTokenBucket, Settled, TokenBucket,
+};
 
 /// Stamps a throttle on each call. Made by [`ThrottleLayer`].
 #[derive(Clone, Debug)]

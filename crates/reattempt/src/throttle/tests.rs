@@ -1,1 +1,112 @@
+use std::sync::Arc;
 
+use reattempt_core::reason::KV_TEMPORARY_FAILURE;
+use reattempt_core::strategy::Once;
+use reattempt_core::{Call, CallContext, Failure, RetryThrottle, RoutePolicy, Stage, Verdict};
+use tower::{Layer, ServiceBuilder, ServiceExt};
+
+use super::*;
+use crate::RetryLayer;
+use crate::probe::{Answer, Fault, Payload, Probe, attempt, listen, probe, verdict};
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+fn full() -> Arc<TokenBucket> {
+    Arc::new(TokenBucket::new(10, 100).unwrap())
+}
+
+fn fill(bucket: &TokenBucket) -> u64 {
+    bucket.milli_tokens().unwrap_or_default()
+}
+
+fn stack(bucket: &Arc<TokenBucket>, probe: &Probe) -> impl Service<Call<Payload>> + use<> {
+    ServiceBuilder::new()
+        .layer(ThrottleLayer::new(bucket.clone()))
+        .layer(RetryLayer::new(verdict as Verdicts, Once))
+        .service(probe.inner())
+}
+
+/// R21: the final attempt's failure counts too.
+#[tokio::test(start_paused = true)]
+async fn each_settled_attempt_is_counted() {
+    let bucket = full();
+    let failing = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
+    let _ = stack(&bucket, &failing).oneshot(failing.request()).await;
+    assert_eq!(fill(&bucket), 8000);
+    let working = probe([attempt(1)]);
+    let _ = stack(&bucket, &working).oneshot(working.request()).await;
+    assert_eq!(fill(&bucket), 8100);
+}
+
+/// R24
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_is_fatal_does_not_count() {
+    let bucket = full();
+    let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+    let _ = stack(&bucket, &probe).oneshot(probe.request()).await;
+    assert_eq!(fill(&bucket), 10_000);
+}
+
+/// R20
+#[tokio::test(start_paused = true)]
+async fn a_bucket_at_half_sends_first_attempts_only() {
+    let bucket = full();
+    let failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+    (0..4).for_each(|_| bucket.settled(Settled::Failure(&failure)));
+    let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE)]);
+    let _ = stack(&bucket, &probe).oneshot(probe.request()).await;
+    assert_eq!((fill(&bucket), probe.log().times().len()), (5000, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_callers_throttle_beats_the_policys_and_the_policys_the_layers() {
+    let (caller, policy, layer) = (full(), full(), full());
+    let fills = |buckets: [&TokenBucket; 3]| buckets.map(fill);
+    let send = |stamp: fn(&mut CallContext, [&Arc<TokenBucket>; 2])| {
+        let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
+        let mut request = probe.request();
+        stamp(request.context_mut(), [&caller, &policy]);
+        stack(&layer, &probe).oneshot(request)
+    };
+    let stamp_policy: fn(&mut CallContext, [&Arc<TokenBucket>; 2]) = |context, [_, policy]| {
+        let policy = RoutePolicy::new("p").throttle(policy.clone());
+        context.set_policy(Arc::new(policy));
+    };
+    let _ = send(|_, _| ()).await;
+    assert_eq!(fills([&caller, &policy, &layer]), [10_000, 10_000, 8000]);
+    let _ = send(stamp_policy).await;
+    assert_eq!(fills([&caller, &policy, &layer]), [10_000, 8000, 8000]);
+    let _ = send(|context, [caller, policy]| {
+        let of_policy = RoutePolicy::new("p").throttle(policy.clone());
+        context
+            .set_policy(Arc::new(of_policy))
+            .set_throttle(caller.clone());
+    })
+    .await;
+    assert_eq!(fills([&caller, &policy, &layer]), [8000, 8000, 8000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn below_the_recovery_layer_it_says_loudly_and_once_that_nobody_asks_it() {
+    let listener = listen();
+    let bucket = full();
+    let layer = ThrottleLayer::new(bucket.clone());
+    for _ in 0..2 {
+        let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+        let service = RetryLayer::new(verdict as Verdicts, Once).layer(layer.layer(probe.inner()));
+        let _ = service.oneshot(probe.request()).await;
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(
+        heard[0].starts_with("ThrottleLayer is inside the recovery layer"),
+        "{heard:?}"
+    );
+}
+
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
+    fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
+    service::<ThrottleLayer>();
+    service::<Throttle<Probe>>();
+};

@@ -4,7 +4,9 @@ use super::model::attempts;
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
-use crate::{AttemptKind, Decision, Failure, RetryStrategy, RetryView, Stage, Stopped, Surface};
+use crate::{
+    AttemptKind, Decision, Failure, HedgePolicy, RetryStrategy, RetryView, Stage, Stopped, Surface,
+};
 
 #[test]
 fn a_configuration_that_moved_the_key_ends_the_wait() {
@@ -16,6 +18,46 @@ fn a_configuration_that_moved_the_key_ends_the_wait() {
         .fails(KV_TEMPORARY_FAILURE)
         .key_moves_after(ms(30))];
     assert_eq!(call().retried(attempts(3), &late).sent_ms(), [0, 10]);
+}
+
+/// Without this a faulty cluster is asked at the speed of the network, for ever.
+#[test]
+fn a_key_that_moves_with_every_answer_comes_to_the_back_off_after_all() {
+    let moves = [every_attempt_from(1)
+        .fails(KV_NOT_MY_VBUCKET)
+        .key_moves_after(ms(0))];
+    let story = call().within(ms(10_000)).retried(attempts(1), &moves);
+    assert_eq!(story.end, End::TimedOut);
+    assert!(story.sent_ms()[..17].iter().all(|at| *at == 0));
+    assert_eq!(story.sent_ms()[17..19], [1000, 2000]);
+    assert_eq!(story.sent.len(), 26);
+}
+
+const DAY: u64 = 24 * 60 * 60 * 1000;
+
+#[test]
+fn without_a_deadline_a_delay_of_more_than_a_day_means_stop() {
+    let for_years = |by| [every_attempt_from(1).fails(UNKNOWN).come_back_in(ms(by))];
+    for by in [DAY + 1, u64::MAX] {
+        let story = call().retried(attempts(3), &for_years(by));
+        assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
+        assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+        let story = call().hedged(&HedgePolicy::new(3, ms(9)), &for_years(by));
+        assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
+        assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+    }
+    let story = call().retried(attempts(2), &for_years(DAY));
+    assert_eq!(story.sent_ms(), [0, u128::from(DAY)]);
+}
+
+#[test]
+fn with_a_deadline_any_delay_is_held_against_it() {
+    let script = [attempt(1).fails(UNKNOWN).come_back_in(ms(u64::MAX))];
+    let story = call().within(ms(50)).retried(attempts(3), &script);
+    assert_eq!((story.end, story.at), (End::TimedOut, ms(50)));
+    let story = call().asked_within(ms(50)).retried(attempts(3), &script);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
 }
 
 #[test]

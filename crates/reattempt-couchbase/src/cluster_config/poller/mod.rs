@@ -31,7 +31,6 @@ pub struct ConfigPoller {
     store: ConfigStore,
     network: Network,
     tls: bool,
-    /// Last, so that nothing else is dropped after the task.
     _task: Arc<Task>,
 }
 

@@ -91,9 +91,11 @@ impl ConfigPollerOptions {
         self
     }
 
-    /// A floor above the interval wins; tokio knows no interval of zero.
+    /// A floor above the interval wins; tokio knows no interval of zero, and no instant for `Duration::MAX` ("never").
     pub(super) fn effective_interval(&self) -> Duration {
-        self.interval.max(self.floor).max(Duration::from_millis(1))
+        const LONGEST: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+        let interval = self.interval.max(self.floor);
+        interval.clamp(Duration::from_millis(1), LONGEST)
     }
 }
 

@@ -1,1 +1,268 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use reattempt::backoff::Randomness;
+use tokio::time::{Instant, advance, sleep};
+
+use super::*;
+use crate::cluster_config::{ClusterConfig, Revision};
+use crate::testing::{config, node};
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Who was asked, how many milliseconds after the start, and with which revision known.
+type Asked = Arc<Mutex<Vec<(u64, String, Option<Revision>)>>>;
+
+/// What a node does when asked.
+#[derive(Clone, Debug)]
+enum Does {
+    Fails,
+    Hangs,
+    HasNoneNewer,
+    Answers(Box<ClusterConfig>),
+}
+
+struct Cluster {
+    asked: Asked,
+    poller: ConfigPoller,
+}
+
+impl Cluster {
+    /// Three nodes; the store has revision 1:1. The first node to ask is `n2`.
+    fn new(does: impl Fn(&Address) -> Does + Send + Sync + 'static) -> Self {
+        Self::with(does, |options| options)
+    }
+
+    fn with(
+        does: impl Fn(&Address) -> Does + Send + Sync + 'static,
+        options: impl FnOnce(ConfigPollerOptions) -> ConfigPollerOptions,
+    ) -> Self {
+        let store = ConfigStore::new();
+        store.compare_and_swap(config(1, 1, 3, 0));
+        Self::over(store, does, options)
+    }
+
+    fn over(
+        store: ConfigStore,
+        does: impl Fn(&Address) -> Does + Send + Sync + 'static,
+        options: impl FnOnce(ConfigPollerOptions) -> ConfigPollerOptions,
+    ) -> Self {
+        let (asked, start) = (Asked::default(), Instant::now());
+        let log = Arc::clone(&asked);
+        let fetch = move |node: Address, known| {
+            let at = u64::try_from(start.elapsed().as_millis()).unwrap();
+            let host = node.host().to_owned();
+            log.lock().unwrap().push((at, host, known));
+            let does = does(&node);
+            async move {
+                match does {
+                    Does::Fails => Err("down".into()),
+                    Does::Hangs => std::future::pending().await,
+                    Does::HasNoneNewer => Ok(None),
+                    Does::Answers(config) => Ok(Some(*config)),
+                }
+            }
+        };
+        // 0.34 of three nodes is the second.
+        let fixed = ConfigPollerOptions::new().randomness(Randomness::Fixed(0.34));
+        let poller = ConfigPoller::spawn(store, fetch, options(fixed));
+        Self { asked, poller }
+    }
+
+    fn asked(&self) -> Vec<(u64, String)> {
+        let asked = self.asked.lock().unwrap();
+        asked
+            .iter()
+            .map(|(at, node, _)| (*at, node.clone()))
+            .collect()
+    }
+}
+
+fn at(times: &[(u64, usize)]) -> Vec<(u64, String)> {
+    times.iter().map(|(at, n)| (*at, format!("n{n}"))).collect()
+}
+
+/// C47 C48 C49
+#[tokio::test(start_paused = true)]
+async fn a_poll_asks_the_next_node_every_interval_from_a_random_one() {
+    let cluster = Cluster::new(|_| Does::HasNoneNewer);
+    sleep(ms(10_001)).await;
+    assert_eq!(
+        cluster.asked(),
+        at(&[(2500, 2), (5000, 3), (7500, 1), (10_000, 2)])
+    );
+    let known = cluster.asked.lock().unwrap()[0].2;
+    assert_eq!(known, Some(Revision::new(1, 1)));
+}
+
+/// C48 C49
+#[tokio::test(start_paused = true)]
+async fn a_poll_goes_on_to_the_first_configuration_even_if_it_is_not_newer() {
+    let cluster = Cluster::new(|node| match node.host() {
+        "n2" => Does::Fails,
+        "n3" => Does::Answers(Box::new(config(1, 1, 3, 0))),
+        _ => Does::Answers(Box::new(config(1, 2, 3, 1))),
+    });
+    sleep(ms(2501)).await;
+    assert_eq!(cluster.asked(), at(&[(2500, 2), (2500, 3)]));
+    assert_eq!(cluster.poller.store().revision(), Some(Revision::new(1, 1)));
+    sleep(ms(2500)).await;
+    assert_eq!(cluster.poller.store().revision(), Some(Revision::new(1, 2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_hangs_is_left_for_the_next_one() {
+    let cluster = Cluster::with(
+        |node| {
+            if node.host() == "n2" {
+                Does::Hangs
+            } else {
+                Does::HasNoneNewer
+            }
+        },
+        |options| options.fetch_timeout(ms(700)),
+    );
+    sleep(ms(3201)).await;
+    assert_eq!(cluster.asked(), at(&[(2500, 2), (3200, 3)]));
+}
+
+/// C47
+#[tokio::test(start_paused = true)]
+async fn no_poll_is_more_often_than_the_floor() {
+    let cluster = Cluster::with(
+        |_| Does::HasNoneNewer,
+        |options| options.interval(ms(1)).floor(ms(100)),
+    );
+    sleep(ms(301)).await;
+    assert_eq!(cluster.asked(), at(&[(100, 2), (200, 3), (300, 1)]));
+    let zero = ConfigPollerOptions::new()
+        .interval(Duration::ZERO)
+        .floor(Duration::ZERO);
+    assert_eq!(zero.effective_interval(), ms(1));
+}
+
+/// C47 C48
+#[tokio::test(start_paused = true)]
+async fn an_error_asks_another_node_at_once_and_the_floor_holds_the_next_back() {
+    let cluster = Cluster::new(|_| Does::HasNoneNewer);
+    let refresh = || cluster.poller.refresh(Some(&node(2)));
+    refresh().unwrap().done().await;
+    assert_eq!(cluster.asked(), at(&[(0, 3)]), "the second is passed over");
+    advance(ms(49)).await;
+    assert!(refresh().is_none(), "within the floor");
+    advance(ms(1)).await;
+    refresh().unwrap().done().await;
+    assert_eq!(cluster.asked(), at(&[(0, 3), (50, 1)]));
+}
+
+/// C47
+#[tokio::test(start_paused = true)]
+async fn errors_that_come_together_share_one_refresh() {
+    let cluster = Cluster::new(|_| Does::HasNoneNewer);
+    let mut refreshing: Vec<_> = (0..100)
+        .map(|_| cluster.poller.refresh(None).unwrap())
+        .collect();
+    for refreshing in &mut refreshing {
+        refreshing.done().await;
+    }
+    assert_eq!(cluster.asked(), at(&[(0, 2)]));
+}
+
+/// C48
+#[tokio::test(start_paused = true)]
+async fn a_refresh_does_not_wait_for_a_node_that_fails_meanwhile() {
+    let cluster = Cluster::new(|node| {
+        if node.host() == "n2" {
+            Does::Hangs
+        } else {
+            Does::HasNoneNewer
+        }
+    });
+    let mut first = cluster.poller.refresh(None).unwrap();
+    sleep(ms(10)).await;
+    let mut second = cluster.poller.refresh(Some(&node(2))).unwrap();
+    first.done().await;
+    second.done().await;
+    assert_eq!(cluster.asked(), at(&[(0, 2), (10, 3)]));
+}
+
+/// C48
+#[tokio::test(start_paused = true)]
+async fn where_the_only_node_failed_nobody_is_asked() {
+    let store = ConfigStore::new();
+    store.compare_and_swap(config(1, 1, 1, 0));
+    let cluster = Cluster::over(store, |_| Does::HasNoneNewer, |options| options);
+    let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
+    refreshing.done().await;
+    assert!(cluster.asked().is_empty());
+}
+
+/// C48: leaving a node out is for one round only.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_failed_is_asked_again_by_the_next_poll() {
+    let cluster = Cluster::new(|_| Does::HasNoneNewer);
+    let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
+    refreshing.done().await;
+    sleep(ms(5001)).await;
+    assert_eq!(cluster.asked(), at(&[(0, 2), (2500, 3), (5000, 1)]));
+}
+
+/// C47
+#[tokio::test(start_paused = true)]
+async fn a_poll_right_after_a_refresh_is_left_out() {
+    let cluster = Cluster::new(|_| Does::HasNoneNewer);
+    sleep(ms(2480)).await;
+    cluster.poller.refresh(None).unwrap().done().await;
+    sleep(ms(2521)).await;
+    assert_eq!(cluster.asked(), at(&[(2480, 2), (5000, 3)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_store_is_filled_from_the_seeds_at_once() {
+    let seeds = [Address::new("seed1", 11210), Address::new("seed2", 11210)];
+    let cluster = Cluster::over(
+        ConfigStore::new(),
+        |node| match node.host() {
+            "seed1" => Does::Fails,
+            _ => Does::Answers(Box::new(config(1, 1, 3, 0))),
+        },
+        |options| options.seeds(seeds),
+    );
+    let mut watch = cluster.poller.store().watch();
+    watch.wait_for(Option::is_some).await.unwrap();
+    let asked: Vec<_> = cluster.asked().into_iter().map(|(_, node)| node).collect();
+    assert_eq!(asked, ["seed1", "seed2"]);
+    assert_eq!(cluster.asked.lock().unwrap()[0].2, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn polling_ends_with_the_last_owner() {
+    let cluster = Cluster::new(|_| Does::HasNoneNewer);
+    let Cluster { asked, poller } = cluster;
+    let mut left_over = poller.refresh(None).unwrap();
+    let clone = poller.clone();
+    drop(poller);
+    sleep(ms(2501)).await;
+    assert_eq!(asked.lock().unwrap().len(), 2, "a clone keeps it going");
+    drop(clone);
+    sleep(ms(10_000)).await;
+    assert_eq!(asked.lock().unwrap().len(), 2);
+    left_over.done().await;
+    assert_eq!(Arc::strong_count(&asked), 1, "and the task is gone");
+}
+
+/// The task died of the overflow, and nobody was ever asked again.
+#[tokio::test(start_paused = true)]
+async fn an_interval_of_for_ever_leaves_refreshes_on_error() {
+    let cluster = Cluster::with(
+        |_| Does::HasNoneNewer,
+        |options| options.interval(Duration::MAX),
+    );
+    sleep(ms(100)).await;
+    let mut refreshing = cluster.poller.refresh(None).expect("nobody was asked yet");
+    let done = tokio::time::timeout(ms(1000), refreshing.done()).await;
+    assert!(done.is_ok(), "the poller is gone");
+    assert_eq!(cluster.asked(), [(100, "n2".to_owned())]);
+}

@@ -1,1 +1,3 @@
-
+mod parsing;
+mod stale;
+mod store;

@@ -1,1 +1,162 @@
+use std::time::Duration;
 
+use proptest::prelude::*;
+
+use super::*;
+
+fn parsed(json: &str) -> ErrorMap {
+    ErrorMap::parse(json.as_bytes()).unwrap()
+}
+
+fn faults(map: &ErrorMap) -> Vec<String> {
+    map.faults().iter().map(ToString::to_string).collect()
+}
+
+/// C24
+#[test]
+fn keys_are_hex_in_any_case_with_any_zeros() {
+    let map = parsed(
+        r#"{"version": 1, "revision": 3, "errors": {
+            "AbC": {"attrs": []}, "00ff": {"attrs": []}, "FFFF": {"attrs": []}, "0000010": {"attrs": []},
+            "0x1": {"attrs": []}, "10000": {"attrs": []}, "+2": {"attrs": []}, "": {"attrs": []}, "ABC": {"attrs": []}
+        }}"#,
+    );
+    let known = [0xabc, 0xff, 0xffff, 0x10];
+    assert!(known.iter().all(|status| map.get(*status).is_some()));
+    assert_eq!((map.len(), map.version(), map.revision()), (4, 1, 3));
+    assert_eq!(map.faults().len(), 5);
+}
+
+/// C23
+#[test]
+fn a_malformed_entry_is_skipped_and_reported_and_the_rest_is_kept() {
+    let map = parsed(
+        r#"{"version": 2, "revision": 1, "errors": {
+            "1": {"attrs": ["retry-now"]}, "2": [], "3": {"name": "N", "desc": "D"}, "4": {"attrs": [1]},
+            "5": {"attrs": ["retry-now"], "name": 7, "retry": {"strategy": "fibonacci"}}
+        }}"#,
+    );
+    assert_eq!(map.len(), 2);
+    assert_eq!(
+        faults(&map),
+        [
+            "$.errors.2: must be an object; the entry is skipped",
+            "$.errors.3.attrs: must be a list of names; the entry is skipped",
+            "$.errors.4.attrs: must be a list of names; the entry is skipped",
+            "$.errors.5.retry.strategy: must be constant, linear or exponential; the retry specification is not used",
+        ]
+    );
+    let nameless = map.get(5).unwrap();
+    assert!(nameless.attributes().retry() && nameless.retry_spec().is_none());
+    assert_eq!((nameless.name(), nameless.description()), (None, None));
+}
+
+/// C23
+#[test]
+fn what_is_no_map_is_refused_with_the_place() {
+    let refused = |json: &[u8]| ErrorMap::parse(json).unwrap_err().to_string();
+    assert_eq!(refused(b"[]"), "$: must be an object");
+    assert_eq!(
+        refused(br#"{"version": 2}"#),
+        "$.errors: must be an object of statuses"
+    );
+    assert_eq!(
+        refused(br#"{"version": -2, "errors": {}}"#),
+        "$.version: must be an integer that is not negative"
+    );
+    assert!(refused(b"{\n\"errors\":").starts_with("not JSON, at line 2, column "));
+    let large = vec![b' '; MAX_BYTES + 1];
+    assert_eq!(
+        refused(&large),
+        "an error map of 1048577 bytes is refused: at most 1048576 are read"
+    );
+}
+
+/// C25
+#[test]
+fn a_higher_version_is_read_with_what_is_understood_of_it() {
+    let map = parsed(
+        r#"{"version": 9, "revision": 1, "extra": {}, "errors": {
+            "f1": {"attrs": ["of-tomorrow", "rate-limit", "retry-later"], "hint": 1}}}"#,
+    );
+    let attributes = map.get(0xf1).unwrap().attributes();
+    assert_eq!(map.version(), 9);
+    assert_eq!(attributes, Attributes::RATE_LIMIT | Attributes::RETRY_LATER);
+    assert!(map.faults().is_empty());
+}
+
+#[test]
+fn a_map_that_does_not_say_its_version_is_used_and_reported() {
+    let map = parsed(r#"{"errors": {}}"#);
+    assert_eq!(
+        (map.version(), map.revision(), map.faults().len()),
+        (1, 0, 2)
+    );
+}
+
+/// C26 C27 C28
+#[test]
+fn a_retry_specification_saturates_and_takes_zero_for_absent() {
+    let map = parsed(
+        r#"{"version": 1, "revision": 1, "errors": {"f1": {"attrs": ["auto-retry"], "retry": {
+            "strategy": "exponential", "interval": 1000, "after": 5, "ceil": 0, "max-duration": 0}}}}"#,
+    );
+    let spec = map.get(0xf1).unwrap().retry_spec().unwrap();
+    assert_eq!((spec.ceil(), spec.max_duration()), (None, None));
+    assert_eq!(spec.delay(0), Duration::from_millis(5));
+    assert_eq!(spec.delay(2), Duration::from_secs(1000));
+    assert_eq!(spec.delay(u32::MAX), Duration::from_millis(u64::MAX));
+}
+
+#[test]
+fn a_hostile_key_does_not_fill_the_report() {
+    let key = "ß".repeat(100_000);
+    let map = parsed(&format!(r#"{{"errors": {{"{key}": {{}}}}}}"#));
+    assert!(map.faults().iter().all(|fault| fault.path().len() < 200));
+}
+
+fn json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        any::<i64>().prop_map(|n| n.to_string()),
+        any::<f32>().prop_map(|n| format!("{n:e}")),
+        "\"(retry-now|constant|auto-retry|[a-z]{0,4})\"".prop_map(String::from),
+    ];
+    let key = prop_oneof![
+        Just("version".to_owned()),
+        Just("errors".to_owned()),
+        Just("attrs".to_owned()),
+        Just("retry".to_owned()),
+        Just("strategy".to_owned()),
+        Just("interval".to_owned()),
+        "[0-9a-fA-F]{1,5}",
+    ];
+    leaf.prop_recursive(5, 64, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|v| format!("[{}]", v.join(","))),
+            prop::collection::vec((key.clone(), inner), 0..6).prop_map(|v| {
+                let members: Vec<_> = v.iter().map(|(k, v)| format!("\"{k}\":{v}")).collect();
+                format!("{{{}}}", members.join(","))
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes: Vec<u8>) {
+        let _ = ErrorMap::parse(&bytes);
+    }
+
+    #[test]
+    fn no_json_panics(errors in json(), version in json()) {
+        let text = format!(r#"{{"version": {version}, "errors": {errors}}}"#);
+        if let Ok(map) = ErrorMap::parse(text.as_bytes()) {
+            for status in 0..=0x100 {
+                let spec = map.get(status).and_then(ErrorMapEntry::retry_spec);
+                let _ = spec.map(|spec| spec.delay(u32::from(status)));
+            }
+        }
+    }
+}

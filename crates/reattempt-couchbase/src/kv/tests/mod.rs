@@ -1,1 +1,2 @@
-
+mod error_map_strategy;
+mod verdicts;

@@ -160,6 +160,11 @@ impl Input {
     }
 }
 
+/// Whether these bytes are the head of a request.
+pub(crate) fn is_head(bytes: &[u8]) -> bool {
+    parse_head(bytes).is_some()
+}
+
 fn parse_head(head: &[u8]) -> Option<Head> {
     let mut lines = head
         .split(|byte| *byte == b'\n')
@@ -211,7 +216,7 @@ fn framing(headers: &HeaderMap) -> Option<Framing> {
     }
 }
 
-fn chunk_length(line: &[u8]) -> Option<usize> {
+pub(crate) fn chunk_length(line: &[u8]) -> Option<usize> {
     let size = line.split(|byte| *byte == b';').next()?.trim_ascii();
     let digits = !size.is_empty() && size.iter().all(u8::is_ascii_hexdigit);
     if digits {

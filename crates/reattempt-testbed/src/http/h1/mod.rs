@@ -18,6 +18,7 @@ use super::seen::{Cancelled, SeenRequest};
 use super::server::Connection;
 use super::step::{Break, Kind, Step};
 use input::{Framing, Head, Input, InputError};
+pub(crate) use input::{chunk_length, is_head};
 
 /// Serves one connection to its end. `read` holds what was already read from it.
 pub(crate) async fn serve(connection: Connection<Http>, read: BytesMut) {

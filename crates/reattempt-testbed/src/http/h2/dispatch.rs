@@ -8,7 +8,7 @@ use super::frame::{self, Frame};
 use super::stream::{Ended, Inbound, Stream, Then};
 
 /// Bytes of a header block, and of the list that it decodes to.
-const MAX_HEADERS: usize = 64 * 1024;
+pub(super) const MAX_HEADERS: usize = 64 * 1024;
 /// Frames that one header block may be cut into.
 const MAX_CONTINUATIONS: usize = 32;
 

@@ -9,6 +9,9 @@ mod head;
 mod hpack;
 mod stream;
 
+use bytes::BytesMut;
+use tokio::io::AsyncRead;
+
 pub(crate) use connection::serve;
 pub use error_code::ErrorCode;
 pub(crate) use frame::PREFACE;
@@ -20,4 +23,29 @@ pub(crate) use stream::{Ended, Inbound, Reply, Stream, Then, ended};
 pub(crate) struct Bounds {
     pub(crate) concurrent_streams: u32,
     pub(crate) body: usize,
+}
+
+/// Reads frames until there is none; how many there were.
+pub(crate) async fn read_frames(io: impl AsyncRead + Unpin, buffer: BytesMut) -> usize {
+    let mut reader = frame::FrameReader::new(io, buffer);
+    let mut frames = 0;
+    while let Ok(frame) = reader.next().await {
+        // Both are asked of every frame that arrives, whatever came of it.
+        let _ = (frame.content(), frame.number());
+        frames += 1;
+    }
+    frames
+}
+
+/// Reads header blocks by one table; how many fields there were up to the first block that is none.
+pub(crate) fn read_header_blocks<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> usize {
+    let mut decoder = hpack::Decoder::default();
+    let mut fields = 0;
+    for block in blocks {
+        match decoder.decode(block, dispatch::MAX_HEADERS) {
+            Ok(read) => fields += read.len(),
+            Err(_) => break,
+        }
+    }
+    fields
 }

@@ -100,8 +100,15 @@ impl<'a> Setup<'a> {
             let mechanism = match (list, mechanism) {
                 (Some(list), _) => {
                     let answer = self.read(list, "SASL_LIST_MECHS").await?;
-                    Mechanism::strongest(&answer.value)
-                        .ok_or_else(|| self.auth("it offers no mechanism that is known here"))?
+                    // The list is the server's word: it must not talk a client out of its password.
+                    match Mechanism::strongest(&answer.value) {
+                        Some(Mechanism::Plain) => {
+                            let plain = "it offers only PLAIN, which sends the password in the clear: ask for it";
+                            return Err(self.auth(plain));
+                        }
+                        Some(mechanism) => mechanism,
+                        None => return Err(self.auth("it offers no mechanism that is known here")),
+                    }
                 }
                 (None, given) => given.unwrap_or(Mechanism::Plain),
             };

@@ -12,7 +12,7 @@ use crate::kv::sasl::Mechanism;
 pub type OnBytes = Arc<dyn Fn(&[u8], &str) + Send + Sync>;
 
 /// What happens on a new connection before requests may use it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Bootstrap {
     /// Nothing: a plain memcached, or a node that asks for no login.
     Memcached,
@@ -22,7 +22,7 @@ pub enum Bootstrap {
         credentials: Option<(String, String)>,
         /// The bucket; without it none is selected.
         bucket: Option<String>,
-        /// The SASL mechanism; `None` takes the strongest one offered.
+        /// The SASL mechanism; `None` takes the strongest one offered that does not send the password in the clear.
         mechanism: Option<Mechanism>,
     },
 }
@@ -103,6 +103,22 @@ impl ClientOptions {
     pub fn on_error_map(mut self, hook: impl Fn(&[u8], &str) + Send + Sync + 'static) -> Self {
         self.on_error_map = Some(Arc::new(hook));
         self
+    }
+}
+
+impl fmt::Debug for Bootstrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memcached => f.write_str("Memcached"),
+            // Without the credentials: they hold a password.
+            Self::Couchbase {
+                bucket, mechanism, ..
+            } => f
+                .debug_struct("Couchbase")
+                .field("bucket", bucket)
+                .field("mechanism", mechanism)
+                .finish_non_exhaustive(),
+        }
     }
 }
 

@@ -47,6 +47,8 @@ pub struct KvResponse {
     pub extras: Bytes,
     /// How the value is written.
     pub datatype: u8,
+    /// The framing extras as they were on the wire.
+    pub framing: Bytes,
     /// How long the server took, when it says so.
     pub server_duration: Option<Duration>,
     /// How long the server wants to be left alone, when it says so.
@@ -90,6 +92,7 @@ impl KvResponse {
             value: frame.value,
             extras: frame.extras,
             datatype: frame.datatype,
+            framing: frame.framing,
             server_duration,
             throttle_duration,
             error_context,

@@ -2,6 +2,8 @@
 //!
 //! Names and passwords are used as they are (no SASLprep), as Couchbase's own clients do.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, Mac as _};
@@ -103,13 +105,21 @@ fn text(message: &[u8]) -> Result<&str, ScramError> {
 }
 
 /// The client's side of one exchange.
-#[derive(Debug)]
 pub struct ScramClient {
     mechanism: Mechanism,
     password: String,
     nonce: String,
     first_bare: String,
     server_signature: Vec<u8>,
+}
+
+impl fmt::Debug for ScramClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the password.
+        f.debug_struct("ScramClient")
+            .field("mechanism", &self.mechanism)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ScramClient {

@@ -5,10 +5,10 @@ use tower::{Service as _, ServiceExt as _};
 
 use super::{couchbase, send, set_up, within};
 use crate::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
-use crate::kv::sasl::Mechanism;
+use crate::kv::sasl::{Mechanism, ScramClient};
 use crate::kv::{
-    ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, Node, NodeClient, SendStage,
-    Step, VbucketMap, opcode, status,
+    ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, Node, NodeClient, SeenRequest,
+    SendStage, Step, VbucketMap, opcode, status,
 };
 
 #[tokio::test]
@@ -76,6 +76,27 @@ async fn the_strongest_mechanism_offered_is_taken() {
         .find(|request| request.opcode == opcode::SASL_AUTH)
         .expect("auth");
     assert_eq!(auth.key, "SCRAM-SHA256");
+}
+
+/// Whoever answers in the server's place could ask for it.
+#[tokio::test]
+async fn a_server_that_offers_only_plain_does_not_get_the_password() {
+    let builder = Node::builder().mechanisms(&[Mechanism::Plain]);
+    let node = builder.start().await.expect("node");
+    let options = ClientOptions::couchbase("Administrator", "password", "default");
+    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    let error = error.expect_err("refused by the client");
+    assert!(error.to_string().contains("in the clear"), "{error}");
+    let told = |request: &SeenRequest| request.opcode == opcode::SASL_AUTH;
+    assert!(!node.seen().iter().any(told));
+}
+
+#[test]
+fn no_password_is_printed() {
+    let options = ClientOptions::couchbase("u", "hunter2", "b");
+    let client = ScramClient::new(Mechanism::ScramSha256, "u", "hunter2", "n").expect("scram");
+    let printed = format!("{options:?} {:?} {client:?}", options.bootstrap);
+    assert!(!printed.contains("hunter2"), "{printed}");
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ use crate::mongodb::number;
 /// The most members a set can have; more are not believed.
 const MAX_MEMBERS: usize = 50;
 
+/// The most servers ever known or watched: a set has 50 members at most.
+pub(super) const MAX_SERVERS: usize = 100;
+
 /// What a server said it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerKind {
@@ -244,7 +247,15 @@ impl TopologyDescription {
             .values()
             .any(|server| server.kind == ServerKind::Primary);
         if primary || !known {
-            for host in &new.hosts {
+            // Only a primary takes names off the list: a member must not fill it with new ones for ever.
+            let room = if primary {
+                usize::MAX
+            } else {
+                MAX_SERVERS.saturating_sub(self.servers.len())
+            };
+            let is_new = |host: &&String| !self.servers.contains_key(*host);
+            let fresh: Vec<_> = new.hosts.iter().filter(is_new).take(room).collect();
+            for host in fresh {
                 let unknown = || ServerDescription::unknown(host);
                 self.servers.entry(host.clone()).or_insert_with(unknown);
             }

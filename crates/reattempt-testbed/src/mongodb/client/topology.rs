@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::description::{ServerDescription, TopologyDescription, TopologyKind};
+use super::description::{MAX_SERVERS, ServerDescription, TopologyDescription, TopologyKind};
 use super::{
     ClientOptions, During, MongoError, Pool, ReadPreference, SYSTEM_OVERLOADED_ERROR, ServerError,
     monitor,
@@ -24,9 +24,6 @@ const SHUTDOWNS: [i64; 2] = [11600, 91];
 
 /// The first wire version (MongoDB 4.2) whose connections survive a step-down.
 const KEEPS_CONNECTIONS: i32 = 8;
-
-/// The most servers ever watched: a set has 50 members at most.
-const MAX_SERVERS: usize = 100;
 
 /// The deployment as the client sees it. Clones share it; the monitors end with the last one.
 #[derive(Debug, Clone)]

@@ -102,17 +102,22 @@ impl FromStr for ConnectionString {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
-        let tail = tail.strip_prefix('/').unwrap_or(tail);
-        let (database, query) = tail.split_once('?').unwrap_or((tail, ""));
-        let database = match database {
-            "" => None,
-            name => Some(decode("database", name)?),
-        };
+        let path = tail.strip_prefix('/').unwrap_or(tail);
+        let (database, query) = path.split_once('?').unwrap_or((path, ""));
         let (user, hosts) = match authority.rsplit_once('@') {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, authority),
         };
-        let seeds = hosts.split(',').map(host).collect::<Result<Vec<_>, _>>()?;
+        let seeds = hosts.split(',').map(host).collect::<Result<Vec<_>, _>>();
+        if let (Err(_), None, true) = (&seeds, user, tail.contains('@')) {
+            // What looks like a host is a name and the begin of a password with a `/` or a `?`: not to be printed.
+            return Err(UriError::Reserved(tail.chars().next().unwrap_or('/')));
+        }
+        let seeds = seeds?;
+        let database = match database {
+            "" => None,
+            name => Some(decode("database", name)?),
+        };
         let mut read = Self {
             options: ClientOptions::new(seeds),
             database,

@@ -108,6 +108,24 @@ async fn reasons_that_always_retry_take_a_controlled_back_off() {
     assert_eq!(probe.log().times(), [0, 1, 11, 61, 161]);
 }
 
+/// Law 9: a server that always says "again, now" never makes one poll last forever.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_fail_at_once_and_are_due_at_once_let_others_run() {
+    let now = ServerPushback::After(Duration::ZERO);
+    let moved = (1..=500).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET).pushback(now));
+    let probe = probe(moved);
+    let mut call = pin!(three().layer(probe.inner()).oneshot(probe.request()));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut context).is_pending());
+    let sent = probe.log().times().len();
+    assert!(sent < 100, "{sent} attempts in one poll");
+    assert!(call.as_mut().poll(&mut context).is_pending());
+    assert!(
+        probe.log().times().len() > sent,
+        "it goes on with the next poll"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_failure_that_is_kept_is_the_last_one_only() {
     let failing = (1..=2).map(|n| attempt(n).fails(KV_LOCKED).as_answer());

@@ -72,7 +72,7 @@ async fn the_routes_policy_beats_the_layers() {
     let probe = probe((1..=2).map(|n| attempt(n).after(ms(50))));
     let mut request = probe.request();
     let policy = RoutePolicy::new("p").hedge(HedgePolicy::new(2, ms(7)));
-    request.context_mut().stamp_policy(Arc::new(policy));
+    request.context_mut().set_policy(Arc::new(policy));
     assert_eq!(
         send_request(&three(), &probe, request).await.0,
         Told::Answer(1)
@@ -93,7 +93,7 @@ async fn a_call_that_is_not_hedged_is_counted_all_the_same() {
         let mut request = probe.request();
         let context = request.context_mut();
         context
-            .stamp_policy(Arc::new(policy))
+            .set_policy(Arc::new(policy))
             .set_throttle(bucket.clone());
         assert_eq!(
             send_request(&three(), &probe, request).await.0,

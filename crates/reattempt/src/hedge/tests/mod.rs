@@ -45,12 +45,11 @@ async fn send_request<C: Classify<Answer, Fault> + Clone>(
     (told(&outcome), watch.info())
 }
 
-/// What the layer promises of its types. Never called: it compiles or it does not.
-#[allow(dead_code, reason = "the assertion is that it compiles")]
-fn types_are_what_services_need() {
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}
     service::<HedgeLayer<Verdicts>>();
     service::<Hedge<Probe, Verdicts>>();
     future::<HedgeFuture<Probe, Verdicts, Call<()>>>();
-}
+};

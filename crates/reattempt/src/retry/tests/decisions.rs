@@ -1,11 +1,10 @@
-//! Whether and when it is sent again: gates, strategies, deferred decisions, which failure surfaces.
+//! What strategies decide: delays, deferred decisions, which failure surfaces, whose strategy counts.
 
 use std::time::Duration;
 
-use reattempt_core::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, SOCKET_CLOSED_WHILE_IN_FLIGHT};
+use reattempt_core::reason::KV_NOT_MY_VBUCKET;
 use reattempt_core::{
-    Decision, Failure, Idempotency, RetryStrategy, RetryView, RoutePolicy, Stage, Surface,
-    TimeLimit, TokenBucket, Transparent,
+    Decision, Failure, RetryStrategy, RetryView, RoutePolicy, Surface, TokenBucket,
 };
 
 use super::*;
@@ -145,7 +144,7 @@ async fn the_callers_strategy_beats_the_policys_and_the_policys_the_layers() {
 
     let by_policy = failing();
     let mut request = by_policy.request();
-    request.context_mut().stamp_policy(Arc::clone(&policy));
+    request.context_mut().set_policy(Arc::clone(&policy));
     send_request(&layer, &by_policy, request).await;
     assert_eq!(attempts(&by_policy), 2);
 
@@ -153,7 +152,7 @@ async fn the_callers_strategy_beats_the_policys_and_the_policys_the_layers() {
     let mut request = by_caller.request();
     request
         .context_mut()
-        .stamp_policy(policy)
+        .set_policy(policy)
         .set_strategy(Arc::new(three()));
     send_request(&layer, &by_caller, request).await;
     assert_eq!(attempts(&by_caller), 3);
@@ -168,7 +167,7 @@ async fn a_policy_of_no_recovery_sends_once_and_is_counted() {
     let policy = RoutePolicy::new("none")
         .no_recovery()
         .throttle(bucket.clone());
-    request.context_mut().stamp_policy(Arc::new(policy));
+    request.context_mut().set_policy(Arc::new(policy));
     let (told, _) = send_request(&retry(three()), &probe, request).await;
     assert_eq!(told, Told::Error(1));
     assert_eq!(milli_tokens(&bucket), 9000);
@@ -190,126 +189,4 @@ async fn reasons_that_always_retry_pass_the_strategy_by() {
     assert_eq!(told, Told::Answer(8));
     assert_eq!(probe.log().times(), [0, 1, 11, 61, 161, 661, 1661, 2661]);
     assert_eq!(milli_tokens(&bucket), 2000);
-}
-
-/// R20 R26
-#[tokio::test(start_paused = true)]
-async fn a_throttled_call_gets_the_servers_failure_at_once() {
-    let bucket = Arc::new(TokenBucket::new(4, 1000).unwrap());
-    let probe = probe((1..=2).map(|n| attempt(n).fails(TMPFAIL)));
-    let mut request = probe.request();
-    request.context_mut().set_throttle(bucket.clone());
-    let (told, info) = send_request(&retry(three()), &probe, request).await;
-    assert_eq!((told, probe.log().now()), (Told::Error(2), 10));
-    assert_eq!(info.stopped(), Some(Stopped::Throttled));
-    assert_eq!(info.records().last().unwrap().milli_tokens, Some(2000));
-}
-
-/// C12
-#[tokio::test(start_paused = true)]
-async fn what_may_have_been_carried_out_is_sent_again_only_if_idempotent() {
-    let steps = || [attempt(1).fails(SOCKET_CLOSED_WHILE_IN_FLIGHT), attempt(2)];
-    let writes = probe(steps());
-    let (told, info) = send(&retry(three()), &writes).await;
-    assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
-
-    let reads = probe(steps());
-    let mut request = reads.request();
-    request
-        .context_mut()
-        .set_idempotency(Idempotency::Idempotent);
-    assert_eq!(
-        send_request(&retry(three()), &reads, request).await.0,
-        Told::Answer(2)
-    );
-}
-
-/// C13
-#[tokio::test(start_paused = true)]
-async fn a_transport_that_knows_nothing_left_makes_any_request_safe() {
-    let never_left = attempt(1).fails(SOCKET_CLOSED_WHILE_IN_FLIGHT);
-    let probe = probe([never_left.reaches(Stage::Dispatch), attempt(2)]);
-    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_layer_below_may_forbid_another_attempt() {
-    let probe = probe([attempt(1).fails(TMPFAIL).forbids()]);
-    let (told, info) = send(&retry(three()), &probe).await;
-    assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::Pushback));
-}
-
-/// R61
-#[tokio::test(start_paused = true)]
-async fn a_refused_stream_is_mended_once_then_the_policy_decides() {
-    let refused = |n| attempt(n).fails(TMPFAIL).transparently(Transparent::Once);
-    let probe = probe([refused(1), refused(2), attempt(3)]);
-    let (told, info) = send(&retry(three()), &probe).await;
-    assert_eq!(told, Told::Answer(3));
-    assert_eq!(probe.log().times(), [0, 0, 10]);
-    use AttemptKind::{Initial, Retry, Transparent as Unseen};
-    assert_eq!(probe.log().kinds(), [Initial, Unseen, Retry]);
-    assert_eq!((info.attempts(), info.retries()), (3, 1));
-}
-
-/// R60
-#[tokio::test(start_paused = true)]
-async fn without_any_deadline_what_never_left_is_mended_five_times() {
-    let unsent = |n| {
-        attempt(n)
-            .fails(TMPFAIL)
-            .transparently(Transparent::Unlimited)
-    };
-    let probe = probe((1..=6).map(unsent));
-    let (told, _) = send(&retry(stop()), &probe).await;
-    assert_eq!(told, Told::Error(6));
-    assert_eq!(probe.log().times(), [0, 0, 0, 0, 1, 3]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn transparent_retries_can_be_switched_off() {
-    let probe = probe([attempt(1).fails(TMPFAIL).transparently(Transparent::Once)]);
-    assert_eq!(
-        send(&retry(stop()).transparent(false), &probe).await.0,
-        Told::Error(1)
-    );
-}
-
-/// A limit that nobody enforces is respected by giving up.
-#[tokio::test(start_paused = true)]
-async fn a_delay_that_does_not_fit_a_stamped_limit_returns_the_failure_now() {
-    let probe = probe([attempt(1).fails(KV_LOCKED)]);
-    let mut request = probe.request();
-    let at = crate::clock::now() + ms(10);
-    request.context_mut().stamp_limit(TimeLimit::stamped(at));
-    let (told, info) = send_request(&retry(three()), &probe, request).await;
-    assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
-    assert_eq!(info.stopped(), Some(Stopped::Deadline));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
-    let answer = || attempt(1).fails(KV_LOCKED).as_answer();
-    let limit = || TimeLimit::stamped(crate::clock::now() + ms(15));
-
-    let in_time = probe([answer(), attempt(2)]);
-    let mut request = in_time.request();
-    request.context_mut().stamp_limit(limit());
-    assert_eq!(
-        send_request(&retry(three()), &in_time, request).await.0,
-        Told::Answer(2)
-    );
-    assert_eq!(in_time.log().outcome_dropped(1), Some(10));
-
-    let too_late = probe([answer()]).ready([readiness(2).after(ms(5))]);
-    let mut request = too_late.request();
-    request.context_mut().stamp_limit(limit());
-    let (told, info) = send_request(&retry(three()), &too_late, request).await;
-    assert_eq!((told, too_late.log().now()), (Told::Answer(1), 15));
-    assert_eq!(
-        info.records().last().unwrap().stopped,
-        Some(Stopped::Deadline)
-    );
 }

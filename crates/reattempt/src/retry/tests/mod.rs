@@ -17,6 +17,7 @@ use crate::probe::{
 };
 
 mod decisions;
+mod gates;
 mod order;
 mod readiness;
 mod records;
@@ -119,13 +120,12 @@ fn success_and_retries_without_delay_touch_no_timer() {
     assert_eq!(told(&outcome), Told::Answer(2));
 }
 
-/// What the layer promises of its types. Never called: it compiles or it does not.
-#[allow(dead_code, reason = "the assertion is that it compiles")]
-fn types_are_what_services_need() {
+/// What the layer promises of its types: it compiles or it does not.
+const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}
     service::<RetryLayer<Verdicts>>();
     service::<Retry<Probe, Verdicts>>();
     // Where the inner future is, it is `Send` and `Unpin` too.
     future::<RetryFuture<Probe, Verdicts, Call<()>>>();
-}
+};

@@ -38,7 +38,7 @@ where
         let mut request = probe.request();
         request
             .context_mut()
-            .stamp_policy(policy)
+            .set_policy(policy)
             .set_throttle(bucket.clone());
         let outcome = stack(probe.inner()).oneshot(request).await;
         assert_eq!(told(&outcome), Told::Answer(2));
@@ -77,7 +77,7 @@ async fn a_call_that_nobody_acted_on_is_counted_once() {
     let [_, hedge] = policies();
     request
         .context_mut()
-        .stamp_policy(hedge)
+        .set_policy(hedge)
         .set_throttle(bucket.clone());
     // Both pass through: the policy hedges, and there is no hedge layer.
     let service = ServiceBuilder::new()

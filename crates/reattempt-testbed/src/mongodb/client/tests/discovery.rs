@@ -211,3 +211,22 @@ fn modes_choose_among_members() {
     );
     assert_eq!(choose(ReadPreference::Nearest, &[]), ["a:1", "b:1"]);
 }
+
+/// Without a primary nothing was ever forgotten, and every hello could name fifty more.
+#[test]
+fn a_member_that_names_new_hosts_every_time_does_not_fill_the_memory() {
+    let mut known = TopologyDescription::new(&["a:1".to_owned()], Some("rs".to_owned()), false);
+    for round in 0..100 {
+        let hosts: Vec<_> = (0..50).map(|n| format!("h{round}-{n}:1")).collect();
+        let hello = doc! { "setName": "rs", "secondary": true, "hosts": hosts, "ok": 1 };
+        known.apply(ServerDescription::from_hello("a:1", &hello));
+        assert!(known.servers.len() <= 100, "{}", known.servers.len());
+    }
+    let hosts = vec!["a:1", "b:1"];
+    let hello = doc! { "setName": "rs", "isWritablePrimary": true, "hosts": hosts, "ok": 1 };
+    known.apply(ServerDescription::from_hello("a:1", &hello));
+    assert!(
+        known.servers.keys().eq(["a:1", "b:1"]),
+        "a primary is believed"
+    );
+}

@@ -150,3 +150,13 @@ fn what_cannot_be_used_says_where_and_why() {
     let both = refused("mongodb://a,b/?directConnection=true");
     assert!(matches!(both, UriError::Conflict(_)));
 }
+
+/// The part before the slash was taken for a host, and the error repeated it.
+#[test]
+fn a_password_that_is_not_encoded_is_in_no_error() {
+    for reserved in ['/', '?'] {
+        let error = refused(&format!("mongodb://user:hunter2{reserved}3@h:1/db"));
+        assert_eq!(error, UriError::Reserved(reserved));
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+}

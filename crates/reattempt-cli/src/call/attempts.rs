@@ -1,0 +1,285 @@
+//! What became of each attempt of a call, with the times at which it was sent and ended.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use reattempt::{
+    Annotated, AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo,
+    ServerPushback, Stage, Stopped,
+};
+use serde::{Serialize, Serializer};
+use tokio::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::answer::InMillis;
+
+/// The server's word, as the contract spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pushback(pub(crate) ServerPushback);
+
+impl Serialize for Pushback {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            ServerPushback::Stop => serializer.serialize_str("stop"),
+            ServerPushback::After(delay) => InMillis(delay).serialize(serializer),
+        }
+    }
+}
+
+/// One attempt, as the answer tells it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Attempt {
+    pub(crate) n: u32,
+    pub(crate) kind: &'static str,
+    pub(crate) start_ms: InMillis,
+    pub(crate) end_ms: InMillis,
+    pub(crate) backend: Option<String>,
+    pub(crate) verdict: &'static str,
+    pub(crate) reason: Option<&'static str>,
+    pub(crate) stage: &'static str,
+    pub(crate) pushback_ms: Option<Pushback>,
+    pub(crate) delay_ms: Option<InMillis>,
+}
+
+/// How a call ended for its caller, where the head of an answer does not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It worked.
+    Success,
+    /// It failed.
+    Failure,
+    /// The caller left.
+    Cancelled,
+    /// The deadline passed.
+    Deadline,
+}
+
+/// The story of one call while it is told. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal(Arc<Mutex<Pages>>);
+
+#[derive(Debug)]
+struct Pages {
+    began: Instant,
+    sent: Vec<Sent>,
+    records: Vec<AttemptRecord>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    number: u32,
+    kind: AttemptKind,
+    start: Instant,
+    end: Option<Instant>,
+    stage: Option<Stage>,
+}
+
+impl Journal {
+    /// A journal of a call that begins now, put on its context.
+    pub(crate) fn of<R: Annotated>(request: &mut R) -> Self {
+        let journal = Self(Arc::new(Mutex::new(Pages {
+            began: Instant::now(),
+            sent: Vec::new(),
+            records: Vec::new(),
+        })));
+        request.context_mut().set_data(journal.clone());
+        journal
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.pages().began.elapsed()
+    }
+
+    fn sent(&self, number: u32, kind: AttemptKind) {
+        self.pages().sent.push(Sent {
+            number,
+            kind,
+            start: Instant::now(),
+            end: None,
+            stage: None,
+        });
+    }
+
+    fn ended(&self, number: u32, stage: Option<Stage>) {
+        let mut pages = self.pages();
+        if let Some(sent) = pages.sent.iter_mut().rev().find(|s| s.number == number) {
+            sent.end.get_or_insert_with(Instant::now);
+            sent.stage = stage;
+        }
+    }
+
+    /// The attempts in the order sent; `ending` is what became of the answer that won.
+    pub(crate) fn attempts(&self, info: &RetryInfo, ending: Ending) -> Vec<Attempt> {
+        let pages = self.pages();
+        let now = Instant::now();
+        let since = |at: Instant| InMillis(at.saturating_duration_since(pages.began));
+        pages
+            .sent
+            .iter()
+            .map(|sent| {
+                // A body that ends later than its head amends the record that the call keeps.
+                let failure_of_body = info.records().find(|r| r.number == sent.number);
+                let record = pages.records.iter().rev().find(|r| r.number == sent.number);
+                let outcome = record.map(|record| record.outcome);
+                let stopped_by = record.and_then(|record| record.stopped);
+                let won = matches!(
+                    outcome,
+                    Some(AttemptOutcome::Success | AttemptOutcome::Committed)
+                );
+                let failure = record
+                    .and_then(|record| record.failure)
+                    .or_else(|| failure_of_body.and_then(|record| record.failure));
+                let verdict = match (outcome, ending) {
+                    // Not retryable by its code, but mended transparently.
+                    (Some(AttemptOutcome::Fatal), _) if stopped_by != Some(Stopped::Fatal) => {
+                        "retry"
+                    }
+                    (Some(AttemptOutcome::Fatal), _) => "fatal",
+                    (Some(AttemptOutcome::Retry), _) => "retry",
+                    (Some(AttemptOutcome::Cancelled) | None, _) => "cancelled",
+                    (Some(_), Ending::Success) => "success",
+                    (Some(_), Ending::Failure) => "fatal",
+                    (Some(_), Ending::Cancelled | Ending::Deadline) => "cancelled",
+                };
+                let stage = failure.map(|failure| failure.stage).or(sent.stage);
+                Attempt {
+                    n: sent.number,
+                    kind: sent.kind.name(),
+                    start_ms: since(sent.start),
+                    // The answer that won was read to its end.
+                    end_ms: since(sent.end.filter(|_| !won).unwrap_or(now)),
+                    backend: record
+                        .and_then(|record| record.backend.as_ref())
+                        .map(ToString::to_string),
+                    verdict,
+                    reason: failure.map(|failure| failure.reason.name()),
+                    stage: stage
+                        .unwrap_or(if won {
+                            Stage::Response
+                        } else {
+                            Stage::InFlight
+                        })
+                        .name(),
+                    pushback_ms: record.and_then(|record| record.pushback).map(Pushback),
+                    delay_ms: record.and_then(|record| record.delay).map(InMillis),
+                }
+            })
+            .collect()
+    }
+}
+
+/// Why no further attempt was made, for a caller who has read the whole answer.
+pub(crate) fn stopped(info: &RetryInfo, ending: Ending) -> Option<&'static str> {
+    let at_head = info.stopped();
+    let stopped = match (at_head, ending) {
+        (_, Ending::Cancelled) => Stopped::Cancelled,
+        (Some(Stopped::Success | Stopped::Committed) | None, Ending::Deadline) => Stopped::Deadline,
+        (Some(Stopped::Success | Stopped::Committed), Ending::Success) => Stopped::Success,
+        (Some(Stopped::Success | Stopped::Committed), Ending::Failure) => Stopped::Committed,
+        (at_head, _) => at_head?,
+    };
+    Some(stopped.name())
+}
+
+/// Keeps every record of a call in its journal; what `RetryInfo` keeps is bounded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JournalObserver;
+
+impl Observer for JournalObserver {
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        if let Some(journal) = context.data::<Journal>() {
+            journal.pages().records.push(record.clone());
+        }
+    }
+}
+
+/// Notes in the call's journal when each attempt was sent and when it ended. Stands right above the transport.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JournalLayer;
+
+impl<S> Layer<S> for JournalLayer {
+    type Service = Journaled<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Journaled { inner }
+    }
+}
+
+/// Made by [`JournalLayer`].
+#[derive(Clone, Debug)]
+pub(crate) struct Journaled<S> {
+    inner: S,
+}
+
+impl<S, Req> Service<Req> for Journaled<S>
+where
+    S: Service<Req>,
+    Req: Annotated,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = JournaledFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let context = request.context().cloned().unwrap_or_default();
+        if let Some(journal) = context.data::<Journal>() {
+            journal.sent(context.attempt(), context.kind());
+        }
+        JournaledFuture {
+            inner: self.inner.call(request),
+            end: NoteEnd(context),
+        }
+    }
+}
+
+/// Notes the end when it is dropped, which is also how an attempt is cancelled.
+#[derive(Debug)]
+struct NoteEnd(CallContext);
+
+impl NoteEnd {
+    fn note(&self) {
+        if let Some(journal) = self.0.data::<Journal>() {
+            journal.ended(self.0.attempt(), self.0.findings().stage);
+        }
+    }
+}
+
+impl Drop for NoteEnd {
+    fn drop(&mut self) {
+        self.note();
+    }
+}
+
+pin_project! {
+    /// The future of [`Journaled`].
+    #[derive(Debug)]
+    pub(crate) struct JournaledFuture<F> {
+        #[pin]
+        inner: F,
+        end: NoteEnd,
+    }
+}
+
+impl<F: Future> Future for JournaledFuture<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let output = ready!(this.inner.poll(cx));
+        this.end.note();
+        Poll::Ready(output)
+    }
+}

@@ -1,0 +1,148 @@
+//! The layers of a gRPC channel, in their documented order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use reattempt::backoff::Backoff;
+use reattempt::observe::LogObserver;
+use reattempt::strategy::Attempts;
+use reattempt::{
+    DeadlineLayer, HedgeLayer, PushbackLayer, Recovery, RetryLayer, Route, RouteLayer, RoutePolicy,
+};
+use reattempt_grpc::service_config::{Options, ServiceConfig};
+use reattempt_grpc::{
+    AsGrpcStatus, CodeSet, GrpcClassifier, GrpcOutcomeBody, GrpcOutcomeLayer, GrpcPushback,
+    GrpcTimeoutLayer, PreviousAttemptsLayer,
+};
+use reattempt_http::body::{BufferBudget, DeadlineBody, DeadlineBodyLayer, ReplayBodyLayer};
+use tower::ServiceBuilder;
+use tower::util::BoxCloneSyncService;
+
+use super::payloads::Payloads;
+use crate::call::attempts::{JournalLayer, JournalObserver};
+use crate::call::document::{Fault, Fields, Setup};
+use crate::call::transport::{AnswerBody, Transport, TransportError, Version};
+
+type ResponseBody = DeadlineBody<GrpcOutcomeBody<AnswerBody>, AsGrpcStatus>;
+pub(super) type Stack =
+    BoxCloneSyncService<Request<Payloads>, Response<ResponseBody>, TransportError>;
+
+/// The options of a channel that A6 leaves to the client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChannelOptions {
+    enable_retries: bool,
+    per_rpc_buffer: Option<usize>,
+    buffer: Option<usize>,
+    max_attempts_limit: Option<u32>,
+}
+
+impl ChannelOptions {
+    pub(super) fn read(mut fields: Fields) -> Result<Self, Fault> {
+        let options = Self {
+            enable_retries: fields.or("enable_retries", true)?,
+            per_rpc_buffer: fields.optional("per_rpc_retry_buffer_size")?,
+            buffer: fields.optional("retry_buffer_size")?,
+            max_attempts_limit: fields.optional("max_attempts_limit")?,
+        };
+        fields.finish();
+        Ok(options)
+    }
+
+    fn replay(&self) -> ReplayBodyLayer {
+        let mut layer = ReplayBodyLayer::new();
+        if let Some(bytes) = self.per_rpc_buffer {
+            layer = layer.bytes_per_call(bytes);
+        }
+        if let Some(bytes) = self.buffer {
+            layer = layer.budget(BufferBudget::new(bytes));
+        }
+        layer
+    }
+}
+
+/// Reads the service config, if there is one.
+pub(super) fn service_config(
+    text: Option<&str>,
+    setup: &Setup,
+    channel: &ChannelOptions,
+) -> Result<Option<Arc<ServiceConfig>>, String> {
+    let mut options = Options::new()
+        .randomness(setup.randomness.clone())
+        .on_deadline(setup.on_deadline);
+    if let Some(limit) = channel.max_attempts_limit {
+        options = options.max_attempts_limit(limit);
+    }
+    let Some(text) = text else { return Ok(None) };
+    match ServiceConfig::parse_with(text, &options) {
+        Ok(config) => {
+            for warning in config.warnings() {
+                tracing::warn!("service config: {warning}");
+            }
+            Ok(Some(Arc::new(config)))
+        }
+        Err(invalid) => {
+            let faults: Vec<_> = invalid.faults().iter().map(ToString::to_string).collect();
+            Err(faults.join("; "))
+        }
+    }
+}
+
+/// The methods' policies, as the channel's options leave them.
+#[derive(Clone, Debug)]
+struct Policies {
+    config: Option<Arc<ServiceConfig>>,
+    enable_retries: bool,
+}
+
+impl<B> Route<Request<B>> for Policies {
+    fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
+        let policy = self.config.as_ref()?.route(request)?;
+        if self.enable_retries {
+            return Some(policy);
+        }
+        // A6, Disabling Retries: time limit and throttle stay.
+        Some(Arc::new((*policy).clone().recovery(Recovery::None)))
+    }
+}
+
+/// The layers around one server.
+pub(super) fn stack(
+    setup: &Setup,
+    authority: &str,
+    config: Option<Arc<ServiceConfig>>,
+    options: &ChannelOptions,
+) -> Stack {
+    // A6: without a policy nothing is retried but what the server's application never saw.
+    let classifier = GrpcClassifier::new().retryable(CodeSet::EMPTY);
+    let no_policy =
+        Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(setup.on_deadline);
+    let observer = Arc::new((LogObserver, JournalObserver));
+    let transparent = options.enable_retries;
+    let policies = Policies {
+        config,
+        enable_retries: options.enable_retries,
+    };
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(policies))
+        .layer(GrpcTimeoutLayer)
+        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        .layer(options.replay())
+        .layer(
+            RetryLayer::new(classifier, no_policy)
+                .transparent(transparent)
+                .observer(observer.clone()),
+        )
+        .layer(
+            HedgeLayer::by_policy(classifier)
+                .transparent(transparent)
+                .observer(observer),
+        )
+        .layer(PreviousAttemptsLayer)
+        .layer(PushbackLayer::new(GrpcPushback))
+        .layer(GrpcOutcomeLayer::new())
+        .layer(JournalLayer)
+        .service(Transport::new(authority, Version::Http2));
+    BoxCloneSyncService::new(service)
+}

@@ -1,0 +1,247 @@
+//! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections.
+
+mod base;
+mod stack;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use reattempt::{Annotated, Elapsed, Idempotency};
+use reattempt_http::body::DeadlineBodyError;
+use serde_json::{Map, Value};
+use tower::ServiceExt;
+
+use super::answer::{Answer, Timeout, readable};
+use super::attempts::Ending;
+use super::document::{Base64, Document, Fault, Fields, Head, OneOrMany, to_base64};
+use super::schedule::{Caller, Plan, cancelled};
+use super::story::Story;
+use super::transport::{Transport, TransportError, Version};
+use base::Base;
+use stack::Stack;
+
+/// The most bytes that are read of an answer's body.
+const LONGEST_BODY: usize = 64 << 20;
+
+/// Calls one HTTP server.
+#[derive(Debug)]
+pub(crate) struct HttpCaller {
+    stack: Stack,
+    base: Base,
+}
+
+/// What the document says of one request.
+#[derive(Debug)]
+pub(crate) struct HttpCall {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+    idempotency: Idempotency,
+}
+
+pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
+    let base = Base::of(document.setup.one_target()?)?;
+    let version = match document.rest.or("version", 1_u8)? {
+        1 => Version::Http1,
+        2 => Version::Http2,
+        other => {
+            let what = format!("must be 1 or 2, got {other}");
+            return Err(document.rest.fault("version", what));
+        }
+    };
+    if let Some(service) = document.rest.optional::<String>("service")? {
+        // Sent as plain HTTP its answers would be judged by other rules than the document asks for.
+        let what = format!(
+            "the Couchbase services over HTTP are not supported yet, got {service:?}; leave it out for plain HTTP"
+        );
+        return Err(document.rest.fault("service", what));
+    }
+    let policies = stack::policies(&mut document)?;
+    let transport = Transport::new(&base.authority, version);
+    let stack = stack::stack(&document.setup, policies, transport);
+    let caller = HttpCaller {
+        stack,
+        base: base.clone(),
+    };
+    Plan::new(document, caller, |fields| read(fields, &base))
+}
+
+fn read(fields: &mut Fields, base: &Base) -> Result<HttpCall, Fault> {
+    let method: String = fields.or("method", "GET".to_owned())?;
+    let method = Method::from_bytes(method.as_bytes())
+        .map_err(|_| fields.fault("method", format!("is no HTTP method: {method:?}")))?;
+    let path: String = fields.or("path", "/".to_owned())?;
+    let uri = base
+        .uri(&path)
+        .map_err(|error| fields.fault("path", format!("{error}: {path:?}")))?;
+    let idempotency = match fields.optional("idempotent")? {
+        None => Idempotency::Unknown,
+        Some(true) => Idempotency::Idempotent,
+        Some(false) => Idempotency::NotIdempotent,
+    };
+    Ok(HttpCall {
+        method,
+        uri,
+        headers: headers(fields, "headers")?,
+        body: fields.or("body", Base64::default())?.0,
+        idempotency,
+    })
+}
+
+/// A map of names to one value or a list of them.
+pub(crate) fn headers(fields: &mut Fields, name: &str) -> Result<HeaderMap, Fault> {
+    let said: std::collections::BTreeMap<String, OneOrMany> =
+        fields.optional(name)?.unwrap_or_default();
+    let mut headers = HeaderMap::new();
+    for (key, values) in said {
+        let fault = |what| fields.fault(name, format!("{key}: {what}"));
+        let header: HeaderName = key.parse().map_err(|_| fault("is no header name"))?;
+        for value in values.into_vec() {
+            let value = HeaderValue::from_bytes(value.as_bytes())
+                .map_err(|_| fault("has a value that no header can have"))?;
+            headers.append(header.clone(), value);
+        }
+    }
+    Ok(headers)
+}
+
+/// Headers as the answer shows them: name to the list of values.
+pub(crate) fn shown(headers: &HeaderMap, hidden: impl Fn(&str) -> bool) -> Value {
+    let mut shown = Map::new();
+    for name in headers.keys().filter(|name| !hidden(name.as_str())) {
+        let values = headers.get_all(name).iter();
+        let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        shown.insert(name.to_string(), values.collect());
+    }
+    shown.into()
+}
+
+/// How much of the answer has come.
+#[derive(Debug, Default)]
+struct Received {
+    head: Option<(StatusCode, HeaderMap)>,
+    body: BytesMut,
+}
+
+/// Why there is no whole answer.
+#[derive(Debug)]
+enum Broken {
+    Elapsed(Elapsed),
+    Failed(String),
+}
+
+impl From<TransportError> for Broken {
+    fn from(error: TransportError) -> Self {
+        match error.downcast::<Elapsed>() {
+            Ok(elapsed) => Self::Elapsed(*elapsed),
+            Err(error) => Self::Failed(chain(&*error)),
+        }
+    }
+}
+
+impl<E: std::error::Error> From<DeadlineBodyError<DeadlineBodyError<E>>> for Broken {
+    fn from(error: DeadlineBodyError<DeadlineBodyError<E>>) -> Self {
+        match error {
+            DeadlineBodyError::Elapsed(elapsed)
+            | DeadlineBodyError::Body(DeadlineBodyError::Elapsed(elapsed)) => {
+                Self::Elapsed(elapsed)
+            }
+            DeadlineBodyError::Body(DeadlineBodyError::Body(error)) => {
+                Self::Failed(format!("the answer's body broke off: {}", chain(&error)))
+            }
+        }
+    }
+}
+
+/// An error with its sources.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let source = error.to_string();
+        // Some errors say their source themselves.
+        if !text.ends_with(&source) {
+            text = format!("{text}: {source}");
+        }
+        next = error.source();
+    }
+    text
+}
+
+impl HttpCaller {
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        received: &mut Received,
+    ) -> Result<(), Broken> {
+        let response = self.stack.clone().oneshot(request).await?;
+        let (head, mut body) = response.into_parts();
+        received.head = Some((head.status, head.headers));
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                if received.body.len() + data.len() > LONGEST_BODY {
+                    let what = format!("the answer's body has more than {LONGEST_BODY} bytes");
+                    return Err(Broken::Failed(what));
+                }
+                received.body.extend_from_slice(&data);
+            }
+            if body.is_end_stream() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Caller for HttpCaller {
+    type Call = HttpCall;
+
+    async fn call(&self, head: Head, call: HttpCall) -> Answer {
+        let mut request = Request::new(Full::new(call.body));
+        *request.method_mut() = call.method;
+        *request.uri_mut() = call.uri;
+        *request.headers_mut() = call.headers;
+        request.context_mut().set_idempotency(call.idempotency);
+        let story = Story::begin(&head, &mut request);
+        let mut received = Received::default();
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.exchange(request, &mut received) => Some(outcome),
+            () = cancelled(&head) => None,
+        };
+        let mut timeout = None;
+        let (ending, error) = match outcome {
+            None => (Ending::Cancelled, Some("the caller left".to_owned())),
+            Some(Err(Broken::Elapsed(elapsed))) => {
+                timeout = Some(Timeout::from(&elapsed));
+                (Ending::Deadline, Some(elapsed.to_string()))
+            }
+            Some(Err(Broken::Failed(error))) => (Ending::Failure, Some(error)),
+            Some(Ok(())) => (Ending::Success, None),
+        };
+        let mut answer = story.end(head.call, ending);
+        answer.error = error;
+        answer.timeout = timeout;
+        tell(answer, &received, &self.base)
+    }
+}
+
+/// Adds what has come of the answer.
+fn tell(mut answer: Answer, received: &Received, base: &Base) -> Answer {
+    let status = received.head.as_ref().map(|(status, _)| *status);
+    if let Some(status) = status {
+        let line = format!("{} from {}", status, base.authority);
+        answer.for_people.push(line);
+        if !received.body.is_empty() {
+            answer.for_people.push(readable(&received.body));
+        }
+    }
+    let headers = received.head.as_ref().map(|(_, headers)| headers);
+    answer
+        .with("status", status.map(|status| status.as_u16()))
+        .with("headers", headers.map(|headers| shown(headers, |_| false)))
+        .with("body", to_base64(&received.body))
+}

@@ -1,0 +1,83 @@
+//! The layers of an HTTP client, in their documented order, and the policies of its routes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use reattempt::backoff::{Backoff, Jitter};
+use reattempt::observe::LogObserver;
+use reattempt::strategy::Standard;
+use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, Route, RouteLayer};
+use reattempt_http::body::{
+    DeadlineBody, DeadlineBodyLayer, OutcomeBody, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer,
+};
+use reattempt_http::policy::{HttpPolicies, Options};
+use reattempt_http::{HttpStatus, IdempotencyKeyLayer, RetryAfter};
+use tower::ServiceBuilder;
+use tower::util::BoxCloneSyncService;
+
+use crate::call::attempts::{JournalLayer, JournalObserver};
+use crate::call::document::{Document, Fault, Setup};
+use crate::call::transport::{AnswerBody, Transport, TransportError};
+
+type ResponseBody = DeadlineBody<OutcomeBody<DeadlineBody<AnswerBody>>>;
+pub(super) type Stack =
+    BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, TransportError>;
+
+/// The document's policies; without any, every call is left to the layers' own settings.
+pub(super) fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, Fault> {
+    let Some(text) = document.rest.text("policy") else {
+        return Ok(None);
+    };
+    let options = Options::new()
+        .randomness(document.setup.randomness.clone())
+        .on_deadline(document.setup.on_deadline);
+    // Their paths start where the policy does.
+    let place = |fault: &reattempt_http::json::Fault| {
+        let within = fault.path.strip_prefix('$').unwrap_or_default();
+        format!("$.policy{within}: {}", fault.what)
+    };
+    let parsed = HttpPolicies::parse_with(&text, &options).map_err(|faults| {
+        let lines: Vec<_> = faults.faults().iter().map(place).collect();
+        Fault::of_text(&lines.join("; "))
+    })?;
+    for warning in &parsed.warnings {
+        tracing::warn!("{}", place(warning));
+    }
+    Ok(Some(parsed.policies))
+}
+
+/// The layers in their documented order.
+pub(super) fn stack(
+    setup: &Setup,
+    policies: Option<HttpPolicies>,
+    transport: Transport<ReplayBody<Full<Bytes>>>,
+) -> Stack {
+    let classifier = HttpStatus::new().judge_bodies();
+    let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(20))
+        .jitter(Jitter::Full)
+        .randomness(setup.randomness.clone());
+    let strategy = Standard::new(3, backoff).on_deadline(setup.on_deadline);
+    let observer = Arc::new((LogObserver, JournalObserver));
+    let policies = policies.map(Arc::new);
+    let routes =
+        move |request: &Request<Full<Bytes>>| policies.as_ref().and_then(|p| p.route(request));
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(routes))
+        // Above the deadline, which tells by it if a timeout is ambiguous.
+        .layer(IdempotencyKeyLayer::new())
+        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineBodyLayer::new())
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(classifier, strategy).observer(observer.clone()))
+        .layer(HedgeLayer::by_policy(classifier).observer(observer))
+        .layer(OutcomeBodyLayer::new())
+        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineBodyLayer::new())
+        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(JournalLayer)
+        .service(transport);
+    BoxCloneSyncService::new(service)
+}

@@ -1,0 +1,318 @@
+//! Key-value calls: the layers of RFC 0049 and RFC 0024 around the small client of the testbed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reattempt::backoff::Backoff;
+use reattempt::observe::LogObserver;
+use reattempt::strategy::{Attempts, BestEffort, FailFast};
+use reattempt::{
+    Annotated, Call, ConfigPollLayer, DeadlineLayer, Elapsed, Idempotency, PushbackLayer,
+    RetryLayer, RetryStrategy, UncallLayer,
+};
+use reattempt_couchbase::cluster_config::ConfigPollerOptions;
+use reattempt_couchbase::kv::stamp_idempotency;
+use reattempt_couchbase::{
+    Address, ConfigPoller, ConfigStore, ErrorMapStrategy, ErrorMaps, KvClassifier, KvPushback,
+    StaleKvConfig,
+};
+use reattempt_testbed::kv::client::{ClientError, ClientOptions, KvRequest, LookupSpec};
+use reattempt_testbed::kv::{self, MappedClient, MappedResponse, RoutedClient};
+use reattempt_testbed::report::ReportLayer;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+use super::answer::{Answer, Timeout, readable};
+use super::attempts::{Ending, JournalLayer, JournalObserver};
+use super::document::{Base64, Document, Fault, Fields, Head, Millis, Setup, to_base64};
+use super::schedule::{Caller, Plan, cancelled};
+use super::story::Story;
+
+type Stack = BoxCloneSyncService<Call<KvRequest>, MappedResponse, BoxError>;
+
+/// Calls one cluster, or memcached servers.
+#[derive(Debug)]
+pub(crate) struct KvCaller {
+    stack: Stack,
+    store: ConfigStore,
+}
+
+/// What the document says of one call.
+#[derive(Debug)]
+pub(crate) struct KvCall {
+    request: KvRequest,
+    idempotency: Idempotency,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Bootstrap {
+    #[default]
+    Couchbase,
+    Memcached,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+enum Strategy {
+    Named(NamedStrategy),
+    Constant {
+        constant_ms: Millis,
+        max_attempts: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum NamedStrategy {
+    BestEffort,
+    FailFast,
+    ErrorMap,
+}
+
+impl Strategy {
+    fn make(self, setup: &Setup, maps: &ErrorMaps) -> Arc<dyn RetryStrategy> {
+        let best_effort = BestEffort::new().on_deadline(setup.on_deadline);
+        match self {
+            Self::Named(NamedStrategy::BestEffort) => Arc::new(best_effort),
+            Self::Named(NamedStrategy::FailFast) => Arc::new(FailFast),
+            Self::Named(NamedStrategy::ErrorMap) => {
+                Arc::new(ErrorMapStrategy::new(maps.clone()).otherwise(best_effort))
+            }
+            Self::Constant {
+                constant_ms: Millis(delay),
+                max_attempts,
+            } => Arc::new(
+                Attempts::new(max_attempts, Backoff::constant(delay))
+                    .on_deadline(setup.on_deadline),
+            ),
+        }
+    }
+}
+
+/// What the document says of the client.
+struct Settings {
+    client: ClientOptions,
+    seeds: Vec<String>,
+    addresses: Vec<Address>,
+    bootstrap: Bootstrap,
+    strategy: Strategy,
+    current_server_codes: bool,
+    poll_interval: Option<Duration>,
+    poll_floor: Option<Duration>,
+}
+
+impl Settings {
+    fn read(setup: &Setup, fields: &mut Fields) -> Result<Self, Fault> {
+        let bootstrap = fields.or("bootstrap", Bootstrap::default())?;
+        let text = |fields: &mut Fields, name| fields.or(name, String::new());
+        let (bucket, username) = (text(fields, "bucket")?, text(fields, "username")?);
+        let password = text(fields, "password")?;
+        let client = match bootstrap {
+            Bootstrap::Memcached => ClientOptions::memcached(),
+            Bootstrap::Couchbase => {
+                let mut options = ClientOptions::couchbase(&username, &password, &bucket);
+                if let kv::Bootstrap::Couchbase {
+                    credentials,
+                    bucket: selected,
+                    ..
+                } = &mut options.bootstrap
+                {
+                    // What the document does not name is not asked for.
+                    credentials.take_if(|_| username.is_empty());
+                    selected.take_if(|_| bucket.is_empty());
+                }
+                options
+            }
+        };
+        let seeds = setup.target.clone().into_vec();
+        let addresses = seeds.iter().map(|seed| {
+            seed.parse::<Address>()
+                .map_err(|error| Fault::new("$.target", format!("{seed:?}: {error}")))
+        });
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        if addresses.is_empty() {
+            return Err(Fault::new("$.target", "names no node"));
+        }
+        let millis = |time: Option<Millis>| time.map(|Millis(time)| time);
+        Ok(Self {
+            client,
+            seeds,
+            addresses,
+            bootstrap,
+            strategy: fields.or("strategy", Strategy::Named(NamedStrategy::BestEffort))?,
+            current_server_codes: fields.or("current_server_codes", false)?,
+            poll_interval: millis(fields.optional("config_poll_interval_ms")?),
+            poll_floor: millis(fields.optional("config_poll_floor_ms")?),
+        })
+    }
+
+    fn poller(&self, setup: &Setup, store: &ConfigStore, client: &ClientOptions) -> ConfigPoller {
+        let mut options = ConfigPollerOptions::new()
+            .seeds(self.addresses.iter().cloned())
+            .randomness(setup.randomness.clone());
+        if let Some(interval) = self.poll_interval {
+            options = options.interval(interval);
+        }
+        if let Some(floor) = self.poll_floor {
+            options = options.floor(floor);
+        }
+        ConfigPoller::spawn(store.clone(), kv::fetch_with(client.clone()), options)
+    }
+
+    /// The layers in their documented order. Routing is below them, so that a retry goes where the newest
+    /// configuration says.
+    fn stack(&self, setup: &Setup, store: &ConfigStore) -> Stack {
+        let maps = ErrorMaps::new();
+        let client = self
+            .client
+            .clone()
+            .on_config(kv::offer_to(store.clone()))
+            .on_error_map(kv::keep_in(maps.clone()));
+        let mut classifier = KvClassifier::new();
+        if self.current_server_codes {
+            classifier = classifier.with_current_server_codes();
+        }
+        let poll = (self.bootstrap == Bootstrap::Couchbase).then(|| {
+            let mut stale = StaleKvConfig::new(self.poller(setup, store, &client));
+            if self.current_server_codes {
+                stale = stale.with_current_server_codes();
+            }
+            ConfigPollLayer::new(stale)
+        });
+        let strategy = self.strategy.make(setup, &maps);
+        let routed = RoutedClient::new(
+            self.seeds.iter().map(String::as_str),
+            client,
+            kv::map_of(store.clone()),
+        );
+        let report = |reporter: &reattempt::Reporter,
+                      outcome: Result<&MappedResponse, &ClientError>| {
+            kv::report(reporter, outcome.map(|mapped| &mapped.answer));
+        };
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::unlimited())
+            .map_err(BoxError::from)
+            .layer(
+                RetryLayer::new(classifier, strategy)
+                    .observer(Arc::new((LogObserver, JournalObserver))),
+            )
+            .layer(PushbackLayer::new(KvPushback::new()))
+            .option_layer(poll)
+            .layer(ReportLayer::new(report))
+            .layer(JournalLayer)
+            .layer(UncallLayer::new())
+            .service(MappedClient::new(routed, maps));
+        BoxCloneSyncService::new(service)
+    }
+}
+
+pub(crate) fn plan(mut document: Document) -> Result<Plan<KvCaller>, Fault> {
+    let settings = Settings::read(&document.setup, &mut document.rest)?;
+    let store = ConfigStore::new();
+    let stack = settings.stack(&document.setup, &store);
+    Plan::new(document, KvCaller { stack, store }, read)
+}
+
+fn read(fields: &mut Fields) -> Result<KvCall, Fault> {
+    let op: String = fields.required("op")?;
+    let key: String = fields.or("key", String::new())?;
+    if key.is_empty() && op != "noop" {
+        return Err(fields.fault("key", "is required"));
+    }
+    let value: Bytes = fields.or("value", Base64::default())?.0;
+    let cas: Option<u64> = fields.optional("cas")?;
+    let idempotency = match fields.optional("idempotent")? {
+        None => Idempotency::Unknown,
+        Some(true) => Idempotency::Idempotent,
+        Some(false) => Idempotency::NotIdempotent,
+    };
+    let request = match op.as_str() {
+        "get" => KvRequest::get(key),
+        "set" => KvRequest::set(key, value, 0, 0),
+        "add" => KvRequest::add(key, value, 0, 0),
+        "replace" => KvRequest::replace(key, value, 0, 0),
+        "delete" => KvRequest::delete(key),
+        "append" => KvRequest::append(key, value),
+        "increment" => KvRequest::increment(key, 1, 1, 0),
+        "touch" => KvRequest::touch(key, 0),
+        "get_and_touch" => KvRequest::get_and_touch(key, 0),
+        "get_and_lock" => KvRequest::get_and_lock(key, 0),
+        "unlock" => KvRequest::unlock(key, cas.unwrap_or(0)),
+        "noop" => KvRequest::noop(),
+        "lookup_in" => KvRequest::lookup_in(key, [LookupSpec::Document]),
+        "observe" => KvRequest::observe(key),
+        "get_collection_id" => KvRequest::get_collection_id(key),
+        _ => return Err(fields.fault("op", format!("unknown operation {op:?}"))),
+    };
+    Ok(KvCall {
+        request: match cas {
+            Some(cas) => request.with_cas(cas),
+            None => request,
+        },
+        idempotency,
+    })
+}
+
+impl Caller for KvCaller {
+    type Call = KvCall;
+
+    async fn call(&self, head: Head, call: KvCall) -> Answer {
+        let mut request = Call::new(call.request);
+        request.context_mut().set_idempotency(call.idempotency);
+        stamp_idempotency(&mut request);
+        let story = Story::begin(&head, &mut request);
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.stack.clone().oneshot(request) => Some(outcome),
+            () = cancelled(&head) => None,
+        };
+        let (ending, timeout, error) = match &outcome {
+            None => (Ending::Cancelled, None, Some("the caller left".to_owned())),
+            // Which status is a failure is told by the attempt's verdict.
+            Some(Ok(_)) => (Ending::Success, None, None),
+            Some(Err(error)) => match error.downcast_ref::<Elapsed>() {
+                Some(elapsed) => (
+                    Ending::Deadline,
+                    Some(Timeout::from(elapsed)),
+                    Some(error.to_string()),
+                ),
+                None => (Ending::Failure, None, Some(error.to_string())),
+            },
+        };
+        let info = story.info();
+        let last_failure = info
+            .records()
+            .filter_map(|record| record.failure?.code)
+            .last();
+        let answered = outcome.and_then(Result::ok).map(|mapped| mapped.answer);
+        let status = answered
+            .as_ref()
+            .map(|answer| i32::from(answer.status))
+            .or(last_failure);
+        let mut answer = story.end(head.call, ending);
+        answer.timeout = timeout;
+        answer.error = error;
+        if let Some(status) = status {
+            answer.for_people.push(format!("status {status:#04x}"));
+        }
+        let value = answered.as_ref().map(|answer| &answer.value);
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            answer.for_people.push(readable(value));
+        }
+        let revision = self.store.revision();
+        answer
+            .with("status", status)
+            .with("value", value.map(|value| to_base64(value)))
+            .with("cas", answered.as_ref().map(|answer| answer.cas))
+            .with(
+                "config_revision",
+                revision.map_or(Value::Null, |revision| {
+                    json!([revision.epoch, revision.rev])
+                }),
+            )
+    }
+}

@@ -1,0 +1,117 @@
+//! `reattempt call`: makes calls through the layers, and tells what became of every attempt.
+
+mod answer;
+pub(crate) mod attempts;
+mod document;
+mod flags;
+mod grpc;
+mod http;
+mod kv;
+mod mongodb;
+mod schedule;
+mod story;
+mod transport;
+pub(crate) mod waterfall;
+
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+pub(crate) use flags::Arguments;
+
+use answer::Answer;
+use document::{Concurrency, Document, Fault, Protocol};
+use schedule::{Caller, Plan};
+
+/// The document cannot be used.
+const UNUSABLE: u8 = 2;
+
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    let output = if arguments.json {
+        Output::Lines
+    } else {
+        Output::Waterfalls
+    };
+    let outcome = read(arguments).and_then(|document| carry_out(document, output));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Problem::Fault(fault)) => {
+            // Exactly one line, also for errors whose text has several.
+            let line = fault.to_string().replace('\n', " ");
+            eprintln!("reattempt call: {line}");
+            ExitCode::from(UNUSABLE)
+        }
+        Err(Problem::Io(error)) => {
+            eprintln!("reattempt call: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+fn read(arguments: Arguments) -> Result<Document, Problem> {
+    if !arguments.json {
+        let (value, texts) = arguments.into_document()?;
+        return Ok(Document::with_texts(value, texts)?);
+    }
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text)?;
+    Ok(Document::parse(&text)?)
+}
+
+/// How answers are written to standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    /// One JSON line a call.
+    Lines,
+    /// For people.
+    Waterfalls,
+}
+
+impl Output {
+    fn write(self, answer: &Answer) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match self {
+            Self::Lines => {
+                let mut line = serde_json::to_vec(answer)?;
+                line.push(b'\n');
+                out.write_all(&line)?;
+            }
+            Self::Waterfalls => out.write_all(waterfall::draw(answer).as_bytes())?,
+        }
+        out.flush()
+    }
+}
+
+fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async move {
+        match document.protocol {
+            Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
+            Protocol::Http => run_plan(http::plan(document)?, output).await?,
+            Protocol::Kv => run_plan(kv::plan(document)?, output).await?,
+            Protocol::Mongodb => run_plan(mongodb::plan(document)?, output).await?,
+        }
+        Ok(())
+    })
+}
+
+/// Makes the calls, writes each answer when it is there, and keeps the connections a little longer.
+async fn run_plan<C: Caller>(plan: Plan<C>, output: Output) -> io::Result<()> {
+    let linger = plan.linger;
+    let caller = match plan.concurrency {
+        Concurrency::Sequential => schedule::one_after_another(plan, |a| output.write(a)).await?,
+        Concurrency::Parallel => schedule::at_once(plan, |a| output.write(a)).await?,
+    };
+    tokio::time::sleep(linger).await;
+    drop(caller);
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! MongoDB calls: Retryable Reads around the small client of the testbed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bson::Document as Bson;
+use reattempt::observe::LogObserver;
+use reattempt::{
+    Annotated, Call, DeadlineLayer, Elapsed, Failure, RetryInfo, RetryLayer, RetryStrategy,
+    RouteLayer, Surface, TimeLimit, UncallLayer,
+};
+use reattempt_mongodb::{MongoClassifier, ReadCall, RetryReads, RetryableReads};
+use reattempt_testbed::mongodb::client::{CommandEvent, ConnectionString, Operation, drain};
+use reattempt_testbed::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
+use reattempt_testbed::report::ReportLayer;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+use super::answer::{Answer, Timeout};
+use super::attempts::{Ending, JournalLayer, JournalObserver};
+use super::document::{Document, Fault, Fields, Head};
+use super::schedule::{Caller, Plan, cancelled};
+use super::story::Story;
+
+type Stack = BoxCloneSyncService<Call<MongoRequest>, MongoReply, BoxError>;
+
+/// Calls one deployment.
+#[derive(Debug)]
+pub(crate) struct MongoCaller {
+    client: Client,
+    settings: ConnectionString,
+    classifier: MongoClassifier,
+    strategy: RetryableReads,
+    gate: RetryReads,
+}
+
+/// What the document says of one call.
+#[derive(Debug)]
+pub(crate) struct MongoCall {
+    operation: Operation,
+    database: String,
+    collection: String,
+    options: Bson,
+}
+
+/// Which version of the specification holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Rules {
+    #[default]
+    #[serde(rename = "seed_2022")]
+    Seed2022,
+    Current,
+}
+
+pub(crate) fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
+    let target = document.setup.one_target()?;
+    let settings: ConnectionString = target
+        .parse()
+        .map_err(|error| Fault::new("$.target", error))?;
+    for warning in &settings.warnings {
+        tracing::warn!("$.target: {warning}");
+    }
+    let rules = document.rest.or("retryable_reads", Rules::default())?;
+    let (mut classifier, mut strategy) =
+        (MongoClassifier::seed_2022(), RetryableReads::seed_2022());
+    if rules == Rules::Current {
+        classifier = classifier.with_codes_134_and_262();
+        if settings.timeout.is_some() {
+            strategy = strategy.until_deadline();
+        }
+    }
+    let caller = MongoCaller {
+        client: Client::new(settings.options.clone()),
+        gate: RetryReads::with_strategy(settings.retry_reads, strategy),
+        settings,
+        classifier,
+        strategy,
+    };
+    Plan::new(document, caller, read)
+}
+
+fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
+    let name: String = fields.required("op")?;
+    // What only this side of a cursor or a caller with a command of its own can use is no operation of a document.
+    let operation = Operation::from_name(&name)
+        .filter(|operation| !matches!(operation, Operation::GetMore | Operation::RunCommand))
+        .ok_or_else(|| fields.fault("op", format!("unknown operation {name:?}")))?;
+    let options: Map<String, Value> = fields.or("options", Map::new())?;
+    let options = Bson::try_from(options).map_err(|error| fields.fault("options", error))?;
+    Ok(MongoCall {
+        operation,
+        database: fields.or("database", "db".to_owned())?,
+        collection: fields.or("collection", "c".to_owned())?,
+        options,
+    })
+}
+
+/// The events of one call, in order.
+#[derive(Clone, Debug, Default)]
+struct Events(Arc<Mutex<Vec<CommandEvent>>>);
+
+impl Events {
+    fn push(&self, event: CommandEvent) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(event);
+    }
+
+    fn told(&self) -> Value {
+        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = events.iter().map(|event| {
+            json!({
+                "event": event.kind.name(),
+                "command": event.command,
+                "request_id": event.request_id,
+                "operation_id": event.operation_id,
+                "connection": event.connection,
+            })
+        });
+        told.collect()
+    }
+}
+
+impl MongoCaller {
+    /// The layers around the client, which tells these events.
+    fn stack(&self, events: Events) -> Stack {
+        let client = self
+            .client
+            .clone()
+            .on_event(move |event| events.push(event));
+        let service = ServiceBuilder::new()
+            .layer(RouteLayer::new(self.gate.clone()))
+            .layer(DeadlineLayer::unlimited())
+            .map_err(BoxError::from)
+            .layer(
+                RetryLayer::new(self.classifier, self.strategy)
+                    .observer(Arc::new((LogObserver, JournalObserver))),
+            )
+            .layer(ReportLayer::new(mongodb::report))
+            .layer(JournalLayer)
+            .layer(UncallLayer::new())
+            .service(client);
+        BoxCloneSyncService::new(service)
+    }
+
+    /// Which of the failures of a call its caller got, by the same rule as the layer's.
+    fn raised(&self, info: &RetryInfo) -> &'static str {
+        let failures: Vec<Failure> = info.records().filter_map(|record| record.failure).collect();
+        let Some((first, later)) = failures.split_first() else {
+            return "first";
+        };
+        let (mut held, mut raised) = (first, "first");
+        for new in later {
+            if self.strategy.surface(held, new) == Surface::New {
+                (held, raised) = (new, "last");
+            }
+        }
+        raised
+    }
+}
+
+/// Runs an operation and reads its cursor to the end. How many documents, values or databases it gave.
+async fn exchange(
+    stack: Stack,
+    call: Call<MongoRequest>,
+    limit: Option<TimeLimit>,
+) -> Result<usize, BoxError> {
+    let request = call.request.clone();
+    let reply = stack.clone().oneshot(call).await?;
+    match request.operation {
+        // It has no end.
+        Operation::Watch => Ok(reply.count()),
+        Operation::CountDocuments => Ok(counted(&reply)),
+        _ if reply.cursor_id().is_some() => {
+            // Each `getMore` is a call of its own, which its policy lets run once.
+            let mut more = ServiceBuilder::new()
+                .map_request(move |request: MongoRequest| {
+                    let mut call = Call::new(request);
+                    if let Some(limit) = limit {
+                        call.context_mut().stamp_limit(limit);
+                    }
+                    call
+                })
+                .service(stack);
+            Ok(drain(&mut more, &request, reply).await?.documents.len())
+        }
+        _ => Ok(reply.count()),
+    }
+}
+
+/// The count in the one document that `countDocuments` asks for; none if nothing was there to count.
+fn counted(reply: &MongoReply) -> usize {
+    let n = reply
+        .batch()
+        .first()
+        .and_then(|first| first.as_document()?.get("n"));
+    let n = n.and_then(|n| {
+        n.as_i64()
+            .or_else(|| n.as_i32().map(i64::from))
+            .or_else(|| n.as_f64().map(|n| n as i64))
+    });
+    n.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
+}
+
+impl Caller for MongoCaller {
+    type Call = MongoCall;
+
+    async fn call(&self, mut head: Head, call: MongoCall) -> Answer {
+        // `timeoutMS` is the client's; the call's own comes first.
+        head.timeout = head.timeout.or(self.settings.timeout);
+        let mut request = Call::new(MongoRequest::of(
+            call.operation,
+            &call.database,
+            &call.collection,
+            call.options,
+        ));
+        let (operation, in_transaction) = (request.operation(), request.in_transaction());
+        self.gate
+            .stamp(request.context_mut(), operation, in_transaction);
+        let story = Story::begin(&head, &mut request);
+        request.request.deadline = story.limit().map(|limit| Instant::from_std(limit.at));
+        let events = Events::default();
+        let stack = self.stack(events.clone());
+        let outcome = tokio::select! {
+            biased;
+            outcome = exchange(stack, request, story.limit()) => Some(outcome),
+            () = cancelled(&head) => None,
+        };
+        let mut documents = None;
+        let mut failed = None;
+        let mut timeout = None;
+        let (ending, error) = match outcome {
+            None => (Ending::Cancelled, Some("the caller left".to_owned())),
+            Some(Ok(count)) => {
+                documents = Some(count);
+                (Ending::Success, None)
+            }
+            Some(Err(error)) => {
+                let text = error.to_string();
+                if let Some(elapsed) = error.downcast_ref::<Elapsed>() {
+                    timeout = Some(Timeout::from(elapsed));
+                    (Ending::Deadline, Some(text))
+                } else {
+                    failed = error.downcast::<MongoError>().ok();
+                    (Ending::Failure, Some(text))
+                }
+            }
+        };
+        let mut answer = story.end(head.call, ending);
+        answer.error = error;
+        answer.timeout = timeout;
+        if let Some(count) = documents {
+            answer.for_people.push(format!("{count} documents"));
+        }
+        let error = failed.as_deref();
+        let labels = error.map_or_else(Vec::new, |error| error.labels().to_vec());
+        answer
+            .with("documents", documents)
+            .with("code", error.and_then(MongoError::code))
+            .with("code_name", error.and_then(MongoError::code_name))
+            .with("labels", labels)
+            .with("error_from", error.map(|_| self.raised(&story.info())))
+            .with("events", events.told())
+    }
+}

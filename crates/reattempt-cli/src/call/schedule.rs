@@ -1,0 +1,99 @@
+//! When the calls of a document are made.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::answer::Answer;
+use super::document::{Concurrency, Document, Fault, Fields, Head};
+
+/// Makes calls of one protocol through one stack of layers.
+pub(crate) trait Caller: Send + Sync + 'static {
+    /// What the protocol adds to a call.
+    type Call: Send + 'static;
+
+    /// Makes one call. Cancelling it is up to this, because a cancelled call has an answer too.
+    fn call(&self, head: Head, call: Self::Call) -> impl Future<Output = Answer> + Send;
+}
+
+/// A document that can be carried out.
+#[derive(Debug)]
+pub(crate) struct Plan<C: Caller> {
+    pub(crate) caller: C,
+    pub(crate) calls: Vec<(Head, C::Call)>,
+    pub(crate) concurrency: Concurrency,
+    pub(crate) linger: Duration,
+}
+
+impl<C: Caller> Plan<C> {
+    /// Reads every call with `read` before any is made.
+    pub(crate) fn new(
+        document: Document,
+        caller: C,
+        read: impl Fn(&mut Fields) -> Result<C::Call, Fault>,
+    ) -> Result<Self, Fault> {
+        document.rest.finish();
+        let calls = document
+            .calls
+            .into_iter()
+            .map(|(head, mut fields)| {
+                let call = read(&mut fields)?;
+                fields.finish();
+                Ok((head, call))
+            })
+            .collect::<Result<_, Fault>>()?;
+        Ok(Self {
+            caller,
+            calls,
+            concurrency: document.concurrency,
+            linger: document.linger,
+        })
+    }
+}
+
+async fn one<C: Caller>(caller: &C, head: Head, call: C::Call) -> Answer {
+    if !head.start_delay.is_zero() {
+        tokio::time::sleep(head.start_delay).await;
+    }
+    caller.call(head, call).await
+}
+
+pub(crate) async fn one_after_another<C: Caller>(
+    plan: Plan<C>,
+    write: impl Fn(&Answer) -> io::Result<()>,
+) -> io::Result<Arc<C>> {
+    for (head, call) in plan.calls {
+        write(&one(&plan.caller, head, call).await)?;
+    }
+    Ok(Arc::new(plan.caller))
+}
+
+pub(crate) async fn at_once<C: Caller>(
+    plan: Plan<C>,
+    write: impl Fn(&Answer) -> io::Result<()>,
+) -> io::Result<Arc<C>> {
+    let caller = Arc::new(plan.caller);
+    let mut calls = JoinSet::new();
+    for (head, call) in plan.calls {
+        let caller = Arc::clone(&caller);
+        calls.spawn(async move { one(&*caller, head, call).await });
+    }
+    while let Some(answer) = calls.join_next().await {
+        match answer {
+            Ok(answer) => write(&answer)?,
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+    Ok(caller)
+}
+
+/// Waits until the caller leaves; for ever if it stays.
+pub(crate) async fn cancelled(head: &Head) {
+    match head.cancel_after {
+        Some(after) => tokio::time::sleep(after).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,57 @@
+//! The story of one call: begun with its request, told in its answer.
+
+use reattempt::{Annotated, CallContext, RetryInfo, TimeLimit, Watch};
+use tokio::time::Instant;
+
+use super::answer::{Answer, InMillis};
+use super::attempts::{Ending, Journal, stopped};
+use super::document::Head;
+
+/// Watches one call from the moment it begins.
+#[derive(Debug)]
+pub(crate) struct Story {
+    watch: Watch,
+    journal: Journal,
+    limit: Option<TimeLimit>,
+}
+
+impl Story {
+    /// The call begins now: stamps its time limit, and has everything noted that becomes of it.
+    pub(crate) fn begin<R: Annotated>(head: &Head, request: &mut R) -> Self {
+        let watch = CallContext::watch(request);
+        let journal = Journal::of(request);
+        // A time beyond what the clock can say is none.
+        let end = head
+            .timeout
+            .and_then(|timeout| Instant::now().checked_add(timeout));
+        let limit = end.map(|end| TimeLimit::stamped(end.into_std()));
+        if let Some(limit) = limit {
+            request.context_mut().stamp_limit(limit);
+        }
+        Self {
+            watch,
+            journal,
+            limit,
+        }
+    }
+
+    pub(crate) const fn limit(&self) -> Option<TimeLimit> {
+        self.limit
+    }
+
+    pub(crate) fn info(&self) -> RetryInfo {
+        self.watch.info()
+    }
+
+    /// The call is over for its caller, now.
+    pub(crate) fn end(&self, call: String, ending: Ending) -> Answer {
+        let info = self.info();
+        Answer {
+            elapsed_ms: InMillis(self.journal.elapsed()),
+            attempts: self.journal.attempts(&info, ending),
+            reasons: info.reasons().map(|reason| reason.name()).collect(),
+            stopped: stopped(&info, ending),
+            ..Answer::unsent(call)
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! One server's plain TCP connections, as a tower service: dialled when a request needs one, and again when one is gone.
+//!
+//! It never sends a request twice. It reports how far each attempt came, so that the layers above know.
+
+mod answer_body;
+mod http1;
+mod http2;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{fmt, io};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use reattempt::{Annotated, Backend, Reporter, Stage};
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+pub(crate) use answer_body::AnswerBody;
+
+/// What a transport fails with: hyper's own errors, and those of dialling.
+pub(crate) type TransportError = Box<dyn std::error::Error + Send + Sync>;
+
+/// On a request: it waits for a connection instead of failing when there is none (gRPC, Wait for Ready).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitForReady;
+
+/// The version of HTTP that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    Http1,
+    /// With prior knowledge.
+    Http2,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot connect to {authority}: {source}")]
+struct CannotConnect {
+    authority: String,
+    source: io::Error,
+}
+
+/// How soon a call that waits for readiness dials again; doubled up to the second.
+const REDIAL_FIRST: Duration = Duration::from_millis(20);
+const REDIAL_LONGEST: Duration = Duration::from_secs(1);
+
+/// Where to connect.
+#[derive(Debug)]
+struct Address {
+    authority: String,
+    backend: Backend,
+}
+
+impl Address {
+    async fn dial(&self) -> Result<TokioIo<TcpStream>, TransportError> {
+        let connected = TcpStream::connect(&self.authority).await;
+        let socket = connected.map_err(|source| {
+            let authority = self.authority.clone();
+            // Whatever the system's own kind: this one says that nothing was sent.
+            io::Error::new(
+                io::ErrorKind::ConnectionRefused,
+                CannotConnect { authority, source },
+            )
+        })?;
+        socket.set_nodelay(true)?;
+        Ok(TokioIo::new(socket))
+    }
+
+    /// Dials until it works.
+    async fn dial_until_ready(&self) -> Result<TokioIo<TcpStream>, TransportError> {
+        let mut delay = REDIAL_FIRST;
+        loop {
+            match self.dial().await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => {
+                    tracing::debug!(%error, ?delay, "not ready yet, waiting");
+                    tokio::time::sleep(delay).await;
+                    delay = (delay * 2).min(REDIAL_LONGEST);
+                }
+            }
+        }
+    }
+
+    async fn connect(&self, waits: bool) -> Result<TokioIo<TcpStream>, TransportError> {
+        if waits {
+            self.dial_until_ready().await
+        } else {
+            self.dial().await
+        }
+    }
+}
+
+enum Connections<B> {
+    Http1(http1::Pool<B>),
+    Http2(http2::Connection<B>),
+}
+
+/// One server. Clones share the connections.
+pub(crate) struct Transport<B>(Arc<Shared<B>>);
+
+struct Shared<B> {
+    address: Address,
+    connections: Connections<B>,
+}
+
+impl<B> Clone for Transport<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<B> fmt::Debug for Transport<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Transport").field(&self.0.address).finish()
+    }
+}
+
+impl<B> Transport<B> {
+    /// A transport to `host:port`; nothing is dialled yet.
+    pub(crate) fn new(authority: &str, version: Version) -> Self {
+        Self(Arc::new(Shared {
+            address: Address {
+                authority: authority.to_owned(),
+                backend: Backend::new(authority),
+            },
+            connections: match version {
+                Version::Http1 => Connections::Http1(http1::Pool::default()),
+                Version::Http2 => Connections::Http2(http2::Connection::default()),
+            },
+        }))
+    }
+}
+
+impl<B> Service<Request<B>> for Transport<B>
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<TransportError>,
+{
+    type Response = Response<AnswerBody>;
+    type Error = TransportError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let shared = Arc::clone(&self.0);
+        let reporter = request.context().cloned().unwrap_or_default().reporter();
+        let waits = request.extensions().get::<WaitForReady>().is_some();
+        reporter.backend(shared.address.backend.clone());
+        reporter.stage(Stage::Dispatch);
+        Box::pin(async move {
+            let address = &shared.address;
+            let answered = match &shared.connections {
+                Connections::Http1(pool) => pool.send(address, waits, request, &reporter).await,
+                Connections::Http2(one) => one.send(address, waits, request, &reporter).await,
+            };
+            if answered.is_ok() {
+                reporter.stage(Stage::Response);
+            }
+            answered.map(|response| response.map(|body| AnswerBody(Some(body))))
+        })
+    }
+}
+
+/// Reports that a request goes out, and takes it back if it never did.
+async fn sending<B, F>(
+    reporter: &Reporter,
+    sending: F,
+) -> Result<Response<Incoming>, TransportError>
+where
+    F: Future<Output = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<B>>>>,
+{
+    reporter.stage(Stage::InFlight);
+    sending.await.map_err(|mut error| {
+        if error.take_message().is_some() {
+            reporter.stage(Stage::Dispatch);
+        }
+        error.into_error().into()
+    })
+}

@@ -1,0 +1,165 @@
+//! The answer of one call for people: one line an attempt, on a common axis of time.
+
+use std::fmt::Write;
+
+use reattempt::ServerPushback;
+
+use super::answer::{Answer, InMillis, Timeout};
+use super::attempts::{Attempt, Pushback};
+
+/// The axis in characters.
+const WIDTH: usize = 40;
+
+pub(crate) fn draw(answer: &Answer) -> String {
+    let mut out = String::new();
+    headline(&mut out, answer);
+    for line in &answer.for_people {
+        let _ = writeln!(out, "  {line}");
+    }
+    for attempt in &answer.attempts {
+        row(&mut out, attempt, answer.elapsed_ms.value());
+    }
+    out
+}
+
+fn headline(out: &mut String, answer: &Answer) {
+    let count = answer.attempts.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let _ = write!(
+        out,
+        "{}: {count} attempt{plural} in {}",
+        answer.call,
+        millis(answer.elapsed_ms)
+    );
+    if let Some(stopped) = answer.stopped {
+        let _ = write!(out, ", stopped: {stopped}");
+    }
+    if let Some(timeout) = answer.timeout {
+        let _ = write!(
+            out,
+            " ({} timeout)",
+            match timeout {
+                Timeout::Ambiguous => "ambiguous",
+                Timeout::Unambiguous => "unambiguous",
+            }
+        );
+    }
+    if let Some(error) = &answer.error {
+        let _ = write!(out, "\n  error: {error}");
+    }
+    out.push('\n');
+}
+
+fn row(out: &mut String, attempt: &Attempt, whole: f64) {
+    let _ = write!(
+        out,
+        "  {:>3} {:<11} {} {:>9} {:>9}  {}",
+        attempt.n,
+        attempt.kind,
+        bar(attempt, whole, WIDTH),
+        millis(attempt.start_ms),
+        millis(attempt.end_ms),
+        attempt.verdict,
+    );
+    if let Some(reason) = attempt.reason {
+        let _ = write!(out, " {reason} ({})", attempt.stage);
+    }
+    match attempt.pushback_ms {
+        Some(Pushback(ServerPushback::Stop)) => out.push_str(", pushback: stop"),
+        Some(Pushback(ServerPushback::After(delay))) => {
+            let _ = write!(out, ", pushback {}", millis(InMillis(delay)));
+        }
+        None => {}
+    }
+    if let Some(delay) = attempt.delay_ms {
+        let _ = write!(out, ", next after {}", millis(delay));
+    }
+    if let Some(backend) = &attempt.backend {
+        let _ = write!(out, " @ {backend}");
+    }
+    out.push('\n');
+}
+
+fn millis(time: InMillis) -> String {
+    format!("{:.1} ms", time.value())
+}
+
+/// The attempt as a bar of `width` characters for `whole` milliseconds, the delay after it as a shade.
+pub(crate) fn bar(attempt: &Attempt, whole: f64, width: usize) -> String {
+    let (start, end) = (attempt.start_ms.value(), attempt.end_ms.value());
+    let next = end + attempt.delay_ms.map_or(0.0, InMillis::value);
+    let place = |at: f64| {
+        if whole > 0.0 {
+            // Within the axis, because a float that is too large saturates.
+            ((at / whole * width as f64).round() as usize).min(width)
+        } else {
+            0
+        }
+    };
+    let first = place(start).min(width - 1);
+    let last = place(end).max(first + 1);
+    let shade = place(next).max(last);
+    let mut bar = String::from("│");
+    for at in 0..width {
+        bar.push(match at {
+            at if at < first => ' ',
+            at if at < last => '█',
+            at if at < shade => '░',
+            _ => ' ',
+        });
+    }
+    bar.push('│');
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn ms(millis: u64) -> InMillis {
+        InMillis(Duration::from_millis(millis))
+    }
+
+    fn attempt(n: u32, start: u64, end: u64, delay: Option<u64>) -> Attempt {
+        Attempt {
+            n,
+            kind: "retry",
+            start_ms: ms(start),
+            end_ms: ms(end),
+            backend: None,
+            verdict: "retry",
+            reason: Some("GRPC_UNAVAILABLE"),
+            stage: "response",
+            pushback_ms: None,
+            delay_ms: delay.map(ms),
+        }
+    }
+
+    fn cells(attempt: &Attempt, whole: f64, cell: char) -> usize {
+        bar(attempt, whole, WIDTH)
+            .chars()
+            .filter(|c| *c == cell)
+            .count()
+    }
+
+    #[test]
+    fn bars_share_one_axis() {
+        let first = attempt(1, 0, 25, Some(50));
+        assert_eq!(
+            (cells(&first, 100.0, '█'), cells(&first, 100.0, '░')),
+            (10, 20)
+        );
+        let second = attempt(2, 75, 100, None);
+        assert_eq!(cells(&second, 100.0, '█'), 10);
+        assert!(bar(&second, 100.0, WIDTH).ends_with("██████████│"));
+    }
+
+    #[test]
+    fn an_attempt_of_no_time_is_still_seen_and_nothing_leaves_the_axis() {
+        assert_eq!(cells(&attempt(1, 100, 100, Some(9_000)), 100.0, '█'), 1);
+        assert_eq!(cells(&attempt(1, 0, 0, None), 0.0, '█'), 1);
+        let far = bar(&attempt(1, 500, 900, None), 100.0, WIDTH);
+        assert_eq!(far.chars().count(), WIDTH + 2);
+    }
+}

@@ -1,0 +1,103 @@
+//! The kinds of file that can be checked.
+
+use clap::ValueEnum;
+use reattempt_couchbase::{ClusterConfig, ErrorMap};
+use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_http::HttpPolicies;
+use reattempt_http::json::{Fault, Faults};
+
+use super::report::{Findings, Remark};
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// A gRPC service config (A6)
+    #[default]
+    ServiceConfig,
+    /// An HTTP policy of this project
+    HttpPolicy,
+    /// A KV error map (RFC 0013)
+    ErrorMap,
+    /// A Couchbase cluster configuration
+    ClusterConfig,
+}
+
+impl Kind {
+    pub(super) fn check(self, bytes: &[u8]) -> Findings {
+        match self {
+            Self::ServiceConfig => service_config(bytes),
+            Self::HttpPolicy => http_policy(bytes),
+            Self::ErrorMap => error_map(bytes),
+            Self::ClusterConfig => cluster_config(bytes),
+        }
+    }
+}
+
+fn one_fault(fault: Remark) -> Findings {
+    Findings {
+        faults: vec![fault],
+        warnings: Vec::new(),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Findings> {
+    std::str::from_utf8(bytes)
+        .map_err(|error| one_fault(Remark::new("$", format!("is not UTF-8: {error}"))))
+}
+
+fn remarks(faults: &[Fault]) -> Vec<Remark> {
+    let remarks = faults.iter();
+    remarks
+        .map(|fault| Remark::new(&fault.path, &fault.what))
+        .collect()
+}
+
+/// What a strict reader says: faults, or warnings.
+fn findings(read: Result<Vec<Remark>, Faults>) -> Findings {
+    match read {
+        Ok(warnings) => Findings {
+            faults: Vec::new(),
+            warnings,
+        },
+        Err(faults) => Findings {
+            faults: remarks(faults.faults()),
+            warnings: Vec::new(),
+        },
+    }
+}
+
+fn service_config(bytes: &[u8]) -> Findings {
+    match text(bytes) {
+        Ok(text) => findings(ServiceConfig::parse(text).map(|config| remarks(config.warnings()))),
+        Err(fault) => fault,
+    }
+}
+
+fn http_policy(bytes: &[u8]) -> Findings {
+    match text(bytes) {
+        Ok(text) => findings(HttpPolicies::parse(text).map(|parsed| remarks(&parsed.warnings))),
+        Err(fault) => fault,
+    }
+}
+
+fn error_map(bytes: &[u8]) -> Findings {
+    match ErrorMap::parse(bytes) {
+        Ok(map) => {
+            let warnings = map.faults().iter();
+            let warnings = warnings.map(|fault| Remark::new(fault.path(), fault.problem()));
+            Findings {
+                faults: Vec::new(),
+                warnings: warnings.collect(),
+            }
+        }
+        Err(error) => one_fault(Remark::of_text(&error.to_string())),
+    }
+}
+
+fn cluster_config(bytes: &[u8]) -> Findings {
+    // Any host will do for `$HOST`: in a file it stands for a node that is not known yet.
+    match ClusterConfig::parse(bytes, "localhost") {
+        Ok(_) => Findings::default(),
+        Err(error) => one_fault(Remark::of_text(&error.to_string())),
+    }
+}

@@ -1,0 +1,55 @@
+//! `reattempt check`: says whether files can be used, and where they are wrong.
+
+mod kinds;
+mod report;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use kinds::Kind;
+use report::Report;
+
+/// Says whether each file can be used. Exit status 0: all can; 1: at least one cannot
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What the files are
+    #[arg(long, value_enum, default_value_t)]
+    kind: Kind,
+    /// Writes one JSON line per file
+    #[arg(long)]
+    json: bool,
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let reports: Vec<Report> = arguments
+        .files
+        .iter()
+        .map(|file| Report::of(file, arguments.kind))
+        .collect();
+    if let Err(error) = write(&reports, arguments.json) {
+        eprintln!("reattempt check: {error}");
+        return ExitCode::FAILURE;
+    }
+    if reports.iter().all(Report::is_usable) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn write(reports: &[Report], json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for report in reports {
+        if json {
+            serde_json::to_writer(&mut out, report)?;
+            writeln!(out)?;
+        } else {
+            write!(out, "{report}")?;
+        }
+    }
+    out.flush()
+}

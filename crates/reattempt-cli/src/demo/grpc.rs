@@ -1,0 +1,260 @@
+//! gRPC: hyper's client over one HTTP/2 connection, with policies from a service config.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, TE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use indicatif::ProgressBar;
+use reattempt::backoff::Randomness;
+use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
+use reattempt_grpc::service_config::{self, ServiceConfig};
+use reattempt_grpc::{
+    AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
+    PreviousAttemptsLayer,
+};
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_http::{TransportError, TransportFault};
+use reattempt_testbed::grpc::{self, SeenCall, Server, Step, frame_message};
+use serde_json::json;
+use tower::{Service, ServiceBuilder};
+
+use super::DemoError;
+use super::http::named;
+use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
+use super::policies::{
+    FIRST_BACKOFF, HEDGE_DELAY, LONGEST_BACKOFF, MILLI_RATIO, MOST_ATTEMPTS, MOST_HEDGED, Policies,
+};
+use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
+use crate::call::attempts::{JournalLayer, JournalObserver};
+
+const SERVICE: &str = "demo.Catalog";
+
+/// Runs the load once, against a server of its own.
+pub(crate) async fn run(
+    plan: &Plan,
+    with_stack: bool,
+    progress: &ProgressBar,
+) -> Result<Vec<CallRecord>, DemoError> {
+    let script = Arc::new(Script::new(plan.seed, plan.calls, true));
+    let server = start(grpc::Options::new(), &script).await?;
+    let address = server.addr();
+    let mut scene = GrpcScene {
+        server,
+        address,
+        script,
+        moved: node_move(&phases(plan.calls, true)),
+    };
+    let limit = plan.limit;
+    if !with_stack {
+        let target = Bare {
+            client: client(),
+            address,
+            limit,
+        };
+        return drive(plan, target, &mut scene, progress).await;
+    }
+    let mut options = service_config::Options::new();
+    options.randomness = Randomness::seeded(plan.seed);
+    let config = ServiceConfig::parse_with(&config(plan), &options)?;
+    let classifier = GrpcClassifier::new();
+    let stack = ServiceBuilder::new()
+        // The service config brings the throttle too.
+        .layer(RouteLayer::new(config))
+        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        .layer(ReplayBodyLayer::new())
+        .layer(
+            RetryLayer::new(classifier, Policies::new(plan).strategy())
+                .observer(Arc::new(JournalObserver)),
+        )
+        .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(JournalObserver)))
+        .layer(PreviousAttemptsLayer)
+        .layer(JournalLayer)
+        .layer(PushbackLayer::new(GrpcPushback))
+        .layer(GrpcOutcomeLayer::new())
+        .map_response(|response: Response<hyper::body::Incoming>| response.map(BodyExt::boxed))
+        .service(client());
+    drive(plan, Through { stack, address }, &mut scene, progress).await
+}
+
+/// The policies of both methods as an operator would write them.
+fn config(plan: &Plan) -> String {
+    let seconds = |time: Duration| format!("{:.3}s", time.as_secs_f64());
+    let name = |method: &str| json!([{ "service": SERVICE, "method": method }]);
+    let codes = json!(["UNAVAILABLE", "RESOURCE_EXHAUSTED"]);
+    json!({
+        "methodConfig": [
+            {
+                "name": name("Get"),
+                "timeout": seconds(plan.limit),
+                "retryPolicy": {
+                    "maxAttempts": MOST_ATTEMPTS,
+                    "initialBackoff": seconds(FIRST_BACKOFF),
+                    "maxBackoff": seconds(LONGEST_BACKOFF),
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": codes,
+                },
+            },
+            {
+                "name": name("Search"),
+                "timeout": seconds(plan.limit),
+                "hedgingPolicy": {
+                    "maxAttempts": MOST_HEDGED,
+                    "hedgingDelay": seconds(HEDGE_DELAY),
+                    "nonFatalStatusCodes": codes,
+                },
+            },
+        ],
+        "retryThrottling": {
+            "maxTokens": plan.tokens(),
+            "tokenRatio": f64::from(MILLI_RATIO) / 1000.0,
+        },
+    })
+    .to_string()
+}
+
+fn client<B>() -> Client<HttpConnector, B>
+where
+    B: Body<Data: Send> + Send + 'static,
+{
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new())
+        .http2_only(true)
+        // Only what is on trial sends again.
+        .retry_canceled_requests(false)
+        .build(connector)
+}
+
+async fn start(options: grpc::Options, script: &Arc<Script>) -> io::Result<Server> {
+    let script = Arc::clone(script);
+    let handler = move |seen: &SeenCall| step(&script, seen);
+    Server::start_with(options, grpc::Script::handler(handler)).await
+}
+
+/// What the server does with one call.
+fn step(script: &Script, seen: &SeenCall) -> Step {
+    let text = seen.messages.first().map(|message| &message[..]);
+    let number = text
+        .and_then(|text| std::str::from_utf8(text).ok())
+        .and_then(|text| text.parse().ok());
+    let refused = |code: Code, why| Step::trailers_only(code.number(), why);
+    match number.map_or(Trouble::None, |number| script.next(number)) {
+        Trouble::None => Step::ok("price 1"),
+        Trouble::Temporary(kind) => match kind % 5 {
+            0 => Step::refuse_stream(),
+            _ => refused(Code::Unavailable, "try again"),
+        },
+        Trouble::Slow(delay) => Step::ok("price 1").after(delay),
+        Trouble::Hang => Step::hang(),
+        Trouble::Pushback(delay) => {
+            refused(Code::Unavailable, "not now").pushback(delay.as_millis().to_string())
+        }
+        Trouble::Overloaded => refused(Code::ResourceExhausted, "too much to do"),
+    }
+}
+
+struct GrpcScene {
+    server: Server,
+    address: SocketAddr,
+    script: Arc<Script>,
+    moved: Move,
+}
+
+impl Scene for GrpcScene {
+    /// The server goes away with its connection, and comes back a little later at its address.
+    async fn before(&mut self, number: usize) -> io::Result<()> {
+        if number == self.moved.goes {
+            self.server.stop().await;
+        }
+        if number == self.moved.is_back {
+            let options = grpc::Options::new().at(self.address);
+            self.server = start(options, &self.script).await?;
+        }
+        Ok(())
+    }
+}
+
+fn request(address: SocketAddr, number: usize) -> Request<Full<Bytes>> {
+    let method = if is_search(number) { "Search" } else { "Get" };
+    let mut request = Request::new(Full::new(frame_message(number.to_string().as_bytes())));
+    *request.method_mut() = Method::POST;
+    // An address and these names always make a URI.
+    *request.uri_mut() = format!("http://{address}/{SERVICE}/{method}")
+        .parse()
+        .unwrap_or(Uri::from_static("/"));
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(TE, HeaderValue::from_static("trailers"));
+    request
+}
+
+/// What the caller makes of an answer, which is read to its end.
+async fn seen<B, E>(outcome: Result<Response<B>, E>) -> Seen
+where
+    B: Body<Error: std::error::Error + Send + Sync + 'static>,
+    E: TransportError,
+{
+    let response = outcome.map_err(|error| named(error.fault()))?;
+    let of_head = status(response.headers());
+    let body = response.into_body().collect().await;
+    let body = body.map_err(|error| named(TransportFault::of(&error)))?;
+    match of_head.or_else(|| body.trailers().and_then(status)) {
+        Some(Code::Ok) => Ok(()),
+        Some(Code::DeadlineExceeded) => Err("timeout".into()),
+        Some(code) => Err(code.name().into()),
+        None => Err("no status".into()),
+    }
+}
+
+fn status(headers: &HeaderMap) -> Option<Code> {
+    headers.get(GRPC_STATUS).map(Code::from_header)
+}
+
+#[derive(Clone)]
+struct Bare {
+    client: Client<HttpConnector, Full<Bytes>>,
+    address: SocketAddr,
+    limit: Duration,
+}
+
+impl Target for Bare {
+    async fn call(&self, number: usize) -> Outcome {
+        let answer = self.client.request(request(self.address, number));
+        bare(self.limit, async { seen(answer.await).await }).await
+    }
+}
+
+#[derive(Clone)]
+struct Through<S> {
+    stack: S,
+    address: SocketAddr,
+}
+
+impl<S, B> Target for Through<S>
+where
+    S: Service<
+            Request<Full<Bytes>>,
+            Response = Response<B>,
+            Error: TransportError + Send,
+            Future: Send,
+        > + Clone
+        + Send
+        + Sync
+        + 'static,
+    B: Body<Data: Send, Error: std::error::Error + Send + Sync + 'static> + Send + 'static,
+{
+    async fn call(&self, number: usize) -> Outcome {
+        let request = request(self.address, number);
+        through(self.stack.clone(), request, seen).await
+    }
+}

@@ -1,0 +1,211 @@
+//! HTTP: hyper's client over HTTP/1.1 against one server that is restarted.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use indicatif::ProgressBar;
+use reattempt::{
+    DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryLayer, RetryThrottle, RouteLayer,
+    ThrottleLayer,
+};
+use reattempt_http::body::ReplayBodyLayer;
+use reattempt_http::{HttpStatus, RetryAfter, TransportError, TransportFault};
+use reattempt_testbed::http::{Options, SeenRequest, Server, Step};
+use tower::{BoxError, Service, ServiceBuilder};
+
+use super::DemoError;
+use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
+use super::policies::{Policies, bucket};
+use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
+use crate::call::attempts::{JournalLayer, JournalObserver};
+
+/// Runs the load once, against a server of its own.
+pub(crate) async fn run(
+    plan: &Plan,
+    with_stack: bool,
+    progress: &ProgressBar,
+) -> Result<Vec<CallRecord>, DemoError> {
+    let script = Arc::new(Script::new(plan.seed, plan.calls, true));
+    let server = start(Options::new(), &script).await?;
+    let address = server.addr();
+    let mut scene = HttpScene {
+        server,
+        address,
+        script,
+        moved: node_move(&phases(plan.calls, true)),
+    };
+    let limit = plan.limit;
+    if !with_stack {
+        let target = Bare {
+            client: client(),
+            address,
+            limit,
+        };
+        return drive(plan, target, &mut scene, progress).await;
+    }
+    let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket(plan)?);
+    let policies = Policies::new(plan);
+    let strategy = policies.strategy();
+    let classifier = HttpStatus::new();
+    let stack = ServiceBuilder::new()
+        .layer(RouteLayer::new(move |request: &Request<_>| {
+            let _: &Request<Full<Bytes>> = request;
+            Some(policies.of(request.uri().path().starts_with("/search")))
+        }))
+        .layer(DeadlineLayer::new(limit))
+        .map_err(BoxError::from)
+        .layer(ReplayBodyLayer::new())
+        .layer(ThrottleLayer::new(throttle))
+        .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))
+        .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(JournalObserver)))
+        .layer(JournalLayer)
+        .layer(PushbackLayer::new(RetryAfter::new()))
+        .service(client());
+    drive(plan, Through { stack, address }, &mut scene, progress).await
+}
+
+fn client<B>() -> Client<HttpConnector, B>
+where
+    B: Body<Data: Send> + Send + 'static,
+{
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new())
+        // Only what is on trial sends again.
+        .retry_canceled_requests(false)
+        .build(connector)
+}
+
+async fn start(options: Options, script: &Arc<Script>) -> io::Result<Server> {
+    let script = Arc::clone(script);
+    let handler = move |seen: &SeenRequest| step(&script, seen);
+    Server::start_with(options, reattempt_testbed::http::Script::handler(handler)).await
+}
+
+/// What the server does with one request.
+fn step(script: &Script, seen: &SeenRequest) -> Step {
+    let answer = || Step::status(200).body(r#"{"price":1}"#);
+    let number = seen.path.rsplit('/').next().and_then(|n| n.parse().ok());
+    match number.map_or(Trouble::None, |number| script.next(number)) {
+        Trouble::None => answer(),
+        Trouble::Temporary(kind) => match kind % 6 {
+            0 => Step::close_before(),
+            1 => Step::status(502),
+            2 => Step::status(504),
+            _ => Step::status(503),
+        },
+        Trouble::Slow(delay) => answer().after(delay),
+        Trouble::Hang => Step::hang(),
+        Trouble::Pushback(delay) => {
+            Step::status(429).header("retry-after-ms", delay.as_millis().to_string())
+        }
+        Trouble::Overloaded => Step::status(503),
+    }
+}
+
+struct HttpScene {
+    server: Server,
+    address: SocketAddr,
+    script: Arc<Script>,
+    moved: Move,
+}
+
+impl Scene for HttpScene {
+    /// The server goes away with all connections, and comes back a little later at its address.
+    async fn before(&mut self, number: usize) -> io::Result<()> {
+        if number == self.moved.goes {
+            self.server.stop().await;
+        }
+        if number == self.moved.is_back {
+            self.server = start(Options::new().at(self.address), &self.script).await?;
+        }
+        Ok(())
+    }
+}
+
+fn request(address: SocketAddr, number: usize) -> Request<Full<Bytes>> {
+    let kind = if is_search(number) { "search" } else { "items" };
+    let mut request = Request::new(Full::default());
+    // An address and a number always make a URI.
+    *request.uri_mut() = format!("http://{address}/{kind}/{number}")
+        .parse()
+        .unwrap_or(Uri::from_static("/"));
+    request
+}
+
+/// What the caller makes of an answer, which is read to its end.
+async fn seen<B, E>(outcome: Result<Response<B>, E>) -> Seen
+where
+    B: Body<Error: std::error::Error + Send + Sync + 'static>,
+    E: TransportError,
+{
+    let response = outcome.map_err(|error| named(error.fault()))?;
+    let status = response.status();
+    if let Err(error) = response.into_body().collect().await {
+        return Err(named(TransportFault::of(&error)));
+    }
+    if status.is_success() {
+        Ok(())
+    } else {
+        Err(format!("HTTP {}", status.as_u16()).into())
+    }
+}
+
+/// A short name for what a caller gets in place of an answer.
+pub(crate) fn named(fault: TransportFault) -> std::borrow::Cow<'static, str> {
+    match fault {
+        TransportFault::ConnectFailed => "connection refused".into(),
+        TransportFault::Timeout => "timeout".into(),
+        _ => "connection lost".into(),
+    }
+}
+
+#[derive(Clone)]
+struct Bare {
+    client: Client<HttpConnector, Full<Bytes>>,
+    address: SocketAddr,
+    limit: Duration,
+}
+
+impl Target for Bare {
+    async fn call(&self, number: usize) -> Outcome {
+        let answer = self.client.request(request(self.address, number));
+        bare(self.limit, async { seen(answer.await).await }).await
+    }
+}
+
+#[derive(Clone)]
+struct Through<S> {
+    stack: S,
+    address: SocketAddr,
+}
+
+impl<S, B> Target for Through<S>
+where
+    S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = BoxError, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    B: Body<Data: Send, Error: std::error::Error + Send + Sync + 'static> + Send + 'static,
+{
+    async fn call(&self, number: usize) -> Outcome {
+        let request = request(self.address, number);
+        through(self.stack.clone(), request, |outcome| async {
+            match outcome {
+                Err(error) if error.is::<Elapsed>() => Err("timeout".into()),
+                outcome => seen(outcome).await,
+            }
+        })
+        .await
+    }
+}

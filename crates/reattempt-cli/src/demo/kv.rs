@@ -1,0 +1,199 @@
+//! KV: Couchbase's key-value protocol against a cluster of three nodes.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use indicatif::ProgressBar;
+use reattempt::{
+    Call, ConfigPollLayer, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryLayer,
+    RetryThrottle, RouteLayer, ThrottleLayer, UncallLayer,
+};
+use reattempt_couchbase::cluster_config::ConfigPollerOptions;
+use reattempt_couchbase::kv::stamp_idempotency;
+use reattempt_couchbase::{ConfigPoller, ConfigStore, KvClassifier, KvPushback, StaleKvConfig};
+use reattempt_testbed::kv::sasl::Mechanism;
+use reattempt_testbed::kv::{
+    ClientError, ClientOptions, Cluster, KvRequest, KvResponse, RoutedClient, SeenRequest, Step,
+    fetch_with, map_of, offer_to, report, status,
+};
+use reattempt_testbed::report::ReportLayer;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+use super::DemoError;
+use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
+use super::policies::{Policies, bucket};
+use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
+use crate::call::attempts::{JournalLayer, JournalObserver};
+
+/// Runs the load once, against a cluster of its own.
+pub(crate) async fn run(
+    plan: &Plan,
+    with_stack: bool,
+    progress: &ProgressBar,
+) -> Result<Vec<CallRecord>, DemoError> {
+    let script = Script::new(plan.seed, plan.calls, true);
+    let cluster = Cluster::builder()
+        .handler(move |seen| step(&script, seen))
+        .start_cluster(3)
+        .await?;
+    for call in 0..plan.calls {
+        cluster.store().put(key(call), r#"{"price":1}"#);
+    }
+    let mut scene = KvScene {
+        moved: node_move(&phases(plan.calls, true)),
+        cluster,
+    };
+    let store = ConfigStore::new();
+    let options = ClientOptions::couchbase("Administrator", "password", "default")
+        .mechanism(Mechanism::Plain);
+    let seeds: Vec<String> = scene
+        .cluster
+        .addresses()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let client = RoutedClient::new(
+        seeds.iter().map(String::as_str),
+        options.clone().on_config(offer_to(store.clone())),
+        map_of(store.clone()),
+    );
+    let limit = plan.limit;
+    if !with_stack {
+        return drive(plan, Bare { client, limit }, &mut scene, progress).await;
+    }
+    let seeds = seeds.iter().filter_map(|seed| seed.parse().ok());
+    let poller = ConfigPoller::spawn(
+        store,
+        fetch_with(options),
+        ConfigPollerOptions::new().seeds(seeds).fetch_timeout(limit),
+    );
+    let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket(plan)?);
+    let policies = Policies::new(plan);
+    let strategy = policies.strategy();
+    let classifier = KvClassifier::new().with_current_server_codes();
+    let stale = StaleKvConfig::new(poller).with_current_server_codes();
+    let stack = ServiceBuilder::new()
+        .layer(RouteLayer::new(move |call: &Call<KvRequest>| {
+            Some(policies.of(is_search(number(&call.request.key)?)))
+        }))
+        .layer(DeadlineLayer::new(limit))
+        .map_err(BoxError::from)
+        .layer(ThrottleLayer::new(throttle))
+        .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))
+        .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(JournalObserver)))
+        .layer(JournalLayer)
+        .layer(PushbackLayer::new(KvPushback::new()))
+        .layer(ConfigPollLayer::new(stale))
+        .layer(ReportLayer::new(report))
+        .layer(UncallLayer::new())
+        .service(client);
+    drive(plan, Through(stack), &mut scene, progress).await
+}
+
+fn key(call: usize) -> String {
+    let kind = if is_search(call) { "search" } else { "item" };
+    format!("{kind}-{call}")
+}
+
+fn number(key: &Bytes) -> Option<usize> {
+    let (_, number) = std::str::from_utf8(key).ok()?.split_once('-')?;
+    number.parse().ok()
+}
+
+/// What a node does with one request; `None` carries it out.
+fn step(script: &Script, seen: &SeenRequest) -> Option<Step> {
+    match script.next(number(&seen.key)?) {
+        Trouble::None => None,
+        Trouble::Temporary(kind) => Some(Step::status(match kind % 6 {
+            0 => status::LOCKED,
+            1 => status::SYNC_WRITE_IN_PROGRESS,
+            _ => status::ETMPFAIL,
+        })),
+        Trouble::Slow(delay) => Some(Step::execute().after(delay)),
+        Trouble::Hang => Some(Step::hang()),
+        Trouble::Pushback(delay) => {
+            Some(Step::status(status::EWOULD_THROTTLE).throttle_duration(delay))
+        }
+        Trouble::Overloaded => Some(Step::status(status::EBUSY)),
+    }
+}
+
+struct KvScene {
+    cluster: Cluster,
+    moved: Move,
+}
+
+impl Scene for KvScene {
+    /// First node 2 hands its vbuckets to node 0; a little later node 1 dies and is failed over.
+    async fn before(&mut self, number: usize) -> io::Result<()> {
+        if number == self.moved.goes {
+            self.cluster.move_vbuckets(2, 0);
+        }
+        if number == self.moved.is_back {
+            self.cluster.fail_over(1).await;
+        }
+        Ok(())
+    }
+}
+
+/// What the caller makes of an answer.
+fn seen(outcome: Result<&KvResponse, &ClientError>) -> Seen {
+    match outcome {
+        Ok(answer) if answer.is_success() => Ok(()),
+        Ok(answer) => Err(match answer.status {
+            status::NOT_MY_VBUCKET => "not my vbucket".into(),
+            status::LOCKED => "locked".into(),
+            status::EWOULD_THROTTLE => "would throttle".into(),
+            status::EBUSY => "busy".into(),
+            status::ETMPFAIL => "temporary failure".into(),
+            status::SYNC_WRITE_IN_PROGRESS => "sync write in progress".into(),
+            other => format!("status {other:#04x}").into(),
+        }),
+        Err(ClientError::Connect { .. }) => Err("connection refused".into()),
+        Err(_) => Err("connection lost".into()),
+    }
+}
+
+#[derive(Clone)]
+struct Bare {
+    client: RoutedClient,
+    limit: std::time::Duration,
+}
+
+impl Target for Bare {
+    async fn call(&self, number: usize) -> Outcome {
+        let request = KvRequest::get(key(number));
+        let answer = self.client.clone().oneshot(request);
+        bare(self.limit, async { seen(answer.await.as_ref()) }).await
+    }
+}
+
+#[derive(Clone)]
+struct Through<S>(S);
+
+impl<S> Target for Through<S>
+where
+    S: Service<Call<KvRequest>, Response = KvResponse, Error = BoxError, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    async fn call(&self, number: usize) -> Outcome {
+        let mut call = Call::new(KvRequest::get(key(number)));
+        stamp_idempotency(&mut call);
+        through(self.0.clone(), call, |outcome| async {
+            let error = match outcome {
+                Ok(answer) => return seen(Ok(&answer)),
+                Err(error) => error,
+            };
+            match error.downcast_ref::<ClientError>() {
+                Some(error) => seen(Err(error)),
+                None if error.is::<Elapsed>() => Err("timeout".into()),
+                None => Err(error.to_string().into()),
+            }
+        })
+        .await
+    }
+}

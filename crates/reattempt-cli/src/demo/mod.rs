@@ -1,0 +1,136 @@
+//! `reattempt demo`: the main job on embedded servers. The same load without and with the stack, through scripted
+//! trouble, over real sockets and four protocols.
+
+mod comparison;
+mod grpc;
+mod html;
+mod http;
+mod kv;
+mod load;
+mod mongodb;
+mod policies;
+mod protocol;
+mod stats;
+mod table;
+mod trouble;
+mod waterfall;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use comparison::Comparison;
+use load::Plan;
+use protocol::Protocol;
+
+/// Calls of one side of one protocol.
+const CALLS: usize = 1500;
+const QUICK_CALLS: usize = 150;
+/// Calls a second.
+const RATE: u32 = 500;
+const LIMIT: Duration = Duration::from_millis(400);
+
+/// Shows what the layers do: the same load without and with them, through scripted trouble, on embedded servers
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Decides which calls meet which trouble; the same seed repeats the demo
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Only these protocols; may be given several times
+    #[arg(long, value_enum, value_name = "NAME")]
+    protocol: Vec<Protocol>,
+    /// Also writes the results, with plots, as one self-contained page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// A tenth of the load, to see that it works
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Why the demo could not be shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DemoError {
+    #[error("a server on 127.0.0.1: {0}; are there ports and descriptors left?")]
+    Io(#[from] io::Error),
+    #[error("a call of the load broke off: {0}")]
+    Call(#[from] tokio::task::JoinError),
+    #[error(transparent)]
+    Throttle(#[from] reattempt::throttle::InvalidTokenBucket),
+    #[error(transparent)]
+    ServiceConfig(#[from] reattempt_grpc::service_config::InvalidServiceConfig),
+    #[error("cannot write {path}: {error}; give --html a file in a folder that exists")]
+    Html { path: String, error: io::Error },
+}
+
+/// Runs the demo in a runtime of its own.
+pub(crate) fn start(args: DemoArgs) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let outcome = runtime
+        .map_err(DemoError::from)
+        .and_then(|runtime| runtime.block_on(run(args)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("reattempt demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the demo: tables to standard output, the progress to a terminal on standard error.
+pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
+    let plan = Plan {
+        seed: args.seed,
+        calls: if args.quick { QUICK_CALLS } else { CALLS },
+        rate: RATE,
+        limit: LIMIT,
+    };
+    let mut chosen = Protocol::ALL.to_vec();
+    chosen.retain(|protocol| args.protocol.is_empty() || args.protocol.contains(protocol));
+    let style = table::Style {
+        colour: io::stdout().is_terminal(),
+    };
+    let progress = progress(chosen.len() * plan.calls * 2);
+    progress.suspend(|| print(&table::heading(&plan, chosen.len(), style)))?;
+    let mut comparisons = Vec::new();
+    for protocol in chosen {
+        let comparison = Comparison::make(protocol, &plan, &progress).await?;
+        progress.suspend(|| print(&table::draw(&comparison, style)))?;
+        comparisons.push(comparison);
+    }
+    progress.finish_and_clear();
+    if let Some(path) = args.html {
+        let page = html::page(&plan, &comparisons);
+        std::fs::write(&path, page).map_err(|error| DemoError::Html {
+            path: path.display().to_string(),
+            error,
+        })?;
+        print(&format!(
+            "The page with the plots is in {}\n",
+            path.display()
+        ))?;
+    }
+    Ok(())
+}
+
+/// A bar on standard error; silent where that is no terminal.
+fn progress(calls: usize) -> ProgressBar {
+    let bar = ProgressBar::new(calls as u64);
+    let template = "{msg:<22} [{bar:44}] {pos}/{len} calls, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+    }
+    bar
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

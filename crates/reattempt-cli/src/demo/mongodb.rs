@@ -1,0 +1,194 @@
+//! MongoDB: finds against a replica set of three members.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::{Document, doc};
+use indicatif::ProgressBar;
+use reattempt::{
+    Annotated, Call, DeadlineLayer, Elapsed, HedgeLayer, RetryLayer, RetryThrottle, RouteLayer,
+    RoutePolicy, ThrottleLayer, UncallLayer,
+};
+use reattempt_mongodb::{MongoClassifier, ReadCall, ReadGate, RetryReads, RetryableReads};
+use reattempt_testbed::mongodb::client::{ClientOptions, Operation};
+use reattempt_testbed::mongodb::node::SeenCommand;
+use reattempt_testbed::mongodb::{
+    Client, MongoError, MongoReply, MongoRequest, ReplicaSet, Step, report,
+};
+use reattempt_testbed::report::ReportLayer;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+use super::DemoError;
+use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
+use super::policies::{bucket, hedge};
+use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
+use crate::call::attempts::{JournalLayer, JournalObserver};
+
+/// Documents that are there to be found.
+const DOCUMENTS: usize = 50;
+
+/// Runs the load once, against a replica set of its own.
+pub(crate) async fn run(
+    plan: &Plan,
+    with_stack: bool,
+    progress: &ProgressBar,
+) -> Result<Vec<CallRecord>, DemoError> {
+    let set = ReplicaSet::start(3).await?;
+    let script = Arc::new(Script::new(plan.seed, plan.calls, false));
+    for node in set.nodes() {
+        let script = Arc::clone(&script);
+        node.script().handler(move |seen| step(&script, seen));
+    }
+    if let Some(store) = set.store() {
+        let documents = (0..DOCUMENTS).map(|id| doc! { "_id": id as i64, "price": 1 });
+        // The ids differ, and the store is new.
+        let _ = store.insert("shop", "items", documents);
+    }
+    let mut options = ClientOptions::new(set.nodes().iter().map(|node| node.address()));
+    options.replica_set = Some(ReplicaSet::NAME.to_owned());
+    options.max_pool_size = 0;
+    options.server_selection_timeout = plan.limit;
+    let client = Client::new(options);
+    let mut scene = MongoScene {
+        moved: node_move(&phases(plan.calls, false)),
+        set,
+    };
+    let limit = plan.limit;
+    if !with_stack {
+        return drive(plan, Bare { client, limit }, &mut scene, progress).await;
+    }
+    let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket(plan)?);
+    let gate = RetryReads::new(true);
+    let search = RoutePolicy::new("search").hedge(hedge());
+    let search = Arc::new(search.data(ReadGate::Retry));
+    let classifier = MongoClassifier::seed_2022().with_codes_134_and_262();
+    let strategy = RetryableReads::seed_2022();
+    let stack = ServiceBuilder::new()
+        .layer(RouteLayer::new(move |call: &Call<MongoRequest>| {
+            let searches = number(&call.request.command).is_some_and(is_search);
+            Some(Arc::clone(if searches {
+                &search
+            } else {
+                gate.policy_for(call.operation(), call.in_transaction())
+            }))
+        }))
+        .layer(DeadlineLayer::new(limit))
+        .map_err(BoxError::from)
+        .layer(ThrottleLayer::new(throttle))
+        .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))
+        .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(JournalObserver)))
+        .layer(JournalLayer)
+        .layer(ReportLayer::new(report))
+        .layer(UncallLayer::new())
+        .service(client);
+    drive(plan, Through(stack), &mut scene, progress).await
+}
+
+/// The call's number travels in the comment, which servers keep for their logs.
+fn request(call: usize) -> MongoRequest {
+    let id = (call % DOCUMENTS) as i64;
+    let options = doc! { "filter": { "_id": id }, "comment": call as i64 };
+    MongoRequest::of(Operation::FindOne, "shop", "items", options)
+}
+
+fn number(command: &Document) -> Option<usize> {
+    usize::try_from(command.get_i64("comment").ok()?).ok()
+}
+
+/// What a member does with one command; `None` carries it out.
+fn step(script: &Script, seen: &SeenCommand) -> Option<Step> {
+    match script.next(number(&seen.document)?) {
+        Trouble::None => None,
+        // Errors that say nothing of the member itself, so that the client goes on asking it.
+        Trouble::Temporary(kind) => Some(Step::code(match kind % 3 {
+            0 => 6,
+            1 => 89,
+            _ => 9001,
+        })),
+        Trouble::Slow(delay) => Some(Step::pass().after(delay)),
+        Trouble::Hang => Some(Step::hang()),
+        // There is no such word in this protocol; its phase is calm.
+        Trouble::Pushback(_) => None,
+        Trouble::Overloaded => Some(Step::code(262)),
+    }
+}
+
+struct MongoScene {
+    set: ReplicaSet,
+    moved: Move,
+}
+
+impl Scene for MongoScene {
+    /// First the primary steps down; a little later the new one dies and another is elected.
+    async fn before(&mut self, number: usize) -> io::Result<()> {
+        if number == self.moved.goes {
+            self.set.step_down();
+        }
+        if number == self.moved.is_back {
+            if let Some(primary) = self.set.primary() {
+                self.set.kill(primary).await;
+                self.set.step_down();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the caller makes of an answer.
+fn seen(outcome: Result<&MongoReply, &MongoError>) -> Seen {
+    let error = match outcome {
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    Err(match error {
+        MongoError::Server(error) => error.code_name.clone().into(),
+        MongoError::Selection { .. } => "no server to select".into(),
+        MongoError::PoolCleared { .. } => "pool cleared".into(),
+        MongoError::Connect { .. } => "connection refused".into(),
+        _ => "connection lost".into(),
+    })
+}
+
+#[derive(Clone)]
+struct Bare {
+    client: Client,
+    limit: Duration,
+}
+
+impl Target for Bare {
+    async fn call(&self, number: usize) -> Outcome {
+        let answer = self.client.clone().oneshot(request(number));
+        bare(self.limit, async { seen(answer.await.as_ref()) }).await
+    }
+}
+
+#[derive(Clone)]
+struct Through<S>(S);
+
+impl<S> Target for Through<S>
+where
+    S: Service<Call<MongoRequest>, Response = MongoReply, Error = BoxError, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    async fn call(&self, number: usize) -> Outcome {
+        let mut call = Call::new(request(number));
+        let idempotent = reattempt::Idempotency::Idempotent;
+        call.context_mut().set_idempotency(idempotent);
+        through(self.0.clone(), call, |outcome| async {
+            let error = match outcome {
+                Ok(answer) => return seen(Ok(&answer)),
+                Err(error) => error,
+            };
+            match error.downcast_ref::<MongoError>() {
+                Some(error) => seen(Err(error)),
+                None if error.is::<Elapsed>() => Err("timeout".into()),
+                None => Err(error.to_string().into()),
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,157 @@
+//! What the records of a run come to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reattempt::Stopped;
+
+use super::load::CallRecord;
+
+/// One side of a comparison.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) records: Vec<CallRecord>,
+    /// Latencies of the calls that worked, in order.
+    pub(crate) latencies: Vec<Duration>,
+}
+
+impl Side {
+    pub(crate) fn new(records: Vec<CallRecord>) -> Self {
+        let worked = records.iter().filter(|record| record.worked());
+        let mut latencies: Vec<_> = worked.map(|record| record.latency).collect();
+        latencies.sort_unstable();
+        Self { records, latencies }
+    }
+
+    /// The share of calls that worked, of those with a number in the range; 0 to 1.
+    pub(crate) fn success(&self, from: usize, to: usize) -> f64 {
+        let calls = self.records.get(from..to).unwrap_or_default();
+        share(
+            calls.iter().filter(|call| call.worked()).count(),
+            calls.len(),
+        )
+    }
+
+    pub(crate) fn total_success(&self) -> f64 {
+        self.success(0, self.records.len())
+    }
+
+    /// The latency that this share of the calls that worked did not exceed (nearest rank).
+    pub(crate) fn percentile(&self, share: f64) -> Option<Duration> {
+        nearest_rank(&self.latencies, share)
+    }
+
+    /// The same, of the calls with a number in the range.
+    pub(crate) fn percentile_of(&self, (from, to): (usize, usize), share: f64) -> Option<Duration> {
+        let calls = self.records.get(from..to).unwrap_or_default();
+        let worked = calls.iter().filter(|call| call.worked());
+        let mut latencies: Vec<_> = worked.map(|call| call.latency).collect();
+        latencies.sort_unstable();
+        nearest_rank(&latencies, share)
+    }
+
+    fn attempts_of(&self, from: usize, to: usize) -> u64 {
+        let calls = self.records.get(from..to).unwrap_or_default();
+        calls.iter().map(|call| u64::from(call.attempts())).sum()
+    }
+
+    /// Attempts per call, of the calls with a number in the range.
+    pub(crate) fn attempts_per_call(&self, from: usize, to: usize) -> f64 {
+        self.attempts_of(from, to) as f64 / (to - from).max(1) as f64
+    }
+
+    /// Calls whose further attempts this gate kept back.
+    pub(crate) fn stopped_by(&self, gate: Stopped) -> usize {
+        let stopped = self.records.iter();
+        stopped.filter(|call| call.stopped() == Some(gate)).count()
+    }
+
+    /// Callers that waited their whole time for nothing.
+    pub(crate) fn timeouts(&self) -> usize {
+        let timeout = |call: &&CallRecord| matches!(&call.seen, Err(seen) if seen == "timeout");
+        self.records.iter().filter(timeout).count()
+    }
+
+    /// Why attempts failed, most frequent first.
+    pub(crate) fn reasons(&self) -> Vec<(&'static str, u32)> {
+        let mut counts = BTreeMap::new();
+        for story in self.records.iter().filter_map(|call| call.story.as_ref()) {
+            for reason in story.info.reasons() {
+                *counts.entry(reason.name()).or_default() += story.info.count(reason);
+            }
+        }
+        by_count(counts)
+    }
+
+    /// What callers got instead of an answer, most frequent first.
+    pub(crate) fn failures(&self) -> Vec<(&str, u32)> {
+        let mut counts = BTreeMap::new();
+        for call in &self.records {
+            if let Err(seen) = &call.seen {
+                *counts.entry(&**seen).or_default() += 1;
+            }
+        }
+        by_count(counts)
+    }
+}
+
+fn nearest_rank(sorted: &[Duration], share: f64) -> Option<Duration> {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+/// A part of a whole, 0 to 1; all of nothing is 1.
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 {
+        1.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+fn by_count<K: Ord>(counts: BTreeMap<K, u32>) -> Vec<(K, u32)> {
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(number: usize, millis: u64, seen: super::super::load::Seen) -> CallRecord {
+        CallRecord {
+            number,
+            latency: Duration::from_millis(millis),
+            seen,
+            story: None,
+        }
+    }
+
+    #[test]
+    fn percentiles_are_of_the_calls_that_worked_by_nearest_rank() {
+        let mut calls: Vec<_> = (0..100).map(|n| call(n, n as u64 + 1, Ok(()))).collect();
+        calls.push(call(100, 9_999, Err("timeout".into())));
+        let side = Side::new(calls);
+        let millis = |share| side.percentile(share).map(|at| at.as_millis());
+        assert_eq!(
+            [millis(0.5), millis(0.99), millis(0.999)],
+            [Some(50), Some(99), Some(100)]
+        );
+        assert_eq!(Side::new(Vec::new()).percentile(0.5), None);
+    }
+
+    #[test]
+    fn what_callers_got_is_counted_most_frequent_first() {
+        let seen = ["timeout", "HTTP 503", "HTTP 503"];
+        let calls = seen.iter().enumerate();
+        let side = Side::new(
+            calls
+                .map(|(n, seen)| call(n, 1, Err((*seen).into())))
+                .collect(),
+        );
+        assert_eq!(side.failures(), [("HTTP 503", 2), ("timeout", 1)]);
+        assert_eq!(side.timeouts(), 1);
+        assert_eq!(side.total_success(), 0.0);
+    }
+}

@@ -1,0 +1,276 @@
+//! The results for people: a table a protocol, at most a hundred columns wide.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use reattempt::Stopped;
+
+use super::comparison::Comparison;
+use super::load::Plan;
+use super::stats::Side;
+use super::waterfall;
+
+/// The widest line.
+pub(crate) const WIDTH: usize = 98;
+/// The first column.
+const LABEL: usize = 22;
+/// The first column of the phases.
+pub(crate) const PHASE: usize = 18;
+
+/// How text is set off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// Whether the output is a terminal that shows colours.
+    pub(crate) colour: bool,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    fn good(self, text: &str) -> String {
+        self.paint("1;32", text)
+    }
+}
+
+/// What the demo is about to do.
+pub(crate) fn heading(plan: &Plan, protocols: usize, style: Style) -> String {
+    // Between phases the last calls are waited for.
+    let side = plan.calls as f64 / f64::from(plan.rate) + 0.5;
+    let seconds = protocols as f64 * 2.0 * side;
+    format!(
+        "{}\n\
+         {} calls at {} a second for each protocol, once with the bare client and a plain timeout of\n\
+         {} ms, once with the layers around the same client. The servers are embedded, the sockets are\n\
+         real, and both sides meet the same script (seed {}). This takes about {:.0} seconds.\n\n",
+        style.bold("reattempt demo"),
+        grouped(plan.calls as u64),
+        plan.rate,
+        plan.limit.as_millis(),
+        plan.seed,
+        seconds.max(1.0),
+    )
+}
+
+/// One protocol's results.
+pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
+    let mut out = String::new();
+    title(&mut out, comparison, style);
+    figures(&mut out, comparison, style);
+    phases(&mut out, comparison, style);
+    lists(&mut out, comparison, style);
+    out.push('\n');
+    out.push_str(&waterfall::draw(comparison, style));
+    out
+}
+
+fn title(out: &mut String, comparison: &Comparison, style: Style) {
+    let name = comparison.protocol.name();
+    let about = comparison.protocol.about();
+    let used = 4 + name.len() + 2 + about.chars().count() + 1;
+    let _ = writeln!(
+        out,
+        "━━ {}  {about} {}\n",
+        style.bold(name),
+        "━".repeat(WIDTH.saturating_sub(used)),
+    );
+}
+
+fn figures(out: &mut String, comparison: &Comparison, style: Style) {
+    let Comparison { without, with, .. } = comparison;
+    let limit = comparison.plan.limit.as_millis();
+    let head = format!("{:LABEL$}{:>10}{:>10}", "", "without", "with");
+    let _ = writeln!(out, "{}", style.dim(&head));
+    let mut line = |label: &str, values: [String; 2], tells: &str| {
+        let [without, with] = values;
+        let tells = style.dim(tells);
+        // Padded before it is painted: escapes have no width.
+        let with = style.bold(&format!("{with:>10}"));
+        let _ = writeln!(out, "{label:LABEL$}{without:>10}{with}   {tells}");
+    };
+    let both = |figure: &dyn Fn(&Side) -> String| [figure(without), figure(with)];
+    line(
+        "success",
+        both(&|side| percent(side.total_success())),
+        &format!("calls that got their answer within {limit} ms"),
+    );
+    for (label, share, tells) in [
+        (
+            "latency p50",
+            0.5,
+            "half of the calls that worked were faster",
+        ),
+        (
+            "latency p99",
+            0.99,
+            "with the stack, the waits of mended calls are in it",
+        ),
+        (
+            "latency p99.9",
+            0.999,
+            "calls that failed, most of them without it, are not",
+        ),
+    ] {
+        line(label, both(&|side| millis(side.percentile(share))), tells);
+    }
+    line(
+        "attempts per call",
+        both(&|side| format!("{:.2}", side.attempts_per_call(0, side.records.len()))),
+        "what the servers had to bear",
+    );
+    line(
+        "held by the throttle",
+        [
+            "–".to_owned(),
+            grouped(with.stopped_by(Stopped::Throttled) as u64),
+        ],
+        "calls not sent again, so that an overload is not fed",
+    );
+    line(
+        "ended by the deadline",
+        both(&|side| grouped(side.timeouts() as u64)),
+        &format!("callers who waited {limit} ms for nothing"),
+    );
+    out.push('\n');
+}
+
+fn phases(out: &mut String, comparison: &Comparison, style: Style) {
+    let above = format!(
+        "{:PHASE$}{:>5}{:>17}{:>17}{:>6}",
+        "", "", "success", "latency p99", "tries"
+    );
+    let head = format!(
+        "{:PHASE$}{:>5}{:>9}{:>8}{:>9}{:>8}{:>6}",
+        "by phase", "calls", "without", "with", "without", "with", "with"
+    );
+    let _ = writeln!(out, "{}\n{}", style.dim(&above), style.dim(&head));
+    for phase in &comparison.phases {
+        let range = (phase.from, phase.to);
+        let (without, with) = (&comparison.without, &comparison.with);
+        let success = |side: &Side| side.success(range.0, range.1);
+        let p99 = |side: &Side| short(side.percentile_of(range, 0.99));
+        let shown = format!("{:>8}", tenths(success(with)));
+        let shown = if success(with) > success(without) {
+            style.good(&shown)
+        } else {
+            shown
+        };
+        let _ = writeln!(
+            out,
+            "{:PHASE$}{:>5}{:>9}{shown}{:>9}{:>8}{:>6.2}  {}",
+            comparison.protocol.phase(phase.weather),
+            phase.len(),
+            tenths(success(without)),
+            p99(without),
+            p99(with),
+            with.attempts_per_call(range.0, range.1),
+            style.dim(comparison.protocol.tells(phase.weather)),
+        );
+    }
+    out.push('\n');
+}
+
+fn lists(out: &mut String, comparison: &Comparison, style: Style) {
+    let Comparison { without, with, .. } = comparison;
+    list(out, "attempts failed for", &with.reasons(), style);
+    list(out, "callers saw, without", &without.failures(), style);
+    list(out, "callers saw, with", &with.failures(), style);
+}
+
+/// Names with counts, wrapped.
+fn list(out: &mut String, label: &str, counts: &[(&str, u32)], style: Style) {
+    let _ = write!(out, "{}", style.dim(&format!("{label:LABEL$}")));
+    let mut column = LABEL;
+    for (at, (name, count)) in counts.iter().enumerate() {
+        let comma = if at + 1 < counts.len() { "," } else { "" };
+        let item = format!("{name} {count}{comma}");
+        let length = item.chars().count();
+        if column + 1 + length > WIDTH && column > LABEL {
+            let _ = write!(out, "\n{:LABEL$}", "");
+            column = LABEL;
+        }
+        if column > LABEL {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(&item);
+        column += length;
+    }
+    if counts.is_empty() {
+        out.push_str("nothing else than answers");
+    }
+    out.push('\n');
+}
+
+fn tenths(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Without the fraction where it is noise.
+pub(crate) fn short(time: Option<Duration>) -> String {
+    match time {
+        Some(time) if time >= Duration::from_millis(100) => format!("{} ms", time.as_millis()),
+        time => millis(time),
+    }
+}
+
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+pub(crate) fn millis(time: Option<Duration>) -> String {
+    time.map_or_else(
+        || "–".to_owned(),
+        |time| format!("{:.1} ms", time.as_secs_f64() * 1e3),
+    )
+}
+
+/// With commas between thousands.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!(
+            [7, 150, 1500, 1_234_567].map(grouped),
+            ["7", "150", "1,500", "1,234,567"]
+        );
+    }
+
+    #[test]
+    fn lists_are_wrapped_within_the_width() {
+        let names: Vec<_> = (0..20)
+            .map(|count| ("A_LONG_NAME_OF_A_REASON", count))
+            .collect();
+        let mut out = String::new();
+        list(&mut out, "label", &names, Style { colour: false });
+        assert!(out.lines().count() > 4);
+        assert!(out.lines().all(|line| line.chars().count() <= WIDTH));
+    }
+}

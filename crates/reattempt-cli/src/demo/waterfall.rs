@@ -1,0 +1,184 @@
+//! A few calls of the run with the stack, attempt by attempt.
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+use reattempt::{ServerPushback, Stopped};
+
+use super::comparison::Comparison;
+use super::load::{CallRecord, Story};
+use super::table::{Style, millis};
+use super::trouble::{Weather, is_search};
+use crate::call::attempts::{Attempt, Pushback};
+use crate::call::waterfall::bar;
+
+/// The axis in characters.
+const WIDTH: usize = 20;
+
+/// Calls worth a look, each with what it shows: the first of its kind, so that a seed repeats them.
+pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static str)> {
+    let calls = |weather| {
+        let phase = comparison.phases.iter().find(|p| p.weather == weather);
+        let range = phase.map_or(0..0, |phase| phase.from..phase.to);
+        let calls = comparison.with.records.get(range).unwrap_or_default();
+        calls.iter().filter(|call| call.story.is_some())
+    };
+    let hardest = |weather| {
+        let mended = calls(weather).filter(|call| call.worked() && call.attempts() > 1);
+        mended.min_by_key(|call| {
+            let (attempts, number) = (call.attempts(), call.number);
+            // Retries before hedges, and not more lines than can be taken in.
+            (
+                is_search(number),
+                attempts > 6,
+                Reverse(attempts.min(3)),
+                number,
+            )
+        })
+    };
+    let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts() > 1);
+    let held = calls(Weather::Overload).find(|call| call.stopped() == Some(Stopped::Throttled));
+    [
+        (hardest(Weather::Temporary), "a temporary failure is mended"),
+        (hedged, "a hedge overtakes a slow attempt"),
+        (
+            hardest(Weather::Pushback),
+            "sent again when the server said so",
+        ),
+        (hardest(Weather::Move), "carried over a move"),
+        (held, "held back by the throttle"),
+    ]
+    .into_iter()
+    .filter_map(|(call, shows)| Some((call?, shows)))
+    .collect()
+}
+
+/// The calls that the tables show: three at most.
+pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
+    let mut calls = interesting(comparison);
+    // Of the retries one is enough here; the page has them all.
+    if calls.len() > 3 {
+        let twin = if comparison.protocol.has_pushback() {
+            Weather::Temporary
+        } else {
+            Weather::Overload
+        };
+        calls.retain(|(call, _)| {
+            let phase = comparison
+                .phases
+                .iter()
+                .find(|p| (p.from..p.to).contains(&call.number));
+            phase.is_none_or(|phase| phase.weather != twin)
+        });
+    }
+    let mut out = String::new();
+    for (call, shows) in calls.into_iter().take(3) {
+        out.push_str(&call_by_attempt(call, shows, style));
+        out.push('\n');
+    }
+    out
+}
+
+/// One call: a headline and a line an attempt, on a common axis of time.
+pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> String {
+    let mut out = String::new();
+    let Some(Story { info, attempts }) = &call.story else {
+        return out;
+    };
+    let route = if is_search(call.number) {
+        "search"
+    } else {
+        "get"
+    };
+    let outcome = match &call.seen {
+        Ok(()) => "answered",
+        Err(seen) => seen,
+    };
+    let _ = write!(
+        out,
+        "{} {}: {outcome} after {}",
+        style.bold(&format!("call {} ({route})", call.number)),
+        shows,
+        millis(Some(call.latency)),
+    );
+    if let Some(stopped) = info
+        .stopped()
+        .filter(|s| *s != Stopped::Success && *s != Stopped::Committed)
+    {
+        let _ = write!(out, ", stopped: {}", stopped.name());
+    }
+    out.push('\n');
+    let whole = call.latency.as_secs_f64() * 1e3;
+    let backends = backends(attempts);
+    for attempt in attempts {
+        row(&mut out, attempt, whole, &backends);
+    }
+    if backends.len() > 1 {
+        let names = backends
+            .iter()
+            .zip('a'..)
+            .map(|(name, letter)| format!("{letter} = {name}"));
+        let _ = writeln!(
+            out,
+            "     {}",
+            style.dim(&names.collect::<Vec<_>>().join(", "))
+        );
+    }
+    out
+}
+
+/// The different servers that the attempts went to.
+fn backends(attempts: &[Attempt]) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for backend in attempts
+        .iter()
+        .filter_map(|attempt| attempt.backend.as_deref())
+    {
+        if !found.contains(&backend) {
+            found.push(backend);
+        }
+    }
+    found
+}
+
+fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
+    let _ = write!(
+        out,
+        "  {:>2} {:<11} {} {:>6.1} ms  ",
+        attempt.n,
+        attempt.kind,
+        bar(attempt, whole, WIDTH),
+        attempt.start_ms.value(),
+    );
+    match (attempt.reason, attempt.verdict) {
+        (Some(reason), _) => out.push_str(reason),
+        (None, "success") => out.push_str("answered"),
+        (None, "cancelled") => out.push_str("dropped, another was faster"),
+        (None, verdict) => out.push_str(verdict),
+    }
+    if let Some(Pushback(ServerPushback::Stop)) = attempt.pushback_ms {
+        out.push_str(", told to stop");
+    }
+    if let Some(delay) = attempt.delay_ms {
+        let told = if attempt.pushback_ms.is_some() {
+            "told "
+        } else {
+            ""
+        };
+        let delay = delay.value();
+        if delay == 0.0 {
+            out.push_str(" → at once");
+        } else {
+            let _ = write!(out, " → {told}{delay:.1} ms");
+        }
+    }
+    let backend = attempt.backend.as_deref().filter(|_| backends.len() > 1);
+    let letter = backend.and_then(|backend| {
+        let place = backends.iter().position(|known| *known == backend)?;
+        ('a'..='z').nth(place)
+    });
+    if let Some(letter) = letter {
+        let _ = write!(out, " @{letter}");
+    }
+    out.push('\n');
+}

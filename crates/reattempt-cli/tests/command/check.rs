@@ -1,0 +1,128 @@
+//! `reattempt check`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{run, text};
+
+/// A file of its own for one test.
+fn file(name: &str, content: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+async fn check(arguments: &[&str], file: &Path) -> (Option<i32>, Vec<String>) {
+    let name = file.to_str().unwrap();
+    let arguments: Vec<&str> = [&["check"], arguments, &[name]].concat();
+    let output = run(&arguments, String::new()).await;
+    let lines = text(&output.stdout);
+    let lines = lines
+        .lines()
+        .map(|line| line.replace(name, "FILE"))
+        .collect();
+    (output.status.code(), lines)
+}
+
+#[tokio::test]
+async fn every_fault_of_a_service_config_is_one_line_with_its_path() {
+    let config = json!({"methodConfig": [{"name": [{}], "timeout": "1m", "retryPolicy": {
+        "maxAttempts": 1, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }}]});
+    let wrong = file("wrong.json", &config.to_string());
+    let (status, lines) = check(&[], &wrong).await;
+    assert_eq!(status, Some(1));
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(
+        lines[0],
+        "FILE: $.methodConfig[0].retryPolicy.maxAttempts: must be an integer greater than 1, got 1"
+    );
+    assert!(lines[1].starts_with("FILE: $.methodConfig[0].timeout: must be a duration"));
+
+    let (status, lines) = check(&["--json"], &wrong).await;
+    assert_eq!(status, Some(1));
+    let report: Value = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!(report["usable"], false);
+    assert_eq!(
+        report["faults"][0]["path"],
+        "$.methodConfig[0].retryPolicy.maxAttempts"
+    );
+    assert_eq!(
+        report["faults"][0]["message"],
+        "must be an integer greater than 1, got 1"
+    );
+    assert_eq!(report["warnings"], json!([]));
+}
+
+#[tokio::test]
+async fn warnings_are_marked_and_do_not_fail() {
+    let good = file("warned.json", r#"{"methodConfig": [], "unknown": 1}"#);
+    let (status, lines) = check(&["--kind", "service-config"], &good).await;
+    assert_eq!(status, Some(0));
+    assert!(
+        lines[0].starts_with("FILE: warning: $.unknown: "),
+        "{lines:?}"
+    );
+    assert_eq!(lines[1..], ["FILE: ok"]);
+}
+
+#[tokio::test]
+async fn error_maps_and_cluster_configurations_are_checked_as_such() {
+    let map = r#"{"version": 1, "revision": 1, "errors": {"d": {"name": "A", "desc": "b", "attrs": []}}}"#;
+    let map = file("map.json", map);
+    assert_eq!(check(&["--kind", "error-map"], &map).await.0, Some(0));
+    let (status, lines) = check(&["--kind", "cluster-config"], &map).await;
+    assert_eq!(status, Some(1));
+    assert!(lines[0].starts_with("FILE: $"), "{lines:?}");
+
+    let config = r#"{"rev": 7, "nodesExt": [{"hostname": "$HOST", "services": {"kv": 11210}}]}"#;
+    let config = file("cluster.json", config);
+    assert_eq!(
+        check(&["--kind", "cluster-config"], &config).await.0,
+        Some(0)
+    );
+    let (status, lines) = check(&["--kind", "cluster-config"], &file("half.json", "{")).await;
+    assert_eq!(status, Some(1));
+    assert!(lines[0].starts_with("FILE: $: not JSON"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn http_policies_are_checked_and_what_amplifies_load_is_a_warning() {
+    let policy = r#"{"routes": [{"hedge": {"delay": "0.1s"}, "timeout": "1s"}]}"#;
+    let (status, lines) = check(&["--kind", "http-policy"], &file("policy.json", policy)).await;
+    assert_eq!(status, Some(0));
+    assert!(lines.len() > 1, "{lines:?}");
+    assert!(
+        lines[0].starts_with("FILE: warning: $.routes[0]"),
+        "{lines:?}"
+    );
+    let policy = r#"{"routes": [{"timeout": "5m"}, {"retry": {"maxAttempts": 0}}]}"#;
+    let (status, lines) = check(&["--kind", "http-policy"], &file("bad.json", policy)).await;
+    assert_eq!(status, Some(1));
+    assert!(
+        lines[0].starts_with("FILE: $.routes[0].timeout: must be a duration"),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].starts_with("FILE: $.routes[1].retry.maxAttempts: "),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test]
+async fn one_bad_file_among_good_ones_fails_and_a_missing_one_is_bad() {
+    let good = file("good.json", "{}");
+    let missing = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("missing.json");
+    let arguments = ["check", good.to_str().unwrap(), missing.to_str().unwrap()];
+    let output = run(&arguments, String::new()).await;
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    let lines: Vec<_> = said.lines().collect();
+    assert!(lines[0].ends_with("good.json: ok"), "{said}");
+    assert!(
+        lines[1].contains("missing.json: $: cannot be read: "),
+        "{said}"
+    );
+}

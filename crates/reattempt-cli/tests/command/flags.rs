@@ -1,0 +1,139 @@
+//! `reattempt call` for people.
+
+use reattempt_testbed::{grpc, http, kv, mongodb};
+
+use super::{run, text};
+
+async fn call(arguments: &[&str]) -> String {
+    let output = run(&[&["call"], arguments].concat(), String::new()).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[tokio::test]
+async fn people_see_the_answer_and_a_line_per_attempt() {
+    let script = http::Script::new()
+        .then(http::Step::status(503).header("retry-after-ms", "30"))
+        .otherwise(http::Step::status(200).body("hello"));
+    let server = http::Server::start(script).await.unwrap();
+    let uri = server.uri();
+    let arguments = [
+        "--protocol",
+        "http",
+        "--target",
+        &uri,
+        "--path",
+        "/a",
+        "--header",
+        "X-One: 1",
+        "--method",
+        "PUT",
+        "--payload",
+        "body",
+        "--timeout",
+        "20s",
+    ];
+    let said = call(&arguments).await;
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 5, "{said}");
+    assert!(lines[0].starts_with("1: 2 attempts in "), "{said}");
+    assert!(lines[0].ends_with(", stopped: success"), "{said}");
+    assert!(lines[1].contains("200 OK"), "{said}");
+    assert_eq!(lines[2].trim(), "hello");
+    assert!(lines[3].contains("1 initial"), "{said}");
+    assert!(lines[3].contains("retry HTTP_SERVICE_UNAVAILABLE (response), pushback 30.0 ms"));
+    assert!(lines[3].contains("next after 30.0 ms"), "{said}");
+    assert!(
+        lines[4].contains("2 retry") && lines[4].contains("success"),
+        "{said}"
+    );
+    let seen = server.seen();
+    assert_eq!((seen[0].method.as_str(), &*seen[0].path), ("PUT", "/a"));
+    assert_eq!(seen[0].header("x-one"), Some("1"));
+    assert_eq!(seen[0].body, "body");
+}
+
+#[tokio::test]
+async fn the_flags_of_a_grpc_call_make_the_same_call() {
+    let server = grpc::Server::start(grpc::Step::echo()).await.unwrap();
+    let target = server.addr().to_string();
+    let config = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("flags.json");
+    std::fs::write(&config, "{}").unwrap();
+    let arguments = [
+        "--target",
+        &target,
+        "--method",
+        "/a.B/C",
+        "--payload",
+        "one",
+        "--payload",
+        "two",
+        "--kind",
+        "bidi",
+        "--repeat",
+        "2",
+        "--config",
+        config.to_str().unwrap(),
+    ];
+    let said = call(&arguments).await;
+    assert_eq!(said.matches("code 0 (OK)").count(), 2, "{said}");
+    assert!(said.contains("  one\n  two\n"), "{said}");
+    assert_eq!(server.seen()[0].messages, ["one", "two"]);
+}
+
+#[tokio::test]
+async fn key_value_and_mongodb_calls_have_their_flags() {
+    let node = kv::Node::start().await.unwrap();
+    let target = node.addr().to_string();
+    let login = [
+        "--protocol",
+        "kv",
+        "--target",
+        &target,
+        "--bucket",
+        "default",
+        "--username",
+        "Administrator",
+        "--password",
+        "password",
+        "--key",
+        "k",
+    ];
+    let said = call(&[&login[..], &["--op", "set", "--payload", "hello"]].concat()).await;
+    assert!(said.contains("  status 0x00\n"), "{said}");
+    let said = call(&login).await;
+    assert!(said.contains("  hello\n"), "{said}");
+
+    let node = mongodb::Node::start().await.unwrap();
+    let uri = node.uri();
+    let arguments = [
+        "--protocol",
+        "mongodb",
+        "--target",
+        &uri,
+        "--op",
+        "find",
+        "--options",
+        r#"{"limit": 1}"#,
+    ];
+    let said = call(&arguments).await;
+    assert!(said.contains("  0 documents\n"), "{said}");
+}
+
+#[tokio::test]
+async fn flags_that_make_no_call_are_one_line_and_status_2() {
+    for (arguments, line) in [
+        (
+            &["--target", "h:1"][..],
+            "reattempt call: --method: is required for grpc",
+        ),
+        (
+            &["--target", "h:1", "--method", "/a/b", "--header", "x"],
+            "reattempt call: --header: \"x\" has no colon",
+        ),
+    ] {
+        let output = run(&[&["call"], arguments].concat(), String::new()).await;
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(text(&output.stderr).trim_end(), line);
+    }
+}

@@ -1,0 +1,106 @@
+//! The built program against scripted servers: what goes in by standard input, what comes out by standard output.
+
+mod check;
+mod document;
+mod flags;
+mod grpc;
+mod http;
+mod kv;
+mod mongodb;
+
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// Long enough for a slow machine; no test waits it out.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Runs the program with these arguments and this text on its standard input.
+async fn run(arguments: &[&str], input: String) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_reattempt"))
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let ended = async move {
+        // A program that refuses its arguments closes its input unread.
+        let _ = stdin.write_all(input.as_bytes()).await;
+        drop(stdin);
+        child.wait_with_output().await.unwrap()
+    };
+    timeout(SOON, ended).await.expect("the program hangs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The answer lines of a document that can be used.
+async fn answers(document: Value) -> Vec<Value> {
+    let output = run(&["call", "--json"], document.to_string()).await;
+    assert!(
+        output.status.success(),
+        "{:?}: {}",
+        output.status,
+        text(&output.stderr)
+    );
+    // A layer that stands in the wrong place would say so.
+    assert_eq!(text(&output.stderr), "");
+    text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The one answer of a document with one call.
+async fn answer(document: Value) -> Value {
+    let mut answers = answers(document).await;
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    answers.remove(0)
+}
+
+/// One field of every attempt.
+fn each(answer: &Value, field: &str) -> Vec<Value> {
+    let attempts = answer["attempts"].as_array().unwrap();
+    attempts
+        .iter()
+        .map(|attempt| attempt[field].clone())
+        .collect()
+}
+
+fn ms(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Checks the times of the attempts: in order, and within the call.
+fn assert_times(answer: &Value) {
+    let mut last = 0.0;
+    for attempt in answer["attempts"].as_array().unwrap() {
+        let (start, end) = (ms(&attempt["start_ms"]), ms(&attempt["end_ms"]));
+        assert!(last <= start && start <= end, "{answer}");
+        assert!(end <= ms(&answer["elapsed_ms"]) + 1.0, "{answer}");
+        last = start;
+    }
+}
+
+/// A document around these calls.
+fn document(protocol: &str, target: &str, calls: Value) -> Value {
+    json!({"protocol": protocol, "target": target, "linger_ms": 0, "calls": calls})
+}
+
+/// The same with another field of the document.
+fn with(mut document: Value, name: &str, value: Value) -> Value {
+    document[name] = value;
+    document
+}

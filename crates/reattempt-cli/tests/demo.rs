@@ -1,0 +1,119 @@
+//! `reattempt demo`, as it was built, over real sockets.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+const PROTOCOLS: [&str; 4] = ["gRPC", "HTTP", "KV", "MongoDB"];
+
+/// One demo at a time: each is a load of its own.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn demo(arguments: &[&str]) -> Output {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    Command::new(env!("CARGO_BIN_EXE_reattempt"))
+        .arg("demo")
+        .args(arguments)
+        .output()
+        .expect("the program runs")
+}
+
+/// The section of each protocol.
+fn sections(text: &str) -> Vec<&str> {
+    text.split("━━ ").skip(1).collect()
+}
+
+/// The success rates without and with the stack.
+fn success(section: &str) -> [f64; 2] {
+    let line = section.lines().find(|line| line.starts_with("success"));
+    let numbers: Vec<f64> = line
+        .expect("a line for the success rate")
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .take(2)
+        .collect();
+    numbers.try_into().expect("two rates")
+}
+
+fn page(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+#[test]
+fn the_stack_carries_more_calls_through_the_same_trouble() {
+    let file = page("demo.html");
+    let output = demo(&[
+        "--quick",
+        "--seed",
+        "1",
+        "--html",
+        &file.display().to_string(),
+    ]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{problem}");
+    assert_eq!(problem, "", "no terminal, no progress bar");
+
+    let sections = sections(&text);
+    assert_eq!(sections.len(), PROTOCOLS.len(), "{text}");
+    for (section, protocol) in sections.iter().zip(PROTOCOLS) {
+        assert!(section.starts_with(protocol), "{section}");
+        let [without, with] = success(section);
+        assert!(with > without, "{protocol}: {without} without, {with} with");
+        for row in [
+            "latency p99.9",
+            "attempts per call",
+            "held by the throttle",
+            "overload",
+        ] {
+            assert!(section.contains(row), "{protocol} says nothing of {row}");
+        }
+        assert!(section.contains("hedge"), "{protocol} shows no call");
+    }
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(98), "a line of {widest:?} columns");
+
+    let html = std::fs::read_to_string(&file).expect("the page");
+    assert_eq!(html.matches("<svg").count(), 4 * PROTOCOLS.len());
+    assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
+    for alien in ["<script", "<link", "<img", "@import", "url(", "src="] {
+        assert!(!html.contains(alien), "the page holds {alien}");
+    }
+}
+
+#[test]
+fn one_protocol_can_be_chosen_and_a_seed_repeats_its_trouble() {
+    let tell = || {
+        let output = demo(&["--quick", "--seed", "7", "--protocol", "http"]);
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let (one, other) = (tell(), tell());
+    assert_eq!(sections(&one).len(), 1);
+    // The phases that no socket has a say in.
+    for phase in [
+        "calm",
+        "temporary failures",
+        "pushback",
+        "overload",
+        "recovery",
+    ] {
+        let rates = |text: &str| {
+            let line = text.lines().find(|line| line.starts_with(phase));
+            let words = line.expect("a line for each phase")[phase.len()..].split_whitespace();
+            // Calls, and both rates with their percent signs.
+            words.take(5).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(rates(&one), rates(&other), "{phase}");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_said() {
+    let file = page("no-such-folder").join("demo.html");
+    let file = file.display().to_string();
+    let output = demo(&["--quick", "--protocol", "kv", "--html", &file]);
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(problem.contains("no-such-folder"), "{problem}");
+}

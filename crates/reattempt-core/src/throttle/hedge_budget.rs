@@ -1,0 +1,187 @@
+//! A budget of hedges: at most a share of what was called.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{RetryThrottle, Settled};
+
+/// What one hedge costs, in thousandths of a token.
+const HEDGE: u32 = 1000;
+/// What can be saved up: ten hedges.
+const MOST: u32 = 10 * HEDGE;
+/// What there is at the beginning: one hedge.
+const FIRST: u32 = HEDGE;
+
+/// A share of hedges that is no share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a hedge budget must be from 1 to 1000 thousandths of the calls, got {0}")]
+pub struct InvalidHedgeBudget(u32);
+
+/// Lets through so many hedges per hundred attempts that settled, and no more.
+///
+/// Each settled attempt, whatever came of it, earns its share of a token; each hedge costs one. One token is there at the
+/// start and at most ten can be saved up, so after `n` settled attempts at most `1 + share · n` hedges have
+/// gone out, and never more than ten at once after a quiet time. Losers of a hedged call are
+/// dropped unsettled and earn nothing.
+///
+/// A [`TokenBucket`](super::TokenBucket) holds back when attempts fail; this one also when they are merely slow, which is when hedging
+/// adds load. [`Both`](super::Both) asks the two. Counts whole thousandths in one atomic word.
+///
+/// ```
+/// use reattempt_core::throttle::{HedgeBudget, RetryThrottle, Settled};
+///
+/// let budget = HedgeBudget::of_thousandths(100)?; // a tenth of the calls
+/// assert!(budget.permits(), "the first is there at the start");
+/// assert!(!budget.permits());
+/// (0..10).for_each(|_| budget.settled(Settled::Success));
+/// assert!(budget.permits());
+/// # Ok::<(), reattempt_core::throttle::InvalidHedgeBudget>(())
+/// ```
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct HedgeBudget {
+    /// Milli-tokens in the low half; what one settled attempt earns in the high half, so that they change together.
+    word: AtomicU64,
+}
+
+const fn unpack(word: u64) -> (u32, u32) {
+    ((word & 0xffff_ffff) as u32, (word >> 32) as u32)
+}
+
+fn pack(fill: u32, earns: u32) -> u64 {
+    u64::from(fill) | (u64::from(earns) << 32)
+}
+
+const fn checked(thousandths: u32) -> Result<u32, InvalidHedgeBudget> {
+    if thousandths == 0 || thousandths > 1000 {
+        return Err(InvalidHedgeBudget(thousandths));
+    }
+    // A token is a thousand milli-tokens, so a thousandth of it is one.
+    Ok(thousandths)
+}
+
+impl HedgeBudget {
+    /// So many hedges per thousand settled attempts (100 are 10 percent), from 1 to 1000.
+    pub fn of_thousandths(thousandths: u32) -> Result<Self, InvalidHedgeBudget> {
+        Ok(Self {
+            word: AtomicU64::new(pack(FIRST, checked(thousandths)?)),
+        })
+    }
+
+    /// Changes the share; what was saved up stays.
+    pub fn reconfigure(&self, thousandths: u32) -> Result<(), InvalidHedgeBudget> {
+        let earns = checked(thousandths)?;
+        self.update(|fill, _| Some((fill, earns)));
+        Ok(())
+    }
+
+    fn update(&self, change: impl Fn(u32, u32) -> Option<(u32, u32)>) -> bool {
+        // Relaxed: the word guards no other memory.
+        self.word
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                let (fill, earns) = unpack(word);
+                change(fill, earns).map(|(fill, earns)| pack(fill, earns))
+            })
+            .is_ok()
+    }
+}
+
+impl RetryThrottle for HedgeBudget {
+    fn settled(&self, _: Settled<'_>) {
+        // A full budget is only read: calls that need no hedge do not fight over the word.
+        self.update(|fill, earns| (fill < MOST).then(|| ((fill + earns).min(MOST), earns)));
+    }
+
+    /// Takes the price of one hedge, so ask only for one that is then sent.
+    fn permits(&self) -> bool {
+        self.update(|fill, earns| Some((fill.checked_sub(HEDGE)?, earns)))
+    }
+
+    fn milli_tokens(&self) -> Option<u64> {
+        let (fill, _) = unpack(self.word.load(Ordering::Relaxed));
+        Some(u64::from(fill))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::reason::UNKNOWN;
+    use crate::{Failure, Stage};
+
+    #[test]
+    fn what_is_no_share_is_refused() {
+        for wrong in [0, 1001, u32::MAX] {
+            let refused = HedgeBudget::of_thousandths(wrong).map(|_| ());
+            assert_eq!(refused, Err(InvalidHedgeBudget(wrong)));
+        }
+    }
+
+    #[test]
+    fn a_new_share_keeps_what_was_saved() {
+        let budget = HedgeBudget::of_thousandths(500).unwrap();
+        (0..4).for_each(|_| budget.settled(Settled::Success));
+        assert_eq!(budget.milli_tokens(), Some(3000));
+        budget.reconfigure(1).unwrap();
+        assert_eq!(budget.milli_tokens(), Some(3000));
+        budget.settled(Settled::Success);
+        assert_eq!(budget.milli_tokens(), Some(3001));
+    }
+
+    #[test]
+    fn many_threads_never_overspend() {
+        let budget = HedgeBudget::of_thousandths(100).unwrap();
+        let sent: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        (0..1000)
+                            .filter(|_| {
+                                budget.settled(Settled::Success);
+                                budget.permits()
+                            })
+                            .count()
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|t| t.join().unwrap()).sum()
+        });
+        assert_eq!(sent, 1 + 400, "asked often enough to never be full");
+    }
+
+    proptest! {
+        /// Whatever happens in whatever order: never more than the share and the first, never more than ten at once.
+        #[test]
+        fn hedges_stay_within_their_share(
+            thousandths in 1_u32..=1000,
+            asks in proptest::collection::vec(prop_oneof![3 => Just(None), 1 => (0_u8..2).prop_map(Some)], 0..400),
+        ) {
+            let failure = Failure::new(UNKNOWN, Stage::Response);
+            let budget = HedgeBudget::of_thousandths(thousandths).unwrap();
+            let (mut settled, mut sent) = (0_u64, 0_u64);
+            let mut plain = u64::from(FIRST);
+            for ask in asks {
+                match ask {
+                    None => {
+                        let allowed = plain >= u64::from(HEDGE);
+                        prop_assert_eq!(budget.permits(), allowed);
+                        if allowed {
+                            plain -= u64::from(HEDGE);
+                            sent += 1;
+                        }
+                    }
+                    Some(failed) => {
+                        let outcome = if failed == 1 { Settled::Failure(&failure) } else { Settled::Success };
+                        budget.settled(outcome);
+                        plain = (plain + u64::from(thousandths)).min(u64::from(MOST));
+                        settled += 1;
+                    }
+                }
+                prop_assert_eq!(budget.milli_tokens(), Some(plain));
+                prop_assert!(sent * 1000 <= 1000 + settled * u64::from(thousandths));
+                prop_assert!(plain <= u64::from(MOST));
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reattempt::strategy::{Attempts, BestEffort};
+use reattempt::{Annotated, Backend};
+use reattempt::{Call, CallContext, DeadlineLayer, RetryLayer, RetryStrategy};
+use tokio::time::Instant;
+use tower::{ServiceBuilder, ServiceExt};
+
+use crate::kv::{ErrorMap, ErrorMapStrategy, ErrorMaps, KvClassifier};
+use crate::testing::{Answer, Lost, Request, map};
+
+const CONSTANT: &str = r#"{"strategy": "constant", "interval": 25, "after": 10, "ceil": 5}"#;
+const LINEAR: &str = r#"{"strategy": "linear", "interval": 10, "after": 60, "ceil": 35}"#;
+const EXPONENTIAL: &str =
+    r#"{"strategy": "exponential", "interval": 3, "after": 50, "ceil": 100, "max-duration": 0}"#;
+const SHORT: &str = r#"{"strategy": "constant", "interval": 10, "after": 20, "max-duration": 50}"#;
+
+fn specs() -> Arc<ErrorMap> {
+    map(&[
+        ("fff0", "auto-retry temp", CONSTANT),
+        ("fff1", "auto-retry temp", LINEAR),
+        ("fff2", "auto-retry temp", EXPONENTIAL),
+        ("fff3", "auto-retry temp", SHORT),
+        ("fff4", "retry-later", ""),
+        ("fff5", "temp", ""),
+        ("86", "auto-retry", CONSTANT),
+    ])
+}
+
+/// What the calls got, and how many milliseconds after the start each attempt was sent.
+async fn sent(
+    strategy: impl RetryStrategy + 'static,
+    statuses: impl Fn(usize) -> u16 + Clone,
+    deadline: u64,
+) -> (Result<u16, Lost>, Vec<u64>) {
+    let start = Instant::now();
+    let sends = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&sends);
+    let specs = specs();
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_millis(deadline)))
+        .layer(RetryLayer::new(KvClassifier::new(), strategy))
+        .service_fn(move |call: Call<Request>| {
+            let reporter = call.context().map(CallContext::reporter);
+            if let Some(reporter) = reporter {
+                reporter.backend(Backend::new("n1:11210"));
+            }
+            let mut sends = log.lock().unwrap();
+            sends.push(u64::try_from(start.elapsed().as_millis()).unwrap());
+            let answer = Answer::of(statuses(sends.len() - 1)).map(&specs);
+            async move { Ok::<_, Lost>(answer) }
+        });
+    let outcome = service.oneshot(Call::new(Request::get(b"k"))).await;
+    let sends = sends.lock().unwrap().clone();
+    (outcome.map(|answer| answer.status), sends)
+}
+
+fn by_map() -> ErrorMapStrategy {
+    ErrorMapStrategy::new(ErrorMaps::everywhere(specs()))
+}
+
+/// The status, then success.
+fn until(attempts: usize, status: u16) -> impl Fn(usize) -> u16 + Clone {
+    move |n| if n + 1 < attempts { status } else { 0 }
+}
+
+/// C26 C27
+#[tokio::test(start_paused = true)]
+async fn a_constant_specification_waits_after_then_the_interval() {
+    let (outcome, sends) = sent(by_map(), until(4, 0xfff0), 10_000).await;
+    assert_eq!(outcome, Ok(0));
+    assert_eq!(sends, [0, 10, 35, 60], "no ceiling for a constant interval");
+}
+
+/// C26 C27
+#[tokio::test(start_paused = true)]
+async fn a_linear_specification_grows_by_the_interval_up_to_its_ceiling() {
+    let (_, sends) = sent(by_map(), until(6, 0xfff1), 10_000).await;
+    assert_eq!(sends, [0, 60, 70, 90, 120, 155], "no ceiling for after");
+}
+
+/// C26 C27
+#[tokio::test(start_paused = true)]
+async fn an_exponential_specification_takes_the_interval_to_the_power_of_the_retries() {
+    let (_, sends) = sent(by_map(), until(7, 0xfff2), 10_000).await;
+    assert_eq!(sends, [0, 50, 53, 62, 89, 170, 270]);
+}
+
+/// C28
+#[tokio::test(start_paused = true)]
+async fn max_duration_bounds_the_retries_and_includes_after() {
+    let (outcome, sends) = sent(by_map(), |_| 0xfff3, 10_000).await;
+    assert_eq!(outcome, Ok(0xfff3), "the failure itself, at once");
+    assert_eq!(sends, [0, 20, 30, 40, 50]);
+    let (outcome, sends) = sent(by_map(), |_| 0xfff3, 35).await;
+    assert_eq!(outcome, Err(Lost::Elapsed), "the smaller of the two wins");
+    assert_eq!(sends, [0, 20, 30]);
+}
+
+/// C29
+#[tokio::test(start_paused = true)]
+async fn another_status_restarts_the_count() {
+    let codes = [0xfff0, 0xfff0, 0xfff1, 0xfff0, 0x07, 0xfff0, 0];
+    let (outcome, sends) = sent(by_map(), move |n| codes[n], 10_000).await;
+    assert_eq!(outcome, Ok(0));
+    // 10 and 25 of the first; 60 of the other; 10 again; not-my-vbucket's own; 10 again.
+    assert_eq!(sends[..5], [0, 10, 35, 95, 105]);
+    assert_eq!(sends[6] - sends[5], 10);
+}
+
+/// C29
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_not_retryable_fails_at_once() {
+    let codes = [0xfff0, 0xfff5];
+    let (outcome, sends) = sent(by_map(), move |n| codes[n], 10_000).await;
+    assert_eq!((outcome, sends), (Ok(0xfff5), vec![0, 10]));
+}
+
+/// C30
+#[tokio::test(start_paused = true)]
+async fn any_other_strategy_uses_its_own_numbers() {
+    let (_, sends) = sent(BestEffort::new(), until(5, 0xfff0), 10_000).await;
+    assert_eq!(sends, [0, 1, 3, 7, 15]);
+}
+
+/// C16: a specification for a known status is not used either.
+#[tokio::test(start_paused = true)]
+async fn what_has_no_specification_is_left_to_another_strategy() {
+    for status in [0x86, 0xfff4] {
+        let (_, sends) = sent(by_map(), until(4, status), 10_000).await;
+        assert_eq!(sends, [0, 1, 3, 7], "{status:x}");
+    }
+    let once = || by_map().otherwise(Attempts::new(2, reattempt::backoff::Backoff::controlled()));
+    let (outcome, sends) = sent(once(), |_| 0x86, 10_000).await;
+    assert_eq!((outcome, sends), (Ok(0x86), vec![0, 1]));
+    let (_, sends) = sent(once(), until(4, 0xfff0), 10_000).await;
+    assert_eq!(sends.len(), 4, "its number of attempts is for its own only");
+}
+
+/// C22
+#[tokio::test(start_paused = true)]
+async fn the_specification_is_that_of_the_node_that_answered() {
+    let maps = ErrorMaps::new();
+    maps.insert(Backend::new("n2:11210"), specs());
+    let (_, sends) = sent(ErrorMapStrategy::new(maps.clone()), until(3, 0xfff0), 1000).await;
+    assert_eq!(sends, [0, 1, 3], "another node's map says nothing here");
+    maps.insert(Backend::new("n1:11210"), specs());
+    let (_, sends) = sent(ErrorMapStrategy::new(maps.clone()), until(3, 0xfff0), 1000).await;
+    assert_eq!(sends, [0, 10, 35]);
+    maps.remove(&Backend::new("n1:11210"));
+    assert!(maps.of(Some(&Backend::new("n1:11210"))).is_none());
+}

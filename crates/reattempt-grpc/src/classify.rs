@@ -1,0 +1,134 @@
+//! `GrpcClassifier`: what a gRPC answer means for another attempt (A6).
+
+use http::Response;
+use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Verdict};
+use reattempt_http::{TransportError, TransportFault};
+
+use crate::reasons::GRPC_UNKNOWN;
+use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
+
+/// Classifies gRPC answers by the head of the response.
+///
+/// | outcome | verdict |
+/// | --- | --- |
+/// | `grpc-status` in the head (Trailers-Only), OK | success |
+/// | `grpc-status` in the head, a retryable code | retry |
+/// | `grpc-status` in the head, another code | fatal |
+/// | a head without it, HTTP 200 | committed: the status comes in the trailers |
+/// | a head without it, another HTTP status | by gRPC's mapping of HTTP statuses |
+/// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
+/// | refused stream, GOAWAY | UNAVAILABLE, transparent once |
+/// | no answer within the attempt's time | DEADLINE_EXCEEDED |
+/// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
+///
+/// Which codes are retryable is the policy's word ([`GrpcCodes`] in the call's `RoutePolicy`); without one, this classifier's
+/// own set: UNAVAILABLE unless [`GrpcClassifier::retryable`] says otherwise.
+///
+/// ```
+/// use http::Response;
+/// use reattempt::{CallContext, Classify, Verdict};
+/// use reattempt_grpc::GrpcClassifier;
+/// use reattempt_grpc::reasons::GRPC_UNAVAILABLE;
+///
+/// let answer = Response::builder().header("grpc-status", "14").body(()).unwrap();
+/// let verdict = Classify::<_, std::io::Error>::classify(&GrpcClassifier::new(), Ok(&answer), &CallContext::default());
+/// let Verdict::Retry(failure) = verdict else { panic!() };
+/// assert_eq!((failure.reason, failure.code), (GRPC_UNAVAILABLE, Some(14)));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct GrpcClassifier {
+    retryable: CodeSet,
+}
+
+impl GrpcClassifier {
+    /// Where the policy says nothing, UNAVAILABLE is retryable.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            retryable: CodeSet::EMPTY.with(Code::Unavailable),
+        }
+    }
+
+    /// Where the policy says nothing, these codes are retryable.
+    #[must_use]
+    pub const fn retryable(mut self, codes: CodeSet) -> Self {
+        self.retryable = codes;
+        self
+    }
+}
+
+impl Default for GrpcClassifier {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+pub(crate) fn failure_of(code: Code, stage: Stage) -> Failure {
+    Failure::new(code.reason().unwrap_or(GRPC_UNKNOWN), stage).code(code.number())
+}
+
+/// What a transport's fault is in gRPC's words.
+pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
+    let (code, stage) = match fault {
+        TransportFault::ConnectFailed | TransportFault::NeverSent => {
+            (Code::Unavailable, Stage::Dispatch)
+        }
+        TransportFault::StreamReset(error) => (Code::from_http2_error(error), Stage::InFlight),
+        TransportFault::Timeout => (Code::DeadlineExceeded, Stage::InFlight),
+        TransportFault::Protocol | TransportFault::RequestFailed => {
+            (Code::Internal, Stage::InFlight)
+        }
+        TransportFault::Abandoned => (Code::Cancelled, Stage::InFlight),
+        TransportFault::StreamRefused
+        | TransportFault::ConnectionClosed
+        | TransportFault::ConnectionReset => (Code::Unavailable, Stage::InFlight),
+        _ => (Code::Unknown, Stage::InFlight),
+    };
+    let transparent = match fault {
+        TransportFault::ConnectFailed | TransportFault::NeverSent => Transparent::Unlimited,
+        TransportFault::StreamRefused => Transparent::Once,
+        _ => Transparent::No,
+    };
+    (code, failure_of(code, stage).transparent(transparent))
+}
+
+impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
+    fn classify(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> Verdict {
+        let codes = || GrpcCodes::of(context, self.retryable);
+        let judge = |code: Code, failure: Failure| {
+            if codes().contains(code) {
+                Verdict::Retry(failure)
+            } else {
+                Verdict::Fatal(failure)
+            }
+        };
+        let response = match outcome {
+            Ok(response) => response,
+            Err(error) => {
+                let fault = error.fault();
+                let (code, failure) = failure_of_fault(fault);
+                return match fault {
+                    // Another attempt at the same body fails the same way.
+                    TransportFault::RequestFailed => Verdict::Fatal(failure),
+                    // Not fatal: the attempt that had read more is still out and may win.
+                    TransportFault::Abandoned => Verdict::Retry(failure),
+                    _ => judge(code, failure),
+                };
+            }
+        };
+        let code = match response.headers().get(GRPC_STATUS) {
+            Some(status) => Code::from_header(status),
+            None if response.status() == http::StatusCode::OK => return Verdict::Committed,
+            None => Code::from_http_status(response.status().as_u16()),
+        };
+        if code == Code::Ok {
+            return Verdict::Success;
+        }
+        // An answer that our own deadline made never came from the server.
+        let stage = match response.extensions().get::<Elapsed>() {
+            Some(_) => Stage::InFlight,
+            None => Stage::Response,
+        };
+        judge(code, failure_of(code, stage))
+    }
+}

@@ -1,0 +1,73 @@
+//! `grpc-retry-pushback-ms`: the server's word on another attempt (A6, Pushback).
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName};
+use reattempt::ServerPushback;
+use reattempt::pushback::ReadPushback;
+
+use crate::{Code, GRPC_STATUS};
+
+/// The trailer that carries pushback.
+pub const RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// Reads A6's pushback of Trailers-Only answers, strictly. Put it in a `PushbackLayer` below the recovery layer.
+///
+/// An optional `-` and digits without unnecessary leading zeros, within 32 bits: from 0 up it is a delay in
+/// milliseconds; below 0 means stop. So does anything else, and the key twice with different values. An
+/// answer that began with headers of its own, or that is OK, pushes nothing back.
+///
+/// ```
+/// use std::time::Duration;
+/// use reattempt::ServerPushback;
+/// use reattempt_grpc::GrpcPushback;
+///
+/// let after = |ms| ServerPushback::After(Duration::from_millis(ms));
+/// assert_eq!(GrpcPushback::parse(b"250"), after(250));
+/// assert_eq!(GrpcPushback::parse(b"-1"), ServerPushback::Stop);
+/// assert_eq!(GrpcPushback::parse(b"007"), ServerPushback::Stop);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrpcPushback;
+
+impl GrpcPushback {
+    /// What one value means.
+    #[must_use]
+    pub fn parse(value: &[u8]) -> ServerPushback {
+        // Only digits from here on: `i32::from_str` would take a plus sign too.
+        let canonical = match value {
+            [b'0'] => true,
+            [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+            // A sign means stop whatever follows it.
+            _ => false,
+        };
+        let text = std::str::from_utf8(value).ok().filter(|_| canonical);
+        let ms = text.and_then(|text| text.parse::<i32>().ok());
+        match ms.and_then(|ms| u64::try_from(ms).ok()) {
+            Some(ms) => ServerPushback::After(Duration::from_millis(ms)),
+            None => ServerPushback::Stop,
+        }
+    }
+
+    /// The server's word in these trailers.
+    #[must_use]
+    pub fn of(trailers: &HeaderMap) -> Option<ServerPushback> {
+        let mut values = trailers.get_all(RETRY_PUSHBACK_MS).iter();
+        let first = values.next()?;
+        if values.any(|other| other != first) {
+            return Some(ServerPushback::Stop);
+        }
+        Some(Self::parse(first.as_bytes()))
+    }
+}
+
+impl<B, E> ReadPushback<http::Response<B>, E> for GrpcPushback {
+    fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
+        let headers = outcome.ok()?.headers();
+        let status = Code::from_header(headers.get(GRPC_STATUS)?);
+        if status == Code::Ok {
+            return None;
+        }
+        Self::of(headers)
+    }
+}

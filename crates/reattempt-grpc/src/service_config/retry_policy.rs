@@ -1,0 +1,150 @@
+//! A6's `retryPolicy`, which is a strategy.
+
+use std::time::Duration;
+
+use reattempt::backoff::{Backoff, Jitter, Randomness};
+use reattempt::{Decision, OnDeadline, RetryStrategy, RetryView};
+use reattempt_http::json::{Json, Members, Place};
+
+use crate::CodeSet;
+
+use super::Options;
+use super::values;
+
+/// A6's `retryPolicy`: attempts, exponential back-off, retryable codes.
+///
+/// The n-th retry since the last pushback waits `initialBackoff · backoffMultiplier^(n-1)`, at most
+/// `maxBackoff` (the first one too), spread by the jitter: uniform in `[0, delay)` by default.
+#[derive(Clone, Debug)]
+pub struct RetryPolicy {
+    max_attempts: u32,
+    backoff: Backoff,
+    codes: CodeSet,
+    on_deadline: OnDeadline,
+}
+
+impl RetryPolicy {
+    /// A policy of `max_attempts` in all with A6's full jitter.
+    #[must_use]
+    pub fn new(
+        max_attempts: u32,
+        initial_backoff: Duration,
+        max_backoff: Duration,
+        backoff_multiplier: f64,
+        retryable_status_codes: CodeSet,
+    ) -> Self {
+        let backoff = Backoff::exponential(initial_backoff, max_backoff)
+            .multiplier(backoff_multiplier)
+            .jitter(Jitter::Full);
+        Self {
+            max_attempts: max_attempts.max(1),
+            backoff,
+            codes: retryable_status_codes,
+            on_deadline: OnDeadline::Cap,
+        }
+    }
+
+    /// With another jitter; `Jitter::Proportional(0.2)` is A6 since 2024.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.backoff = self.backoff.jitter(jitter);
+        self
+    }
+
+    /// Takes its random numbers from here.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.backoff = self.backoff.randomness(randomness);
+        self
+    }
+
+    /// What to do with a delay that does not fit before the deadline; [`OnDeadline::Cap`] by default.
+    #[must_use]
+    pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
+        self.on_deadline = on_deadline;
+        self
+    }
+
+    /// The codes that another attempt may mend.
+    #[must_use]
+    pub const fn retryable_status_codes(&self) -> CodeSet {
+        self.codes
+    }
+
+    /// The delay after so many retries (since the last pushback), with a fresh roll of the jitter.
+    #[must_use]
+    pub fn delay_after(&self, retries: u32) -> Duration {
+        self.backoff.delay(retries, None)
+    }
+
+    pub(super) fn read(faults: &mut Place<'_>, json: &Json, options: &Options) -> Option<Self> {
+        let members = Members::of(
+            faults,
+            json,
+            &[
+                "maxAttempts",
+                "initialBackoff",
+                "maxBackoff",
+                "backoffMultiplier",
+                "retryableStatusCodes",
+            ],
+        )?;
+        let attempts = max_attempts(faults, &members, options);
+        let long = |faults: &mut Place<'_>, json| values::duration(faults, json, true);
+        let initial = members.required(faults, "initialBackoff", "a duration", long);
+        let max = members.required(faults, "maxBackoff", "a duration", long);
+        let multiplier = members.required(faults, "backoffMultiplier", "a number", values::factor);
+        let codes = members.required(
+            faults,
+            "retryableStatusCodes",
+            "an array of status codes",
+            |faults, json| {
+                if matches!(json, Json::Array(items) if items.is_empty()) {
+                    faults.wrong("must name at least one status code");
+                    return None;
+                }
+                values::codes(faults, json)
+            },
+        );
+        let policy = Self::new(attempts?, initial?, max?, multiplier?, codes?);
+        Some(
+            policy
+                .jitter(options.jitter)
+                .randomness(options.randomness.clone())
+                .on_deadline(options.on_deadline),
+        )
+    }
+}
+
+/// A whole number above 1; more than the client's limit acts as the limit.
+pub(super) fn max_attempts(
+    faults: &mut Place<'_>,
+    members: &Members<'_>,
+    options: &Options,
+) -> Option<u32> {
+    let attempts = members.required(faults, "maxAttempts", "an integer", |faults, json| {
+        values::integer(faults, json, "an integer greater than 1", 2, u64::MAX)
+    })?;
+    Some(
+        u32::try_from(attempts)
+            .unwrap_or(u32::MAX)
+            .min(options.max_attempts_limit),
+    )
+}
+
+impl RetryStrategy for RetryPolicy {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        Decision::After(
+            self.backoff
+                .delay(view.retries_since_pushback, view.previous_delay),
+        )
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        Some(self.max_attempts)
+    }
+
+    fn on_deadline(&self) -> OnDeadline {
+        self.on_deadline
+    }
+}

@@ -1,0 +1,127 @@
+//! What single answers and errors mean.
+
+use super::*;
+
+fn classify(outcome: Result<&Response<()>, &Broken>) -> Verdict {
+    GrpcClassifier::new().classify(outcome, &CallContext::default())
+}
+
+#[test]
+fn http_statuses_without_a_grpc_status_are_mapped() {
+    for (status, code) in [
+        (400, Code::Internal),
+        (401, Code::Unauthenticated),
+        (403, Code::PermissionDenied),
+        (404, Code::Unimplemented),
+        (429, Code::Unavailable),
+        (502, Code::Unavailable),
+        (503, Code::Unavailable),
+        (504, Code::Unavailable),
+        (500, Code::Unknown),
+        (302, Code::Unknown),
+    ] {
+        let response = Response::builder().status(status).body(()).unwrap();
+        let verdict = classify(Ok(&response));
+        assert_eq!(
+            verdict.failure().unwrap().code,
+            Some(code.number()),
+            "{status}"
+        );
+        assert_eq!(
+            matches!(verdict, Verdict::Retry(_)),
+            code == Code::Unavailable
+        );
+    }
+    let head = Response::builder().status(200).body(()).unwrap();
+    assert_eq!(classify(Ok(&head)), Verdict::Committed);
+    let junk = Response::builder()
+        .header(GRPC_STATUS, "banana")
+        .body(())
+        .unwrap();
+    assert_eq!(classify(Ok(&junk)).failure().unwrap().code, Some(2));
+}
+
+#[test]
+fn transport_faults_become_codes_with_their_stage() {
+    use TransportFault::*;
+    for (fault, code, stage, transparent) in [
+        (
+            ConnectFailed,
+            Code::Unavailable,
+            Stage::Dispatch,
+            Transparent::Unlimited,
+        ),
+        (
+            NeverSent,
+            Code::Unavailable,
+            Stage::Dispatch,
+            Transparent::Unlimited,
+        ),
+        (
+            StreamRefused,
+            Code::Unavailable,
+            Stage::InFlight,
+            Transparent::Once,
+        ),
+        (
+            ConnectionReset,
+            Code::Unavailable,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (
+            StreamReset(8),
+            Code::Cancelled,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (
+            StreamReset(11),
+            Code::ResourceExhausted,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (
+            StreamReset(12),
+            Code::PermissionDenied,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (
+            StreamReset(2),
+            Code::Internal,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (
+            Timeout,
+            Code::DeadlineExceeded,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (Unknown, Code::Unknown, Stage::InFlight, Transparent::No),
+    ] {
+        let verdict = classify(Err(&Broken(fault)));
+        let failure = verdict.failure().unwrap();
+        assert_eq!(
+            (failure.code, failure.stage, failure.transparent),
+            (Some(code.number()), stage, transparent),
+            "{fault:?}"
+        );
+    }
+}
+
+/// R4
+#[test]
+fn codes_are_known_by_number_and_by_name_in_any_case() {
+    for (number, code) in (0..).zip(Code::ALL) {
+        assert_eq!(Code::from_number(number), Some(code));
+        assert_eq!(i64::from(code.number()), number);
+        assert_eq!(code.name().to_lowercase().parse(), Ok(code));
+        let reason = code.reason().map(|reason| reason.name());
+        let named = (code != Code::Ok).then(|| format!("GRPC_{}", code.name()));
+        assert_eq!(reason.map(str::to_owned), named);
+    }
+    assert_eq!("CANCELED".parse::<Code>(), Err(UnknownCode));
+    assert_eq!((Code::from_number(17), Code::from_number(-1)), (None, None));
+}

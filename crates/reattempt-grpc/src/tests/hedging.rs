@@ -1,0 +1,70 @@
+//! Hedging (R40 to R50).
+
+use super::*;
+
+/// R40
+#[tokio::test(start_paused = true)]
+async fn hedges_go_out_at_each_delay_and_all_at_once_without_one() {
+    let slow = || After(10_000, Box::new(Status(Code::Ok)));
+    let server = Server::new([slow()]);
+    call(&hedging(4, "0.2s", "14"), &server, request()).await;
+    assert_eq!(server.times(), [0, 200, 400, 600]);
+    let server = Server::new([slow()]);
+    call(&hedging(3, "0s", "14"), &server, request()).await;
+    assert_eq!(server.times(), [0, 0, 0]);
+}
+
+/// R41, R42, R43
+#[tokio::test(start_paused = true)]
+async fn headers_commit_a_hedge_and_fatal_ends_all_and_non_fatal_sends_the_next() {
+    let server = Server::new([Hangs, After(50, Box::new(Late(Code::Ok)))]);
+    let ended = call(&hedging(4, "0.2s", "14"), &server, request()).await;
+    assert_eq!(
+        (ended.code, ended.at_ms, server.times()),
+        (Code::Ok, 250, vec![0, 200])
+    );
+    let server = Server::new([Hangs, Status(Code::InvalidArgument)]);
+    let ended = call(&hedging(4, "0.2s", "14"), &server, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::InvalidArgument, 200));
+    let busy = After(50, Box::new(Status(Code::Unavailable)));
+    let server = Server::new([busy, Hangs, Status(Code::Ok)]);
+    call(&hedging(4, "0.2s", "14"), &server, request()).await;
+    assert_eq!(server.times(), [0, 50, 250], "at once, then each delay");
+}
+
+/// R44, R45
+#[tokio::test(start_paused = true)]
+async fn pushback_moves_the_next_hedge_and_a_stop_ends_new_ones_only() {
+    let busy = Pushback(Code::Unavailable, "1000");
+    let server = Server::new([busy, Hangs, Status(Code::Ok)]);
+    call(&hedging(4, "0.2s", "14"), &server, request()).await;
+    assert_eq!(server.times(), [0, 1000, 1200]);
+    let server = Server::new([
+        After(350, Box::new(Status(Code::Ok))),
+        Pushback(Code::Unavailable, "-1"),
+        Status(Code::Internal),
+    ]);
+    let ended = call(&hedging(4, "0.2s", "14"), &server, request()).await;
+    assert_eq!(
+        (ended.code, ended.at_ms, server.times()),
+        (Code::Ok, 350, vec![0, 200])
+    );
+}
+
+/// R46, R47, R50
+#[tokio::test(start_paused = true)]
+async fn hedges_ask_the_throttle_and_tell_their_place_and_the_last_failure_is_returned() {
+    let config = hedging(3, "0.2s", "14");
+    let server = Server::new([Status(Code::Unavailable)]);
+    let ended = call(&config, &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 3));
+    assert_eq!(
+        server.previous(),
+        [None, Some("1".to_owned()), Some("2".to_owned())]
+    );
+    assert_eq!(config.throttle().unwrap().milli_tokens(), Some(7_000));
+    call(&config, &server, request()).await;
+    let server = Server::new([Status(Code::Unavailable)]);
+    let ended = call(&config, &server, request()).await;
+    assert_eq!(ended.info.attempts(), 1, "the bucket is down to its half");
+}

@@ -1,0 +1,48 @@
+//! Headers of attempts and answers (R70, R71, R80).
+
+use super::*;
+
+/// R14: each attempt is told the time that is left.
+#[tokio::test(start_paused = true)]
+async fn the_timeout_of_each_attempt_is_the_time_left() {
+    let server = Server::new([
+        After(100, Box::new(Status(Code::Unavailable))),
+        Status(Code::Ok),
+    ]);
+    let config = config(
+        r#""timeout":"2s","retryPolicy":{"maxAttempts":2,"initialBackoff":"0.1s","maxBackoff":"1s",
+        "backoffMultiplier":2,"retryableStatusCodes":[14]}"#,
+    );
+    call(&config, &server, request()).await;
+    let seen = server.seen.lock().unwrap().clone();
+    assert_eq!(seen[0].timeout.as_deref(), Some("2000000u"));
+    assert_eq!(seen[1].timeout.as_deref(), Some("1850000u"));
+}
+
+/// R70, R71
+#[tokio::test(start_paused = true)]
+async fn a_users_own_count_never_passes_and_the_callers_answer_tells_it() {
+    let server = Server::new([Status(Code::Unavailable), Status(Code::Ok)]);
+    let mut request = request();
+    request
+        .headers_mut()
+        .insert(PREVIOUS_ATTEMPTS, "7".parse().unwrap());
+    let ended = call(&retrying(3, "14"), &server, request).await;
+    assert_eq!(server.previous(), [None, Some("1".to_owned())]);
+    assert_eq!(ended.head[PREVIOUS_ATTEMPTS], "1");
+}
+
+/// R80
+#[tokio::test(start_paused = true)]
+async fn the_callers_shorter_timeout_stays_on_the_wire() {
+    let server = Server::new([Status(Code::Ok)]);
+    let mut request = request();
+    request
+        .headers_mut()
+        .insert(GRPC_TIMEOUT, "5m".parse().unwrap());
+    call(&config(r#""timeout":"9s""#), &server, request).await;
+    assert_eq!(
+        server.seen.lock().unwrap()[0].timeout.as_deref(),
+        Some("5m")
+    );
+}

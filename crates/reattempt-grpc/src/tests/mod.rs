@@ -1,0 +1,254 @@
+//! The rules of A6 through the whole stack, on paused time. Rule numbers as in docs/conformance/grpc.md.
+
+mod classify;
+mod hedging;
+mod metadata;
+mod pushback;
+mod retry;
+mod throttle;
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full};
+use reattempt::backoff::Randomness;
+use reattempt::pushback::ReadPushback;
+use reattempt::strategy::Attempts;
+use reattempt::throttle::Settled;
+use reattempt::{
+    CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, PushbackLayer, RetryInfo,
+    RetryLayer, RetryThrottle, RouteLayer, ServerPushback, Stage, Stopped, Transparent, Verdict,
+};
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+use reattempt_http::{TransportError, TransportFault};
+use tokio::time::Instant;
+use tower::{ServiceBuilder, ServiceExt};
+
+use crate::service_config::{Options, ServiceConfig};
+use crate::*;
+
+type Body = UnsyncBoxBody<Bytes, Broken>;
+
+/// A transport error that says what went wrong.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{0:?}")]
+struct Broken(TransportFault);
+
+impl TransportError for Broken {
+    fn fault(&self) -> TransportFault {
+        self.0
+    }
+}
+
+/// What the server does with one attempt.
+#[derive(Clone)]
+enum Step {
+    /// A Trailers-Only answer.
+    Status(Code),
+    /// The same with pushback.
+    Pushback(Code, &'static str),
+    /// Headers at once, the status in real trailers.
+    Late(Code),
+    /// A message-less stream that breaks off or ends without a status.
+    Breaks(Option<TransportFault>),
+    /// No answer at all.
+    Hangs,
+    /// Headers, then nothing.
+    HangsInBody,
+    Fault(TransportFault),
+    /// This step, after a delay.
+    After(u64, Box<Step>),
+}
+use Step::*;
+
+/// What the server saw of one attempt.
+#[derive(Clone, Debug)]
+struct Seen {
+    at_ms: u128,
+    previous: Option<String>,
+    timeout: Option<String>,
+}
+
+#[derive(Clone)]
+struct Server {
+    script: Arc<Vec<Step>>,
+    next: Arc<AtomicUsize>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    began: Instant,
+}
+
+fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+fn answer(step: Step) -> Result<Response<Body>, Broken> {
+    let mut response = Response::new(empty());
+    let headers = response.headers_mut();
+    match step {
+        Status(code) => drop(headers.insert(GRPC_STATUS, code.number().into())),
+        Pushback(code, value) => {
+            headers.insert(GRPC_STATUS, code.number().into());
+            headers.insert(RETRY_PUSHBACK_MS, value.parse().unwrap());
+        }
+        Late(code) => {
+            let mut trailers = HeaderMap::new();
+            trailers.insert(GRPC_STATUS, code.number().into());
+            let end = std::future::ready(Some(Ok(trailers)));
+            *response.body_mut() = empty().with_trailers(end).boxed_unsync();
+        }
+        Breaks(None) => {}
+        Breaks(Some(fault)) => {
+            let end = std::future::ready(Some(Err(Broken(fault))));
+            *response.body_mut() = empty().with_trailers(end).boxed_unsync();
+        }
+        HangsInBody => {
+            let never = std::future::pending();
+            *response.body_mut() = empty().with_trailers(never).boxed_unsync();
+        }
+        Fault(fault) => return Err(Broken(fault)),
+        Hangs | After(..) => unreachable!("handled before"),
+    }
+    Ok(response)
+}
+
+impl Server {
+    fn new(script: impl Into<Vec<Step>>) -> Self {
+        Self {
+            script: Arc::new(script.into()),
+            next: Arc::default(),
+            seen: Arc::default(),
+            began: Instant::now(),
+        }
+    }
+
+    async fn attempt<B>(self, request: Request<B>) -> Result<Response<Body>, Broken> {
+        let text = |name| {
+            request
+                .headers()
+                .get(name)
+                .map(|v| v.to_str().unwrap().to_owned())
+        };
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        self.seen.lock().unwrap().push(Seen {
+            at_ms: self.began.elapsed().as_millis(),
+            previous: text(PREVIOUS_ATTEMPTS),
+            timeout: text(GRPC_TIMEOUT),
+        });
+        let mut step = self.script.get(at).or(self.script.last()).unwrap().clone();
+        while let After(ms, inner) = step {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            step = *inner;
+        }
+        if matches!(step, Hangs) {
+            std::future::pending::<()>().await;
+        }
+        answer(step)
+    }
+
+    fn times(&self) -> Vec<u128> {
+        self.seen
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|seen| seen.at_ms)
+            .collect()
+    }
+
+    fn previous(&self) -> Vec<Option<String>> {
+        self.seen
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|seen| seen.previous.clone())
+            .collect()
+    }
+}
+
+/// A config with one retry policy for everything and a bucket; each delay is exactly half of its bound.
+fn retrying(attempts: u32, codes: &str) -> ServiceConfig {
+    config(&format!(
+        r#""retryPolicy":{{"maxAttempts":{attempts},"initialBackoff":"0.1s","maxBackoff":"1s",
+        "backoffMultiplier":2,"retryableStatusCodes":[{codes}]}}"#
+    ))
+}
+
+fn hedging(attempts: u32, delay: &str, codes: &str) -> ServiceConfig {
+    config(&format!(
+        r#""hedgingPolicy":{{"maxAttempts":{attempts},"hedgingDelay":"{delay}","nonFatalStatusCodes":[{codes}]}}"#
+    ))
+}
+
+fn config(members: &str) -> ServiceConfig {
+    let text = format!(
+        r#"{{"methodConfig":[{{"name":[{{}}],{members}}}],"retryThrottling":{{"maxTokens":10,"tokenRatio":0.5}}}}"#
+    );
+    let options = Options::new().randomness(Randomness::Fixed(0.5));
+    ServiceConfig::parse_with(&text, &options).unwrap()
+}
+
+struct Ended {
+    code: Code,
+    info: RetryInfo,
+    head: HeaderMap,
+    at_ms: u128,
+}
+
+/// One call through the documented stack, its answer read to the end.
+async fn call(config: &ServiceConfig, server: &Server, request: Request<Full<Bytes>>) -> Ended {
+    let server_of_attempt = server.clone();
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(config.clone()))
+        .layer(GrpcTimeoutLayer)
+        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(HedgeLayer::new(
+            GrpcClassifier::new(),
+            reattempt::HedgePolicy::new(1, Duration::ZERO),
+        ))
+        .layer(PreviousAttemptsLayer)
+        .layer(PushbackLayer::new(GrpcPushback))
+        .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
+        .service_fn(move |request: Request<ReplayBody<Full<Bytes>>>| {
+            server_of_attempt.clone().attempt(request)
+        });
+    let mut request = request;
+    let watch = CallContext::watch(&mut request);
+    let outcome = service.oneshot(request).await;
+    let (code, head) = match outcome {
+        Err(error) => (
+            crate::classify::failure_of_fault(error.0).0,
+            HeaderMap::new(),
+        ),
+        Ok(response) => {
+            let (head, body) = response.into_parts();
+            let in_head = head.headers.get(GRPC_STATUS).map(Code::from_header);
+            let end = body.collect().await;
+            let trailers = end.ok().and_then(|end| end.trailers().cloned());
+            let in_trailers =
+                trailers.and_then(|trailers| trailers.get(GRPC_STATUS).map(Code::from_header));
+            (
+                in_head.or(in_trailers).unwrap_or(Code::Internal),
+                head.headers,
+            )
+        }
+    };
+    Ended {
+        code,
+        info: watch.info(),
+        head,
+        at_ms: server.began.elapsed().as_millis(),
+    }
+}
+
+fn request() -> Request<Full<Bytes>> {
+    Request::post("http://h/shop.Cart/Add")
+        .body(Full::from("frame"))
+        .unwrap()
+}

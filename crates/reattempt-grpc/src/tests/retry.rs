@@ -1,0 +1,106 @@
+//! Retries, deadlines and transparent retries (R10 to R14, R60 to R63).
+
+use super::*;
+
+/// R10, R13
+#[tokio::test(start_paused = true)]
+async fn only_retryable_codes_are_retried_and_the_last_failure_is_the_servers_own() {
+    let server = Server::new([Status(Code::Unavailable)]);
+    let ended = call(&retrying(3, "14"), &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 3));
+    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+    let server = Server::new([Status(Code::Internal)]);
+    let ended = call(&retrying(3, "14"), &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Internal, 1));
+    assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+}
+
+/// R10
+#[tokio::test(start_paused = true)]
+async fn response_headers_commit_the_call() {
+    let server = Server::new([Late(Code::Unavailable), Status(Code::Ok)]);
+    let ended = call(&retrying(3, "14"), &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 1));
+    assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
+}
+
+/// R11
+#[tokio::test(start_paused = true)]
+async fn delays_double_up_to_the_maximum_and_the_jitter_is_full() {
+    let server = Server::new([Status(Code::Unavailable)]);
+    call(&retrying(5, "14"), &server, request()).await;
+    assert_eq!(server.times(), [0, 50, 150, 350, 750]);
+}
+
+/// R14, R80
+#[tokio::test(start_paused = true)]
+async fn the_earlier_of_both_deadlines_ends_the_call_at_its_instant() {
+    let with = |timeout: &str| {
+        config(&format!(
+            r#""timeout":"{timeout}","retryPolicy":{{"maxAttempts":2,"initialBackoff":"9s","maxBackoff":"9s",
+            "backoffMultiplier":1,"retryableStatusCodes":[14]}}"#
+        ))
+    };
+    for (of_config, of_caller, ends) in [("0.2s", "1S", 200), ("2s", "300m", 300)] {
+        let server = Server::new([Status(Code::Unavailable)]);
+        let mut request = request();
+        request
+            .headers_mut()
+            .insert(GRPC_TIMEOUT, of_caller.parse().unwrap());
+        let ended = call(&with(of_config), &server, request).await;
+        assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, ends));
+        assert_eq!(
+            ended.info.attempts(),
+            1,
+            "nothing is sent after the deadline"
+        );
+        let message = ended.head[GRPC_MESSAGE].to_str().unwrap();
+        assert!(message.contains("GRPC_UNAVAILABLE"), "{message}");
+    }
+}
+
+/// R14
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_at_the_deadline_with_the_status_in_trailers() {
+    let server = Server::new([HangsInBody]);
+    let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 500));
+}
+
+/// R24, R60, R62, R63: never sent.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_were_never_sent_cost_nothing_and_need_no_policy() {
+    let refused = Fault(TransportFault::ConnectFailed);
+    let server = Server::new([refused.clone(), refused.clone(), refused, Status(Code::Ok)]);
+    let config = config(r#""waitForReady":false"#);
+    let ended = call(&config, &server, request()).await;
+    assert_eq!(
+        (ended.code, ended.info.attempts(), ended.info.retries()),
+        (Code::Ok, 4, 0)
+    );
+    assert_eq!(server.previous(), [None, None, None, None]);
+    assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
+    assert!(!ended.head.contains_key(PREVIOUS_ATTEMPTS));
+}
+
+/// R61: a refused stream is sent again once, then the policy decides.
+#[tokio::test(start_paused = true)]
+async fn a_refused_stream_is_sent_again_once_per_call() {
+    let refused = || Fault(TransportFault::StreamRefused);
+    let server = Server::new([refused(), refused(), Status(Code::Ok)]);
+    let ended = call(&config(r#""waitForReady":false"#), &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 2));
+    let server = Server::new([
+        Status(Code::Unavailable),
+        refused(),
+        refused(),
+        Status(Code::Ok),
+    ]);
+    let ended = call(&retrying(3, "14"), &server, request()).await;
+    assert_eq!(
+        (ended.code, ended.info.attempts(), ended.info.retries()),
+        (Code::Ok, 4, 2)
+    );
+    let previous = [None, Some("1"), Some("1"), Some("2")];
+    assert_eq!(server.previous(), previous.map(|n| n.map(str::to_owned)));
+}

@@ -1,0 +1,155 @@
+//! `grpc-timeout`: the caller's deadline as gRPC writes it.
+//!
+//! [`GrpcTimeoutLayer`] reads the caller's own and stamps it as the call's time limit, to be
+//! enforced by a `DeadlineLayer` below it: of the caller's deadline and the service config's `timeout` the
+//! earlier counts. [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) writes the time left on each attempt.
+//!
+//! ```
+//! use std::time::Duration;
+//! use http::{Request, Response};
+//! use http_body_util::Empty;
+//! use reattempt::DeadlineLayer;
+//! use reattempt_grpc::{AsGrpcStatus, GrpcTimeoutLayer};
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//! # use bytes::Bytes;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
+//! let service = ServiceBuilder::new()
+//!     .layer(GrpcTimeoutLayer)
+//!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+//!     .service_fn(|_: Request<()>| std::future::pending::<Result<Response<Empty<Bytes>>, std::convert::Infallible>>());
+//! let began = tokio::time::Instant::now();
+//! let request = Request::builder().header("grpc-timeout", "250m").body(()).unwrap();
+//! let answer = service.oneshot(request).await?;
+//! assert_eq!(answer.headers()["grpc-status"], "4");
+//! assert_eq!(began.elapsed(), Duration::from_millis(250));
+//! # Ok(()) }
+//! ```
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use reattempt::{Annotated, TimeLimit};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// The header that carries the time a call has.
+pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+
+/// At most eight digits (gRPC over HTTP/2, Timeout).
+const MOST: u128 = 99_999_999;
+const UNITS: [(u8, u128); 6] = [
+    (b'n', 1),
+    (b'u', 1_000),
+    (b'm', 1_000_000),
+    (b'S', 1_000_000_000),
+    (b'M', 60 * 1_000_000_000),
+    (b'H', 3_600 * 1_000_000_000),
+];
+
+/// The time in these headers; `None` if there is none or it breaks the form.
+pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
+    let (unit, digits) = headers.get(GRPC_TIMEOUT)?.as_bytes().split_last()?;
+    let is_number = (1..=8).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    let amount: u64 = std::str::from_utf8(digits)
+        .ok()
+        .filter(|_| is_number)?
+        .parse()
+        .ok()?;
+    Some(match unit {
+        b'n' => Duration::from_nanos(amount),
+        b'u' => Duration::from_micros(amount),
+        b'm' => Duration::from_millis(amount),
+        b'S' => Duration::from_secs(amount),
+        b'M' => Duration::from_secs(amount * 60),
+        b'H' => Duration::from_secs(amount * 3_600),
+        _ => return None,
+    })
+}
+
+/// The finest unit that takes at most eight digits, rounded up, so that the server never gives up first.
+pub(crate) fn write(left: Duration) -> HeaderValue {
+    let nanos = left.as_nanos();
+    let (unit, amount) = UNITS
+        .iter()
+        .map(|(unit, size)| (*unit, nanos.div_ceil(*size)))
+        .find(|(_, amount)| *amount <= MOST)
+        .unwrap_or((b'H', MOST));
+    let text = format!("{amount}{}", char::from(unit));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("99999999H"))
+}
+
+/// Stamps the caller's own `grpc-timeout` as the call's time limit. Put it above the `DeadlineLayer`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrpcTimeoutLayer;
+
+impl<S> Layer<S> for GrpcTimeoutLayer {
+    type Service = GrpcTimeout<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        GrpcTimeout { inner }
+    }
+}
+
+/// Made by [`GrpcTimeoutLayer`].
+#[derive(Clone, Debug)]
+pub struct GrpcTimeout<S> {
+    inner: S,
+}
+
+impl<S, B> Service<Request<B>> for GrpcTimeout<S>
+where
+    S: Service<Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if let Some(timeout) = read(request.headers()) {
+            let now = tokio::time::Instant::now().into_std();
+            if let Some(at) = now.checked_add(timeout) {
+                request.context_mut().stamp_limit(TimeLimit::stamped(at));
+            }
+        }
+        self.inner.call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &'static str) -> Option<Duration> {
+        let mut headers = HeaderMap::new();
+        headers.insert(GRPC_TIMEOUT, HeaderValue::from_static(text));
+        read(&headers)
+    }
+
+    #[test]
+    fn all_units_are_read_and_junk_is_not() {
+        assert_eq!(read_text("1H"), Some(Duration::from_secs(3600)));
+        assert_eq!(
+            read_text("99999999n"),
+            Some(Duration::from_nanos(99_999_999))
+        );
+        assert_eq!(read_text("0m"), Some(Duration::ZERO));
+        for junk in ["", "m", "5", "-5m", "+5m", "123456789m", "5s", "1.5S"] {
+            assert_eq!(read_text(junk), None, "{junk:?}");
+        }
+    }
+
+    #[test]
+    fn the_finest_unit_that_fits_is_written_rounded_up() {
+        assert_eq!(write(Duration::from_millis(50)), "50000000n");
+        assert_eq!(write(Duration::from_nanos(100_000_001)), "100001u");
+        assert_eq!(write(Duration::from_secs(100)), "100000m");
+        assert_eq!(write(Duration::ZERO), "0n");
+        assert_eq!(write(Duration::MAX), "99999999H");
+    }
+}

@@ -1,0 +1,110 @@
+//! What the fuzz targets hold, on every test run: service configs of any text, headers of any value.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http::{HeaderValue, Request, Response};
+use proptest::prelude::*;
+use reattempt::pushback::ReadPushback;
+use reattempt::{CallContext, Classify, RetryStrategy, ServerPushback};
+use reattempt_grpc::service_config::{Options, ServiceConfig};
+use reattempt_grpc::{GrpcClassifier, GrpcPushback, GrpcTimeoutLayer};
+use tower::{Layer, Service};
+
+/// A value that may or may not be right where it stands.
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("null".to_owned()),
+        Just("[]".to_owned()),
+        Just("[\"UNAVAILABLE\", 14]".to_owned()),
+        Just("1e999".to_owned()),
+        Just("1e-999999999999999999999".to_owned()),
+        "-?[0-9]{1,25}(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,22})?",
+        "\"-?[0-9]{1,14}(\\.[0-9]{1,10})?s\"",
+    ]
+}
+
+/// A service config with a value in each place.
+fn config() -> impl Strategy<Value = String> {
+    prop::collection::vec(value(), 12).prop_map(|v| {
+        format!(
+            r#"{{"methodConfig": [{{"name": [{{"service": "a.B"}}], "timeout": {}, "waitForReady": {},
+                "maxRequestMessageBytes": {}, "retryPolicy": {{"maxAttempts": {}, "initialBackoff": {},
+                "maxBackoff": {}, "backoffMultiplier": {}, "retryableStatusCodes": {}}}}},
+                {{"name": [{{}}], "hedgingPolicy": {{"maxAttempts": {}, "hedgingDelay": {}}}}}],
+                "retryThrottling": {{"maxTokens": {}, "tokenRatio": {}}}}}"#,
+            v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11],
+        )
+    })
+}
+
+/// A retry policy of which only the numbers are in doubt.
+fn policy() -> impl Strategy<Value = String> {
+    let seconds = "[0-9]{1,12}(\\.[0-9]{1,9})?";
+    let factor = "[0-9]{1,9}(\\.[0-9]{1,9})?([eE][+-]?[0-9]{1,4})?";
+    (2_u64.., seconds, seconds, factor).prop_map(|(attempts, initial, max, factor)| {
+        format!(
+            r#"{{"methodConfig": [{{"name": [{{}}], "retryPolicy": {{"maxAttempts": {attempts},
+                "initialBackoff": "{initial}s", "maxBackoff": "{max}s", "backoffMultiplier": {factor},
+                "retryableStatusCodes": [14]}}}}]}}"#
+        )
+    })
+}
+
+fn check(text: &str) {
+    match ServiceConfig::parse(text) {
+        Ok(config) => {
+            assert!(config.warnings().iter().all(|w| w.path.starts_with('$')));
+            let _ = (config.method("/a.B/C"), config.method(text));
+            assert!(config.successor(text, &Options::default()).is_ok());
+        }
+        Err(refused) => assert!(!refused.faults().is_empty()),
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_service_config_panics(text in ".{0,80}", config in config(), policy in policy()) {
+        for text in [text, config, policy] {
+            check(&text);
+        }
+    }
+
+    #[test]
+    fn no_back_off_of_a_policy_passes_its_maximum(
+        initial in any::<u64>(), max in any::<u64>(), factor in any::<f64>(), retries in any::<u32>(),
+    ) {
+        let max = Duration::from_nanos(max);
+        let policy = reattempt_grpc::service_config::RetryPolicy::new(
+            5, Duration::from_nanos(initial), max, factor, reattempt_grpc::CodeSet::EMPTY,
+        );
+        prop_assert!(policy.delay_after(retries) <= max);
+        prop_assert_eq!(policy.max_attempts(), Some(5));
+    }
+
+    #[test]
+    fn no_header_panics(
+        bytes in prop::collection::vec(any::<u8>(), 0..20), number in "-?[0-9]{1,12}[numSMHx]?",
+    ) {
+        let service = tower::service_fn(|_: Request<()>| async { Ok::<_, Infallible>(()) });
+        let mut service = GrpcTimeoutLayer.layer(service);
+        for bytes in [&bytes[..], number.as_bytes()] {
+            if let ServerPushback::After(delay) = GrpcPushback::parse(bytes) {
+                prop_assert!(delay <= Duration::from_millis(i32::MAX as u64));
+            }
+            let Ok(value) = HeaderValue::from_bytes(bytes) else {
+                continue;
+            };
+            let response = Response::builder()
+                .header("grpc-status", &value)
+                .header("grpc-retry-pushback-ms", &value);
+            let response = response.body(()).unwrap();
+            let _ = ReadPushback::<_, ()>::read(&GrpcPushback, Ok(&response));
+            let context = CallContext::default();
+            let classifier = GrpcClassifier::new();
+            let _ = Classify::<_, std::io::Error>::classify(&classifier, Ok(&response), &context);
+            let request = Request::builder().header("grpc-timeout", value).body(()).unwrap();
+            drop(service.call(request));
+        }
+    }
+}

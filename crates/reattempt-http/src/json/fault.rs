@@ -1,0 +1,124 @@
+//! What is wrong with a document: every fault with its JSON path.
+
+use std::fmt;
+
+/// One fault, or one warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where: a JSON path such as `$.methodConfig[0].retryPolicy.maxAttempts`.
+    pub path: String,
+    /// What is allowed there, and what was found.
+    pub what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.what)
+    }
+}
+
+/// A document that cannot be used, with every fault there is; one fault rejects the whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults {
+    pub(super) subject: &'static str,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl Faults {
+    /// The faults, in the order in which the document was read; never empty.
+    #[must_use]
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be used", self.subject)?;
+        for (at, fault) in self.faults.iter().enumerate() {
+            let before = if at == 0 { ": " } else { "; " };
+            write!(f, "{before}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+/// All that was found so far.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
+}
+
+impl Found {
+    pub(super) fn rejecting(self, subject: &'static str) -> Faults {
+        Faults {
+            subject,
+            faults: self.faults,
+        }
+    }
+}
+
+/// The longest name of a member that a path repeats, in characters. Many faults may stand below one name, and each has
+/// its path.
+const LONGEST_NAME: usize = 64;
+
+/// A place in the document, at which faults are noted.
+#[derive(Debug)]
+pub struct Place<'a> {
+    path: String,
+    found: &'a mut Found,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn root(found: &'a mut Found) -> Self {
+        Self {
+            path: "$".to_owned(),
+            found,
+        }
+    }
+
+    fn inside(&mut self, path: String) -> Place<'_> {
+        Place {
+            path,
+            found: self.found,
+        }
+    }
+
+    /// The member of this name, of the object that is here.
+    pub fn field(&mut self, name: &str) -> Place<'_> {
+        let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let path = if let Some((cut, _)) = name.char_indices().nth(LONGEST_NAME) {
+            format!("{}[{:?}]", self.path, format!("{}…", &name[..cut]))
+        } else if plain && !name.is_empty() {
+            format!("{}.{name}", self.path)
+        } else {
+            format!("{}[{name:?}]", self.path)
+        };
+        self.inside(path)
+    }
+
+    /// The item of this index, of the array that is here.
+    pub fn index(&mut self, at: usize) -> Place<'_> {
+        let path = format!("{}[{at}]", self.path);
+        self.inside(path)
+    }
+
+    /// Notes a fault.
+    pub fn wrong(&mut self, what: &str) {
+        self.found.faults.push(Fault {
+            path: self.path.clone(),
+            what: what.to_owned(),
+        });
+    }
+
+    /// Notes a warning: no reason to reject the document.
+    pub fn warn(&mut self, what: &str) {
+        self.found.warnings.push(Fault {
+            path: self.path.clone(),
+            what: what.to_owned(),
+        });
+    }
+}

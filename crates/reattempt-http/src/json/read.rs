@@ -1,0 +1,200 @@
+//! Readers of single values: each notes a fault at its place and gives `None`, or gives the value.
+
+use std::time::Duration;
+
+use super::{Decimal, Json, Place};
+
+/// Notes that something else `must be` there; always `None`.
+pub fn wrong<T>(place: &mut Place<'_>, must: &str, got: &Json) -> Option<T> {
+    place.wrong(&format!("must be {must}, got {}", got.describe()));
+    None
+}
+
+/// A whole number from `least` to `most`; above `most` is a fault.
+pub fn integer(
+    place: &mut Place<'_>,
+    json: &Json,
+    must: &str,
+    least: u64,
+    most: u64,
+) -> Option<u64> {
+    if let Json::Number(text) = json {
+        let decimal = Decimal::of(text);
+        let value = decimal.scaled(0);
+        let negative = decimal.is_negative() && value > 0;
+        if decimal.is_whole() && !negative && (least..=most).contains(&value) {
+            return Some(value);
+        }
+    }
+    wrong(place, must, json)
+}
+
+/// A number above zero, as a factor.
+pub fn factor(place: &mut Place<'_>, json: &Json) -> Option<f64> {
+    match json {
+        Json::Number(text) if Decimal::of(text).is_positive() => text.parse().ok(),
+        _ => wrong(place, "a number greater than 0", json),
+    }
+}
+
+/// A number above zero in thousandths; decimal places beyond three are dropped (A6, Validation of retryThrottling).
+pub fn thousandths(place: &mut Place<'_>, json: &Json) -> Option<u32> {
+    if let Json::Number(text) = json {
+        let decimal = Decimal::of(text);
+        let milli = decimal.scaled(3);
+        if decimal.is_positive() && milli > 0 {
+            return Some(u32::try_from(milli).unwrap_or(u32::MAX));
+        }
+    }
+    wrong(
+        place,
+        "a number of at least 0.001 (decimal places beyond 3 are dropped)",
+        json,
+    )
+}
+
+/// A number from 0.1 to `most` in tenths, exact: more decimal places are a fault.
+pub fn tenths(place: &mut Place<'_>, json: &Json, must: &str, most: u32) -> Option<u32> {
+    if let Json::Number(text) = json {
+        let decimal = Decimal::of(text);
+        let tenths = u32::try_from(decimal.scaled(1)).unwrap_or(u32::MAX);
+        let exact = decimal.is_positive() && decimal.is_whole_at(1);
+        if exact && tenths > 0 && tenths <= most.saturating_mul(10) {
+            return Some(tenths);
+        }
+    }
+    wrong(place, must, json)
+}
+
+/// proto3's JSON form of a Duration: the longest is about 10 000 years.
+const MOST_SECONDS: u64 = 315_576_000_000;
+
+/// A proto3 Duration, exact to the nanosecond: `None` unless the text is one. The flag says that it is negative.
+fn proto_duration(text: &str) -> Option<(bool, Duration)> {
+    let number = text.strip_suffix('s')?;
+    let (negative, number) = match number.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, number),
+    };
+    let (whole, fraction) = match number.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (number, None),
+    };
+    let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // "The numeric portion must be a valid JSON number": no leading zeros, digits on both sides of the point.
+    if !all_digits(whole) || (whole.len() > 1 && whole.starts_with('0')) {
+        return None;
+    }
+    let seconds: u64 = whole.parse().ok()?;
+    let nanos = match fraction {
+        None => 0,
+        Some(fraction) if all_digits(fraction) && fraction.len() <= 9 => {
+            let nanos: u32 = fraction.parse().ok()?;
+            nanos * 10_u32.pow(9 - u32::try_from(fraction.len()).ok()?)
+        }
+        Some(_) => return None,
+    };
+    let within = seconds < MOST_SECONDS || (seconds == MOST_SECONDS && nanos == 0);
+    within.then(|| (negative, Duration::new(seconds, nanos)))
+}
+
+/// A duration of zero or more, or (with `above_zero`) of more than zero.
+pub fn duration(place: &mut Place<'_>, json: &Json, above_zero: bool) -> Option<Duration> {
+    let must = if above_zero {
+        "a duration greater than 0 such as \"0.1s\" (at most nine decimal places)"
+    } else {
+        "a duration such as \"0.1s\" (at most nine decimal places)"
+    };
+    if let Json::String(text) = json {
+        if let Some((negative, duration)) = proto_duration(text) {
+            let least = if above_zero { 1 } else { 0 };
+            let fits = !negative || duration.is_zero();
+            if fits && duration.as_nanos() >= least {
+                return Some(duration);
+            }
+        }
+    }
+    wrong(place, must, json)
+}
+
+/// `true` or `false`.
+pub fn boolean(place: &mut Place<'_>, json: &Json) -> Option<bool> {
+    match json {
+        Json::Bool(value) => Some(*value),
+        _ => wrong(place, "true or false", json),
+    }
+}
+
+/// A string.
+pub fn string<'j>(place: &mut Place<'_>, json: &'j Json) -> Option<&'j str> {
+    match json {
+        Json::String(text) => Some(text),
+        _ => wrong(place, "a string", json),
+    }
+}
+
+/// One of these words.
+pub fn one_of<T: Copy>(place: &mut Place<'_>, json: &Json, words: &[(&str, T)]) -> Option<T> {
+    if let Json::String(text) = json {
+        if let Some((_, value)) = words.iter().find(|(word, _)| word == text) {
+            return Some(*value);
+        }
+    }
+    let words: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    wrong(place, &words.join(" or "), json)
+}
+
+/// An array, each item read at its own path; `None` when any of them could not be read.
+pub fn array<'j, T>(
+    place: &mut Place<'_>,
+    json: &'j Json,
+    of: &str,
+    mut read: impl FnMut(&mut Place<'_>, &'j Json) -> Option<T>,
+) -> Option<Vec<T>> {
+    let Json::Array(items) = json else {
+        return wrong(place, &format!("an array of {of}"), json);
+    };
+    let items: Vec<Option<T>> = items
+        .iter()
+        .enumerate()
+        .map(|(at, item)| read(&mut place.index(at), item))
+        .collect();
+    items.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_exact_to_the_nanosecond_and_strict() {
+        let ns = |text: &str| proto_duration(text).map(|(_, d)| d.as_nanos());
+        assert_eq!(ns("0.000000001s"), Some(1));
+        assert_eq!(ns("1.5s"), Some(1_500_000_000));
+        assert_eq!(ns("315576000000s"), Some(315_576_000_000_000_000_000));
+        assert_eq!(proto_duration("-1s"), Some((true, Duration::from_secs(1))));
+        for junk in [
+            "1",
+            "s",
+            "",
+            ".5s",
+            "1.s",
+            "+1s",
+            " 1s",
+            "1 s",
+            "1s ",
+            "--1s",
+            "1.-5s",
+            "01s",
+            "1e3s",
+            "0.0000000001s",
+            "315576000001s",
+            "315576000000.1s",
+            "1.5.5s",
+            "0x1s",
+            "NaNs",
+        ] {
+            assert_eq!(proto_duration(junk), None, "{junk:?}");
+        }
+    }
+}

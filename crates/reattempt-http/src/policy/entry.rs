@@ -1,0 +1,177 @@
+//! One route of the document, read but not yet put into the table.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::Options;
+use super::matching::Matching;
+use super::recovery::{self, Hedge, Retry};
+use crate::HttpRoute;
+use crate::json::{self, Json, Members, Place};
+
+/// What a route (or the default) says.
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) matching: Matching,
+    pub(super) retry: Option<Retry>,
+    pub(super) hedge: Option<Hedge>,
+    pub(super) http: HttpRoute,
+    pub(super) timeout: Option<Duration>,
+    pub(super) attempt_timeout: Option<Duration>,
+    pub(super) throttle: Option<String>,
+}
+
+/// What all entries share while they are read.
+pub(super) struct Shared<'a> {
+    pub(super) options: &'a Options,
+    /// The throttles that the document defines, also those that cannot be used.
+    pub(super) throttles: Vec<&'a str>,
+    /// Those that some entry counts in.
+    pub(super) counted: HashSet<&'a str>,
+    /// Names of routes so far.
+    pub(super) names: HashSet<String>,
+}
+
+const DEFAULT: &str = "default";
+
+const RECOVERY: [&str; 8] = [
+    "retry",
+    "hedge",
+    "retryAfter",
+    "timeout",
+    "attemptTimeout",
+    "bodyLimit",
+    "idempotencyKey",
+    "throttle",
+];
+
+impl Entry {
+    pub(super) fn read_route(
+        place: &mut Place<'_>,
+        json: &Json,
+        at: usize,
+        shared: &mut Shared<'_>,
+    ) -> Option<Self> {
+        let known: Vec<&str> = ["name", "match"].into_iter().chain(RECOVERY).collect();
+        let members = Members::of(place, json, &known)?;
+        let name = members.optional(place, "name", |place, json| {
+            let name = json::string(place, json)?.to_owned();
+            if name == DEFAULT {
+                place.wrong("\"default\" is the name of the default");
+            } else if !shared.names.insert(name.clone()) {
+                place.wrong(&format!("{name:?} is the name of another route already"));
+            }
+            Some(name)
+        });
+        let matching = members.optional(place, "match", Matching::read);
+        let name = name.unwrap_or_else(|| format!("routes[{at}]"));
+        let matching = matching.unwrap_or_default();
+        Self::read(place, &members, name, matching, shared)
+    }
+
+    pub(super) fn read_default(
+        place: &mut Place<'_>,
+        json: &Json,
+        shared: &mut Shared<'_>,
+    ) -> Option<Self> {
+        let members = Members::of(place, json, &RECOVERY)?;
+        Self::read(
+            place,
+            &members,
+            DEFAULT.to_owned(),
+            Matching::default(),
+            shared,
+        )
+    }
+
+    fn read(
+        place: &mut Place<'_>,
+        members: &Members<'_>,
+        name: String,
+        matching: Matching,
+        shared: &mut Shared<'_>,
+    ) -> Option<Self> {
+        if members.get("retry").is_some() && members.get("hedge").is_some() {
+            place.wrong("has both retry and hedge: only one may be set");
+        }
+        let throttle = members.optional(place, "throttle", |place, json| {
+            throttle(place, json, shared)
+        });
+        let options = shared.options;
+        let retry = members.optional(place, "retry", |place, json| {
+            Retry::read(place, json, throttle.is_some(), options)
+        });
+        let hedge = members.optional(place, "hedge", |place, json| {
+            Hedge::read(place, json, matching.may_be_unsafe(), options)
+        });
+        let status = match (&retry, &hedge) {
+            (Some(retry), _) => retry.status,
+            (None, Some(hedge)) => hedge.status,
+            (None, None) => crate::HttpStatus::new(),
+        };
+        let mut http = HttpRoute::new().status(status);
+        if let Some(settings) = members.optional(place, "retryAfter", recovery::retry_after) {
+            http = http.retry_after(settings);
+        }
+        let limit = |place: &mut Place<'_>, json| json::duration(place, json, true);
+        let timeout = members.optional(place, "timeout", limit);
+        let attempt_timeout = members.optional(place, "attemptTimeout", limit);
+        if let (Some(call), Some(attempt)) = (timeout, attempt_timeout) {
+            if attempt >= call {
+                place
+                    .field("attemptTimeout")
+                    .warn("has no effect, because timeout is no longer");
+            }
+        }
+        let bytes = members.optional(place, "bodyLimit", |place, json| {
+            let must = "a whole number of bytes below 2^32";
+            json::integer(place, json, must, 0, u32::MAX.into())
+        });
+        if let Some(bytes) = bytes {
+            http = http.body_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        let key = members.optional(place, "idempotencyKey", json::boolean);
+        Some(Self {
+            name,
+            matching,
+            retry,
+            hedge,
+            http: http.idempotency_key(key.unwrap_or(false)),
+            timeout,
+            attempt_timeout,
+            throttle,
+        })
+    }
+}
+
+fn throttle(place: &mut Place<'_>, json: &Json, shared: &mut Shared<'_>) -> Option<String> {
+    let name = json::string(place, json)?;
+    let Some(known) = shared.throttles.iter().find(|known| **known == name) else {
+        return json::wrong(
+            place,
+            &format!(
+                "the name of one of throttles ({})",
+                listed(&shared.throttles)
+            ),
+            json,
+        );
+    };
+    shared.counted.insert(known);
+    Some(name.to_owned())
+}
+
+/// What there is, for a message: a few of very many, each at most so long.
+fn listed(names: &[&str]) -> String {
+    const MOST: usize = 10;
+    const LONGEST: usize = 40;
+    if names.is_empty() {
+        return "there are none".to_owned();
+    }
+    let some = names.iter().take(MOST);
+    let some = some.map(|name| format!("{:?}", name.chars().take(LONGEST).collect::<String>()));
+    let some = some.collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(MOST) {
+        None | Some(0) => format!("there are {some}"),
+        Some(more) => format!("there are {some} and {more} more"),
+    }
+}

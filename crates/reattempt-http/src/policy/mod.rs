@@ -1,0 +1,188 @@
+//! Policies of single routes from JSON: which requests are retried or hedged, how, and within which limits.
+//!
+//! A table of [`HttpPolicies`] is a [`Route`]: give it to a `RouteLayer`, inside of [`Routes`](reattempt::Routes) if it is to
+//! be replaced live. Parsing is strict and tells every fault at once, each with its JSON path; unknown
+//! members and policies that can amplify load are warnings.
+//!
+//! ```
+//! use std::time::Duration;
+//! use http::Request;
+//! use reattempt::{Recovery, Route, Routes};
+//! use reattempt_http::HttpPolicies;
+//!
+//! let parsed = HttpPolicies::parse(r#"{
+//!   "routes": [
+//!     { "name": "reads",
+//!       "match": {"methods": ["GET", "HEAD"], "prefix": "/v1/", "host": "example.com"},
+//!       "hedge": {"maxAttempts": 3, "delay": "0.02s", "statuses": [429, 503], "budgetPercent": 10},
+//!       "timeout": "2s", "throttle": "backend" },
+//!     { "name": "orders",
+//!       "match": {"methods": ["POST"], "pattern": "/users/{id}/orders"},
+//!       "retry": {"maxAttempts": 3, "backoff": {"initial": "0.1s", "multiplier": 2, "max": "2s", "jitter": "full"}},
+//!       "idempotencyKey": true, "attemptTimeout": "0.5s", "bodyLimit": 65536,
+//!       "retryAfter": {"cap": "10s", "beyondCap": "stop"}, "throttle": "backend" }
+//!   ],
+//!   "default": {"timeout": "5s"},
+//!   "throttles": {"backend": {"maxTokens": 10, "tokenRatio": 0.1}}
+//! }"#)?;
+//! assert!(parsed.warnings.is_empty());
+//!
+//! let routes = Routes::new(parsed.policies);
+//! let of = |request: http::request::Builder| routes.route(&request.body(()).unwrap()).unwrap();
+//! let reads = of(Request::get("http://example.com:8080/v1/items"));
+//! assert!(matches!(reads.get_recovery(), Recovery::Hedge(hedge) if hedge.max_attempts() == 3));
+//! assert_eq!(of(Request::post("/users/7/orders")).name(), "orders");
+//! assert_eq!(of(Request::delete("/")).get_call_limit(), Some(Duration::from_secs(5)));
+//!
+//! // A text that cannot be used changes nothing, and says all that is wrong with it.
+//! let faults = routes.load().parse_over(r#"{"routes": [{"match": {"methods": ["get"]}, "timeout": "5m"}]}"#).unwrap_err();
+//! let lines: Vec<_> = faults.faults().iter().map(ToString::to_string).collect();
+//! assert_eq!(lines, [
+//!     r#"$.routes[0].match.methods[0]: must be a method in capitals such as "GET", got "get""#,
+//!     r#"$.routes[0].timeout: must be a duration greater than 0 such as "0.1s" (at most nine decimal places), got "5m""#,
+//! ]);
+//! # Ok::<(), reattempt_http::json::Faults>(())
+//! ```
+//!
+//! # The form
+//!
+//! Durations are texts in seconds, exact to the nanosecond: `"0.5s"`. `null` counts as absent. Everything is optional but
+//! what is called required.
+//!
+//! | top | |
+//! | --- | --- |
+//! | `routes` | asked in their order; the first that matches is the call's |
+//! | `default` | for calls that no route matches: a route without `name` and `match`. Without it such calls are left to the layers' own settings |
+//! | `throttles` | name → `{"maxTokens": 1…1000, "tokenRatio": at least 0.001}`, both required: A6's token bucket, counted exactly in thousandths (decimal places beyond three are dropped) |
+//!
+//! | route | | absent |
+//! | --- | --- | --- |
+//! | `name` | for records and metrics; once only | `routes[n]` |
+//! | `match` | `methods`: in capitals; at most one of `path` (exact), `prefix` (whole segments: `/v1` is for `/v1` and `/v1/x`, not for `/v10`; `/v1/` is for what is below it) and `pattern` (`/users/{id}`, `/files/{*rest}`), all against the path as it is written; `host`: of the URI, else of the `Host` header, without port, in any case | every request |
+//! | `retry` or `hedge` | see below; both is a fault | neither: calls are sent once (what the server surely never saw is sent again all the same) |
+//! | `retryAfter` | `honour` (true), `milliseconds` (true): `retry-after-ms` too, `cap`: a duration, `beyondCap`: `"stop"` (default) or `"wait"` the cap | as the `PushbackLayer` was built |
+//! | `timeout` | of the whole call; needs a `DeadlineLayer` outside the recovery layers | as the layer was built |
+//! | `attemptTimeout` | of each attempt; needs a `DeadlineLayer` inside the recovery layers | as the layer was built |
+//! | `bodyLimit` | bytes of a request's body that are kept for further attempts, in a `ReplayBodyLayer` | as the layer was built |
+//! | `idempotencyKey` | whether a request with an `Idempotency-Key` counts as idempotent, in an `IdempotencyKeyLayer` | false |
+//! | `throttle` | the name of one of `throttles`; routes that name the same share it | as the `ThrottleLayer` was built |
+//!
+//! | `retry` | | absent |
+//! | --- | --- | --- |
+//! | `maxAttempts` | 1 to 1000, the first included | 3 |
+//! | `backoff` | `initial` (`"0.1s"`), `multiplier` (2), `max` (`"20s"`), `jitter`: `"full"` (uniform from 0 to the delay), `"none"`, `"proportional"` (20 % up or down), `"decorrelated"` (from `initial` to three times the delay before) | full jitter from 0.1 s |
+//! | `statuses` | that another attempt may mend | 408, 425, 429, 502, 503, 504 |
+//! | `safeStatuses` | those of them after which even a request that is not idempotent is sent again | 425, 429 |
+//! | `transportErrors` | whether they are retried. A connection that was refused never carried anything, so any request may follow | true |
+//!
+//! | `hedge` | | absent |
+//! | --- | --- | --- |
+//! | `maxAttempts` | 1 to 16, the first included | 2 |
+//! | `delay` | required: from one attempt to the next | |
+//! | `statuses` | after which the other attempts go on; any other failure ends the call | as for `retry` |
+//! | `transportErrors` | the same for transport errors | true |
+//! | `budgetPercent` | hedges per hundred attempts of this route, 0.1 to 100 in tenths: a [`HedgeBudget`] | no budget, and a warning |
+//!
+//! # The stack
+//!
+//! `RouteLayer` outermost, then `DeadlineLayer::unlimited()`, [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer),
+//! [`ReplayBodyLayer`](crate::body::ReplayBodyLayer), `RetryLayer` and `HedgeLayer` (each route uses one of them), a second
+//! `DeadlineLayer::unlimited()` for the attempts, and `PushbackLayer` with [`RetryAfter`](crate::RetryAfter). A policy's throttle
+//! and budget stand in place of a `ThrottleLayer`'s bucket.
+
+mod entry;
+mod matching;
+mod options;
+mod recovery;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::Request;
+use reattempt::throttle::HedgeBudget;
+use reattempt::{Route, RoutePolicy, TokenBucket};
+
+pub use options::Options;
+
+use crate::json::{self, Fault, Faults};
+use matching::Matching;
+use table::Document;
+
+/// A table of policies by route.
+#[derive(Clone, Debug, Default)]
+pub struct HttpPolicies {
+    routes: Vec<(Matching, Arc<RoutePolicy>)>,
+    default: Option<Arc<RoutePolicy>>,
+    throttles: HashMap<String, Arc<TokenBucket>>,
+    /// By the names of their routes.
+    budgets: HashMap<String, Arc<HedgeBudget>>,
+    options: Options,
+}
+
+/// A table, and what is strange about its text.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Parsed {
+    /// The table.
+    pub policies: HttpPolicies,
+    /// What has no effect or can amplify load; no reason to reject the text.
+    pub warnings: Vec<Fault>,
+}
+
+impl HttpPolicies {
+    /// Reads a table with the default options.
+    pub fn parse(text: &str) -> Result<Parsed, Faults> {
+        Self::parse_with(text, &Options::default())
+    }
+
+    /// Reads a table.
+    pub fn parse_with(text: &str, options: &Options) -> Result<Parsed, Faults> {
+        let empty = Self {
+            options: options.clone(),
+            ..Self::default()
+        };
+        empty.parse_over(text)
+    }
+
+    /// Reads the table that is to follow this one, with the same options. Throttles of the same name are carried over and keep
+    /// the fraction to which they are filled; hedge budgets of routes of the same name keep what was
+    /// saved. They are shared by both tables and count by the new numbers at once, so put the new table in force. A text that
+    /// cannot be used changes nothing.
+    pub fn parse_over(&self, text: &str) -> Result<Parsed, Faults> {
+        let (document, warnings) = json::read("the HTTP policy", text, |place, json| {
+            Document::read(place, json, &self.options)
+        })?;
+        Ok(Parsed {
+            policies: document.into_policies(self),
+            warnings,
+        })
+    }
+
+    /// The throttle of this name.
+    #[must_use]
+    pub fn throttle(&self, name: &str) -> Option<&Arc<TokenBucket>> {
+        self.throttles.get(name)
+    }
+
+    /// The policies in the order in which they are asked, the default last.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<RoutePolicy>> {
+        let routes = self.routes.iter().map(|(_, policy)| policy);
+        routes.chain(&self.default)
+    }
+}
+
+impl<B> Route<Request<B>> for HttpPolicies {
+    fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
+        let matching = self
+            .routes
+            .iter()
+            .find(|(matching, _)| matching.matches(request));
+        matching
+            .map(|(_, policy)| policy)
+            .or(self.default.as_ref())
+            .cloned()
+    }
+}

@@ -1,0 +1,238 @@
+//! How a route recovers: `retry`, `hedge`, and what goes with them.
+
+use std::time::Duration;
+
+use reattempt::HedgePolicy;
+use reattempt::backoff::{Backoff, Jitter};
+use reattempt::policy::MOST_HEDGED_ATTEMPTS;
+use reattempt::strategy::Attempts;
+
+use super::Options;
+use crate::json::{self, Json, Members, Place};
+use crate::{BeyondCap, HttpStatus, RetryAfter, StatusSet};
+
+/// More attempts than this, and a server that is down gets them all: worth a throttle.
+const MANY_ATTEMPTS: u32 = 3;
+const MOST_ATTEMPTS: u32 = 1000;
+
+/// `retry`, read.
+pub(super) struct Retry {
+    pub(super) strategy: Attempts,
+    pub(super) status: HttpStatus,
+}
+
+/// `hedge`, read.
+pub(super) struct Hedge {
+    pub(super) policy: HedgePolicy,
+    pub(super) status: HttpStatus,
+    /// The budget in thousandths of the calls.
+    pub(super) budget: Option<u32>,
+}
+
+impl Retry {
+    pub(super) fn read(
+        place: &mut Place<'_>,
+        json: &Json,
+        throttled: bool,
+        options: &Options,
+    ) -> Option<Self> {
+        let known = [
+            "maxAttempts",
+            "backoff",
+            "statuses",
+            "safeStatuses",
+            "transportErrors",
+        ];
+        let members = Members::of(place, json, &known)?;
+        let max = attempts(place, &members, MOST_ATTEMPTS).unwrap_or(3);
+        if max > MANY_ATTEMPTS && !throttled {
+            place.field("maxAttempts").warn(&format!(
+                "can amplify load: a server that fails gets up to {max} times its calls, and no throttle holds them back"
+            ));
+        }
+        let backoff = members.optional(place, "backoff", |place, json| backoff(place, json, max));
+        let backoff = backoff.unwrap_or_else(|| Backing::default().into_backoff());
+        let mut status = status(place, &members);
+        if let Some(safe) = members.optional(place, "safeStatuses", statuses) {
+            let retried = members
+                .get("statuses")
+                .map_or(HttpStatus::RETRYABLE, |_| status.get_retryable());
+            if let Some(idle) = safe.iter().find(|status| !retried.contains(*status)) {
+                place.field("safeStatuses").warn(&format!(
+                    "{idle} has no effect, because statuses does not list it"
+                ));
+            }
+            status = status.safe(safe);
+        }
+        let strategy = Attempts::new(max, backoff.randomness(options.randomness.clone()))
+            .on_deadline(options.on_deadline);
+        Some(Self { strategy, status })
+    }
+}
+
+impl Hedge {
+    pub(super) fn read(
+        place: &mut Place<'_>,
+        json: &Json,
+        may_be_unsafe: bool,
+        options: &Options,
+    ) -> Option<Self> {
+        let known = [
+            "maxAttempts",
+            "delay",
+            "statuses",
+            "transportErrors",
+            "budgetPercent",
+        ];
+        let members = Members::of(place, json, &known)?;
+        let max = attempts(place, &members, MOST_HEDGED_ATTEMPTS).unwrap_or(2);
+        let delay = members.required(place, "delay", "a duration", |place, json| {
+            json::duration(place, json, false)
+        });
+        let status = status(place, &members);
+        let budget = members.optional(place, "budgetPercent", |place, json| {
+            let must = "a number from 0.1 to 100 with at most one decimal place";
+            json::tenths(place, json, must, 100)
+        });
+        if members.get("budgetPercent").is_none() {
+            place.warn(
+                "can amplify load: without budgetPercent a slow server gets every hedge there is",
+            );
+        }
+        if delay == Some(Duration::ZERO) {
+            place
+                .field("delay")
+                .warn("can amplify load: every call goes out several times at once");
+        }
+        if may_be_unsafe {
+            place.warn(
+                "requests that are not idempotent are sent several times too: name the methods in match",
+            );
+        }
+        let policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
+        Some(Self {
+            policy,
+            status,
+            budget,
+        })
+    }
+}
+
+fn attempts(place: &mut Place<'_>, members: &Members<'_>, most: u32) -> Option<u32> {
+    members.optional(place, "maxAttempts", |place, json| {
+        let must = format!("an integer from 1 to {most}");
+        let max = json::integer(place, json, &must, 1, most.into())?;
+        u32::try_from(max).ok()
+    })
+}
+
+/// The parts of a back-off, with the defaults of [`Attempts::standard`].
+struct Backing {
+    initial: Duration,
+    multiplier: f64,
+    max: Duration,
+    jitter: Jitter,
+}
+
+impl Default for Backing {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(100),
+            multiplier: 2.0,
+            max: Duration::from_secs(20),
+            jitter: Jitter::Full,
+        }
+    }
+}
+
+impl Backing {
+    fn into_backoff(self) -> Backoff {
+        Backoff::exponential(self.initial, self.max)
+            .multiplier(self.multiplier)
+            .jitter(self.jitter)
+    }
+}
+
+fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32) -> Option<Backoff> {
+    let members = Members::of(place, json, &["initial", "multiplier", "max", "jitter"])?;
+    let usual = Backing::default();
+    let duration = |place: &mut Place<'_>, json| json::duration(place, json, false);
+    let initial = members.optional(place, "initial", duration);
+    let multiplier = members.optional(place, "multiplier", json::factor);
+    let max = members.optional(place, "max", duration);
+    let jitter = members.optional(place, "jitter", |place, json| {
+        let words = [
+            ("full", Jitter::Full),
+            ("none", Jitter::None),
+            ("proportional", Jitter::Proportional(0.2)),
+            ("decorrelated", Jitter::Decorrelated),
+        ];
+        json::one_of(place, json, &words)
+    });
+    let backing = Backing {
+        initial: initial.unwrap_or(usual.initial),
+        multiplier: multiplier.unwrap_or(usual.multiplier),
+        max: max.unwrap_or(usual.max),
+        jitter: jitter.unwrap_or(usual.jitter),
+    };
+    if attempts > 2 && (backing.initial.is_zero() || backing.max.is_zero()) {
+        place.warn("can amplify load: all retries go out at once");
+    } else if backing.max < backing.initial {
+        place
+            .field("max")
+            .warn("is below initial, so that every delay is max");
+    }
+    Some(backing.into_backoff())
+}
+
+/// `statuses` and `transportErrors`, which retries and hedges have both.
+fn status(place: &mut Place<'_>, members: &Members<'_>) -> HttpStatus {
+    let mut status = HttpStatus::new();
+    if let Some(listed) = members.optional(place, "statuses", statuses) {
+        status = status.retryable(listed);
+    }
+    if let Some(retry) = members.optional(place, "transportErrors", json::boolean) {
+        status = status.transport_errors(retry);
+    }
+    status
+}
+
+fn statuses(place: &mut Place<'_>, json: &Json) -> Option<StatusSet> {
+    let statuses = json::array(place, json, "statuses", |place, json| {
+        let status = json::integer(place, json, "a status from 100 to 999", 100, 999)?;
+        u16::try_from(status).ok()
+    })?;
+    Some(statuses.into_iter().collect())
+}
+
+pub(super) fn retry_after(place: &mut Place<'_>, json: &Json) -> Option<RetryAfter> {
+    let known = ["honour", "milliseconds", "cap", "beyondCap"];
+    let members = Members::of(place, json, &known)?;
+    let mut settings = RetryAfter::new();
+    if let Some(honour) = members.optional(place, "honour", json::boolean) {
+        settings = settings.honour(honour);
+    }
+    if let Some(read) = members.optional(place, "milliseconds", json::boolean) {
+        settings = settings.milliseconds(read);
+    }
+    let cap = members.optional(place, "cap", |place, json| {
+        json::duration(place, json, false)
+    });
+    let beyond = members.optional(place, "beyondCap", |place, json| {
+        json::one_of(
+            place,
+            json,
+            &[("stop", BeyondCap::Stop), ("wait", BeyondCap::Wait)],
+        )
+    });
+    match (cap, beyond) {
+        (Some(cap), beyond) => settings = settings.cap(cap, beyond.unwrap_or_default()),
+        (None, Some(_)) if members.get("cap").is_none() => {
+            place
+                .field("beyondCap")
+                .warn("has no effect, because there is no cap");
+        }
+        (None, _) => {}
+    }
+    Some(settings)
+}

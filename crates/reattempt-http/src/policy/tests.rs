@@ -1,0 +1,407 @@
+use std::time::Duration;
+
+use http::Request;
+use proptest::prelude::*;
+use reattempt::throttle::Settled;
+use reattempt::{Failure, Recovery, RetryThrottle, Route, RoutePolicy, Stage, reason};
+
+use super::*;
+use crate::HttpRoute;
+
+const FAILURE: Failure = Failure::new(reason::UNKNOWN, Stage::Response);
+
+fn lines(faults: &[Fault]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
+}
+
+fn faults(text: &str) -> Vec<String> {
+    HttpPolicies::parse(text).map_or_else(|faults| lines(faults.faults()), |_| Vec::new())
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    lines(&HttpPolicies::parse(text).unwrap().warnings)
+}
+
+fn table(text: &str) -> HttpPolicies {
+    HttpPolicies::parse(text).unwrap().policies
+}
+
+/// A table with one policy for every call.
+fn only(members: &str) -> Arc<RoutePolicy> {
+    let table = table(&format!(r#"{{"default":{{{members}}}}}"#));
+    table.route(&Request::new(())).unwrap()
+}
+
+fn name_for(table: &HttpPolicies, method: &str, uri: &str) -> Option<String> {
+    let request = Request::builder().method(method).uri(uri).body(()).unwrap();
+    Some(table.route(&request)?.name().to_owned())
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_path() {
+    let text = r#"{
+        "routes": [
+            {"name": "a", "match": {"methods": ["get", 5], "path": "x", "prefix": "/p", "host": "h:80"},
+             "retry": {"maxAttempts": 0, "backoff": {"initial": "0.1", "multiplier": 0, "jitter": "some"},
+                       "statuses": [503, 99, "x"], "safeStatuses": 7, "transportErrors": "yes"},
+             "hedge": {"maxAttempts": 17, "budgetPercent": 0.05},
+             "timeout": "0s", "attemptTimeout": 1, "bodyLimit": -1, "idempotencyKey": 1, "throttle": "no"},
+            {"name": "a", "match": {"methods": [], "pattern": "/{a}{b}"},
+             "retryAfter": {"honour": 1, "cap": "-1s", "beyondCap": "panic"}},
+            7
+        ],
+        "default": {"hedge": [], "throttle": "t"},
+        "throttles": {"t": {"maxTokens": 1001, "tokenRatio": 0.0009}, "u": {"maxTokens": 1.5}}
+    }"#;
+    let duration = "must be a duration such as \"0.1s\" (at most nine decimal places), got";
+    let above =
+        "must be a duration greater than 0 such as \"0.1s\" (at most nine decimal places), got";
+    let a = "$.routes[0]";
+    let expected = [
+        format!("{a}.match.methods[0]: must be a method in capitals such as \"GET\", got \"get\""),
+        format!("{a}.match.methods[1]: must be a method in capitals such as \"GET\", got 5"),
+        format!("{a}.match.path: must be a path without query that starts with \"/\", got \"x\""),
+        format!("{a}.match: has more than one of path, prefix and pattern: only one may be set"),
+        format!("{a}.match.host: must be a host without port such as \"example.com\", got \"h:80\""),
+        format!("{a}: has both retry and hedge: only one may be set"),
+        format!("{a}.throttle: must be the name of one of throttles (there are \"t\", \"u\"), got \"no\""),
+        format!("{a}.retry.maxAttempts: must be an integer from 1 to 1000, got 0"),
+        format!("{a}.retry.backoff.initial: {duration} \"0.1\""),
+        format!("{a}.retry.backoff.multiplier: must be a number greater than 0, got 0"),
+        format!("{a}.retry.backoff.jitter: must be \"full\" or \"none\" or \"proportional\" or \"decorrelated\", got \"some\""),
+        format!("{a}.retry.statuses[1]: must be a status from 100 to 999, got 99"),
+        format!("{a}.retry.statuses[2]: must be a status from 100 to 999, got \"x\""),
+        format!("{a}.retry.transportErrors: must be true or false, got \"yes\""),
+        format!("{a}.retry.safeStatuses: must be an array of statuses, got 7"),
+        format!("{a}.hedge.maxAttempts: must be an integer from 1 to 16, got 17"),
+        format!("{a}.hedge.delay: is missing: a duration is needed"),
+        format!("{a}.hedge.budgetPercent: must be a number from 0.1 to 100 with at most one decimal place, got 0.05"),
+        format!("{a}.timeout: {above} \"0s\""),
+        format!("{a}.attemptTimeout: {above} 1"),
+        format!("{a}.bodyLimit: must be a whole number of bytes below 2^32, got -1"),
+        format!("{a}.idempotencyKey: must be true or false, got 1"),
+        "$.routes[1].name: \"a\" is the name of another route already".to_owned(),
+        "$.routes[1].match.methods: must name at least one method".to_owned(),
+        "$.routes[1].match.pattern: must be a pattern such as \"/users/{id}\" or \"/files/{*rest}\", \
+         got \"/{a}{b}\": Only one parameter is allowed per path segment".to_owned(),
+        "$.routes[1].retryAfter.honour: must be true or false, got 1".to_owned(),
+        format!("$.routes[1].retryAfter.cap: {duration} \"-1s\""),
+        "$.routes[1].retryAfter.beyondCap: must be \"stop\" or \"wait\", got \"panic\"".to_owned(),
+        "$.routes[2]: must be an object, got 7".to_owned(),
+        "$.default.hedge: must be an object, got an array".to_owned(),
+        "$.throttles.t.maxTokens: must be an integer from 1 to 1000, got 1001".to_owned(),
+        "$.throttles.t.tokenRatio: must be a number of at least 0.001 (decimal places beyond 3 are dropped), got 0.0009".to_owned(),
+        "$.throttles.u.maxTokens: must be an integer from 1 to 1000, got 1.5".to_owned(),
+        "$.throttles.u.tokenRatio: is missing: a number is needed".to_owned(),
+    ];
+    let found = faults(text);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(found.len(), expected.len());
+}
+
+#[test]
+fn what_is_not_the_form_at_all_is_one_fault() {
+    assert_eq!(
+        faults("{\"routes\": }"),
+        ["$: is not JSON: no JSON value starts like this (byte 11)"]
+    );
+    assert_eq!(faults("[]"), ["$: must be an object, got an array"]);
+    assert_eq!(
+        faults(r#"{"routes": {}, "routes": []}"#),
+        [
+            "$.routes: is there twice",
+            "$.routes: must be an array of routes, got an object"
+        ]
+    );
+    assert_eq!(
+        faults(r#"{"routes": [{"name": "default"}]}"#),
+        ["$.routes[0].name: \"default\" is the name of the default"]
+    );
+    assert_eq!(
+        faults(r#"{"default": {"throttle": "t"}}"#),
+        ["$.default.throttle: must be the name of one of throttles (there are none), got \"t\""]
+    );
+}
+
+#[test]
+fn what_is_not_known_has_no_effect_and_is_said() {
+    let text = r#"{"version": 1, "default": {"match": {}, "retry": {"max": 2}},
+        "throttles": {"idle": {"maxTokens": 1, "tokenRatio": 1, "why": 0}}}"#;
+    assert_eq!(
+        warnings(text),
+        [
+            "$.version: is not known and has no effect",
+            "$.default.match: is not known and has no effect",
+            "$.default.retry.max: is not known and has no effect",
+            "$.throttles.idle: no route counts in it",
+            "$.throttles.idle.why: is not known and has no effect",
+        ]
+    );
+}
+
+#[test]
+fn policies_that_can_amplify_load_are_warned_of() {
+    let of = |policy: &str| {
+        warnings(&format!(
+            r#"{{"routes": [{{"match": {{"methods": ["GET"]}}, {policy}}}],
+               "throttles": {{"t": {{"maxTokens": 10, "tokenRatio": 0.1}}}}}}"#
+        ))
+        .into_iter()
+        .filter(|line| line.contains("amplify"))
+        .map(|line| line.split(": ").next().unwrap_or_default().to_owned())
+        .collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(of(r#""retry": {"maxAttempts": 3}"#), none);
+    assert_eq!(
+        of(r#""retry": {"maxAttempts": 4}"#),
+        ["$.routes[0].retry.maxAttempts"]
+    );
+    assert_eq!(of(r#""retry": {"maxAttempts": 4}, "throttle": "t""#), none);
+    assert_eq!(
+        of(r#""retry": {"backoff": {"initial": "0s"}}"#),
+        ["$.routes[0].retry.backoff"]
+    );
+    assert_eq!(
+        of(r#""hedge": {"delay": "0.1s", "budgetPercent": 5}"#),
+        none
+    );
+    assert_eq!(of(r#""hedge": {"delay": "0.1s"}"#), ["$.routes[0].hedge"]);
+    assert_eq!(
+        of(r#""hedge": {"delay": "0s", "budgetPercent": 5}"#),
+        ["$.routes[0].hedge.delay"]
+    );
+}
+
+#[test]
+fn what_contradicts_itself_is_warned_of() {
+    let text = r#"{
+        "routes": [
+            {"match": {"prefix": "/s"}, "hedge": {"delay": "1s", "budgetPercent": 1}},
+            {"retry": {"statuses": [500], "safeStatuses": [429], "backoff": {"initial": "2s", "max": "1s"}},
+             "retryAfter": {"beyondCap": "wait"}, "timeout": "1s", "attemptTimeout": "1s"},
+            {"match": {"path": "/"}}
+        ]}"#;
+    assert_eq!(
+        warnings(text),
+        [
+            "$.routes[0].hedge: requests that are not idempotent are sent several times too: name the methods in match",
+            "$.routes[1].retry.backoff.max: is below initial, so that every delay is max",
+            "$.routes[1].retry.safeStatuses: 429 has no effect, because statuses does not list it",
+            "$.routes[1].retryAfter.beyondCap: has no effect, because there is no cap",
+            "$.routes[1].attemptTimeout: has no effect, because timeout is no longer",
+            "$.routes[2]: is never asked, because routes[1] is for every request",
+        ]
+    );
+}
+
+#[test]
+fn the_first_route_that_matches_counts_and_then_the_default() {
+    let text = r#"{"routes": [
+        {"name": "exact", "match": {"path": "/users/me"}},
+        {"name": "pattern", "match": {"pattern": "/users/{id}", "methods": ["GET", "HEAD"]}},
+        {"name": "same pattern", "match": {"pattern": "/users/{name}"}},
+        {"name": "rest", "match": {"pattern": "/files/{*rest}"}},
+        {"name": "segments", "match": {"prefix": "/v1"}},
+        {"name": "below", "match": {"prefix": "/v2/"}},
+        {"name": "all posts", "match": {"methods": ["POST"]}}
+    ], "default": {}}"#;
+    let table = table(text);
+    for (method, uri, name) in [
+        ("PUT", "/users/me", "exact"),
+        ("GET", "http://h/users/me?x=/y", "exact"),
+        ("GET", "/users/7", "pattern"),
+        ("PUT", "/users/7", "same pattern"),
+        ("GET", "/users/7/", "default"),
+        ("GET", "/users/", "default"),
+        ("GET", "/files/a/b/c", "rest"),
+        ("GET", "/v1", "segments"),
+        ("GET", "/v1/x", "segments"),
+        ("GET", "/v10", "default"),
+        ("GET", "/v2", "default"),
+        ("GET", "/v2/", "below"),
+        ("POST", "/V1/x", "all posts"),
+    ] {
+        assert_eq!(
+            name_for(&table, method, uri).as_deref(),
+            Some(name),
+            "{method} {uri}"
+        );
+    }
+    assert_eq!(table.iter().count(), 8);
+    let no_default = HttpPolicies::default();
+    assert_eq!(
+        name_for(&no_default, "GET", "/"),
+        None,
+        "left to the layers"
+    );
+}
+
+#[test]
+fn hosts_match_without_port_and_in_any_case() {
+    let text = r#"{"routes": [{"name": "named", "match": {"host": "Example.com"}},
+                              {"name": "six", "match": {"host": "[::1]"}}]}"#;
+    let table = table(text);
+    let of = |uri: &str, header: Option<&[u8]>| {
+        let mut request = Request::builder().uri(uri);
+        if let Some(header) = header {
+            request = request.header("host", header);
+        }
+        let policy = table.route(&request.body(()).unwrap());
+        policy.map(|policy| policy.name().to_owned())
+    };
+    let named = Some("named".to_owned());
+    assert_eq!(of("http://example.COM:8080/", None), named);
+    assert_eq!(of("/", Some(b"EXAMPLE.com:443")), named);
+    assert_eq!(of("http://[::1]:80/", None), Some("six".to_owned()));
+    assert_eq!(of("/", None), None);
+    assert_eq!(of("/", Some(b"example.com.evil")), None);
+    assert_eq!(of("/", Some(b"\xff")), None);
+    let uri_first = of("http://other/", Some(b"example.com"));
+    assert_eq!(uri_first, None, "the URI's host beats the header's");
+}
+
+#[test]
+fn settings_reach_the_policy_exactly() {
+    let policy = only(
+        r#""retry": {}, "timeout": "0.000000001s", "attemptTimeout": "1.5s", "bodyLimit": 7, "idempotencyKey": true"#,
+    );
+    assert_eq!(policy.get_call_limit(), Some(Duration::from_nanos(1)));
+    assert_eq!(
+        policy.get_attempt_limit(),
+        Some(Duration::from_millis(1500))
+    );
+    let http = policy.get_data::<HttpRoute>().unwrap();
+    assert_eq!(
+        (http.get_body_limit(), http.get_idempotency_key()),
+        (Some(7), Some(true))
+    );
+    let Recovery::Retry(strategy) = policy.get_recovery() else {
+        panic!("{policy:?}")
+    };
+    assert_eq!(strategy.max_attempts(), Some(3));
+
+    let nothing = only("");
+    assert!(matches!(nothing.get_recovery(), Recovery::None));
+    let http = nothing.get_data::<HttpRoute>().unwrap();
+    assert_eq!(
+        (http.get_body_limit(), http.get_idempotency_key()),
+        (None, Some(false))
+    );
+    assert!(http.get_retry_after().is_none() && nothing.get_throttle().is_none());
+}
+
+#[test]
+fn ratios_count_in_exact_thousandths() {
+    let text = r#"{"default": {"throttle": "t"}, "throttles": {"t": {"maxTokens": 10, "tokenRatio": 0.5469}}}"#;
+    let table = table(text);
+    let bucket = table.throttle("t").unwrap();
+    bucket.settled(Settled::Failure(&FAILURE));
+    bucket.settled(Settled::Success);
+    assert_eq!(bucket.milli_tokens(), Some(9546));
+}
+
+const SHARED: &str = r#"{
+    "routes": [
+        {"name": "a", "match": {"path": "/a", "methods": ["GET"]}, "throttle": "t",
+         "hedge": {"delay": "1s", "budgetPercent": 0.1}},
+        {"name": "b", "match": {"path": "/b"}, "throttle": "t"}
+    ],
+    "throttles": {"t": {"maxTokens": 10, "tokenRatio": 0.1}}}"#;
+
+#[test]
+fn routes_share_throttles_by_name_and_a_swap_keeps_their_fill() {
+    let first = table(SHARED);
+    let throttle = |table: &HttpPolicies, uri: &str| {
+        let policy = table.route(&Request::get(uri).body(()).unwrap()).unwrap();
+        Arc::clone(policy.get_throttle().unwrap())
+    };
+    throttle(&first, "/b").settled(Settled::Failure(&FAILURE));
+    assert_eq!(throttle(&first, "/a").milli_tokens(), Some(9000));
+    assert!(throttle(&first, "/a").permits(), "the first hedge is free");
+    assert!(!throttle(&first, "/a").permits(), "the budget is spent");
+
+    let faults = first.parse_over(&SHARED.replace("0.1}}", "0.1}, \"t\": 1}"));
+    assert!(faults.is_err());
+    assert_eq!(
+        throttle(&first, "/b").milli_tokens(),
+        Some(9000),
+        "a bad text changes nothing"
+    );
+
+    let later = SHARED
+        .replace("\"maxTokens\": 10", "\"maxTokens\": 100")
+        .replace("\"budgetPercent\": 0.1", "\"budgetPercent\": 50");
+    let second = first.parse_over(&later).unwrap().policies;
+    assert_eq!(
+        throttle(&second, "/b").milli_tokens(),
+        Some(90_000),
+        "nine tenths of the new"
+    );
+    assert!(
+        !throttle(&second, "/a").permits(),
+        "what was spent stays spent"
+    );
+    (0..2).for_each(|_| throttle(&second, "/a").settled(Settled::Success));
+    assert!(throttle(&second, "/a").permits(), "at the new rate");
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_and_no_request_either(
+        text in ".{0,80}",
+        member in "(routes|default|throttles|match|retry|hedge|pattern|prefix|host)",
+        value in "[\\[\\]{}\",:*/a-z0-9.-]{0,30}",
+        path in "/[a-z0-9/%{}*-]{0,20}",
+    ) {
+        let _ = HttpPolicies::parse(&text);
+        let _ = HttpPolicies::parse(&format!(r#"{{"routes": [{{"match": {{"{member}": "{value}"}}}}]}}"#));
+        let quoted = path.replace('"', "");
+        if let Ok(parsed) = HttpPolicies::parse(&format!(r#"{{"routes": [{{"match": {{"pattern": "{quoted}"}}}}]}}"#)) {
+            let request = Request::builder().uri("/a/b-c").body(()).unwrap();
+            let _ = parsed.policies.route(&request);
+        }
+    }
+}
+
+/// A text of 200 KB was answered with gigabytes: each fault repeated all that stood around it.
+#[test]
+fn what_is_said_of_a_hostile_document_stays_in_proportion_to_it() {
+    let most = |faults: Vec<String>| faults.iter().map(String::len).max().unwrap();
+    let unknown: Vec<_> = (0..1000).map(|n| format!("\"m{n}\":0")).collect();
+    let long = "x".repeat(100_000);
+    let text = format!(r#"{{"throttles":{{"{long}":{{{}}}}}}}"#, unknown.join(","));
+    assert!(most(faults(&text)) < 1000);
+    let names: Vec<_> = (0..5000)
+        .map(|n| format!(r#""t{n}":{{"maxTokens":1,"tokenRatio":1}}"#))
+        .collect();
+    let routes: Vec<_> = (0..500)
+        .map(|n| format!(r#"{{"throttle":"u{n}"}}"#))
+        .collect();
+    let text = format!(
+        r#"{{"routes":[{}],"throttles":{{{}}}}}"#,
+        routes.join(","),
+        names.join(",")
+    );
+    assert_eq!(faults(&text).len(), 500);
+    assert!(most(faults(&text)) < 1000);
+}
+
+/// A long name is cut inside of no character.
+#[test]
+fn long_names_are_cut_in_paths() {
+    let text = format!(r#"{{"{}":1,"{}":1}}"#, "é".repeat(65), "a".repeat(64));
+    let said = warnings(&text);
+    assert!(
+        said[0].starts_with(&format!("$[\"{}…\"]:", "é".repeat(64))),
+        "{}",
+        said[0]
+    );
+    assert!(
+        said[1].starts_with(&format!("$.{}:", "a".repeat(64))),
+        "{}",
+        said[1]
+    );
+}

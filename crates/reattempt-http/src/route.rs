@@ -1,0 +1,110 @@
+//! `HttpRoute`: what the layers of this crate do differently on one route.
+
+use reattempt::CallContext;
+
+use crate::{HttpStatus, RetryAfter};
+
+/// The data of a `RoutePolicy` that every part of this crate reads its settings from. What is not said stays as
+/// the layer was built.
+///
+/// | setting | read by |
+/// | --- | --- |
+/// | [`status`](Self::status) | the classifier [`HttpStatus`] |
+/// | [`retry_after`](Self::retry_after) | [`RetryAfter`], in a `PushbackLayer` |
+/// | [`body_limit`](Self::body_limit) | [`ReplayBodyLayer`](crate::body::ReplayBodyLayer) |
+/// | [`idempotency_key`](Self::idempotency_key) | [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer) |
+///
+/// Layers can only read it below the `RouteLayer` that stamps the policy.
+///
+/// ```
+/// use std::time::Duration;
+/// use reattempt::{HedgePolicy, RoutePolicy};
+/// use reattempt_http::{HttpRoute, HttpStatus, RetryAfter, StatusSet};
+///
+/// let search = RoutePolicy::new("search")
+///     .hedge(HedgePolicy::new(2, Duration::from_millis(30)))
+///     .data(HttpRoute::new()
+///         .status(HttpStatus::new().retryable(StatusSet::of(&[429, 500, 503])))
+///         .retry_after(RetryAfter::new().milliseconds(false))
+///         .body_limit(4096)
+///         .idempotency_key(true));
+/// assert_eq!(search.get_data::<HttpRoute>().and_then(HttpRoute::get_body_limit), Some(4096));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HttpRoute {
+    status: Option<HttpStatus>,
+    retry_after: Option<RetryAfter>,
+    body_limit: Option<usize>,
+    idempotency_key: Option<bool>,
+}
+
+impl HttpRoute {
+    /// Everything as the layers were built.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            status: None,
+            retry_after: None,
+            body_limit: None,
+            idempotency_key: None,
+        }
+    }
+
+    /// Classifies by these settings. Whether bodies are judged stays the layer's choice as well, because it goes
+    /// with the layers around it.
+    #[must_use]
+    pub const fn status(mut self, status: HttpStatus) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// Reads `Retry-After` by these settings, dates against the clock of the layer.
+    #[must_use]
+    pub const fn retry_after(mut self, retry_after: RetryAfter) -> Self {
+        self.retry_after = Some(retry_after);
+        self
+    }
+
+    /// Keeps at most so many bytes of a request's body for further attempts.
+    #[must_use]
+    pub const fn body_limit(mut self, bytes: usize) -> Self {
+        self.body_limit = Some(bytes);
+        self
+    }
+
+    /// Whether a request with an `Idempotency-Key` counts as idempotent.
+    #[must_use]
+    pub const fn idempotency_key(mut self, counts: bool) -> Self {
+        self.idempotency_key = Some(counts);
+        self
+    }
+
+    /// The settings of the classifier.
+    #[must_use]
+    pub const fn get_status(&self) -> Option<&HttpStatus> {
+        self.status.as_ref()
+    }
+
+    /// The settings for `Retry-After`.
+    #[must_use]
+    pub const fn get_retry_after(&self) -> Option<&RetryAfter> {
+        self.retry_after.as_ref()
+    }
+
+    /// The most bytes of one body.
+    #[must_use]
+    pub const fn get_body_limit(&self) -> Option<usize> {
+        self.body_limit
+    }
+
+    /// Whether an `Idempotency-Key` counts.
+    #[must_use]
+    pub const fn get_idempotency_key(&self) -> Option<bool> {
+        self.idempotency_key
+    }
+
+    /// The settings of the route that this call is on.
+    pub(crate) fn of(context: &CallContext) -> Option<&Self> {
+        context.policy()?.get_data()
+    }
+}

@@ -1,0 +1,103 @@
+//! What hyper says when a connection ends, and that none of it lets a request out twice that may have been processed.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use reattempt::{Stage, Transparent};
+use reattempt_http::TransportFault;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::JoinHandle;
+
+type Answer = JoinHandle<hyper::Result<Response<Incoming>>>;
+
+fn order() -> Request<Full<Bytes>> {
+    Request::post("http://h/orders")
+        .body(Full::new(Bytes::from("one of each")))
+        .unwrap()
+}
+
+/// A request that the peer has read to its end: the peer's side, the connection's task, and the answer to come.
+async fn in_flight() -> (DuplexStream, JoinHandle<()>, Answer) {
+    let (client, mut peer) = tokio::io::duplex(4096);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
+    let task = tokio::spawn(async move { drop(connection.await) });
+    let answer = tokio::spawn(async move { sender.send_request(order()).await });
+    let mut read = Vec::new();
+    while !read.ends_with(b"one of each") {
+        assert_ne!(peer.read_buf(&mut read).await.unwrap(), 0);
+    }
+    (peer, task, answer)
+}
+
+async fn fault(answer: Answer) -> TransportFault {
+    TransportFault::of(&answer.await.unwrap().expect_err("no answer came"))
+}
+
+fn may_have_been_processed(fault: TransportFault) {
+    let verdict = fault.verdict();
+    let failure = verdict.failure().unwrap();
+    assert!(!failure.safe, "{fault:?}");
+    assert_ne!(failure.stage, Stage::Dispatch, "{fault:?}");
+    assert_eq!(failure.transparent, Transparent::No, "{fault:?}");
+}
+
+#[tokio::test]
+async fn a_connection_task_that_is_dropped_says_nothing_of_the_request_in_flight() {
+    let (_peer, task, answer) = in_flight().await;
+    task.abort();
+    may_have_been_processed(fault(answer).await);
+}
+
+#[tokio::test]
+async fn a_peer_that_closes_or_sends_junk_has_had_the_request() {
+    for junk in [&b""[..], b"HTTP/1.1 20", b"\0\0\0\x04\x08junk\r\n\r\n"] {
+        let (mut peer, _task, answer) = in_flight().await;
+        peer.write_all(junk).await.unwrap();
+        drop(peer);
+        may_have_been_processed(fault(answer).await);
+    }
+}
+
+#[tokio::test]
+async fn a_request_for_a_connection_that_is_gone_was_never_sent() {
+    let (client, _peer) = tokio::io::duplex(4096);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
+    drop(connection);
+    let answer = tokio::spawn(async move { sender.send_request(order()).await });
+    assert_eq!(fault(answer).await, TransportFault::NeverSent);
+}
+
+#[tokio::test]
+async fn a_request_queued_behind_another_was_never_sent() {
+    let (client, peer) = tokio::io::duplex(4096);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
+    // Queued, but the connection never ran.
+    let queued = sender.send_request(order());
+    drop((peer, connection));
+    let error = queued.await.unwrap_err();
+    assert_eq!(TransportFault::of(&error), TransportFault::NeverSent);
+}
+
+/// The server has carried it out; that its answer is too large for us is no refusal.
+#[tokio::test]
+async fn an_answer_whose_head_is_too_large_is_no_refused_stream() {
+    let (client, peer) = tokio::io::duplex(1 << 16);
+    tokio::spawn(async move {
+        let mut server = h2::server::handshake(peer).await.unwrap();
+        while let Some(Ok((_, mut respond))) = server.accept().await {
+            let head = Response::builder().header("x", "x".repeat(9000));
+            drop(respond.send_response(head.body(()).unwrap(), true));
+        }
+    });
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .max_header_list_size(1000)
+        .handshake(TokioIo::new(client))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let answer = tokio::spawn(async move { sender.send_request(order()).await });
+    may_have_been_processed(fault(answer).await);
+}

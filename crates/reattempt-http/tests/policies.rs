@@ -1,0 +1,304 @@
+//! Policies from JSON in the documented stack, on paused time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use reattempt::strategy::Attempts;
+use reattempt::{
+    CallContext, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
+    RetryThrottle, RouteLayer, Routes, Stopped,
+};
+use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
+use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, RetryAfter};
+use tokio::time::Instant;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+/// What the server does with one attempt.
+#[derive(Clone, Copy)]
+enum Step {
+    Status(u16),
+    RetryAfter(u16, &'static str),
+    Hang,
+    Slow(Duration),
+}
+
+/// A server that follows a script, and what it saw: when each request came after the start, and its body.
+#[derive(Clone, Default)]
+struct Server {
+    script: Arc<Mutex<Vec<Step>>>,
+    seen: Arc<Mutex<Vec<(Duration, Bytes)>>>,
+}
+
+impl Server {
+    fn will(&self, steps: &[Step]) {
+        let mut script = self.script.lock().unwrap();
+        script.clear();
+        script.extend(steps.iter().rev());
+        self.seen.lock().unwrap().clear();
+    }
+
+    fn times(&self) -> Vec<u128> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().map(|(at, _)| at.as_millis()).collect()
+    }
+
+    async fn serve(
+        self,
+        began: Instant,
+        request: Request<ReplayBody<Full<Bytes>>>,
+    ) -> Result<Response<&'static str>, BoxError> {
+        let at = began.elapsed();
+        let body = request.into_body().collect().await?.to_bytes();
+        self.seen.lock().unwrap().push((at, body));
+        let step = self.script.lock().unwrap().pop();
+        let response = Response::builder();
+        Ok(match step.unwrap_or(Step::Status(200)) {
+            Step::Status(status) => response.status(status).body("")?,
+            Step::RetryAfter(status, value) => {
+                let response = response.status(status).header("retry-after", value);
+                response.body("")?
+            }
+            Step::Slow(delay) => {
+                tokio::time::sleep(delay).await;
+                response.body("slow")?
+            }
+            Step::Hang => std::future::pending().await,
+        })
+    }
+}
+
+/// One call through the documented stack: its outcome, how long it took in milliseconds, and its story.
+async fn call(
+    routes: &Routes<HttpPolicies>,
+    server: &Server,
+    mut request: Request<Full<Bytes>>,
+) -> (Result<u16, BoxError>, u128, RetryInfo) {
+    let began = Instant::now();
+    let server = server.clone();
+    let mut client = ServiceBuilder::new()
+        .layer(RouteLayer::new(routes.clone()))
+        .layer(DeadlineLayer::unlimited())
+        .layer(IdempotencyKeyLayer::new())
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+        .layer(HedgeLayer::by_policy(HttpStatus::new()))
+        .layer(DeadlineLayer::unlimited())
+        .layer(PushbackLayer::new(RetryAfter::new()))
+        .service_fn(move |request| server.clone().serve(began, request));
+    let watch = CallContext::watch(&mut request);
+    let client = client.ready().await.unwrap();
+    let outcome = client.call(request).await;
+    let outcome = outcome.map(|response| response.status().as_u16());
+    (outcome, began.elapsed().as_millis(), watch.info())
+}
+
+fn routes(text: &str) -> Routes<HttpPolicies> {
+    Routes::new(HttpPolicies::parse(text).unwrap().policies)
+}
+
+fn request(method: Method, path: &str, body: &'static str) -> Request<Full<Bytes>> {
+    let request = Request::builder().method(method).uri(path);
+    request.body(Full::from(body)).unwrap()
+}
+
+fn get(path: &str) -> Request<Full<Bytes>> {
+    request(Method::GET, path, "")
+}
+
+const ORDERS: &str = r#"{
+    "routes": [
+        {"name": "reads", "match": {"methods": ["GET"], "prefix": "/read"},
+         "hedge": {"maxAttempts": 3, "delay": "0.02s", "statuses": [503], "budgetPercent": 50}},
+        {"name": "orders", "match": {"methods": ["POST"], "pattern": "/users/{id}/orders"},
+         "retry": {"maxAttempts": 4, "backoff": {"initial": "0.1s", "multiplier": 3, "max": "0.5s", "jitter": "none"},
+                   "statuses": [500, 503]},
+         "idempotencyKey": true, "bodyLimit": 8, "throttle": "backend"}
+    ],
+    "throttles": {"backend": {"maxTokens": 10, "tokenRatio": 0.5}}}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_hedged_route_hedges_within_its_budget() {
+    let (routes, server) = (routes(ORDERS), Server::default());
+    server.will(&[Step::Hang, Step::Status(200)]);
+    let (outcome, took, info) = call(&routes, &server, get("/read/1")).await;
+    assert_eq!((outcome.unwrap(), took, info.attempts()), (200, 20, 2));
+    assert_eq!(server.times(), [0, 20]);
+
+    // One of two calls may be hedged. The first hedge was free, its call has earned half of another.
+    let slow = Duration::from_millis(100);
+    server.will(&[Step::Slow(slow)]);
+    let (_, took, info) = call(&routes, &server, get("/read/1")).await;
+    assert_eq!(
+        (took, info.attempts()),
+        (100, 1),
+        "the budget holds it back"
+    );
+    server.will(&[Step::Slow(slow), Step::Slow(slow)]);
+    let (_, took, info) = call(&routes, &server, get("/read/1")).await;
+    assert_eq!(
+        (took, info.attempts()),
+        (100, 2),
+        "and lets the next one through"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_non_fatal_status_sends_the_next_hedge_and_another_ends_the_call() {
+    let (routes, server) = (routes(ORDERS), Server::default());
+    server.will(&[Step::Status(503), Step::Status(500)]);
+    let (outcome, took, info) = call(&routes, &server, get("/read/1")).await;
+    assert_eq!((outcome.unwrap(), took), (500, 0));
+    assert_eq!(info.stopped(), Some(Stopped::Fatal));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_post_with_a_key_is_retried_by_its_routes_backoff() {
+    let (routes, server) = (routes(ORDERS), Server::default());
+    let order = || request(Method::POST, "/users/7/orders", "order");
+    server.will(&[Step::Status(503), Step::Status(500), Step::Status(503)]);
+    let mut keyed = order();
+    keyed
+        .headers_mut()
+        .insert("idempotency-key", "1".parse().unwrap());
+    let (outcome, _, info) = call(&routes, &server, keyed).await;
+    assert_eq!((outcome.unwrap(), info.attempts()), (200, 4));
+    assert_eq!(server.times(), [0, 100, 400, 900]);
+    let bodies = server.seen.lock().unwrap().clone();
+    assert!(bodies.iter().all(|(_, body)| body == "order"));
+
+    server.will(&[Step::Status(503)]);
+    let (outcome, _, info) = call(&routes, &server, order()).await;
+    assert_eq!((outcome.unwrap(), info.attempts()), (503, 1));
+    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_counts_only_where_the_route_says_so() {
+    let routes = routes(r#"{"default": {"retry": {}}}"#);
+    let server = Server::default();
+    server.will(&[Step::Status(503)]);
+    let mut keyed = request(Method::POST, "/", "order");
+    keyed
+        .headers_mut()
+        .insert("idempotency-key", "1".parse().unwrap());
+    let (outcome, _, info) = call(&routes, &server, keyed).await;
+    assert_eq!(outcome.unwrap(), 503);
+    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+}
+
+#[tokio::test(start_paused = true)]
+async fn safe_statuses_are_retried_also_after_a_post() {
+    let routes = routes(
+        r#"{"default": {"retry": {"statuses": [503], "safeStatuses": [503], "backoff": {"jitter": "none"}}}}"#,
+    );
+    let server = Server::default();
+    server.will(&[Step::Status(503)]);
+    let (outcome, took, _) = call(&routes, &server, request(Method::POST, "/", "x")).await;
+    assert_eq!((outcome.unwrap(), took), (200, 100));
+    server.will(&[Step::Status(429)]);
+    let (outcome, _, _) = call(&routes, &server, get("/")).await;
+    assert_eq!(outcome.unwrap(), 429, "the list replaces the usual one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_past_the_routes_limit_is_sent_once() {
+    let (routes, server) = (routes(ORDERS), Server::default());
+    server.will(&[Step::Status(503)]);
+    let mut long = request(Method::POST, "/users/7/orders", "nine bytes");
+    long.headers_mut()
+        .insert("idempotency-key", "1".parse().unwrap());
+    let (outcome, _, info) = call(&routes, &server, long).await;
+    assert_eq!(outcome.unwrap(), 503);
+    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_servers_word_counts_as_the_route_says() {
+    let server = Server::default();
+    for (settings, value, took, status) in [
+        ("{}", "7", 7000, 200),
+        (r#"{"honour": false}"#, "7", 100, 200),
+        (r#"{"cap": "5s", "beyondCap": "wait"}"#, "7", 5000, 200),
+        (r#"{"cap": "5s", "beyondCap": "stop"}"#, "7", 0, 503),
+        (r#"{"cap": "5s"}"#, "5", 5000, 200),
+    ] {
+        let routes = routes(&format!(
+            r#"{{"default": {{"retry": {{"backoff": {{"jitter": "none"}}}}, "retryAfter": {settings}}}}}"#
+        ));
+        server.will(&[Step::RetryAfter(503, value)]);
+        let (outcome, elapsed, _) = call(&routes, &server, get("/")).await;
+        assert_eq!((outcome.unwrap(), elapsed), (status, took), "{settings}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_and_calls_have_the_routes_time() {
+    let routes = routes(
+        r#"{"default": {"retry": {"maxAttempts": 9, "backoff": {"initial": "0.1s", "multiplier": 1, "jitter": "none"}},
+             "timeout": "2s", "attemptTimeout": "0.5s"}}"#,
+    );
+    let server = Server::default();
+    server.will(&[Step::Hang]);
+    let (outcome, took, _) = call(&routes, &server, get("/")).await;
+    assert_eq!((outcome.unwrap(), took), (200, 600));
+
+    server.will(&[Step::Hang; 9]);
+    let (outcome, took, info) = call(&routes, &server, get("/")).await;
+    let elapsed = outcome.unwrap_err().downcast::<Elapsed>().unwrap();
+    assert_eq!((took, elapsed.limit), (2000, Some(Duration::from_secs(2))));
+    assert!(!elapsed.ambiguous);
+    assert_eq!(server.times(), [0, 600, 1200, 1800]);
+    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_swap_is_for_later_calls_and_keeps_what_the_throttle_knows() {
+    let one = |name: &str, attempts: u32| {
+        format!(
+            r#"{{"default": {{"retry": {{"maxAttempts": {attempts}, "backoff": {{"jitter": "none"}}}}, "throttle": "{name}"}},
+                "throttles": {{"{name}": {{"maxTokens": 4, "tokenRatio": 0.001}}}}}}"#
+        )
+    };
+    let (routes, server) = (routes(&one("backend", 9)), Server::default());
+    server.will(&[Step::Status(503); 9]);
+    let (outcome, _, info) = call(&routes, &server, get("/")).await;
+    assert_eq!((outcome.unwrap(), info.attempts()), (503, 2));
+    assert_eq!(info.stopped(), Some(Stopped::Throttled));
+
+    assert!(routes.load().parse_over("{\"default\": 1}").is_err());
+    let next = routes.load().parse_over(&one("backend", 2)).unwrap();
+    routes.swap(next.policies);
+    let (_, _, info) = call(&routes, &server, get("/")).await;
+    assert_eq!(info.stopped(), Some(Stopped::Throttled), "still low");
+    let bucket = Arc::clone(routes.load().throttle("backend").unwrap());
+    assert_eq!(bucket.milli_tokens(), Some(1000));
+
+    let next = routes.load().parse_over(&one("another", 2)).unwrap();
+    routes.swap(next.policies);
+    let (_, _, info) = call(&routes, &server, get("/")).await;
+    assert_eq!(
+        info.stopped(),
+        Some(Stopped::Attempts),
+        "another name, a full bucket"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_without_recovery_sends_once() {
+    let (routes, server) = (routes(r#"{"default": {}}"#), Server::default());
+    server.will(&[Step::Status(503)]);
+    let (outcome, _, info) = call(&routes, &server, get("/")).await;
+    assert_eq!((outcome.unwrap(), info.attempts()), (503, 1));
+
+    let (routes, server) = (Routes::new(HttpPolicies::default()), Server::default());
+    server.will(&[Step::Status(503)]);
+    let (outcome, _, info) = call(&routes, &server, get("/")).await;
+    assert_eq!(
+        (outcome.unwrap(), info.attempts()),
+        (200, 2),
+        "left to the layers"
+    );
+}

@@ -1,0 +1,149 @@
+//! What hyper, hyper-util and h2 really say when a connection misbehaves, on loopback sockets.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{Empty, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use reattempt::Stage;
+use reattempt_http::{TransportError, TransportFault};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server of one connection, which `serve` drives.
+async fn server<F, Fut>(serve: F) -> SocketAddr
+where
+    F: FnOnce(TcpStream) -> Fut + Send + 'static,
+    Fut: Future<Output = ()> + Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        serve(stream).await;
+    });
+    address
+}
+
+async fn fault(address: SocketAddr, http2: bool) -> TransportFault {
+    let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new())
+        .http2_only(http2)
+        .build_http();
+    let request = Request::put(format!("http://{address}/"))
+        .body(Full::from("body"))
+        .unwrap();
+    let answer = tokio::time::timeout(PATIENCE, client.request(request))
+        .await
+        .unwrap();
+    answer.expect_err("the server never answers").fault()
+}
+
+/// Reads until the peer has said something.
+async fn read_some(stream: &mut TcpStream) {
+    assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+}
+
+#[tokio::test]
+async fn a_refused_connection_was_never_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let fault = fault(address, false).await;
+    assert_eq!(fault, TransportFault::ConnectFailed);
+    assert_eq!(fault.verdict().failure().unwrap().stage, Stage::Dispatch);
+}
+
+#[tokio::test]
+async fn a_connection_closed_after_the_request_was_in_flight() {
+    let address = server(|mut stream| async move { read_some(&mut stream).await }).await;
+    let fault = fault(address, false).await;
+    // Which of both it is depends on whether all of the request had been read.
+    let in_flight = [
+        TransportFault::ConnectionClosed,
+        TransportFault::ConnectionReset,
+    ];
+    assert!(in_flight.contains(&fault), "{fault:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_http_is_a_protocol_error() {
+    let address = server(|mut stream| async move {
+        read_some(&mut stream).await;
+        stream
+            .write_all(b"220 smtp.example ready\r\n\r\n")
+            .await
+            .unwrap();
+        read_to_end(stream).await;
+    });
+    assert_eq!(fault(address.await, false).await, TransportFault::Protocol);
+}
+
+async fn read_to_end(mut stream: TcpStream) {
+    let mut rest = Vec::new();
+    let _ = (&mut stream).take(1 << 20).read_to_end(&mut rest).await;
+}
+
+#[tokio::test]
+async fn a_request_on_a_connection_that_is_gone_was_never_sent() {
+    let (client, server) = tokio::io::duplex(4096);
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(client))
+            .await
+            .unwrap();
+    drop((connection, server));
+    let error = sender
+        .send_request(Request::new(Empty::new()))
+        .await
+        .unwrap_err();
+    assert_eq!(error.fault(), TransportFault::NeverSent);
+}
+
+async fn h2_server_that_resets(reason: h2::Reason) -> SocketAddr {
+    server(move |stream| async move {
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((_request, mut respond))) = connection.accept().await {
+            respond.send_reset(reason);
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_refused_stream_is_known_from_other_resets() {
+    let refuses = h2_server_that_resets(h2::Reason::REFUSED_STREAM).await;
+    assert_eq!(fault(refuses, true).await, TransportFault::StreamRefused);
+    let cancels = h2_server_that_resets(h2::Reason::CANCEL).await;
+    assert_eq!(fault(cancels, true).await, TransportFault::StreamReset(8));
+}
+
+#[tokio::test]
+async fn a_goaway_that_leaves_the_stream_out_refused_it() {
+    let address = server(|mut stream| async move {
+        stream
+            .write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0])
+            .await
+            .unwrap();
+        // Wait for the request itself: preface and settings come first.
+        let mut got = Vec::new();
+        while !got.windows(4).any(|window| window == b"body") {
+            let mut some = [0; 4096];
+            let n = stream.read(&mut some).await.unwrap();
+            assert!(n > 0);
+            got.extend_from_slice(&some[..n]);
+        }
+        // GOAWAY, last stream 0, NO_ERROR.
+        let goaway = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        stream.write_all(&goaway).await.unwrap();
+        read_to_end(stream).await;
+    });
+    assert_eq!(
+        fault(address.await, true).await,
+        TransportFault::StreamRefused
+    );
+}

@@ -1,0 +1,156 @@
+//! What `reattempt-couchbase` asks of a client, answered for this one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reattempt::{Backend, Reporter, RetryReason, Stage, reason};
+use reattempt_couchbase::cluster_config::{FetchError, Service};
+use reattempt_couchbase::{
+    Address, ClusterConfig, ConfigStore, FetchConfig, KvAnswer, KvTransportError, Network, Revision,
+};
+use tower_service::Service as _;
+
+use super::client::{ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, SendStage};
+use super::{VbucketMap, status};
+
+impl reattempt_couchbase::KvRequest for KvRequest {
+    fn opcode(&self) -> u8 {
+        self.opcode
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.is_keyed().then_some(&*self.key)
+    }
+}
+
+impl KvAnswer for KvResponse {
+    fn status(&self) -> u16 {
+        self.status
+    }
+
+    fn opcode(&self) -> u8 {
+        self.opcode
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    fn framing_extras(&self) -> &[u8] {
+        &self.framing
+    }
+}
+
+impl KvTransportError for ClientError {
+    fn stage(&self) -> Stage {
+        match Self::stage(self) {
+            SendStage::NeverSent => Stage::Dispatch,
+            SendStage::InFlight => Stage::InFlight,
+        }
+    }
+
+    fn reason(&self) -> RetryReason {
+        match self {
+            Self::Connect { .. }
+            | Self::ConnectTimeout { .. }
+            | Self::BootstrapClosed { .. }
+            | Self::Bootstrap { .. }
+            | Self::NoNode { .. } => reason::NODE_NOT_AVAILABLE,
+            Self::ClosedInFlight { .. } => reason::SOCKET_CLOSED_WHILE_IN_FLIGHT,
+            Self::NotSent { .. } => reason::SOCKET_NOT_AVAILABLE,
+            Self::Auth { .. } | Self::Invalid(_) | Self::NoCollections { .. } => reason::UNKNOWN,
+        }
+    }
+
+    fn is_fatal(&self) -> bool {
+        matches!(
+            self,
+            Self::Auth { .. } | Self::Invalid(_) | Self::NoCollections { .. }
+        )
+    }
+}
+
+/// For a [`ReportLayer`](crate::report::ReportLayer): the node that answered or failed.
+pub fn report(reporter: &Reporter, outcome: Result<&KvResponse, &ClientError>) {
+    let node = match outcome {
+        Ok(answer) => Some(&*answer.node),
+        Err(error) => error.address(),
+    };
+    if let Some(node) = node {
+        reporter.backend(Backend::new(node));
+    }
+}
+
+impl VbucketMap {
+    /// The map in a configuration; `None` while the configuration has none.
+    #[must_use]
+    pub fn of(config: &ClusterConfig) -> Option<Self> {
+        let vbuckets = config.vbuckets()?;
+        let address = |node: &reattempt_couchbase::cluster_config::Node| {
+            node.address(Service::Kv, false, &Network::Default)
+                .map_or_else(String::new, |address| address.to_string())
+        };
+        let owner = |vbucket| {
+            let node = vbuckets.node(vbucket, 0);
+            vec![node.and_then(|node| i16::try_from(node).ok()).unwrap_or(-1)]
+        };
+        // A vbucket's number has at most fifteen bits.
+        let count = u16::try_from(vbuckets.len()).unwrap_or(u16::MAX);
+        Some(Self {
+            rev_epoch: config.revision().epoch,
+            rev: config.revision().rev,
+            nodes: config.nodes().iter().map(address).collect(),
+            vbuckets: (0..count).map(owner).collect(),
+        })
+    }
+}
+
+/// A configuration, and the map that was made from it.
+type Made = (Arc<ClusterConfig>, Option<Arc<VbucketMap>>);
+
+/// For [`RoutedClient::new`](super::RoutedClient::new): the map in force in a store, made once for each revision.
+pub fn map_of(store: ConfigStore) -> impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static {
+    let made: Mutex<Option<Made>> = Mutex::default();
+    move || {
+        let config = store.load()?;
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, map)) = &*made {
+            if Arc::ptr_eq(of, &config) {
+                return map.clone();
+            }
+        }
+        let map = VbucketMap::of(&config).map(Arc::new);
+        *made = Some((config, map.clone()));
+        map
+    }
+}
+
+/// For [`ClientOptions::on_config`]: offers each configuration that comes in to the store.
+pub fn offer_to(store: ConfigStore) -> impl Fn(&[u8], &str) + Send + Sync + 'static {
+    move |body, host| match ClusterConfig::parse(body, host) {
+        Ok(config) => {
+            store.compare_and_swap(config);
+        }
+        Err(error) => tracing::debug!(%error, host, "a configuration is refused"),
+    }
+}
+
+/// Asks a node for its configuration over a connection of its own, for a `ConfigPoller`.
+#[must_use]
+pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
+    move |node: Address, known: Option<Revision>| {
+        let mut client = NodeClient::new(node.to_string(), options.clone());
+        async move {
+            std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
+            let known = known.map(|known| (known.epoch, known.rev));
+            let answer = client.call(KvRequest::get_cluster_config(known)).await?;
+            if answer.status != status::SUCCESS {
+                let refused = format!("{node} answered with status {:#04x}", answer.status);
+                return Err(FetchError::from(refused));
+            }
+            if answer.value.is_empty() {
+                return Ok(None);
+            }
+            Ok(Some(ClusterConfig::parse(&answer.value, node.host())?))
+        }
+    }
+}

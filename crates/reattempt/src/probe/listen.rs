@@ -1,0 +1,73 @@
+//! A tiny subscriber: what the layers said loudly.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Hears this thread's warnings as long as it lives.
+#[derive(Debug)]
+pub struct Listener {
+    heard: Arc<Mutex<Vec<String>>>,
+    _guard: DefaultGuard,
+}
+
+/// Starts to listen for warnings.
+#[must_use]
+pub fn listen() -> Listener {
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let warnings = Warnings(Arc::clone(&heard));
+    Listener {
+        heard,
+        _guard: tracing::subscriber::set_default(warnings),
+    }
+}
+
+impl Listener {
+    /// What was said, first first.
+    #[must_use]
+    pub fn heard(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.clone()
+    }
+}
+
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.push(message.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            let _ = write!(self.0, "{value:?}");
+        }
+    }
+}

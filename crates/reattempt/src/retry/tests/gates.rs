@@ -1,0 +1,149 @@
+//! What lets a further attempt through whatever the strategy says, and what keeps it back.
+
+use reattempt_core::reason::{KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT};
+use reattempt_core::{Idempotency, Stage, TimeLimit, TokenBucket, Transparent};
+
+use super::*;
+
+fn once() -> Attempts {
+    Attempts::new(1, Backoff::constant(ms(1)))
+}
+
+/// R20 R26
+#[tokio::test(start_paused = true)]
+async fn a_throttled_call_gets_the_servers_failure_at_once() {
+    let bucket = Arc::new(TokenBucket::new(4, 1000).unwrap());
+    let probe = probe((1..=2).map(|n| attempt(n).fails(TMPFAIL)));
+    let mut request = probe.request();
+    request.context_mut().set_throttle(bucket.clone());
+    let (told, info) = send_request(&retry(three()), &probe, request).await;
+    assert_eq!((told, probe.log().now()), (Told::Error(2), 10));
+    assert_eq!(info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(info.records().last().unwrap().milli_tokens, Some(2000));
+}
+
+/// C12
+#[tokio::test(start_paused = true)]
+async fn what_may_have_been_carried_out_is_sent_again_only_if_idempotent() {
+    let steps = || [attempt(1).fails(SOCKET_CLOSED_WHILE_IN_FLIGHT), attempt(2)];
+    let writes = probe(steps());
+    let (told, info) = send(&retry(three()), &writes).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+
+    let reads = probe(steps());
+    let mut request = reads.request();
+    request
+        .context_mut()
+        .set_idempotency(Idempotency::Idempotent);
+    assert_eq!(
+        send_request(&retry(three()), &reads, request).await.0,
+        Told::Answer(2)
+    );
+}
+
+/// C32: an HTTP request says by its method whether it is idempotent (RFC 9110), unless its caller does.
+#[tokio::test(start_paused = true)]
+async fn an_http_request_goes_by_its_method() {
+    let send = async |method: http::Method, said: Idempotency| {
+        let probe = probe([attempt(1).fails(SOCKET_CLOSED_WHILE_IN_FLIGHT), attempt(2)]);
+        let mut request = http::Request::new("body");
+        *request.method_mut() = method;
+        request.context_mut().set_idempotency(said);
+        told(&retry(three()).layer(probe.inner()).oneshot(request).await)
+    };
+    use Idempotency::{Idempotent, NotIdempotent, Unknown};
+    assert_eq!(send(http::Method::GET, Unknown).await, Told::Answer(2));
+    assert_eq!(send(http::Method::POST, Unknown).await, Told::Error(1));
+    assert_eq!(send(http::Method::POST, Idempotent).await, Told::Answer(2));
+    assert_eq!(send(http::Method::GET, NotIdempotent).await, Told::Error(1));
+}
+
+/// C13
+#[tokio::test(start_paused = true)]
+async fn a_transport_that_knows_nothing_left_makes_any_request_safe() {
+    let never_left = attempt(1).fails(SOCKET_CLOSED_WHILE_IN_FLIGHT);
+    let probe = probe([never_left.reaches(Stage::Dispatch), attempt(2)]);
+    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_below_may_forbid_another_attempt() {
+    let probe = probe([attempt(1).fails(TMPFAIL).forbids()]);
+    let (told, info) = send(&retry(three()), &probe).await;
+    assert_eq!(told, Told::Error(1));
+    assert_eq!(info.stopped(), Some(Stopped::Pushback));
+}
+
+/// R61
+#[tokio::test(start_paused = true)]
+async fn a_refused_stream_is_mended_once_then_the_policy_decides() {
+    let refused = |n| attempt(n).fails(TMPFAIL).transparently(Transparent::Once);
+    let probe = probe([refused(1), refused(2), attempt(3)]);
+    let (told, info) = send(&retry(three()), &probe).await;
+    assert_eq!(told, Told::Answer(3));
+    assert_eq!(probe.log().times(), [0, 0, 10]);
+    use AttemptKind::{Initial, Retry, Transparent as Unseen};
+    assert_eq!(probe.log().kinds(), [Initial, Unseen, Retry]);
+    assert_eq!((info.attempts(), info.retries()), (3, 1));
+}
+
+/// R60
+#[tokio::test(start_paused = true)]
+async fn without_any_deadline_what_never_left_is_mended_five_times() {
+    let unsent = |n| {
+        attempt(n)
+            .fails(TMPFAIL)
+            .transparently(Transparent::Unlimited)
+    };
+    let probe = probe((1..=6).map(unsent));
+    let (told, _) = send(&retry(once()), &probe).await;
+    assert_eq!(told, Told::Error(6));
+    assert_eq!(probe.log().times(), [0, 0, 0, 0, 1, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn transparent_retries_can_be_switched_off() {
+    let probe = probe([attempt(1).fails(TMPFAIL).transparently(Transparent::Once)]);
+    assert_eq!(
+        send(&retry(once()).transparent(false), &probe).await.0,
+        Told::Error(1)
+    );
+}
+
+/// A limit that nobody enforces is respected by giving up.
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_does_not_fit_a_stamped_limit_returns_the_failure_now() {
+    let probe = probe([attempt(1).fails(KV_LOCKED)]);
+    let mut request = probe.request();
+    let at = crate::clock::now() + ms(10);
+    request.context_mut().stamp_limit(TimeLimit::stamped(at));
+    let (told, info) = send_request(&retry(three()), &probe, request).await;
+    assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
+    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
+    let answer = || attempt(1).fails(KV_LOCKED).as_answer();
+    let limit = || TimeLimit::stamped(crate::clock::now() + ms(15));
+
+    let in_time = probe([answer(), attempt(2)]);
+    let mut request = in_time.request();
+    request.context_mut().stamp_limit(limit());
+    assert_eq!(
+        send_request(&retry(three()), &in_time, request).await.0,
+        Told::Answer(2)
+    );
+    assert_eq!(in_time.log().outcome_dropped(1), Some(10));
+
+    let too_late = probe([answer()]).ready([readiness(2).after(ms(5))]);
+    let mut request = too_late.request();
+    request.context_mut().stamp_limit(limit());
+    let (told, info) = send_request(&retry(three()), &too_late, request).await;
+    assert_eq!((told, too_late.log().now()), (Told::Answer(1), 15));
+    assert_eq!(
+        info.records().last().unwrap().stopped,
+        Some(Stopped::Deadline)
+    );
+}

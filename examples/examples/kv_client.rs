@@ -1,0 +1,86 @@
+//! A key-value client of one's own, made to survive a failover: three nodes, one of them dies, another takes over.
+//!
+//! Routing sits below the recovery layer, so that a retry goes where the newest configuration says. A lost connection asks
+//! another node for that configuration at once (RFC 0024), and the retry waits no longer than it takes to arrive.
+//! Run with `cargo run -p reattempt-examples --example kv_client`.
+
+use std::time::Duration;
+
+use reattempt::strategy::BestEffort;
+use reattempt::{
+    Call, CallContext, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryLayer, UncallLayer,
+};
+use reattempt_couchbase::cluster_config::ConfigPollerOptions;
+use reattempt_couchbase::kv::stamp_idempotency;
+use reattempt_couchbase::{
+    Address, ConfigPoller, ConfigStore, KvClassifier, KvPushback, StaleKvConfig,
+};
+use reattempt_testbed::kv::client::{ClientOptions, KvRequest, RoutedClient};
+use reattempt_testbed::kv::{self, Cluster};
+use reattempt_testbed::report::ReportLayer;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    let cluster = Cluster::start(3).await?;
+    let seeds: Vec<String> = cluster
+        .addresses()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+
+    // One store of the newest configuration; a poller that keeps it new; the client routes by it.
+    let store = ConfigStore::new();
+    let options = ClientOptions::couchbase("Administrator", "password", "default")
+        .on_config(kv::offer_to(store.clone()));
+    let poller = ConfigPoller::spawn(
+        store.clone(),
+        kv::fetch_with(options.clone()),
+        ConfigPollerOptions::new()
+            .seeds(seeds.iter().filter_map(|seed| seed.parse::<Address>().ok())),
+    );
+    let routed = RoutedClient::new(seeds, options, kv::map_of(store.clone()));
+
+    let mut kv = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_millis(2500)))
+        .map_err(BoxError::from)
+        .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()))
+        .layer(PushbackLayer::new(KvPushback::new()))
+        .layer(ConfigPollLayer::new(StaleKvConfig::new(poller)))
+        .layer(ReportLayer::new(kv::report))
+        .layer(UncallLayer::new())
+        .service(routed);
+
+    let mut set = Call::new(KvRequest::set("user::7", "seven", 0, 0));
+    stamp_idempotency(&mut set);
+    println!(
+        "set: status {:#04x}",
+        kv.ready().await?.call(set).await?.status
+    );
+
+    let owner = cluster.owner_of("user::7".as_bytes()).ok_or("no owner")?;
+    println!("the key's node dies, another takes over");
+    cluster.fail_over(owner).await;
+
+    let mut get = Call::new(KvRequest::get("user::7"));
+    stamp_idempotency(&mut get);
+    let watch = CallContext::watch(&mut get);
+    let answer = kv.ready().await?.call(get).await?;
+    println!(
+        "get: {:?}, configuration {:?}",
+        answer.value,
+        store.revision()
+    );
+    for record in watch.info().records() {
+        println!(
+            "  attempt {} to {}: {} {}",
+            record.number,
+            record.backend.as_ref().map_or("?", |node| node.as_str()),
+            record.outcome.name(),
+            record.failure.map_or("", |failure| failure.reason.name()),
+        );
+    }
+    assert_eq!(answer.value, "seven");
+    assert!(watch.info().attempts() > 1);
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Policies of single routes from JSON: reads are hedged, orders with an `Idempotency-Key` are retried, and the table is
+//! replaced while calls go on.
+//!
+//! Run with `cargo run -p reattempt-examples --example per_route_json`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use reattempt::strategy::Attempts;
+use reattempt::{
+    CallContext, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
+    RouteLayer, Routes,
+};
+use reattempt_http::body::ReplayBodyLayer;
+use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, RetryAfter};
+use reattempt_testbed::http::{Script, Server, Step};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+const POLICIES: &str = r#"{
+  "routes": [
+    { "name": "reads",
+      "match": {"methods": ["GET", "HEAD"], "prefix": "/items"},
+      "hedge": {"maxAttempts": 2, "delay": "0.05s", "budgetPercent": 10},
+      "timeout": "5s", "throttle": "backend" },
+    { "name": "orders",
+      "match": {"methods": ["POST"], "pattern": "/users/{id}/orders"},
+      "retry": {"maxAttempts": 3, "backoff": {"initial": "0.01s", "max": "0.1s"}},
+      "idempotencyKey": true, "bodyLimit": 65536,
+      "retryAfter": {"cap": "2s", "beyondCap": "stop"},
+      "timeout": "5s", "attemptTimeout": "2s", "throttle": "backend" }
+  ],
+  "default": {"timeout": "5s"},
+  "throttles": {"backend": {"maxTokens": 10, "tokenRatio": 0.1}}
+}"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    // The first read hangs, and so does every report. The first order is refused for 30 ms, the second for too long.
+    let server = Server::start(Script::handler({
+        let (reads, orders) = (Count::default(), Count::default());
+        move |request| match (request.method.as_str(), request.path.as_str()) {
+            ("GET", "/items/1") if reads.next() == 0 => Step::hang(),
+            ("GET", "/report") => Step::hang(),
+            ("POST", _) => match orders.next() {
+                0 => Step::status(503).header("retry-after-ms", "30"),
+                1 => Step::status(201),
+                _ => Step::status(503).header("retry-after", "3600"),
+            },
+            _ => Step::status(200),
+        }
+    }))
+    .await?;
+
+    let parsed = HttpPolicies::parse(POLICIES)?;
+    assert!(parsed.warnings.is_empty(), "{:?}", parsed.warnings);
+    let routes = Routes::new(parsed.policies);
+
+    let client = ServiceBuilder::new()
+        .layer(RouteLayer::new(routes.clone()))
+        .layer(DeadlineLayer::unlimited())
+        .layer(IdempotencyKeyLayer::new())
+        .layer(ReplayBodyLayer::new())
+        // The route says which of the two acts; these settings are for calls that no route is for.
+        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+        .layer(HedgeLayer::by_policy(HttpStatus::new()))
+        // The time of one attempt. The transport's error is boxed below it, for both to fit.
+        .layer(DeadlineLayer::unlimited())
+        .layer(PushbackLayer::new(RetryAfter::new()))
+        .map_err(BoxError::from)
+        .service(Client::builder(TokioExecutor::new()).build_http());
+    let send = async |method: &str, path: &str| -> Result<(u16, RetryInfo), BoxError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", server.uri()))
+            .header("idempotency-key", "\"8e03978e\"")
+            .body(Full::new(Bytes::from("{}")))?;
+        let watch = CallContext::watch(&mut request);
+        let response = client.clone().oneshot(request).await?;
+        let (status, info) = (response.status().as_u16(), watch.info());
+        println!(
+            "{method} {path}: {status} after {} attempt(s)",
+            info.attempts()
+        );
+        Ok((status, info))
+    };
+
+    let (status, read) = send("GET", "/items/1").await?;
+    assert_eq!((status, read.attempts()), (200, 2), "the hedge answered");
+
+    let (status, order) = send("POST", "/users/7/orders").await?;
+    assert_eq!((status, order.attempts()), (201, 2), "as the server asked");
+    let asked = order.records().next().and_then(|record| record.delay);
+    assert_eq!(asked, Some(Duration::from_millis(30)));
+
+    let (status, order) = send("POST", "/users/7/orders").await?;
+    assert_eq!(
+        (status, order.attempts()),
+        (503, 1),
+        "an hour is past the cap"
+    );
+
+    // A text that cannot be used changes nothing, and tells all that is wrong.
+    let slip = POLICIES.replace("\"5s\"", "\"5m\"");
+    let faults = routes.load().parse_over(&slip).unwrap_err();
+    for fault in faults.faults() {
+        println!("  {fault}");
+    }
+    assert_eq!(faults.faults().len(), 3);
+
+    // A good one is for the calls from now on; the bucket stays as full as it was.
+    let next = routes.load().parse_over(&POLICIES.replace(
+        "\"default\": {\"timeout\": \"5s\"}",
+        "\"default\": {\"timeout\": \"0.1s\"}",
+    ))?;
+    routes.swap(next.policies);
+    let error = send("GET", "/report").await.unwrap_err();
+    println!("GET /report: {error}");
+    let elapsed = error.downcast::<Elapsed>()?;
+    assert_eq!(elapsed.limit, Some(Duration::from_millis(100)));
+    Ok(())
+}
+
+/// How often something was asked.
+#[derive(Default)]
+struct Count(std::sync::atomic::AtomicUsize);
+
+impl Count {
+    fn next(&self) -> usize {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,23 @@
+//! Frames of the memcached binary protocol: what was read can be written, and is read back the same.
+#![no_main]
+
+use bytes::BytesMut;
+use libfuzzer_sys::fuzz_target;
+use reattempt_testbed::kv::Frame;
+use reattempt_testbed::kv::frame::{decode_duration, framing_extras, split_collection_id};
+
+const LIMIT: usize = 1 << 16;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = BytesMut::from(data);
+    while let Ok(Some(frame)) = Frame::decode(&mut input, LIMIT) {
+        let _ = framing_extras(&frame.framing);
+        let _ = (
+            split_collection_id(&frame.key),
+            decode_duration(frame.specific),
+        );
+        let mut out = BytesMut::new();
+        frame.encode(&mut out).expect("its parts fitted once");
+        assert_eq!(Frame::decode(&mut out, LIMIT), Ok(Some(frame)));
+    }
+});

@@ -1,0 +1,30 @@
+//! `Retry-After` and `retry-after-ms`: any header values, one a line; the delay never passes the cap.
+#![no_main]
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Response};
+use libfuzzer_sys::fuzz_target;
+use reattempt::ServerPushback;
+use reattempt::pushback::ReadPushback;
+use reattempt_http::{BeyondCap, RetryAfter};
+
+const CAP: Duration = Duration::from_secs(60);
+
+fuzz_target!(|data: &[u8]| {
+    let mut headers = HeaderMap::new();
+    for (at, line) in data.split(|byte| *byte == b'\n').take(8).enumerate() {
+        if let Ok(value) = HeaderValue::from_bytes(line) {
+            let name = ["retry-after", "retry-after-ms"][at % 2];
+            headers.append(name, value);
+        }
+    }
+    let _ = RetryAfter::new().delay(&headers);
+    let mut response = Response::new(());
+    *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+    *response.headers_mut() = headers;
+    let reader = RetryAfter::new().cap(CAP, BeyondCap::Wait);
+    if let Some(word) = ReadPushback::<_, ()>::read(&reader, Ok(&response)) {
+        assert!(matches!(word, ServerPushback::After(delay) if delay <= CAP));
+    }
+});

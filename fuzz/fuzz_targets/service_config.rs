@@ -1,0 +1,16 @@
+//! A service config: no text panics, faults and warnings name a path, and what was accepted can be looked up.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reattempt_grpc::service_config::{Options, ServiceConfig};
+
+fuzz_target!(|text: &str| {
+    match ServiceConfig::parse(text) {
+        Ok(config) => {
+            assert!(config.warnings().iter().all(|w| w.path.starts_with('$')));
+            let _ = (config.method("/a.B/C"), config.method(text));
+            assert!(config.successor(text, &Options::default()).is_ok());
+        }
+        Err(refused) => assert!(!refused.faults().is_empty() && !refused.to_string().is_empty()),
+    }
+});

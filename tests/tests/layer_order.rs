@@ -1,0 +1,240 @@
+//! Every order of the six layers works, or is said loudly. (An order that is impossible does not compile: only
+//! `Deadline` needs an error type, and only the recovery layers a request that can be sent again.)
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reattempt::backoff::Backoff;
+use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
+use reattempt::findings::ConfigWaiter;
+use reattempt::pushback::{PushbackLayer, ReadPushback};
+use reattempt::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
+use reattempt::strategy::Attempts;
+use reattempt::{
+    Annotated, Call, CallContext, DeadlineLayer, DeadlineScope, HedgeLayer, HedgePolicy,
+    Idempotency, RetryLayer, RetryThrottle, RoutePolicy, ServerPushback, ThrottleLayer,
+    TokenBucket, Verdict,
+};
+use reattempt_tests::probe::{
+    Answer, Fault, Payload, Probe, Told, attempt, elapsed, listen, ms, probe, told, verdict,
+};
+use tower::util::BoxCloneService;
+use tower::{Layer, ServiceExt};
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+type Stack = BoxCloneService<Call<Payload>, Answer, Fault>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Retry,
+    Hedge,
+    Throttle,
+    Deadline,
+    Pushback,
+    ConfigPoll,
+}
+
+use Kind::{ConfigPoll, Deadline, Hedge, Pushback, Retry, Throttle};
+
+/// All orders, outermost first.
+fn orders() -> Vec<Vec<Kind>> {
+    fn extend(order: &[Kind], left: &[Kind], all: &mut Vec<Vec<Kind>>) {
+        if left.is_empty() {
+            all.push(order.to_vec());
+        }
+        for (at, kind) in left.iter().enumerate() {
+            let rest: Vec<_> = [&left[..at], &left[at + 1..]].concat();
+            extend(&[order, &[*kind]].concat(), &rest, all);
+        }
+    }
+    let mut all = Vec::new();
+    let six = [Retry, Hedge, Throttle, Deadline, Pushback, ConfigPoll];
+    extend(&[], &six, &mut all);
+    all
+}
+
+/// Asks for 40 ms after the first attempt.
+#[derive(Clone, Debug)]
+struct Reader;
+
+impl ReadPushback<Answer, Fault> for Reader {
+    fn read(&self, outcome: Result<&Answer, &Fault>) -> Option<ServerPushback> {
+        match outcome {
+            Err(Fault::Server(answer)) if answer.attempt == 1 => {
+                Some(ServerPushback::After(ms(40)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Finds the key moved, at once.
+#[derive(Clone, Debug)]
+struct Moved;
+
+impl<Req> StaleConfig<Req, Answer, Fault> for Moved {
+    type Note = ();
+
+    fn note(&self, _: &Req) {}
+
+    fn check(&self, (): (), outcome: Result<&Answer, &Fault>) -> Option<ConfigWaiter> {
+        let failed = outcome.is_err();
+        failed.then(|| Box::pin(std::future::ready(true)) as ConfigWaiter)
+    }
+}
+
+/// What varies from one scenario to the next.
+struct Parts {
+    bucket: Arc<TokenBucket>,
+    limit: Duration,
+    pushback: bool,
+    poll: bool,
+}
+
+impl Parts {
+    fn new() -> Self {
+        Self {
+            bucket: Arc::new(TokenBucket::new(10, 100).unwrap()),
+            limit: ms(1000),
+            pushback: false,
+            poll: false,
+        }
+    }
+
+    fn layer(&self, kind: Kind, inner: Stack) -> Stack {
+        match kind {
+            Retry => {
+                let strategy = Attempts::new(3, Backoff::constant(ms(10)));
+                Stack::new(RetryLayer::new(verdict as Verdicts, strategy).layer(inner))
+            }
+            Hedge => Stack::new(HedgeLayer::by_policy(verdict as Verdicts).layer(inner)),
+            Throttle => Stack::new(ThrottleLayer::new(self.bucket.clone()).layer(inner)),
+            Deadline => Stack::new(DeadlineLayer::new(self.limit).layer(inner)),
+            Pushback if self.pushback => Stack::new(PushbackLayer::new(Reader).layer(inner)),
+            ConfigPoll if self.poll => Stack::new(ConfigPollLayer::new(Moved).layer(inner)),
+            Pushback | ConfigPoll => inner,
+        }
+    }
+
+    fn stack(&self, order: &[Kind], probe: &Probe) -> Stack {
+        let bottom = Stack::new(probe.inner());
+        let from_the_inside = order.iter().rev();
+        from_the_inside.fold(bottom, |inner, kind| self.layer(*kind, inner))
+    }
+}
+
+/// Is `inner` below `outer`?
+fn below(order: &[Kind], inner: Kind, outer: Kind) -> bool {
+    let place = |kind| order.iter().position(|k| *k == kind);
+    place(inner) > place(outer)
+}
+
+/// The layers that have to say that they stand where they can do nothing, under the recovery layer that acts.
+fn misplaced(order: &[Kind], parts: &Parts, acts: Kind) -> Vec<&'static str> {
+    let may_speak = [
+        (
+            parts.poll && below(order, acts, ConfigPoll),
+            "ConfigPollLayer",
+        ),
+        (
+            parts.pushback && below(order, acts, Pushback),
+            "PushbackLayer",
+        ),
+        (below(order, Throttle, acts), "ThrottleLayer"),
+    ];
+    let speaking = may_speak.into_iter().filter(|(speaks, _)| *speaks);
+    speaking.map(|(_, layer)| layer).collect()
+}
+
+/// The layers that did, sorted.
+fn speakers(heard: &[String]) -> Vec<&str> {
+    let first_words = heard.iter().filter_map(|said| said.split(' ').next());
+    let mut speakers: Vec<_> = first_words.collect();
+    speakers.sort_unstable();
+    speakers
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_with_pushback_and_throttle_work_in_every_order_or_it_is_said() {
+    for order in orders() {
+        let listener = listen();
+        let parts = Parts {
+            pushback: true,
+            ..Parts::new()
+        };
+        let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE), attempt(2)]);
+        let outcome = parts.stack(&order, &probe).oneshot(probe.request()).await;
+        assert_eq!(told(&outcome), Told::Answer(2), "{order:?}");
+        let heeded = below(&order, Pushback, Retry);
+        let delay = if heeded { 40 } else { 10 };
+        assert_eq!(probe.log().times(), [0, delay], "{order:?}");
+        let counted = below(&order, Retry, Throttle);
+        let fill = if counted { 9100 } else { 10_000 };
+        assert_eq!(parts.bucket.milli_tokens(), Some(fill), "{order:?}");
+        let want = misplaced(&order, &parts, Retry);
+        assert_eq!(speakers(&listener.heard()), want, "{order:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn config_poll_works_in_every_order_or_it_is_said() {
+    for order in orders() {
+        let listener = listen();
+        let parts = Parts {
+            poll: true,
+            ..Parts::new()
+        };
+        let probe = probe([attempt(1).fails(KV_NOT_MY_VBUCKET), attempt(2)]);
+        let outcome = parts.stack(&order, &probe).oneshot(probe.request()).await;
+        assert_eq!(told(&outcome), Told::Answer(2), "{order:?}");
+        let delay = u64::from(below(&order, Retry, ConfigPoll));
+        assert_eq!(probe.log().times(), [0, delay], "{order:?}");
+        let want = misplaced(&order, &parts, Retry);
+        assert_eq!(speakers(&listener.heard()), want, "{order:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_bounds_what_is_below_it_in_every_order() {
+    for order in orders() {
+        let parts = Parts {
+            limit: ms(25),
+            ..Parts::new()
+        };
+        let probe = probe([attempt(1).hangs(), attempt(2)]);
+        let mut request = probe.request();
+        let context = request.context_mut();
+        context.set_idempotency(Idempotency::Idempotent);
+        let outcome = parts.stack(&order, &probe).oneshot(request).await;
+        if below(&order, Deadline, Retry) {
+            assert_eq!(told(&outcome), Told::Answer(2), "{order:?}");
+            assert_eq!(probe.log().times(), [0, 35], "{order:?}");
+        } else {
+            assert_eq!(elapsed(outcome).scope, DeadlineScope::Call, "{order:?}");
+            assert_eq!(probe.log().now(), 25, "{order:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedges_work_in_every_order_or_it_is_said() {
+    let policy = Arc::new(RoutePolicy::new("hedged").hedge(HedgePolicy::new(3, ms(4))));
+    for order in orders() {
+        let listener = listen();
+        let parts = Parts {
+            pushback: true,
+            ..Parts::new()
+        };
+        let first = attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1));
+        let probe = probe([first, attempt(2)]);
+        let mut request = probe.request();
+        request.context_mut().set_policy(Arc::clone(&policy));
+        let outcome = parts.stack(&order, &probe).oneshot(request).await;
+        assert_eq!(told(&outcome), Told::Answer(2), "{order:?}");
+        let heeded = below(&order, Pushback, Hedge);
+        let second = if heeded { 41 } else { 1 };
+        assert_eq!(probe.log().times(), [0, second], "{order:?}");
+        let want = misplaced(&order, &parts, Hedge);
+        assert_eq!(speakers(&listener.heard()), want, "{order:?}");
+    }
+}

@@ -1,0 +1,102 @@
+//! A script driven by the tower futures.
+
+use reattempt::{
+    Annotated, Call, CallContext, DeadlineLayer, HedgeLayer, Idempotency, RetryLayer,
+    RetryThrottle, TimeLimit, Verdict,
+};
+use reattempt_tests::probe::{
+    Answer, Fault, Payload, Step, attempt, ms, probe, readiness, told, verdict,
+};
+use tower::util::BoxService;
+use tower::{Layer, ServiceExt};
+
+use crate::Trace;
+use crate::script::{Attempt, Mode, Script};
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+fn step(number: usize, said: &Attempt) -> Step {
+    let number = u32::try_from(number).expect("few steps");
+    let mut step = attempt(number).comes_to(said.verdict).after(ms(said.after));
+    if said.as_answer {
+        step = step.as_answer();
+    }
+    if let Some(pushback) = said.pushback {
+        step = step.pushback(pushback);
+    }
+    if let Some(stage) = said.stage {
+        step = step.reaches(stage);
+    }
+    if said.forbids {
+        step = step.forbids();
+    }
+    if let Some((after, moved)) = said.waiter {
+        step = step.config_coming(async move {
+            if after > 0 {
+                tokio::time::sleep(ms(after)).await;
+            }
+            moved
+        });
+    }
+    step
+}
+
+pub(crate) async fn drive(script: &Script) -> Trace {
+    let steps = script.steps.iter().enumerate();
+    let steps = steps.map(|(at, said)| step(at + 1, said));
+    let of_readiness = |(nth, (after, breaks)): (u32, &(u64, bool))| {
+        let readiness = readiness(nth).after(ms(*after));
+        if *breaks {
+            readiness.breaks()
+        } else {
+            readiness
+        }
+    };
+    let probe = probe(steps).ready((2..).zip(&script.readiness).map(of_readiness));
+
+    let mut request = probe.request();
+    let watch = CallContext::watch(&mut request);
+    let context = request.context_mut();
+    if script.idempotent {
+        context.set_idempotency(Idempotency::Idempotent);
+    }
+    let throttle = script.throttle();
+    if let Some(throttle) = &throttle {
+        context.set_throttle(throttle.clone());
+    }
+    if let Some((after, false)) = script.limit {
+        let at = tokio::time::Instant::now().into_std() + ms(after);
+        context.stamp_limit(TimeLimit::stamped(at));
+    }
+
+    let verdict = verdict as Verdicts;
+    let recovering: BoxService<Call<Payload>, Answer, Fault> = match script.mode {
+        Mode::Retry(_) => {
+            let layer = RetryLayer::new(verdict, script.strategy());
+            BoxService::new(layer.transparent(script.transparent).layer(probe.inner()))
+        }
+        Mode::Hedge { .. } => {
+            let layer = HedgeLayer::new(verdict, script.hedge_policy());
+            BoxService::new(layer.transparent(script.transparent).layer(probe.inner()))
+        }
+    };
+    let outcome = match script.limit {
+        Some((after, true)) => {
+            let bounded = DeadlineLayer::new(ms(after)).layer(recovering);
+            bounded.oneshot(request).await
+        }
+        _ => recovering.oneshot(request).await,
+    };
+    let log = probe.log();
+    Trace {
+        sent: log.times().into_iter().zip(log.kinds()).collect(),
+        told: told(&outcome),
+        over: log.now(),
+        ambiguous: match &outcome {
+            Err(Fault::Elapsed(elapsed)) => Some(elapsed.ambiguous),
+            _ => None,
+        },
+        info: watch.info(),
+        milli_tokens: throttle.and_then(|throttle| throttle.milli_tokens()),
+    }
+}

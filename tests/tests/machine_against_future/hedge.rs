@@ -1,0 +1,228 @@
+//! The simulator over `HedgeMachine`.
+
+use std::time::Instant;
+
+use reattempt::machine::{Due, HedgeAction, HedgeMachine, Permit};
+use reattempt::{AttemptKind, CallContext, HedgePolicy, Verdict};
+use reattempt_tests::probe::Told;
+
+use crate::Trace;
+use crate::script::{Attempt, Script};
+use crate::simulation::Simulation;
+
+struct Flight<'a> {
+    ends: u64,
+    step: &'a Attempt,
+    context: CallContext,
+}
+
+enum Other<'a> {
+    GettingReady {
+        kind: AttemptKind,
+        // Known once it was asked for.
+        ready: Option<(u64, bool)>,
+    },
+    Flight(Flight<'a>),
+}
+
+struct Hedging<'a> {
+    call: Simulation<'a>,
+    policy: HedgePolicy,
+    machine: HedgeMachine,
+    first: Option<Flight<'a>>,
+    others: Vec<Other<'a>>,
+    last: Option<Told>,
+    expired: bool,
+}
+
+/// How one instant ended.
+enum Turn {
+    Over(Told),
+    Wait,
+    /// The script is at its end.
+    LeftOut,
+}
+
+pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
+    let policy = script.hedge_policy();
+    let mut call = Simulation::new(script, base);
+    let first = send(&mut call, 1, AttemptKind::Initial)?;
+    // What is known of the call is known from its first attempt.
+    call.context = first.context.clone();
+    let mut hedging = Hedging {
+        machine: HedgeMachine::new(&policy),
+        call,
+        policy,
+        first: Some(first),
+        others: Vec::new(),
+        last: None,
+        expired: false,
+    };
+    loop {
+        match hedging.turn() {
+            Turn::Over(told) => return hedging.call.told(told),
+            Turn::LeftOut => return None,
+            Turn::Wait => {}
+        }
+        let deadline = hedging.call.deadline();
+        let next = hedging.next().into_iter().chain(deadline).min()?;
+        if hedging.call.now >= deadline.unwrap_or(u64::MAX) {
+            let out: Vec<_> = hedging.out().cloned().collect();
+            let expired = hedging.expired;
+            return hedging.call.elapsed(|call, stopped| {
+                for context in &out {
+                    call.env(context).cancelled(Some(stopped));
+                }
+                if !expired {
+                    call.env(&call.context).ended(stopped);
+                }
+            });
+        }
+        hedging.call.now = next;
+    }
+}
+
+fn send<'a>(call: &mut Simulation<'a>, number: u32, kind: AttemptKind) -> Option<Flight<'a>> {
+    let (step, context) = call.send(number, kind)?;
+    Some(Flight {
+        ends: call.now + step.after,
+        step,
+        context,
+    })
+}
+
+impl<'a> Hedging<'a> {
+    /// Attempts that are out.
+    fn out(&self) -> impl Iterator<Item = &CallContext> {
+        let others = self.others.iter().filter_map(|other| match other {
+            Other::Flight(flight) => Some(flight),
+            Other::GettingReady { .. } => None,
+        });
+        self.first
+            .iter()
+            .chain(others)
+            .map(|flight| &flight.context)
+    }
+
+    /// When the next thing happens.
+    fn next(&self) -> Option<u64> {
+        let others = self.others.iter().map(|other| match other {
+            Other::Flight(flight) => flight.ends,
+            Other::GettingReady { ready, .. } => ready.map_or(self.call.now, |(at, _)| at),
+        });
+        let first = self.first.iter().map(|flight| flight.ends);
+        let wake = self.machine.wake().filter(|_| !self.expired);
+        let wake = wake.map(|at| self.call.fires(at));
+        first.chain(others).chain(wake).min()
+    }
+
+    /// All that happens at this instant.
+    fn turn(&mut self) -> Turn {
+        loop {
+            let now = self.call.now;
+            if let Some(first) = self.first.take_if(|first| first.ends <= now) {
+                if let Some(told) = self.settle(&first) {
+                    return Turn::Over(told);
+                }
+            }
+            let mut progress = false;
+            let mut at = 0;
+            while let Some(other) = self.others.get_mut(at) {
+                match other {
+                    Other::Flight(flight) if flight.ends <= now => {
+                        let Other::Flight(flight) = self.others.swap_remove(at) else {
+                            unreachable!("it was a flight")
+                        };
+                        if let Some(told) = self.settle(&flight) {
+                            return Turn::Over(told);
+                        }
+                        continue;
+                    }
+                    Other::GettingReady { kind, ready } => {
+                        if ready.is_none() {
+                            *ready = self.call.readiness();
+                        }
+                        match (*kind, *ready) {
+                            (_, None) => return Turn::LeftOut,
+                            (kind, Some((when, breaks))) if when <= now => {
+                                progress = true;
+                                self.others.swap_remove(at);
+                                match self.ready(kind, breaks) {
+                                    Turn::Wait => continue,
+                                    turn => return turn,
+                                }
+                            }
+                            _ => {}
+                        }
+                    }
+                    Other::Flight(_) => {}
+                }
+                at += 1;
+            }
+            if self.expired {
+                return Turn::Wait;
+            }
+            if !self.plan() && !progress {
+                return Turn::Wait;
+            }
+        }
+    }
+
+    fn plan(&mut self) -> bool {
+        let now = self.call.instant();
+        self.machine.pending(now, &self.policy);
+        let mut planned = false;
+        while let Due::Plan(kind) = self.machine.due(now, &self.policy) {
+            self.others.push(Other::GettingReady { kind, ready: None });
+            planned = true;
+        }
+        planned
+    }
+
+    fn settle(&mut self, flight: &Flight<'_>) -> Option<Told> {
+        let (call, verdict) = (&self.call, &flight.step.verdict);
+        let told = call.arrived(flight.step, &flight.context);
+        let env = call.env(&flight.context);
+        if verdict.failure().is_none() {
+            env.succeeded(*verdict == Verdict::Committed);
+        } else {
+            let found = flight.context.findings();
+            let now = call.instant();
+            match self.machine.failed(now, verdict, found, &self.policy, &env) {
+                HedgeAction::Return => {}
+                HedgeAction::Go => {
+                    self.last = Some(told);
+                    return None;
+                }
+                HedgeAction::Expire => {
+                    self.expired = true;
+                    return None;
+                }
+            }
+        }
+        for context in self.out() {
+            self.call.env(context).cancelled(None);
+        }
+        Some(told)
+    }
+
+    fn ready(&mut self, kind: AttemptKind, breaks: bool) -> Turn {
+        let context = self.call.context.clone();
+        let env = self.call.env(&context);
+        let permit = if breaks {
+            self.machine.broken(&env)
+        } else {
+            self.machine.permit(self.call.instant(), kind, &env)
+        };
+        match permit {
+            Permit::Send(number) => match send(&mut self.call, number, kind) {
+                Some(flight) => self.others.push(Other::Flight(flight)),
+                None => return Turn::LeftOut,
+            },
+            Permit::Refused => {}
+            Permit::Return => return Turn::Over(self.last.unwrap_or(Told::Broken)),
+            Permit::Expire => self.expired = true,
+        }
+        Turn::Wait
+    }
+}

@@ -1,0 +1,145 @@
+//! What both simulators stand on: a virtual clock, and a call's context.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use reattempt::machine::Env;
+use reattempt::{
+    AttemptKind, CallContext, Idempotency, RetryThrottle, Stopped, TimeLimit, TokenBucket,
+};
+use reattempt_tests::probe::{Told, ms};
+
+use crate::Trace;
+use crate::script::{Attempt, Script};
+
+pub(crate) struct Simulation<'a> {
+    pub(crate) script: &'a Script,
+    /// Milliseconds since the call began.
+    pub(crate) now: u64,
+    pub(crate) context: CallContext,
+    base: Instant,
+    throttle: Option<Arc<TokenBucket>>,
+    sent: Vec<(u64, AttemptKind)>,
+    readied: usize,
+}
+
+impl<'a> Simulation<'a> {
+    pub(crate) fn new(script: &'a Script, base: Instant) -> Self {
+        let mut context = CallContext::default();
+        if script.idempotent {
+            context.set_idempotency(Idempotency::Idempotent);
+        }
+        let throttle = script.throttle();
+        if let Some(throttle) = &throttle {
+            context.set_throttle(throttle.clone());
+        }
+        if let Some((after, enforced)) = script.limit {
+            let at = base + ms(after);
+            context.stamp_limit(TimeLimit { at, enforced });
+        }
+        context.claim();
+        Self {
+            script,
+            now: 0,
+            context,
+            base,
+            throttle,
+            sent: Vec::new(),
+            readied: 0,
+        }
+    }
+
+    pub(crate) fn instant(&self) -> Instant {
+        self.base + ms(self.now)
+    }
+
+    /// The millisecond at which a timer for this instant fires.
+    pub(crate) fn fires(&self, at: Instant) -> u64 {
+        let nanos = at.saturating_duration_since(self.base).as_nanos();
+        u64::try_from(nanos.div_ceil(1_000_000)).expect("no such delay here")
+    }
+
+    pub(crate) fn env<'c>(&self, context: &'c CallContext) -> Env<'c> {
+        let mut env = Env::new(context);
+        env.transparent = self.script.transparent;
+        env
+    }
+
+    /// The instant at which a layer ends the call.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.script
+            .limit
+            .filter(|(_, enforced)| *enforced)
+            .map(|(at, _)| at)
+    }
+
+    /// Would the deadline end the call before?
+    pub(crate) fn too_late(&self, at: u64) -> bool {
+        self.deadline().is_some_and(|deadline| at > deadline)
+    }
+
+    /// Sends an attempt: its step and its context, or `None` where the script is at its end.
+    pub(crate) fn send(
+        &mut self,
+        number: u32,
+        kind: AttemptKind,
+    ) -> Option<(&'a Attempt, CallContext)> {
+        let step = self.script.steps.get(number as usize - 1)?;
+        let mut context = self.context.clone();
+        context.start_attempt(number, kind);
+        self.sent.push((self.now, kind));
+        if let Some(stage) = step.stage {
+            context.reporter().stage(stage);
+        }
+        Some((step, context))
+    }
+
+    /// An attempt ended: what it reports, and what the caller would be told of it.
+    pub(crate) fn arrived(&self, step: &Attempt, context: &CallContext) -> Told {
+        let reporter = context.reporter();
+        if let Some(pushback) = step.pushback {
+            reporter.pushback(pushback);
+        }
+        if step.forbids {
+            reporter.forbid();
+        }
+        if step.waiter.is_some() {
+            reporter.config_coming(Box::pin(std::future::pending()));
+        }
+        if step.as_answer {
+            Told::Answer(context.attempt())
+        } else {
+            Told::Error(context.attempt())
+        }
+    }
+
+    /// The next readiness: when it comes, and whether it is an error.
+    pub(crate) fn readiness(&mut self) -> Option<(u64, bool)> {
+        let (after, breaks) = *self.script.readiness.get(self.readied)?;
+        self.readied += 1;
+        Some((self.now + after, breaks))
+    }
+
+    pub(crate) fn told(self, told: Told) -> Option<Trace> {
+        Some(Trace {
+            sent: self.sent,
+            told,
+            over: self.now,
+            ambiguous: None,
+            info: self.context.info(),
+            milli_tokens: self.throttle.and_then(|throttle| throttle.milli_tokens()),
+        })
+    }
+
+    /// The deadline ends the call; `drop` is what dropping the recovery layer's future does.
+    pub(crate) fn elapsed(mut self, drop: impl FnOnce(&Self, Stopped)) -> Option<Trace> {
+        self.now = self.deadline().expect("only an enforced limit ends calls");
+        let handle = self.context.begin();
+        let ambiguous = !self.script.idempotent && handle.in_flight();
+        drop(&self, Stopped::Deadline);
+        handle.stop(Stopped::Deadline);
+        let mut trace = self.told(Told::Elapsed)?;
+        trace.ambiguous = Some(ambiguous);
+        Some(trace)
+    }
+}

@@ -1,0 +1,115 @@
+//! A route's policy that asks for what this stack cannot do is said loudly.
+
+use std::sync::Arc;
+
+use reattempt::strategy::Attempts;
+use reattempt::{
+    Annotated, Call, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer, RouteLayer,
+    RoutePolicy, Verdict,
+};
+use reattempt_tests::probe::{
+    Answer, Fault, Payload, Told, attempt, listen, ms, probe, told, verdict,
+};
+use tower::util::BoxCloneService;
+use tower::{ServiceBuilder, ServiceExt};
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+type Stack = BoxCloneService<Call<Payload>, Answer, Fault>;
+
+fn limited() -> RouteLayer<Arc<RoutePolicy>> {
+    RouteLayer::new(Arc::new(RoutePolicy::new("slow").call_limit(ms(50))))
+}
+
+fn retry() -> RetryLayer<Verdicts> {
+    RetryLayer::new(verdict, Attempts::standard())
+}
+
+fn hedge() -> HedgeLayer<Verdicts> {
+    HedgeLayer::new(verdict, HedgePolicy::new(2, ms(500)))
+}
+
+fn deadline() -> DeadlineLayer {
+    DeadlineLayer::new(ms(1000))
+}
+
+/// Builds a stack of these layers, outermost first.
+macro_rules! stack {
+    ($($layer:expr),* => $inner:expr) => {
+        Stack::new(ServiceBuilder::new()$(.layer($layer))*.service($inner))
+    };
+}
+
+type Build = fn(Stack) -> Stack;
+
+/// The one thing that is said while a request goes through.
+async fn said(build: Build, policy: Option<RoutePolicy>) -> String {
+    let listener = listen();
+    let probe = probe([attempt(1).after(ms(1))]);
+    let mut request = probe.request();
+    if let Some(policy) = policy {
+        request.context_mut().set_policy(Arc::new(policy));
+    }
+    let outcome = build(Stack::new(probe.inner())).oneshot(request).await;
+    assert_eq!(told(&outcome), Told::Answer(1));
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    heard[0].clone()
+}
+
+/// A policy's time limit that nobody enforces, or that its layer sees too late.
+#[tokio::test(start_paused = true)]
+async fn a_policys_time_limit_that_cannot_work_is_said() {
+    let cases: [(&str, Build); 5] = [
+        (
+            "RouteLayer is below the DeadlineLayer",
+            |inner| stack!(deadline(), limited(), retry() => inner),
+        ),
+        (
+            "RouteLayer is inside the recovery layer",
+            |inner| stack!(retry(), limited() => inner),
+        ),
+        (
+            "RetryLayer got a policy with a time limit",
+            |inner| stack!(limited(), retry() => inner),
+        ),
+        (
+            "RetryLayer got a policy with a time limit",
+            |inner| stack!(limited(), retry(), DeadlineLayer::unlimited() => inner),
+        ),
+        (
+            "HedgeLayer got a policy with a time limit",
+            |inner| stack!(limited(), hedge() => inner),
+        ),
+    ];
+    for (want, build) in cases {
+        let said = said(build, None).await;
+        assert!(said.starts_with(want), "{want}: {said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policys_time_limit_in_its_right_place_ends_the_call_without_a_word() {
+    let listener = listen();
+    let probe = probe([attempt(1).after(ms(60))]);
+    let right = stack!(limited(), deadline(), retry(), hedge() => probe.inner());
+    let outcome = right.oneshot(probe.request()).await;
+    assert_eq!((told(&outcome), probe.log().now()), (Told::Elapsed, 50));
+    assert!(listener.heard().is_empty());
+}
+
+/// A policy that asks for what no layer in the stack does.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_no_layer_serves_is_said() {
+    let hedges = RoutePolicy::new("hedges").hedge(HedgePolicy::new(2, ms(1)));
+    let heard = said(|inner| stack!(retry() => inner), Some(hedges)).await;
+    assert!(
+        heard.starts_with("RetryLayer got a policy that hedges"),
+        "{heard}"
+    );
+    let retries = RoutePolicy::new("retries").retry(Attempts::standard());
+    let heard = said(|inner| stack!(hedge() => inner), Some(retries)).await;
+    assert!(
+        heard.starts_with("HedgeLayer got a policy that retries"),
+        "{heard}"
+    );
+}

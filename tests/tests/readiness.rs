@@ -1,0 +1,205 @@
+//! tower's readiness contract through whole stacks, and around services that keep permits.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use reattempt::backoff::Backoff;
+use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
+use reattempt::findings::ConfigWaiter;
+use reattempt::reason::KV_TEMPORARY_FAILURE;
+use reattempt::strategy::{Attempts, Once};
+use reattempt::{
+    Call, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer,
+    RouteLayer, RoutePolicy, ServerPushback, ThrottleLayer, TokenBucket, Verdict,
+};
+use reattempt_tests::probe::{
+    Answer, Fault, Payload, Probe, Step, Told, attempt, ms, probe, readiness, told, verdict,
+};
+use tower::buffer::BufferLayer;
+use tower::limit::ConcurrencyLimitLayer;
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+fn retry() -> RetryLayer<Verdicts> {
+    RetryLayer::new(verdict, Attempts::new(3, Backoff::constant(ms(10))))
+}
+
+fn hedge() -> HedgeLayer<Verdicts> {
+    HedgeLayer::new(verdict, HedgePolicy::new(3, ms(10)))
+}
+
+fn fails(n: u32) -> Step {
+    attempt(n).fails(KV_TEMPORARY_FAILURE).after(ms(1))
+}
+
+#[derive(Clone, Debug)]
+struct Silent;
+
+impl<Req> StaleConfig<Req, Answer, Fault> for Silent {
+    type Note = ();
+    fn note(&self, _: &Req) {}
+    fn check(&self, (): (), _: Result<&Answer, &Fault>) -> Option<ConfigWaiter> {
+        None
+    }
+}
+
+/// The whole house, as the picture in the design has it, around this service.
+fn house<S>(
+    inner: S,
+) -> impl Service<Call<Payload>, Response = Answer, Error = Fault, Future: Send> + Clone
+where
+    S: Service<Call<Payload>, Response = Answer, Error = Fault, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+{
+    let bucket = TokenBucket::new(10, 100).unwrap();
+    ServiceBuilder::new()
+        .layer(RouteLayer::new(Arc::new(RoutePolicy::new("all"))))
+        .layer(DeadlineLayer::new(ms(1000)))
+        .layer(ThrottleLayer::new(Arc::new(bucket)))
+        .layer(retry())
+        .layer(HedgeLayer::by_policy(verdict as Verdicts))
+        .layer(PushbackLayer::new(
+            |_: Result<&Answer, &Fault>| -> Option<ServerPushback> { None },
+        ))
+        .layer(ConfigPollLayer::new(Silent))
+        .service(inner)
+}
+
+fn poll_ready<S: Service<Call<Payload>>>(service: &mut S) -> Poll<Result<(), S::Error>> {
+    service.poll_ready(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_layer_hands_on_the_readiness_of_the_service_below() {
+    let probe = probe([attempt(1)]).ready([readiness(1).after(ms(30))]);
+    let mut service = house(probe.inner());
+    assert!(poll_ready(&mut service).is_pending());
+    tokio::time::sleep(ms(30)).await;
+    assert!(poll_ready(&mut service).is_ready());
+    let outcome = service.call(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(1));
+    assert_eq!(probe.log().readied(), 1, "nothing else was made ready");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_readiness_passes_unchanged() {
+    let probe = probe([]).ready([readiness(1).breaks()]);
+    let outcome = house(probe.inner()).oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Broken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn through_the_whole_house_readiness_is_acquired_after_each_delay() {
+    let slow = [readiness(2).after(ms(3)), readiness(3).after(ms(4))];
+    let probe = probe([fails(1), fails(2), attempt(3)]).ready(slow);
+    let outcome = house(probe.inner()).oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(3));
+    assert_eq!(probe.log().times(), [0, 14, 29]);
+    assert_eq!(probe.log().readied(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_called_is_ready_for_the_next_call_while_the_first_is_out() {
+    let probe = probe([fails(1), attempt(2)]);
+    let mut service = house(probe.inner());
+    let first = service.ready().await.unwrap().call(probe.request());
+    assert!(matches!(poll_ready(&mut service), Poll::Ready(Ok(()))));
+    assert_eq!(told(&first.await), Told::Answer(2));
+}
+
+/// E1: a pool of one connection never deadlocks with the attempt that failed.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_given_back_before_the_next_attempt_wants_one() {
+    let by_error: fn(u32) -> Step = fails;
+    for fails in [by_error, |n| fails(n).as_answer()] {
+        let probe = probe([fails(1), fails(2), attempt(3)]);
+        let limited = ConcurrencyLimitLayer::new(1).layer(probe.inner());
+        let outcome = house(limited).oneshot(probe.request()).await;
+        assert_eq!(told(&outcome), Told::Answer(3));
+        assert_eq!(probe.log().times(), [0, 11, 22]);
+    }
+}
+
+/// A permit is not held through a back-off either: another call runs meanwhile.
+#[tokio::test(start_paused = true)]
+async fn two_calls_take_turns_on_one_permit_while_one_of_them_backs_off() {
+    let one = probe([fails(1), attempt(2)]);
+    let two = probe([attempt(1).after(ms(5))]);
+    let permits = tower::limit::GlobalConcurrencyLimitLayer::new(1);
+    let through = |probe: &Probe| {
+        let limited = permits.layer(probe.inner());
+        retry().layer(limited).oneshot(probe.request())
+    };
+    let (of_one, of_two) = tokio::join!(through(&one), through(&two));
+    assert_eq!(told(&of_one), Told::Answer(2));
+    assert_eq!(told(&of_two), Told::Answer(1));
+    assert_eq!(
+        (one.log().times(), two.log().times()),
+        (vec![0, 11], vec![1])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedges_that_find_no_permit_never_hold_up_the_first_attempt() {
+    let probe = probe([attempt(1).after(ms(50))]);
+    let limited = ConcurrencyLimitLayer::new(1).layer(probe.inner());
+    let outcome = hedge().layer(limited).oneshot(probe.request()).await;
+    assert_eq!((told(&outcome), probe.log().now()), (Told::Answer(1), 50));
+    assert_eq!(probe.log().times(), [0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_takes_the_permit_of_the_attempt_that_failed() {
+    let probe = probe([fails(1).after(ms(25)), attempt(2)]);
+    let limited = ConcurrencyLimitLayer::new(1).layer(probe.inner());
+    let outcome = hedge().layer(limited).oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 25]);
+}
+
+#[derive(Debug)]
+struct Failed(Fault);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// As [`verdict`], through the boxed error that tower's buffer makes of any.
+fn unboxed(outcome: Result<&Answer, &BoxError>, context: &CallContext) -> Verdict {
+    match outcome {
+        Ok(answer) => verdict(Ok(answer), context),
+        Err(error) => match error.downcast_ref::<Failed>() {
+            Some(Failed(fault)) => verdict(Err(fault), context),
+            None => panic!("an error of another kind: {error}"),
+        },
+    }
+}
+
+type Unboxed = fn(Result<&Answer, &BoxError>, &CallContext) -> Verdict;
+
+#[tokio::test(start_paused = true)]
+async fn a_buffer_below_serves_retries_and_hedges() {
+    let buffered = |probe: &Probe| {
+        ServiceBuilder::new()
+            .layer(BufferLayer::<Call<Payload>>::new(1))
+            .map_err(Failed)
+            .service(probe.inner())
+    };
+    let retried = probe([fails(1), attempt(2)]);
+    let service = RetryLayer::new(unboxed as Unboxed, Once).layer(buffered(&retried));
+    let answer = service.oneshot(retried.request()).await.unwrap();
+    assert_eq!(answer.attempt, 2);
+
+    let hedged = probe([fails(1), attempt(2)]);
+    let policy = HedgePolicy::new(3, ms(10));
+    let service = HedgeLayer::new(unboxed as Unboxed, policy).layer(buffered(&hedged));
+    let answer = service.oneshot(hedged.request()).await.unwrap();
+    assert_eq!(answer.attempt, 2);
+}
