@@ -23,6 +23,6 @@ pub use client::{
     RoutedFuture, SendStage,
 };
 pub use frame::{Frame, FrameError, Magic};
-pub use glue::{fetch_with, map_of, offer_to, report};
+pub use glue::{fetch_with, keep_in, map_of, offer_to, report};
 pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
 pub use vbucket::{MapError, VbucketMap, vbucket_of};
