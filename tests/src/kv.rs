@@ -8,7 +8,7 @@ use std::time::Duration;
 use reattempt::strategy::BestEffort;
 use reattempt::{
     Call, CallContext, ConfigPollLayer, DeadlineLayer, Elapsed, PushbackLayer, RetryInfo,
-    RetryLayer, RetryReason, RetryStrategy, UncallLayer,
+    RetryLayer, RetryReason, RetryStrategy, UncallLayer, Watch,
 };
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{
@@ -153,27 +153,34 @@ impl Client {
 
     /// One call through the whole stack, stamped with what RFC 0049's list says of the operation.
     pub async fn call(&self, request: KvRequest) -> Ended {
+        self.begin(request).1.await
+    }
+
+    /// A call to be looked at while it goes on.
+    pub fn begin(&self, request: KvRequest) -> (Watch, impl Future<Output = Ended> + use<>) {
         let mut call = Call::new(request);
         stamp_idempotency(&mut call);
         let watch = CallContext::watch(&mut call);
         let poll = self.poller.clone().map(StaleKvConfig::new);
+        let strategy = Arc::clone(&self.strategy);
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::new(self.limit))
             .map_err(BoxError::from)
-            .layer(RetryLayer::new(
-                KvClassifier::new(),
-                Arc::clone(&self.strategy),
-            ))
+            .layer(RetryLayer::new(KvClassifier::new(), strategy))
             .layer(PushbackLayer::new(KvPushback::new()))
             .option_layer(poll.map(ConfigPollLayer::new))
             .layer(ReportLayer::new(kv::report))
             .layer(UncallLayer::new())
             .service(self.routed.clone());
-        let outcome = within(service.oneshot(call)).await;
-        Ended {
-            outcome,
-            info: watch.info(),
-        }
+        let of_call = watch.clone();
+        let ended = async move {
+            let outcome = within(service.oneshot(call)).await;
+            Ended {
+                outcome,
+                info: of_call.info(),
+            }
+        };
+        (watch, ended)
     }
 
     /// Waits until the client knows that its connection to this node is gone.

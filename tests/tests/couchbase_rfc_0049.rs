@@ -126,7 +126,7 @@ async fn fail_fast_returns_the_first_failure() {
     let client = Client::of(&cluster).strategy(FailFast);
     let ended = client.call(KvRequest::get("k")).await;
     assert_eq!(ended.status(), status::ETMPFAIL);
-    assert_eq!(ended.info.stopped(), Some(Stopped::Strategy));
+    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
     assert_eq!(count(&cluster, 0, opcode::GET), 1);
 }
 
@@ -215,13 +215,12 @@ async fn a_write_that_was_never_sent_is_sent_again() {
     client.call(set("a")).await;
     cluster.kill(0).await;
     client.has_lost(&cluster, 0).await;
-    let request = KvRequest::append("k", "b");
+    let (watch, call) = client.begin(KvRequest::append("k", "b"));
     let back = async {
-        // Two retries and more by the time that it listens again.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        until(|| watch.info().attempts() > 2).await;
         cluster.restart(0).await.expect("the node comes back");
     };
-    let (ended, ()) = tokio::join!(client.call(request), back);
+    let (ended, ()) = tokio::join!(call, back);
     assert_eq!(ended.status(), 0);
     assert_eq!(ended.reasons(), [NODE_NOT_AVAILABLE]);
     assert_eq!(count(&cluster, 0, opcode::APPEND), 1);
