@@ -75,7 +75,9 @@ async fn a_request_over_the_buffers_limit_commits_the_call() {
     )
     .await;
     let (request, tell) = streaming(&server);
-    ["short", LONG].map(|message| tell.send(message).expect("the call is on"));
+    for message in ["short", LONG] {
+        tell.send(message).expect("the call is on");
+    }
     drop(tell);
     let ended = Channel::new(&retrying(4, "0.001s"))
         .bytes_per_call(32)
@@ -119,7 +121,9 @@ async fn a_retry_that_outgrows_the_buffer_sends_everything_and_is_final() {
 async fn hedges_over_the_buffers_limit_leave_one_that_is_whole() {
     let server = start(Script::handler(|_| Step::echo())).await;
     let (request, tell) = streaming(&server);
-    ["short", LONG].map(|message| tell.send(message).expect("the call is on"));
+    for message in ["short", LONG] {
+        tell.send(message).expect("the call is on");
+    }
     drop(tell);
     let ended = Channel::new(&hedging(3, "0s"))
         .bytes_per_call(32)
