@@ -16,6 +16,7 @@ use super::Config;
 use super::recovering::Recovering;
 use super::source::Source;
 use crate::clock;
+use crate::stamping::as_poll;
 
 /// The inner service's own result.
 type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
@@ -463,14 +464,6 @@ where
         } else {
             as_poll(self.poll_on(cx))
         }
-    }
-}
-
-#[inline(always)]
-fn as_poll<T>(outcome: Option<T>) -> Poll<T> {
-    match outcome {
-        Some(outcome) => Poll::Ready(outcome),
-        None => Poll::Pending,
     }
 }
 
