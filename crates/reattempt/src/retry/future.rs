@@ -478,9 +478,7 @@ where
     fn poll_on(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
         loop {
             let step = if self.phase == Phase::Flight {
-                let Some(flight) = self.as_mut().project().flight.as_pin_mut() else {
-                    return None;
-                };
+                let flight = self.as_mut().project().flight.as_pin_mut()?;
                 let Poll::Ready(outcome) = flight.poll(cx) else {
                     return None;
                 };
