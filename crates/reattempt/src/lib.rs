@@ -60,7 +60,8 @@ pub mod config_poll;
 pub mod deadline;
 pub mod hedge;
 pub mod observe;
-mod order;
+#[doc(hidden)]
+pub mod order;
 #[cfg(test)]
 pub mod probe;
 pub mod pushback;
