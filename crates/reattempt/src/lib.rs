@@ -55,6 +55,7 @@
 //! ```
 
 pub mod call;
+mod checked;
 mod clock;
 pub mod config_poll;
 pub mod deadline;
@@ -73,6 +74,7 @@ pub mod throttle;
 pub use reattempt_core::*;
 
 pub use call::{CallLayer, UncallLayer};
+pub use checked::checked;
 pub use config_poll::ConfigPollLayer;
 pub use deadline::DeadlineLayer;
 pub use hedge::HedgeLayer;
