@@ -46,7 +46,10 @@ impl Attempts {
     #[must_use]
     pub const fn standard() -> Self {
         let (from, to) = (Duration::from_millis(100), Duration::from_secs(20));
-        Self::new(STANDARD_ATTEMPTS, Backoff::exponential(from, to).jitter(Jitter::Full))
+        Self::new(
+            STANDARD_ATTEMPTS,
+            Backoff::exponential(from, to).jitter(Jitter::Full),
+        )
     }
 
     /// What to do with a delay that does not fit; [`OnDeadline::Cap`] by default.
