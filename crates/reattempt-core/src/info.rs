@@ -252,3 +252,25 @@ impl RetryInfo {
         self.stopped
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stage;
+    use crate::reason::KV_LOCKED;
+
+    #[test]
+    fn of_many_records_the_last_are_kept_and_the_others_counted() {
+        let mut info = RetryInfo::default();
+        let most = u32::try_from(MOST_RECORDS).unwrap();
+        for number in 1..=most + 5 {
+            let outcome = AttemptOutcome::Retry;
+            let mut record = AttemptRecord::new(number, AttemptKind::Retry, outcome);
+            record.failure = Some(Failure::new(KV_LOCKED, Stage::Response));
+            info.push(record, Some(KV_LOCKED));
+            assert_eq!(info.dropped_records(), number.saturating_sub(most));
+        }
+        assert!(info.records().map(|record| record.number).eq(6..=most + 5));
+        assert_eq!(info.count(KV_LOCKED), most + 5, "what was dropped counts");
+    }
+}

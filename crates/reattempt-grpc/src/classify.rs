@@ -1,11 +1,14 @@
 //! `GrpcClassifier`: what a gRPC answer means for another attempt (A6).
 
 use http::Response;
+use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Verdict};
 use reattempt_http::{TransportError, TransportFault};
 
 use crate::reasons::GRPC_UNKNOWN;
 use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
+
+static OPEN: OpenAnswers = OpenAnswers::new();
 
 /// Classifies gRPC answers by the head of the response.
 ///
@@ -20,6 +23,9 @@ use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
 /// | refused stream, GOAWAY | UNAVAILABLE, transparent once |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
 /// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
+///
+/// A committed call counts in the throttle only where a [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) stands below the recovery
+/// layer; a stack with a throttle and without that layer is warned of, once a process, at WARN.
 ///
 /// Which codes are retryable is the policy's word ([`GrpcCodes`] in the call's `RoutePolicy`); without one, this classifier's
 /// own set: UNAVAILABLE unless [`GrpcClassifier::retryable`] says otherwise.
@@ -118,7 +124,10 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
         };
         let code = match response.headers().get(GRPC_STATUS) {
             Some(status) => Code::from_header(status),
-            None if response.status() == http::StatusCode::OK => return Verdict::Committed,
+            None if response.status() == http::StatusCode::OK => {
+                OPEN.check("GrpcClassifier", "GrpcOutcomeLayer", context);
+                return Verdict::Committed;
+            }
             None => Code::from_http_status(response.status().as_u16()),
         };
         if code == Code::Ok {

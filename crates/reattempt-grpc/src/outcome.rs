@@ -42,7 +42,8 @@ use std::task::{Context, Poll, ready};
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use reattempt::{Annotated, Conclusion, Stage};
+use reattempt::order::{InsideRecovery, OpenAnswers};
+use reattempt::{Annotated, Conclusion, Reporter, Stage};
 use reattempt_http::{TransportError, TransportFault};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -141,6 +142,7 @@ impl<S, R: Clone> Layer<S> for GrpcOutcomeLayer<R> {
             inner,
             retryable: self.retryable,
             body_error: self.body_error.clone(),
+            order: InsideRecovery::default(),
         }
     }
 }
@@ -151,6 +153,7 @@ pub struct GrpcOutcome<S, R = ByKnownError> {
     inner: S,
     retryable: CodeSet,
     body_error: R,
+    order: InsideRecovery,
 }
 
 impl<S, R, Req, B> Service<Req> for GrpcOutcome<S, R>
@@ -168,8 +171,10 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
+        self.order.check("GrpcOutcomeLayer", request.context());
         let open = request.context().map(|context| Open {
             conclusion: context.conclusion(),
+            reporter: context.reporter(),
             retryable: GrpcCodes::of(context, self.retryable),
             body_error: self.body_error.clone(),
         });
@@ -180,9 +185,15 @@ where
     }
 }
 
+/// True of a head that the classifier commits to.
+fn is_open<B>(response: &Response<B>) -> bool {
+    response.status() == http::StatusCode::OK && !response.headers().contains_key(GRPC_STATUS)
+}
+
 /// What is still to be told.
 struct Open<R> {
     conclusion: Conclusion,
+    reporter: Reporter,
     retryable: CodeSet,
     body_error: R,
 }
@@ -224,6 +235,11 @@ where
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
         let open = this.open.take();
+        if let (Ok(response), Some(open)) = (&outcome, &open) {
+            if is_open(response) {
+                OpenAnswers::follow(&open.reporter);
+            }
+        }
         Poll::Ready(outcome.map(|response| response.map(|inner| GrpcOutcomeBody { inner, open })))
     }
 }

@@ -32,6 +32,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{HeaderName, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
+use reattempt::order::OneWarning;
 use reattempt::{Annotated, CallContext};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -49,7 +50,10 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
     type Service = PreviousAttempts<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PreviousAttempts { inner }
+        PreviousAttempts {
+            inner,
+            order: OneWarning::default(),
+        }
     }
 }
 
@@ -57,6 +61,7 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
 #[derive(Clone, Debug)]
 pub struct PreviousAttempts<S> {
     inner: S,
+    order: OneWarning,
 }
 
 /// Attempts before this one, without transparent ones.
@@ -93,6 +98,12 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if !request.context().is_some_and(CallContext::is_claimed) {
+            self.order.warn(
+                "PreviousAttemptsLayer",
+                "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
+            );
+        }
         let previous = request.context().map_or(0, previous);
         if previous == 0 {
             request.headers_mut().remove(PREVIOUS_ATTEMPTS);

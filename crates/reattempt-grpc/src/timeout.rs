@@ -30,6 +30,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use reattempt::order::OneWarning;
 use reattempt::{Annotated, TimeLimit};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -88,7 +89,10 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
     type Service = GrpcTimeout<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        GrpcTimeout { inner }
+        GrpcTimeout {
+            inner,
+            order: OneWarning::default(),
+        }
     }
 }
 
@@ -96,6 +100,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 #[derive(Clone, Debug)]
 pub struct GrpcTimeout<S> {
     inner: S,
+    order: OneWarning,
 }
 
 impl<S, B> Service<Request<B>> for GrpcTimeout<S>
@@ -114,7 +119,14 @@ where
         if let Some(timeout) = read(request.headers()) {
             let now = tokio::time::Instant::now().into_std();
             if let Some(at) = now.checked_add(timeout) {
-                request.context_mut().stamp_limit(TimeLimit::stamped(at));
+                let context = request.context_mut();
+                if context.is_claimed() || context.limit().is_some_and(|limit| limit.enforced) {
+                    self.order.warn(
+                        "GrpcTimeoutLayer",
+                        "is inside the DeadlineLayer, which does not see the caller's grpc-timeout: put it above",
+                    );
+                }
+                context.stamp_limit(TimeLimit::stamped(at));
             }
         }
         self.inner.call(request)

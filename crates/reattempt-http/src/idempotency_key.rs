@@ -25,6 +25,7 @@
 use std::task::{Context, Poll};
 
 use http::HeaderName;
+use reattempt::order::OutsideRecovery;
 use reattempt::{Annotated, Idempotency};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -66,6 +67,7 @@ impl<S> Layer<S> for IdempotencyKeyLayer {
         IdempotencyKey {
             inner,
             header: self.header.clone(),
+            order: OutsideRecovery::default(),
         }
     }
 }
@@ -75,6 +77,7 @@ impl<S> Layer<S> for IdempotencyKeyLayer {
 pub struct IdempotencyKey<S> {
     inner: S,
     header: HeaderName,
+    order: OutsideRecovery,
 }
 
 impl<S, B> Service<http::Request<B>> for IdempotencyKey<S>
@@ -96,6 +99,7 @@ where
             .is_some_and(|key| !key.is_empty());
         if has_key {
             let context = request.context_mut();
+            self.order.check("IdempotencyKeyLayer", context);
             let counts = HttpRoute::of(context).and_then(HttpRoute::get_idempotency_key);
             if counts.unwrap_or(true) && context.idempotency() == Idempotency::Unknown {
                 context.set_idempotency(Idempotency::Idempotent);

@@ -28,6 +28,9 @@ pub enum BeyondCap {
 /// large saturates; of several values the longest counts. The settings of a route beat the layer's:
 /// [`HttpRoute::retry_after`].
 ///
+/// There is no cap unless [`RetryAfter::cap`] sets one: a call without a deadline waits up to a day because a server said so. Put a
+/// `DeadlineLayer` outside of the recovery layer.
+///
 /// ```
 /// use std::time::Duration;
 /// use http::Response;

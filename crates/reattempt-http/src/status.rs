@@ -1,9 +1,12 @@
 //! `HttpStatus`: what an HTTP status or a transport error means for another attempt.
 
+use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
 
 use crate::reasons::of_status;
 use crate::{HttpRoute, StatusSet, TransportError};
+
+static OPEN: OpenAnswers = OpenAnswers::new();
 
 /// Classifies HTTP answers by their status and errors by [`TransportFault`](crate::TransportFault).
 ///
@@ -87,7 +90,8 @@ impl HttpStatus {
     }
 
     /// Leaves a good status open until its body has ended, instead of counting a success at the head: put an
-    /// [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) below the recovery layer, which then tells the throttle.
+    /// [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) below the recovery layer, which then tells the throttle. Where a throttle
+    /// counts and that layer is missing, this is said once a process at WARN.
     #[must_use]
     pub const fn judge_bodies(mut self) -> Self {
         self.judge_bodies = true;
@@ -133,7 +137,10 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
         match outcome {
             Ok(response) => match settings.of_status(response.status().as_u16()) {
                 // A matter of the stack, which has the layer that goes with it or has not.
-                Verdict::Success if self.judge_bodies => Verdict::Committed,
+                Verdict::Success | Verdict::Committed if self.judge_bodies => {
+                    OPEN.check("HttpStatus::judge_bodies", "OutcomeBodyLayer", context);
+                    Verdict::Committed
+                }
                 verdict => verdict,
             },
             Err(error) => match error.fault().verdict() {

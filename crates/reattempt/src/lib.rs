@@ -55,12 +55,14 @@
 //! ```
 
 pub mod call;
+mod checked;
 mod clock;
 pub mod config_poll;
 pub mod deadline;
 pub mod hedge;
 pub mod observe;
-mod order;
+#[doc(hidden)]
+pub mod order;
 #[cfg(test)]
 pub mod probe;
 pub mod pushback;
@@ -72,6 +74,7 @@ pub mod throttle;
 pub use reattempt_core::*;
 
 pub use call::{CallLayer, UncallLayer};
+pub use checked::checked;
 pub use config_poll::ConfigPollLayer;
 pub use deadline::DeadlineLayer;
 pub use hedge::HedgeLayer;

@@ -2,6 +2,9 @@
 
 use reattempt_core::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopped};
 
+#[cfg(test)]
+mod tests;
+
 /// Writes every scheduled retry at DEBUG and every refused one at INFO, with reason, delay and gate, to the
 /// target `reattempt`. What every recovery layer does unless told otherwise. Says nothing of calls that work.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,16 +12,20 @@ pub enum Randomness {
     #[default]
     Thread,
     /// A generator shared by all clones, which repeats from the same seed.
-    Seeded(Arc<Mutex<SmallRng>>),
+    Seeded(Seeded),
     /// Always the same roll, for tests of exact delays.
     Fixed(f64),
 }
+
+/// A generator that repeats from its seed; clones share it. Made by [`Randomness::seeded`].
+#[derive(Clone, Debug)]
+pub struct Seeded(Arc<Mutex<SmallRng>>);
 
 impl Randomness {
     /// A generator that repeats from this seed; clones share it.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
-        Self::Seeded(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))))
+        Self::Seeded(Seeded(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed)))))
     }
 
     /// Uniform in `[0, 1)`.
@@ -29,7 +33,7 @@ impl Randomness {
     pub fn roll(&self) -> f64 {
         match self {
             Self::Thread => rand::rng().random(),
-            Self::Seeded(generator) => generator
+            Self::Seeded(Seeded(generator)) => generator
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .random(),

@@ -14,8 +14,22 @@ pub struct Attempts {
     on_deadline: OnDeadline,
 }
 
-/// Three attempts, with full jitter up to 100 ms, 200 ms …: what most clients of most services want.
-pub type Standard = Attempts;
+/// Three attempts, with full jitter up to 100 ms, 200 ms …: what most clients of most services want. The same as
+/// [`Attempts::standard`], without settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standard;
+
+impl RetryStrategy for Standard {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        const { &Attempts::standard() }.decide(view)
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        Some(STANDARD_ATTEMPTS)
+    }
+}
+
+const STANDARD_ATTEMPTS: u32 = 3;
 
 impl Attempts {
     /// At most `max` attempts, the first included (0 counts as 1).
@@ -32,7 +46,10 @@ impl Attempts {
     #[must_use]
     pub const fn standard() -> Self {
         let (from, to) = (Duration::from_millis(100), Duration::from_secs(20));
-        Self::new(3, Backoff::exponential(from, to).jitter(Jitter::Full))
+        Self::new(
+            STANDARD_ATTEMPTS,
+            Backoff::exponential(from, to).jitter(Jitter::Full),
+        )
     }
 
     /// What to do with a delay that does not fit; [`OnDeadline::Cap`] by default.

@@ -77,6 +77,82 @@ pub struct RetryView<'a> {
     pub context: &'a CallContext,
 }
 
+/// For unit tests of a strategy: a view of your own making.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use reattempt_core::strategy::BestEffort;
+/// use reattempt_core::{CallContext, Decision, Failure, RetryStrategy, RetryView, Stage, reason};
+///
+/// let failure = Failure::new(reason::KV_LOCKED, Stage::Response);
+/// let context = CallContext::default();
+/// # #[allow(clippy::disallowed_methods)]
+/// let view = RetryView::new(&failure, Instant::now(), &context).retries(3);
+/// assert!(matches!(BestEffort::new().decide(&view), Decision::After(delay) if delay == Duration::from_millis(8)));
+/// ```
+impl<'a> RetryView<'a> {
+    /// The first failure of a call, at `now`: no retry was made yet.
+    #[must_use]
+    pub const fn new(failure: &'a Failure, now: Instant, context: &'a CallContext) -> Self {
+        Self {
+            failure,
+            now,
+            retries: 0,
+            retries_since_pushback: 0,
+            streak: 1,
+            streak_since: now,
+            failing_since: now,
+            previous_delay: None,
+            backend: None,
+            context,
+        }
+    }
+
+    /// After so many retries, and no server pushback among them.
+    #[must_use]
+    pub const fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self.retries_since_pushback = retries;
+        self
+    }
+
+    /// So many of the retries were made since the last server pushback.
+    #[must_use]
+    pub const fn retries_since_pushback(mut self, retries: u32) -> Self {
+        self.retries_since_pushback = retries;
+        self
+    }
+
+    /// The same failure so many times in a row, this one included, the first of them at `since`.
+    #[must_use]
+    pub const fn streak(mut self, streak: u32, since: Instant) -> Self {
+        self.streak = streak;
+        self.streak_since = since;
+        self
+    }
+
+    /// The call's first failure arrived at `since`.
+    #[must_use]
+    pub const fn failing_since(mut self, since: Instant) -> Self {
+        self.failing_since = since;
+        self
+    }
+
+    /// The delay before the attempt that failed.
+    #[must_use]
+    pub const fn previous_delay(mut self, delay: Duration) -> Self {
+        self.previous_delay = Some(delay);
+        self
+    }
+
+    /// Where the attempt went.
+    #[must_use]
+    pub const fn backend(mut self, backend: &'a Backend) -> Self {
+        self.backend = Some(backend);
+        self
+    }
+}
+
 /// Which of two failures a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {

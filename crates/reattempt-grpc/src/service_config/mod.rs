@@ -131,7 +131,10 @@ impl ServiceConfig {
     }
 
     /// Reads the config that is to follow this one for the same server name: the throttle is carried over and keeps the
-    /// fraction to which it is filled. A text that cannot be used changes nothing.
+    /// fraction to which it is filled. Both configs share it, and it counts by the new numbers as soon as this returns, before
+    /// [`Routes::swap`](reattempt::Routes::swap) and also without it: call this only for a config that you put in force, and
+    /// [`ServiceConfig::parse_with`] to look at a text first. One without
+    /// `retryThrottling` leaves the numbers as they are. A text that cannot be used changes nothing.
     pub fn successor(&self, text: &str, options: &Options) -> Result<Self, InvalidServiceConfig> {
         Self::read(text, options, self.bucket.as_ref())
     }

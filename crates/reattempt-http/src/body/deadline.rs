@@ -40,7 +40,8 @@ use std::time::Instant;
 use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use reattempt::{Annotated, CallHandle, DeadlineScope, Elapsed, Idempotency, Stopped};
+use reattempt::order::OneWarning;
+use reattempt::{Annotated, CallContext, CallHandle, DeadlineScope, Elapsed, Idempotency, Stopped};
 use tokio::time::Sleep;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -117,6 +118,7 @@ impl<S, M: Clone> Layer<S> for DeadlineBodyLayer<M> {
         DeadlineBodyService {
             inner,
             on_elapsed: self.on_elapsed.clone(),
+            order: OneWarning::default(),
         }
     }
 }
@@ -126,6 +128,18 @@ impl<S, M: Clone> Layer<S> for DeadlineBodyLayer<M> {
 pub struct DeadlineBodyService<S, M = AsBodyError> {
     inner: S,
     on_elapsed: M,
+    order: OneWarning,
+}
+
+/// True of a call that has a limit which no `DeadlineLayer` above took up.
+fn is_above_deadline(context: &CallContext) -> bool {
+    !context.is_claimed()
+        && match context.limit() {
+            Some(limit) => !limit.enforced,
+            None => context
+                .policy()
+                .is_some_and(|policy| policy.get_call_limit().is_some()),
+        }
 }
 
 impl<S, M, Req, B> Service<Req> for DeadlineBodyService<S, M>
@@ -145,6 +159,12 @@ where
 
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
+        if request.context().is_some_and(is_above_deadline) {
+            self.order.warn(
+                "DeadlineBodyLayer",
+                "is not inside a DeadlineLayer, so it does not know its time limit: put it right below",
+            );
+        }
         let limit = request.context().and_then(|context| context.limit());
         let armed = limit.map(|limit| {
             let context = request.context_mut();

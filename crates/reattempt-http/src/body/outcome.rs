@@ -40,7 +40,8 @@ use std::task::{Context, Poll, ready};
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use reattempt::{Annotated, Conclusion, Failure, Stage};
+use reattempt::order::{InsideRecovery, OpenAnswers};
+use reattempt::{Annotated, Conclusion, Failure, Reporter, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -62,7 +63,10 @@ impl<S> Layer<S> for OutcomeBodyLayer {
     type Service = OutcomeBodyService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        OutcomeBodyService { inner }
+        OutcomeBodyService {
+            inner,
+            order: InsideRecovery::default(),
+        }
     }
 }
 
@@ -70,6 +74,7 @@ impl<S> Layer<S> for OutcomeBodyLayer {
 #[derive(Clone, Debug)]
 pub struct OutcomeBodyService<S> {
     inner: S,
+    order: InsideRecovery,
 }
 
 impl<S, Req, B> Service<Req> for OutcomeBodyService<S>
@@ -87,10 +92,13 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let conclusion = request.context().map(|context| context.conclusion());
+        self.order.check("OutcomeBodyLayer", request.context());
+        let open = request
+            .context()
+            .map(|context| (context.conclusion(), context.reporter()));
         OutcomeBodyFuture {
             inner: self.inner.call(request),
-            conclusion,
+            open,
         }
     }
 }
@@ -101,7 +109,7 @@ pin_project! {
     pub struct OutcomeBodyFuture<F> {
         #[pin]
         inner: F,
-        conclusion: Option<Conclusion>,
+        open: Option<(Conclusion, Reporter)>,
     }
 }
 
@@ -115,9 +123,15 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
-        let conclusion = this.conclusion.take();
+        let open = this.open.take();
         Poll::Ready(outcome.map(|response| {
             let status = response.status().as_u16();
+            let conclusion = open.map(|(conclusion, reporter)| {
+                if status < 400 {
+                    OpenAnswers::follow(&reporter);
+                }
+                conclusion
+            });
             response.map(|inner| OutcomeBody {
                 was_empty: inner.is_end_stream(),
                 inner,

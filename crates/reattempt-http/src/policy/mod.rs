@@ -149,8 +149,9 @@ impl HttpPolicies {
 
     /// Reads the table that is to follow this one, with the same options. Throttles of the same name are carried over and keep
     /// the fraction to which they are filled; hedge budgets of routes of the same name keep what was
-    /// saved. They are shared by both tables and count by the new numbers at once, so put the new table in force. A text that
-    /// cannot be used changes nothing.
+    /// saved. Both tables share them, and they count by the new numbers as soon as this returns, before
+    /// [`Routes::swap`](reattempt::Routes::swap) and also without it: call this only for a table that you put in force; to look at a
+    /// text first, use [`HttpPolicies::parse_with`]. A text that cannot be used changes nothing.
     pub fn parse_over(&self, text: &str) -> Result<Parsed, Faults> {
         let (document, warnings) = json::read("the HTTP policy", text, |place, json| {
             Document::read(place, json, &self.options)

@@ -3,6 +3,9 @@
 //! Put it inside the recovery layer, close to the transport. It reports and decides nothing: the
 //! recovery layer waits exactly as long as the server asked, or stops.
 //!
+//! A call without a deadline waits up to a day because a server said so (more than a day means stop): put a
+//! [`DeadlineLayer`](crate::DeadlineLayer) outside of the recovery layer, or a cap into the reader.
+//!
 //! ```
 //! use std::time::Duration;
 //! use reattempt::pushback::PushbackLayer;

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::observe::LogObserver;
-use reattempt::strategy::Standard;
+use reattempt::strategy::Attempts;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, Route, RouteLayer};
 use reattempt_http::body::{
     DeadlineBody, DeadlineBodyLayer, OutcomeBody, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer,
@@ -59,7 +59,7 @@ pub(super) fn stack(
     let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(20))
         .jitter(Jitter::Full)
         .randomness(setup.randomness.clone());
-    let strategy = Standard::new(3, backoff).on_deadline(setup.on_deadline);
+    let strategy = Attempts::new(3, backoff).on_deadline(setup.on_deadline);
     let observer = Arc::new((LogObserver, JournalObserver));
     let policies = policies.map(Arc::new);
     let routes =

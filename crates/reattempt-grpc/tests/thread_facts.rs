@@ -1,0 +1,36 @@
+//! What moves between threads and what can be shared, pinned at compile time: a field that changes it breaks users.
+
+use std::future::Ready;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::{
+    AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcPushback,
+    GrpcTimeout, PreviousAttempts, PreviousAttemptsFuture,
+};
+use reattempt_http::body::{DeadlineBody, DeadlineBodyService};
+
+type Body = Full<Bytes>;
+
+const fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
+const fn future<T: Send + Sync + Unpin + std::fmt::Debug>() {}
+
+const _: () = {
+    service::<GrpcOutcome<()>>();
+    service::<GrpcTimeout<()>>();
+    service::<PreviousAttempts<()>>();
+    service::<DeadlineBodyService<(), AsGrpcStatus>>();
+    service::<GrpcClassifier>();
+    service::<GrpcPushback>();
+    service::<ServiceConfig>();
+};
+
+/// The assertions are the test; the calls make the file one.
+#[test]
+fn services_can_be_shared_and_futures_and_bodies_moved() {
+    future::<GrpcOutcomeFuture<Ready<()>, ()>>();
+    future::<PreviousAttemptsFuture<Ready<()>>>();
+    future::<GrpcOutcomeBody<Body>>();
+    future::<DeadlineBody<Body, AsGrpcStatus>>();
+}

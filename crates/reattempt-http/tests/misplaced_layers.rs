@@ -1,0 +1,100 @@
+//! What is missing or stands in the wrong place is said once, at WARN.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use reattempt::strategy::Once;
+use reattempt::{DeadlineLayer, RetryLayer, RouteLayer, RoutePolicy, ThrottleLayer, TokenBucket};
+use reattempt_http::body::{DeadlineBodyLayer, OutcomeBodyLayer};
+use reattempt_http::{HttpStatus, IdempotencyKeyLayer};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+#[path = "../../reattempt/src/probe/listen.rs"]
+pub mod listen;
+
+async fn works(_: Request<()>) -> Result<Response<Full<Bytes>>, BoxError> {
+    Ok(Response::new(Full::from("all of it")))
+}
+
+fn request() -> Request<()> {
+    let request = Request::post("http://h/orders").header("idempotency-key", "k");
+    request.body(()).unwrap()
+}
+
+fn bucket() -> ThrottleLayer {
+    ThrottleLayer::new(Arc::new(TokenBucket::new(10, 100).unwrap()))
+}
+
+fn judging() -> RetryLayer<HttpStatus> {
+    RetryLayer::new(HttpStatus::new().judge_bodies(), Once)
+}
+
+/// The word of the classifier is given once a process: one test holds both sides of it.
+#[tokio::test(start_paused = true)]
+async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
+    let listener = listen::listen();
+    let right = ServiceBuilder::new()
+        .layer(bucket())
+        .layer(judging())
+        .layer(OutcomeBodyLayer::new())
+        .service_fn(works);
+    right.oneshot(request()).await.unwrap();
+    let plain = ServiceBuilder::new()
+        .layer(bucket())
+        .layer(RetryLayer::new(HttpStatus::new(), Once))
+        .service_fn(works);
+    plain.oneshot(request()).await.unwrap();
+    assert_eq!(listener.heard(), [""; 0], "all is well");
+
+    let missing = ServiceBuilder::new()
+        .layer(bucket())
+        .layer(judging())
+        .service_fn(works);
+    for _ in 0..3 {
+        missing.clone().oneshot(request()).await.unwrap();
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].starts_with("HttpStatus::judge_bodies leaves answers open"));
+    assert!(heard[0].contains("OutcomeBodyLayer below the recovery layer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_in_wrong_places_say_so_once() {
+    let listener = listen::listen();
+    let policy = Arc::new(RoutePolicy::new("orders").call_limit(Duration::from_secs(1)));
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(policy))
+        .layer(OutcomeBodyLayer::new())
+        .layer(DeadlineBodyLayer::new())
+        .layer(DeadlineLayer::new(Duration::from_secs(9)))
+        .layer(RetryLayer::new(HttpStatus::new(), Once))
+        .layer(IdempotencyKeyLayer::new())
+        .service_fn(works);
+    for _ in 0..3 {
+        service.clone().oneshot(request()).await.unwrap();
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 3, "{heard:?}");
+    assert!(heard[0].starts_with("OutcomeBodyLayer is outside of any recovery layer"));
+    assert!(heard[1].starts_with("DeadlineBodyLayer is not inside a DeadlineLayer"));
+    assert!(heard[2].starts_with("IdempotencyKeyLayer is inside the recovery layer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_in_their_places_say_nothing() {
+    let listener = listen::listen();
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_secs(9)))
+        .layer(DeadlineBodyLayer::new())
+        .layer(IdempotencyKeyLayer::new())
+        .layer(bucket())
+        .layer(judging())
+        .layer(OutcomeBodyLayer::new())
+        .service_fn(works);
+    service.oneshot(request()).await.unwrap();
+    assert_eq!(listener.heard(), [""; 0]);
+}

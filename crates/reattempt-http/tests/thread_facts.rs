@@ -1,0 +1,41 @@
+//! What moves between threads and what can be shared, pinned at compile time: a field that changes it breaks users.
+
+use std::future::Ready;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use reattempt_http::body::{
+    DeadlineBody, DeadlineBodyFuture, DeadlineBodyService, OutcomeBody, OutcomeBodyFuture,
+    OutcomeBodyService, ReplayBody, ReplayBodyService,
+};
+use reattempt_http::{
+    ExposeInfo, ExposeInfoFuture, HttpPolicies, HttpRoute, HttpStatus, IdempotencyKey, RetryAfter,
+};
+
+type Body = Full<Bytes>;
+
+const fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
+const fn future<T: Send + Sync + Unpin + std::fmt::Debug>() {}
+
+const _: () = {
+    service::<DeadlineBodyService<()>>();
+    service::<OutcomeBodyService<()>>();
+    service::<ReplayBodyService<()>>();
+    service::<IdempotencyKey<()>>();
+    service::<ExposeInfo<()>>();
+    service::<HttpStatus>();
+    service::<HttpRoute>();
+    service::<HttpPolicies>();
+    service::<RetryAfter>();
+};
+
+/// The assertions are the test; the calls make the file one.
+#[test]
+fn services_can_be_shared_and_futures_and_bodies_moved() {
+    future::<DeadlineBodyFuture<Ready<()>, ()>>();
+    future::<OutcomeBodyFuture<Ready<()>>>();
+    future::<ExposeInfoFuture<Ready<()>>>();
+    future::<DeadlineBody<Body>>();
+    future::<OutcomeBody<Body>>();
+    future::<ReplayBody<Body>>();
+}

@@ -1,0 +1,99 @@
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex};
+
+use reattempt_core::backoff::Backoff;
+use reattempt_core::reason::KV_TEMPORARY_FAILURE;
+use reattempt_core::strategy::Attempts;
+use tower::{Layer, ServiceExt};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::RetryLayer;
+use crate::probe::{Answer, Fault, attempt, ms, probe, verdict};
+
+/// Hears what this crate says at any level: level, target and fields.
+#[derive(Clone, Default)]
+struct All(Arc<Mutex<Vec<(Level, String, String)>>>);
+
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+}
+
+impl Subscriber for All {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("reattempt")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(String::new());
+        event.record(&mut fields);
+        let metadata = event.metadata();
+        let said = (*metadata.level(), metadata.target().to_owned(), fields.0);
+        self.0.lock().unwrap().push(said);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn classify(outcome: Result<&Answer, &Fault>, context: &crate::CallContext) -> crate::Verdict {
+    verdict(outcome, context)
+}
+
+/// C10
+#[tokio::test(start_paused = true)]
+async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_reason() {
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let two = Attempts::new(2, Backoff::constant(ms(10)));
+    let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
+    let service = RetryLayer::new(classify, two).layer(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_err());
+
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(heard.len(), 2, "{heard:?}");
+    let (level, target, scheduled) = &heard[0];
+    assert_eq!((*level, target.as_str()), (Level::DEBUG, "reattempt"));
+    for part in [
+        "attempt=1 ",
+        "reason=KV_TEMPORARY_FAILURE ",
+        "delay=Some(10ms) ",
+    ] {
+        assert!(scheduled.contains(part), "{scheduled}");
+    }
+    let (level, target, refused) = &heard[1];
+    assert_eq!((*level, target.as_str()), (Level::INFO, "reattempt"));
+    for part in [
+        "attempt=2 ",
+        "reason=KV_TEMPORARY_FAILURE ",
+        "stopped=\"attempts\" ",
+    ] {
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+/// C10
+#[tokio::test(start_paused = true)]
+async fn a_call_that_works_is_not_worth_a_line() {
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let probe = probe([attempt(1)]);
+    let two = Attempts::new(2, Backoff::constant(ms(10)));
+    let service = RetryLayer::new(classify, two).layer(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_ok());
+    assert_eq!(*heard.0.lock().unwrap(), []);
+}

@@ -1,0 +1,72 @@
+//! Rules of RFC 0049 through the layer as its users see it. Rule numbers as in docs/conformance/couchbase.md.
+
+use std::sync::{Arc, Mutex};
+
+use reattempt::strategy::BestEffort;
+use reattempt::{
+    Annotated, Call, CallContext, Failure, Idempotency, RetryInfo, RetryLayer, RetryReason,
+    ServerPushback, Stage, Verdict, classify_fn, reason,
+};
+use tower::{Layer, ServiceExt, service_fn};
+
+/// What the server saw: the contexts of all attempts.
+type Seen = Arc<Mutex<Vec<CallContext>>>;
+
+/// A call whose first attempt fails for this reason, under best effort.
+async fn call(why: RetryReason, idempotency: Idempotency) -> (Result<(), ()>, RetryInfo, Seen) {
+    let seen = Seen::default();
+    let saw = Arc::clone(&seen);
+    let server = service_fn(move |call: Call<()>| {
+        let mut saw = saw.lock().unwrap();
+        saw.extend(call.context().cloned());
+        let outcome = if saw.len() == 1 { Err(()) } else { Ok(()) };
+        async move { outcome }
+    });
+    let classifier = classify_fn(
+        move |outcome: Result<&(), &()>, _: &CallContext| match outcome {
+            Ok(()) => Verdict::Success,
+            Err(()) => Verdict::Retry(Failure::new(why, Stage::Response)),
+        },
+    );
+    let mut request = Call::new(());
+    request.context_mut().set_idempotency(idempotency);
+    let watch = CallContext::watch(&mut request);
+    let service = RetryLayer::new(classifier, BestEffort::new()).layer(server);
+    let outcome = service.oneshot(request).await;
+    (outcome, watch.info(), seen)
+}
+
+/// C3: an idempotent request, or a reason that allows it for any.
+#[tokio::test(start_paused = true)]
+async fn best_effort_retries_what_is_idempotent_or_what_its_reason_allows() {
+    use Idempotency::{Idempotent, NotIdempotent};
+    let allows = reason::KV_TEMPORARY_FAILURE;
+    let forbids = reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;
+    assert!(allows.allows_non_idempotent_retry() && !forbids.allows_non_idempotent_retry());
+    for (why, idempotency, attempts) in [
+        (allows, Idempotent, 2),
+        (allows, NotIdempotent, 2),
+        (forbids, Idempotent, 2),
+        (forbids, NotIdempotent, 1),
+    ] {
+        let (outcome, info, _) = call(why, idempotency).await;
+        assert_eq!(info.attempts(), attempts, "{why} {idempotency:?}");
+        assert_eq!(outcome.is_ok(), attempts == 2);
+    }
+}
+
+/// C14: a call that is over stays as it is, whatever is still reported of it.
+#[tokio::test(start_paused = true)]
+async fn a_report_after_the_end_of_a_call_changes_nothing() {
+    let (outcome, before, seen) = call(reason::KV_LOCKED, Idempotency::Idempotent).await;
+    assert_eq!((outcome, before.attempts()), (Ok(()), 2));
+    let failure = Failure::new(reason::KV_LOCKED, Stage::Response);
+    let contexts: Vec<CallContext> = seen.lock().unwrap().clone();
+    for context in contexts {
+        context.reporter().pushback(ServerPushback::Stop);
+        context.reporter().forbid();
+        context.conclusion().conclude(Err((&failure, true)));
+        assert_eq!(context.info(), before);
+    }
+    assert_eq!(seen.lock().unwrap().len(), 2, "nothing more was sent");
+}
