@@ -354,7 +354,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         if sleep.deadline() != at {
             sleep.as_mut().reset(at);
         }
-        sleep.as_mut().poll(cx).is_ready()
+        clock::poll_sleep(sleep.as_mut(), cx).is_ready()
     }
 }
 
