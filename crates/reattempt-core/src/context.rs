@@ -378,9 +378,7 @@ impl CallContext {
             self.block = Some(self.begun());
             self.shared().map(CallBlock::claim_first);
         }
-        self.marks.set(CLAIMED);
-        let first = Seat::first_choice(1);
-        self.marks.set_attempt(first, AttemptKind::Initial);
+        self.marks.claim_first();
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.

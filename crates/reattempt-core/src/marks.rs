@@ -56,6 +56,12 @@ impl Marks {
             | ((seat.slot as u64) << SLOT_SHIFT) & SLOT;
     }
 
+    /// Claimed, and the first attempt in its own slot; before that a context is of no attempt.
+    #[inline]
+    pub(crate) const fn claim_first(&mut self) {
+        self.0 |= CLAIMED | (1 << NUMBER_SHIFT) | (1 << SLOT_SHIFT);
+    }
+
     #[inline]
     pub(crate) const fn idempotency(self) -> Idempotency {
         match (self.0 & IDEMPOTENCY) >> IDEMPOTENCY_SHIFT {
@@ -94,6 +100,16 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_attempt_is_number_one_in_its_own_slot() {
+        let mut marks = Marks::default();
+        marks.set(ENFORCED);
+        marks.claim_first();
+        assert!(marks.has(CLAIMED) && marks.has(ENFORCED));
+        assert_eq!(marks.seat(), Seat::first_choice(1));
+        assert_eq!(marks.kind(), AttemptKind::Initial);
+    }
 
     #[test]
     fn no_field_touches_another() {

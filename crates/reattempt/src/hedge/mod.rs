@@ -144,7 +144,7 @@ where
             let context = context.clone();
             return self.pass(request, Some(context));
         };
-        if context.idempotency() == Idempotency::Unknown {
+        if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
         if context.has_policy() {

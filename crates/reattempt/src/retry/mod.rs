@@ -290,7 +290,7 @@ impl<C> Config<C> {
         {
             return Part::Other;
         }
-        if context.idempotency() == Idempotency::Unknown {
+        if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
         context.claim_first();
