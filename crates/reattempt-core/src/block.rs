@@ -118,6 +118,12 @@ impl CallBlock {
         seat
     }
 
+    /// True once there was more than one attempt.
+    #[inline]
+    pub(crate) fn sent_several(&self) -> bool {
+        self.progress() & SENT_MASK > 1
+    }
+
     /// An attempt failed or was dropped.
     pub(crate) fn settled(&self, seat: Seat) {
         self.slots.over(seat);

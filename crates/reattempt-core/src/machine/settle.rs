@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::block::CallBlock;
 use crate::info::AttemptRecord;
 use crate::throttle::Settled;
 use crate::{
@@ -44,7 +45,9 @@ impl<'a> Env<'a> {
     pub fn succeeded(&self, committed: bool) {
         self.context.settle_success(committed);
         let sees = |observer: &&dyn Observer| observer.sees_success();
-        if self.context.attempt() > 1 || self.observer.as_ref().is_some_and(sees) {
+        // The first attempt of several may win too, and then the losers' records need the winner's beside them.
+        let one_of_several = self.context.shared().is_some_and(CallBlock::sent_several);
+        if one_of_several || self.observer.as_ref().is_some_and(sees) {
             self.record_success(committed);
         }
     }
@@ -175,6 +178,10 @@ impl Settlement {
             milli_tokens: None,
         };
         if let Some(stage) = found.stage {
+            if settlement.failure.stage == Stage::Dispatch && stage != Stage::Dispatch {
+                // It left the client after all: that it had not was all that made it safe, unless its reason does.
+                settlement.failure.safe = failure.reason.allows_non_idempotent_retry();
+            }
             settlement.failure.stage = stage;
             // A transport that knows that nothing left the client knows more than any reason.
             settlement.failure.safe |= stage == Stage::Dispatch;
