@@ -236,3 +236,34 @@ impl Settlement {
         env.write(record);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason::{KV_LOCKED, UNKNOWN};
+
+    fn safe(failure: Failure, seen: Stage) -> bool {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a base for arithmetic; no time passes here"
+        )]
+        let now = Instant::now();
+        let found = Findings {
+            stage: Some(seen),
+            ..Findings::default()
+        };
+        let settled = Settlement::of(now, &Verdict::Retry(failure), found);
+        settled.is_some_and(|settled| settled.failure.safe)
+    }
+
+    #[test]
+    fn an_attempt_that_was_seen_to_leave_is_only_as_safe_as_its_reason() {
+        let never_sent = |reason| Failure::new(reason, Stage::Dispatch).safe(true);
+        assert!(safe(never_sent(UNKNOWN), Stage::Dispatch));
+        assert!(!safe(never_sent(UNKNOWN), Stage::InFlight));
+        assert!(!safe(never_sent(UNKNOWN), Stage::Response));
+        assert!(safe(never_sent(KV_LOCKED), Stage::InFlight));
+        let said = Failure::new(UNKNOWN, Stage::Response).safe(true);
+        assert!(safe(said, Stage::Response), "the classifier's own word");
+    }
+}

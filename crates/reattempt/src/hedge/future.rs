@@ -178,6 +178,10 @@ where
                 Other::Readying { .. } => return None,
             },
         };
+        if context.has_policy() {
+            let warning = &this.config.no_attempt_deadline;
+            warning.warn_if_attempts_unlimited("HedgeLayer", &context);
+        }
         let verdict = this.config.classifier.classify(outcome.as_ref(), &context);
         self.settled(&context, verdict, outcome)
     }
@@ -411,6 +415,10 @@ where
         let Poll::Ready(outcome) = first.poll(cx) else {
             return as_poll(self.pending_first(cx));
         };
+        if context.has_policy() {
+            let warning = &this.config.no_attempt_deadline;
+            warning.warn_if_attempts_unlimited("HedgeLayer", context);
+        }
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
         // Dropped at once: it may hold a connection.
         this.first.set(None);
