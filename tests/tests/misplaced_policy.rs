@@ -97,6 +97,33 @@ async fn a_policys_time_limit_in_its_right_place_ends_the_call_without_a_word() 
     assert!(listener.heard().is_empty());
 }
 
+/// A recovery layer cannot see below: it says so once an attempt is over that nobody limited.
+#[tokio::test(start_paused = true)]
+async fn a_policys_limit_for_each_attempt_that_nobody_enforces_is_said() {
+    fn each() -> RouteLayer<Arc<RoutePolicy>> {
+        RouteLayer::new(Arc::new(RoutePolicy::new("slow").attempt_limit(ms(50))))
+    }
+    let cases: [(&str, Build); 3] = [
+        ("RetryLayer", |inner| stack!(each(), retry() => inner)),
+        (
+            "RetryLayer",
+            |inner| stack!(each(), deadline(), retry() => inner),
+        ),
+        ("HedgeLayer", |inner| stack!(each(), hedge() => inner)),
+    ];
+    for (layer, build) in cases {
+        let said = said(build, None).await;
+        let want = format!("{layer} got a policy with a time limit for each attempt");
+        assert!(said.starts_with(&want), "{said}");
+    }
+    let listener = listen();
+    let probe = probe([attempt(1).after(ms(1))]);
+    let right = stack!(each(), retry(), DeadlineLayer::unlimited() => probe.inner());
+    let outcome = right.oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(1));
+    assert!(listener.heard().is_empty());
+}
+
 /// A policy that asks for what no layer in the stack does.
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_no_layer_serves_is_said() {

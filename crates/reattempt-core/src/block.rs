@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::RetryReason;
 use crate::findings::{Backend, ConfigWaiter, SLOTS, Seat, Slots};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
+use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
 
 /// One block a call. Atomics for what every attempt writes; the rest behind a lock that a
 /// call which works at once never takes.
@@ -15,6 +15,8 @@ pub(crate) struct CallBlock {
     /// Written by the recovery layer only, so that a plain load and store will do.
     progress: AtomicU64,
     stopped: AtomicU8,
+    /// True once a layer below the recovery layer enforces the policy's limit of one attempt.
+    pub(crate) attempt_limited: AtomicBool,
     /// True once there is a log.
     logged: AtomicBool,
     /// Boxed with its first entry, so that a call which works at once neither makes nor drops one.
@@ -72,6 +74,7 @@ impl CallBlock {
     pub(crate) fn reset(&self) {
         self.progress.store(0, Ordering::Relaxed);
         self.stopped.store(0, Ordering::Relaxed);
+        self.attempt_limited.store(false, Ordering::Relaxed);
         self.slots.begin(0);
     }
 
@@ -116,6 +119,12 @@ impl CallBlock {
             self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
         }
         seat
+    }
+
+    /// True once there was more than one attempt.
+    #[inline]
+    pub(crate) fn sent_several(&self) -> bool {
+        self.progress() & SENT_MASK > 1
     }
 
     /// An attempt failed or was dropped.
@@ -163,6 +172,27 @@ impl CallBlock {
             {
                 change(record);
             }
+        });
+    }
+
+    /// A committed answer ended in a failure. The success path left no record of it, unless somebody wanted one.
+    pub(crate) fn concluded(&self, seat: Seat, kind: AttemptKind, failure: &Failure, counts: bool) {
+        self.write(|log| {
+            if counts {
+                log.info.count_reason(failure.reason);
+            }
+            let number = seat.attempt;
+            let mut records = log.info.records.iter_mut().rev();
+            if let Some(record) = records.find(|record| record.number == number) {
+                record.failure = Some(*failure);
+                return;
+            }
+            let mut record = AttemptRecord::new(number, kind, AttemptOutcome::Committed);
+            record.failure = Some(*failure);
+            record.stopped = Some(Stopped::Committed);
+            let mut backends = log.backends.iter().rev();
+            record.backend = backends.find(|(n, _)| *n == number).map(|(_, b)| b.clone());
+            log.info.push(record, None);
         });
     }
 

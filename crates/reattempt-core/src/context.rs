@@ -1,6 +1,7 @@
 //! What is known of a call, on its way down (Annotated requests carry it).
 
 use std::any::Any;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -290,6 +291,7 @@ impl CallContext {
     pub fn conclusion(&self) -> Conclusion {
         Conclusion {
             reporter: self.reporter(),
+            kind: self.kind(),
             throttle: self.throttle().cloned(),
         }
     }
@@ -389,6 +391,20 @@ impl CallContext {
             None => Seat::first_choice(number),
         };
         self.marks.set_attempt(seat, kind);
+    }
+
+    /// For layers: one that is below the recovery layer enforces the policy's limit of one attempt.
+    pub fn note_attempt_limit(&self) {
+        if let Some(block) = self.shared() {
+            block.attempt_limited.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// For recovery layers: true once a layer below enforced the policy's limit of one attempt.
+    #[must_use]
+    pub fn is_attempt_limited(&self) -> bool {
+        self.shared()
+            .is_some_and(|block| block.attempt_limited.load(Ordering::Relaxed))
     }
 
     /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the block, and leaves no record.
@@ -589,6 +605,7 @@ impl Reporter {
 #[derive(Clone, Debug)]
 pub struct Conclusion {
     reporter: Reporter,
+    kind: AttemptKind,
     throttle: Option<Arc<dyn RetryThrottle>>,
 }
 
@@ -605,9 +622,7 @@ impl Conclusion {
         let settled = match end {
             Ok(()) => Some(Settled::Success),
             Err((failure, counts)) => {
-                block.amend(self.reporter.seat.attempt, |record| {
-                    record.failure = Some(*failure)
-                });
+                block.concluded(self.reporter.seat, self.kind, failure, counts);
                 counts.then_some(Settled::Failure(failure))
             }
         };

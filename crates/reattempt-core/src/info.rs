@@ -192,13 +192,17 @@ pub struct RetryInfo {
 }
 
 impl RetryInfo {
+    pub(crate) fn count_reason(&mut self, reason: RetryReason) {
+        if let Some(seen) = self.reasons.iter_mut().find(|(r, _)| *r == reason) {
+            seen.1 = seen.1.saturating_add(1);
+        } else if self.reasons.len() < MOST_REASONS {
+            self.reasons.push((reason, 1));
+        }
+    }
+
     pub(crate) fn push(&mut self, record: AttemptRecord, reason: Option<RetryReason>) {
         if let Some(reason) = reason {
-            if let Some(seen) = self.reasons.iter_mut().find(|(r, _)| *r == reason) {
-                seen.1 = seen.1.saturating_add(1);
-            } else if self.reasons.len() < MOST_REASONS {
-                self.reasons.push((reason, 1));
-            }
+            self.count_reason(reason);
         }
         if self.records.len() == MOST_RECORDS {
             self.records.pop_front();

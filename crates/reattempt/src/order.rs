@@ -111,6 +111,21 @@ impl OneWarning {
         }
     }
 
+    /// For a recovery layer with an attempt that is over, whose policy limits attempts: it cannot see below, but a layer that
+    /// enforces the limit leaves a mark.
+    #[inline(never)]
+    pub(crate) fn warn_if_attempts_unlimited(&self, layer: &'static str, context: &CallContext) {
+        let limited = context
+            .policy()
+            .is_some_and(|policy| policy.get_attempt_limit().is_some());
+        if limited && !context.is_attempt_limited() {
+            self.warn(
+                layer,
+                "got a policy with a time limit for each attempt, but no DeadlineLayer stands below it",
+            );
+        }
+    }
+
     /// For a hedge layer that sees a policy which retries, and no retry layer that took it.
     pub fn warn_if_retry(&self, context: &CallContext) {
         let retries = context

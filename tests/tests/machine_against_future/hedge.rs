@@ -184,7 +184,11 @@ impl<'a> Hedging<'a> {
         let told = call.arrived(flight.step, &flight.context);
         let env = call.env(&flight.context);
         if verdict.failure().is_none() {
+            for context in self.out() {
+                self.call.env(context).cancelled(None);
+            }
             env.succeeded(*verdict == Verdict::Committed);
+            return Some(told);
         } else {
             let found = flight.context.findings();
             let now = call.instant();

@@ -56,11 +56,19 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             Keep::Held => {}
             Keep::Error => kept = Some(new).filter(|new| matches!(new, Told::Error(_))),
         }
+        let mut nudged = false;
         let mut until = wait.until.map_or(call.now, |until| call.fires(until));
         if let (true, Some((after, true))) = (wait.nudge, step.waiter) {
-            until = until.min(call.now + after);
+            let moved = call.now + after;
+            if moved <= until {
+                until = moved;
+                nudged = true;
+            }
         }
         call.now = until;
+        if nudged {
+            machine.nudged(call.instant(), &env);
+        }
         let (ready, breaks) = call.readiness()?;
         if call.too_late(ready) {
             return call.elapsed(|_, stopped| machine.dropped(stopped, &env));

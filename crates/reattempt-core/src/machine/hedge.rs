@@ -171,19 +171,26 @@ impl HedgeMachine {
         self.sent + 1
     }
 
-    /// A planned attempt could not be made (its service broke, its request refused to be copied).
+    /// A planned attempt's service broke before it was ready: that attempt is used up, others are planned as before.
     pub fn broken(&mut self, env: &Env<'_>) -> Permit {
+        self.readying = self.readying.saturating_sub(1);
+        self.withdrawn(Stopped::Fatal, env)
+    }
+
+    /// A planned attempt's request refused to be copied: it will refuse the next one too.
+    pub fn refused(&mut self, env: &Env<'_>) -> Permit {
         self.readying = self.readying.saturating_sub(1);
         self.withdrawn(Stopped::NotReplayable, env)
     }
 
     fn withdrawn(&mut self, stopped: Stopped, env: &Env<'_>) -> Permit {
-        if stopped != Stopped::Throttled {
-            self.freeze(stopped);
-        } else if self.in_flight == 0 {
+        match stopped {
             // A throttled call never waits for better times: with nothing out that could still win, the failure is
             // due now (A6). A mend is not the throttle's to hold back.
-            self.next = None;
+            Stopped::Throttled if self.in_flight == 0 => self.next = None,
+            // One clone of the service that broke says nothing of the next.
+            Stopped::Throttled | Stopped::Fatal => {}
+            _ => self.freeze(stopped),
         }
         if !self.is_over() {
             return Permit::Refused;

@@ -228,6 +228,17 @@ impl RetryMachine {
         }
     }
 
+    /// A newer configuration ended the wait early: the record says what was really waited.
+    pub fn nudged(&self, now: Instant, env: &Env<'_>) {
+        if let Some(block) = env.context.shared() {
+            block.amend(env.context.attempt(), |record| {
+                if let Some(ended) = record.ended {
+                    record.delay = Some(now.saturating_duration_since(ended));
+                }
+            });
+        }
+    }
+
     /// The request refused to be copied after all: the kept failure is returned.
     pub fn refused(&self, env: &Env<'_>) {
         self.late(Stopped::NotReplayable, env);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::block::CallBlock;
 use crate::info::AttemptRecord;
 use crate::throttle::Settled;
 use crate::{
@@ -44,7 +45,9 @@ impl<'a> Env<'a> {
     pub fn succeeded(&self, committed: bool) {
         self.context.settle_success(committed);
         let sees = |observer: &&dyn Observer| observer.sees_success();
-        if self.context.attempt() > 1 || self.observer.as_ref().is_some_and(sees) {
+        // The first attempt of several may win too, and then the losers' records need the winner's beside them.
+        let one_of_several = self.context.shared().is_some_and(CallBlock::sent_several);
+        if one_of_several || self.observer.as_ref().is_some_and(sees) {
             self.record_success(committed);
         }
     }
@@ -175,6 +178,10 @@ impl Settlement {
             milli_tokens: None,
         };
         if let Some(stage) = found.stage {
+            if settlement.failure.stage == Stage::Dispatch && stage != Stage::Dispatch {
+                // It left the client after all: that it had not was all that made it safe, unless its reason does.
+                settlement.failure.safe = failure.reason.allows_non_idempotent_retry();
+            }
             settlement.failure.stage = stage;
             // A transport that knows that nothing left the client knows more than any reason.
             settlement.failure.safe |= stage == Stage::Dispatch;
@@ -227,5 +234,36 @@ impl Settlement {
         record.ended = Some(self.now);
         record.milli_tokens = self.milli_tokens;
         env.write(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason::{KV_LOCKED, UNKNOWN};
+
+    fn safe(failure: Failure, seen: Stage) -> bool {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a base for arithmetic; no time passes here"
+        )]
+        let now = Instant::now();
+        let found = Findings {
+            stage: Some(seen),
+            ..Findings::default()
+        };
+        let settled = Settlement::of(now, &Verdict::Retry(failure), found);
+        settled.is_some_and(|settled| settled.failure.safe)
+    }
+
+    #[test]
+    fn an_attempt_that_was_seen_to_leave_is_only_as_safe_as_its_reason() {
+        let never_sent = |reason| Failure::new(reason, Stage::Dispatch).safe(true);
+        assert!(safe(never_sent(UNKNOWN), Stage::Dispatch));
+        assert!(!safe(never_sent(UNKNOWN), Stage::InFlight));
+        assert!(!safe(never_sent(UNKNOWN), Stage::Response));
+        assert!(safe(never_sent(KV_LOCKED), Stage::InFlight));
+        let said = Failure::new(UNKNOWN, Stage::Response).safe(true);
+        assert!(safe(said, Stage::Response), "the classifier's own word");
     }
 }

@@ -73,6 +73,8 @@ async fn a_configuration_that_moved_the_key_ends_the_back_off() {
     assert_eq!(told, Told::Answer(4));
     assert_eq!(probe.log().times(), [0, 1, 11, 31]);
     assert_eq!(info.count(KV_NOT_MY_VBUCKET), 3);
+    let delays: Vec<_> = info.records().filter_map(|record| record.delay).collect();
+    assert_eq!(delays, [ms(1), ms(10), ms(20)], "what was really waited");
 }
 
 /// C33

@@ -107,6 +107,9 @@ impl<S, M> Deadline<S, M> {
             DeadlineScope::Call
         };
         let timeout = if context.has_policy() {
+            if scope == DeadlineScope::Attempt {
+                context.note_attempt_limit();
+            }
             self.with_policy(context.policy().map(|policy| &**policy), scope)
         } else {
             self.timeout

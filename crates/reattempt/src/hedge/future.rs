@@ -178,27 +178,36 @@ where
                 Other::Readying { .. } => return None,
             },
         };
+        if context.has_policy() {
+            let warning = &this.config.no_attempt_deadline;
+            warning.warn_if_attempts_unlimited("HedgeLayer", &context);
+        }
         let verdict = this.config.classifier.classify(outcome.as_ref(), &context);
         self.settled(&context, verdict, outcome)
     }
 
     /// An attempt is over, and it is known what it came to.
     fn settled(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &CallContext,
         verdict: Verdict,
         outcome: Outcome<S, Req>,
     ) -> Option<Outcome<S, Req>> {
-        let mut this = self.project();
-        let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
+        let this = self.as_mut().project();
+        let Some(hedging) = this.hedging.as_mut() else {
             return Some(outcome);
         };
         let done = match verdict.failure() {
             None => {
                 let committed = verdict == Verdict::Committed;
                 hedging.end();
-                this.config.env(context, false).succeeded(committed);
-                true
+                // Before the winner is told of: the end of the call is the last thing that is said of it.
+                self.as_mut().drop_losers();
+                self.project()
+                    .config
+                    .env(context, false)
+                    .succeeded(committed);
+                return Some(outcome);
             }
             Some(failure) => {
                 // What follows a failure is the machine's word; a first attempt that failed before it was ever
@@ -226,8 +235,7 @@ where
                     }
                     HedgeAction::Go => false,
                     HedgeAction::Expire => {
-                        hedging.expired = true;
-                        hedging.source = None;
+                        hedging.expire();
                         return None;
                     }
                 }
@@ -237,7 +245,16 @@ where
             hedging.last = Some(outcome);
             return None;
         }
-        // Losers are dropped at once, and the caller does not wait for them.
+        self.drop_losers();
+        Some(outcome)
+    }
+
+    /// Losers are dropped at once, and the caller does not wait for them.
+    fn drop_losers(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
+            return;
+        };
         if this.first.is_some() {
             this.first.set(None);
             this.config.env(first, false).cancelled(None);
@@ -246,7 +263,6 @@ where
             this.config.env(context, false).cancelled(None);
         }
         hedging.others.clear();
-        Some(outcome)
     }
 
     /// Plans what is due, and keeps a timer for what is not. True if something was planned.
@@ -307,12 +323,11 @@ where
             (Ok(()), Some((request, _))) if request.can_replay(&next) => request.replay(&next),
             _ => None,
         };
-        let permit = match &copy {
-            Some(_) => {
-                let env = this.config.env(context, true);
-                hedging.machine.permit(clock::now(), kind, &env)
-            }
-            None => hedging.machine.broken(&this.config.env(context, false)),
+        let env = this.config.env(context, copy.is_some());
+        let permit = match (&ready, &copy) {
+            (Ok(()), Some(_)) => hedging.machine.permit(clock::now(), kind, &env),
+            (Ok(()), None) => hedging.machine.refused(&env),
+            (Err(_), _) => hedging.machine.broken(&env),
         };
         match (permit, copy) {
             (Permit::Send(number), Some(mut request)) => {
@@ -325,8 +340,7 @@ where
                 None
             }
             (Permit::Expire, _) => {
-                hedging.expired = true;
-                hedging.source = None;
+                hedging.expire();
                 None
             }
             (Permit::Return, _) => {
@@ -343,6 +357,13 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     fn end(&mut self) {
         self.over = true;
         self.source = None;
+    }
+
+    /// The deadline ends the call: nothing is held until then.
+    fn expire(&mut self) {
+        self.expired = true;
+        self.source = None;
+        self.last = None;
     }
 
     /// True when the instant has come.
@@ -394,6 +415,10 @@ where
         let Poll::Ready(outcome) = first.poll(cx) else {
             return as_poll(self.pending_first(cx));
         };
+        if context.has_policy() {
+            let warning = &this.config.no_attempt_deadline;
+            warning.warn_if_attempts_unlimited("HedgeLayer", context);
+        }
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
         // Dropped at once: it may hold a connection.
         this.first.set(None);

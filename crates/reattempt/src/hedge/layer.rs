@@ -18,6 +18,7 @@ pub struct HedgeLayer<C> {
     observer: Option<Arc<dyn Observer>>,
     no_retry_layer: OneWarning,
     no_deadline_layer: OneWarning,
+    no_attempt_deadline: OneWarning,
 }
 
 impl<C> HedgeLayer<C> {
@@ -29,6 +30,7 @@ impl<C> HedgeLayer<C> {
             observer: None,
             no_retry_layer: OneWarning::default(),
             no_deadline_layer: OneWarning::default(),
+            no_attempt_deadline: OneWarning::default(),
         }
     }
 
@@ -68,6 +70,7 @@ impl<C: Clone> Clone for HedgeLayer<C> {
             observer: self.observer.clone(),
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
+            no_attempt_deadline: self.no_attempt_deadline.clone(),
         }
     }
 }
@@ -97,6 +100,7 @@ impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
                 .unwrap_or_else(|| Arc::new(LogObserver)),
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
+            no_attempt_deadline: self.no_attempt_deadline.clone(),
         };
         Hedge {
             inner,

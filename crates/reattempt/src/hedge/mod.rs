@@ -59,6 +59,7 @@ struct Config<C> {
     hears: bool,
     no_retry_layer: OneWarning,
     no_deadline_layer: OneWarning,
+    no_attempt_deadline: OneWarning,
 }
 
 impl<C> Config<C> {

@@ -150,6 +150,10 @@ where
         };
         let outcome = ready!(flight.poll(cx));
         let context = request.context_mut();
+        if context.has_policy() {
+            let warning = &this.config.no_attempt_deadline;
+            warning.warn_if_attempts_unlimited("RetryLayer", context);
+        }
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
         // Dropped before any delay: it may hold a connection.
         this.flight.set(None);
@@ -184,6 +188,10 @@ where
         let Some(context) = this.source.context_mut() else {
             return Step::Return(outcome);
         };
+        if context.has_policy() {
+            let warning = &this.config.no_attempt_deadline;
+            warning.warn_if_attempts_unlimited("RetryLayer", context);
+        }
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
         // Dropped before any delay: it may hold a connection.
         this.flight.set(None);
@@ -408,6 +416,12 @@ where
             },
             Phase::Waiting => match this.recovering.as_mut().map(|r| r.poll_wait(cx)) {
                 Some(Poll::Ready(moved)) => {
+                    if let (true, Some(context), Some(recovering)) =
+                        (moved, this.source.context(), this.recovering.as_ref())
+                    {
+                        let env = this.config.env(context, true);
+                        recovering.machine.nudged(clock::now(), &env);
+                    }
                     // No delay is left, so that other tasks run once, as after a zero delay: a
                     // configuration that is always newer must not hold up the deadline.
                     *this.phase = if moved {

@@ -17,7 +17,7 @@ pub struct RetryLayer<C> {
     transparent: bool,
     /// `None` is [`LogObserver`].
     observer: Option<Arc<dyn Observer>>,
-    warnings: [OneWarning; 2],
+    warnings: [OneWarning; 3],
 }
 
 impl<C> RetryLayer<C> {
@@ -74,7 +74,7 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
     type Service = Retry<S, C>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let [no_hedge_layer, no_deadline_layer] = self.warnings.clone();
+        let [no_hedge_layer, no_deadline_layer, no_attempt_deadline] = self.warnings.clone();
         let config = Config {
             classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
@@ -87,6 +87,7 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
                 .unwrap_or_else(|| Arc::new(LogObserver)),
             no_hedge_layer,
             no_deadline_layer,
+            no_attempt_deadline,
         };
         Retry {
             inner,

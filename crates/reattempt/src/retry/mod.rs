@@ -75,6 +75,7 @@ struct Config<C> {
     is_simple: bool,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
+    no_attempt_deadline: OneWarning,
 }
 
 impl<C> Config<C> {

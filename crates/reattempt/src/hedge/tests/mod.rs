@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use reattempt_core::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
 use reattempt_core::{
-    AttemptOutcome, Call, CallContext, RetryInfo, RetryThrottle, RoutePolicy, ServerPushback,
-    Stopped, TimeLimit, TokenBucket, Transparent, Verdict,
+    AttemptOutcome, AttemptRecord, Call, CallContext, RetryInfo, RetryThrottle, RoutePolicy,
+    ServerPushback, Stopped, TimeLimit, TokenBucket, Transparent, Verdict,
 };
 use tower::{Layer, ServiceExt};
 

@@ -86,9 +86,64 @@ async fn a_hedge_that_is_not_ready_never_holds_up_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hedge_whose_service_broke_leaves_the_others_alone() {
-    let probe = probe([attempt(1).after(ms(100))]).ready([readiness(2).breaks()]);
-    assert_eq!(send(&three(), &probe).await.0, Told::Answer(1));
-    assert_eq!(probe.log().now(), 100);
+    let steps = [attempt(1).after(ms(100)), attempt(2).after(ms(5))];
+    let probe = probe(steps).ready([readiness(2).breaks()]);
+    let (told, info) = send(&three(), &probe).await;
+    assert_eq!((told, probe.log().now()), (Told::Answer(2), 25));
+    assert_eq!(probe.log().times(), [0, 20], "only that hedge is used up");
+    assert_eq!(info.stopped(), Some(Stopped::Success));
+}
+
+/// What is said of a call, in its order.
+#[derive(Debug, Default)]
+struct Order(std::sync::Mutex<Vec<String>>);
+
+impl Observer for Order {
+    fn attempt_settled(&self, _: &CallContext, record: &AttemptRecord) {
+        let said = format!("{} {}", record.number, record.outcome.name());
+        self.0.lock().unwrap().push(said);
+    }
+
+    fn call_ended(&self, _: &CallContext, _: &RetryInfo) {
+        self.0.lock().unwrap().push("end".to_owned());
+    }
+}
+
+/// Law 8: also a first attempt that wins leaves its record beside the losers', and the end is said last.
+#[tokio::test(start_paused = true)]
+async fn a_first_attempt_that_wins_is_recorded_after_the_losers() {
+    let probe = probe([attempt(1).after(ms(15)), attempt(2).hangs()]);
+    let order = std::sync::Arc::new(Order::default());
+    let (told, info) = send(&three().observer(order.clone()), &probe).await;
+    assert_eq!(told, Told::Answer(1));
+    let said = order.0.lock().unwrap().clone();
+    assert_eq!(said, ["2 cancelled", "1 success", "end"]);
+    let outcomes: Vec<_> = info.records().map(|r| (r.number, r.outcome)).collect();
+    use AttemptOutcome::{Cancelled, Success};
+    assert_eq!(outcomes, [(2, Cancelled), (1, Success)]);
+}
+
+/// Nothing is held until the deadline that nobody can get any more.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_left_to_the_deadline_holds_no_answer() {
+    let late = ServerPushback::After(ms(5000));
+    let first = attempt(1).fails(KV_LOCKED).after(ms(14));
+    let others = (2..=6).map(|n| attempt(n).fails(KV_LOCKED).after(ms(10)).pushback(late));
+    let probe = probe(std::iter::once(first).chain(others));
+    let service = tower::ServiceBuilder::new()
+        .layer(crate::DeadlineLayer::new(ms(1000)))
+        .layer(HedgeLayer::new(
+            verdict as Verdicts,
+            HedgePolicy::new(4, ms(10)),
+        ))
+        .service(probe.inner());
+    let outcome = service.oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Elapsed);
+    let attempts = u32::try_from(probe.log().times().len()).unwrap();
+    for n in 1..=attempts {
+        let dropped = probe.log().outcome_dropped(n);
+        assert!(dropped.is_some_and(|at| at < 1000), "{n}: {dropped:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

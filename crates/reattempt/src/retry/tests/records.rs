@@ -168,7 +168,8 @@ async fn commit(bucket: &Arc<TokenBucket>) -> RetryInfo {
     conclusion.conclude(Err((&failure, true)));
     conclusion.clone().conclude(Ok(()));
     conclusion.conclude(Err((&failure, true)));
-    info
+    assert_eq!(info.records().len(), 0, "the head alone leaves none");
+    probe.log().calls()[0].context.info()
 }
 
 fn milli_tokens(bucket: &TokenBucket) -> u64 {
@@ -182,6 +183,13 @@ async fn a_committed_answer_is_counted_once_when_it_ends() {
     let info = commit(&bucket).await;
     assert_eq!(info.stopped(), Some(Stopped::Committed));
     assert_eq!(milli_tokens(&bucket), 9000);
+    assert_eq!(info.count(TMPFAIL), 1, "its end is part of the story");
+    let told: Vec<_> = info
+        .records()
+        .map(|r| (r.number, r.outcome, r.failure))
+        .collect();
+    let failure = Failure::new(TMPFAIL, Stage::Response);
+    assert_eq!(told, [(1, AttemptOutcome::Committed, Some(failure))]);
 }
 
 /// R23

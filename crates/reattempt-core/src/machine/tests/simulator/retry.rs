@@ -119,6 +119,9 @@ impl<'a> RetryCall<'a> {
             .map(|after| self.now + after);
         let until = wait.until.unwrap_or(self.now);
         self.now = nudged.map_or(until, |nudged| until.min(nudged));
+        if nudged.is_some_and(|nudged| nudged <= until) {
+            self.machine.nudged(self.now, &env);
+        }
         self.now += line.ready_after;
         match self.machine.resume(self.now, &env) {
             Resume::Send => Ok(wait.kind),
