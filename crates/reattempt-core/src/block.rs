@@ -1,6 +1,6 @@
 //! The block that all attempts and layers of one call share.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::findings::{Backend, ConfigWaiter, SLOTS, Seat, Slots};
@@ -14,9 +14,6 @@ pub(crate) struct CallBlock {
     pub(crate) slots: Slots,
     /// Written by the recovery layer only, so that a plain load and store will do.
     progress: AtomicU64,
-    stopped: AtomicU8,
-    /// True once a layer below the recovery layer enforces the policy's limit of one attempt.
-    pub(crate) attempt_limited: AtomicBool,
     /// True once there is a log.
     logged: AtomicBool,
     /// Boxed with its first entry, so that a call which works at once neither makes nor drops one.
@@ -26,8 +23,17 @@ pub(crate) struct CallBlock {
 /// The fields of the progress word: attempts sent, whether one of them ended the call well, and whether a recovery
 /// layer acts on it. In one word, so that a block is made new with one store.
 const SENT_MASK: u64 = (1 << 32) - 1;
+/// Why the call ended: one byte.
+const STOPPED_SHIFT: u32 = 32;
+const STOPPED: u64 = 0xff << STOPPED_SHIFT;
+/// A layer below the recovery layer enforces the policy's limit of one attempt.
+const ATTEMPT_LIMITED: u64 = 1 << 61;
 const WON: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
+
+const fn stopped_bits(stopped: Stopped) -> u64 {
+    (stopped.to_byte() as u64) << STOPPED_SHIFT
+}
 
 #[derive(Default)]
 struct CallLog {
@@ -73,8 +79,6 @@ impl CallBlock {
     #[inline]
     pub(crate) fn reset(&self) {
         self.progress.store(0, Ordering::Relaxed);
-        self.stopped.store(0, Ordering::Relaxed);
-        self.attempt_limited.store(false, Ordering::Relaxed);
         self.slots.begin(0);
     }
 
@@ -112,7 +116,7 @@ impl CallBlock {
     #[inline]
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> Seat {
         let seat = self.slots.begin(attempt);
-        let rest = self.progress() & !(SENT_MASK | WON);
+        let rest = self.progress() & !(SENT_MASK | STOPPED | WON);
         self.progress
             .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {
@@ -134,14 +138,29 @@ impl CallBlock {
 
     /// An attempt worked, or its answer began: the call is over for the recovery layer, and none is out.
     #[inline]
-    pub(crate) fn won(&self) {
+    pub(crate) fn won(&self, stopped: Stopped) {
+        let rest = self.progress() & !STOPPED;
         self.progress
-            .store(self.progress() | WON, Ordering::Relaxed);
+            .store(rest | WON | stopped_bits(stopped), Ordering::Relaxed);
     }
 
-    #[inline]
+    /// May be said by a layer above at any time, so it is one step.
     pub(crate) fn stop(&self, stopped: Stopped) {
-        self.stopped.store(stopped.to_byte(), Ordering::Relaxed);
+        let _ = self
+            .progress
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |progress| {
+                Some(progress & !STOPPED | stopped_bits(stopped))
+            });
+    }
+
+    /// A layer below the recovery layer enforces the policy's limit of one attempt.
+    pub(crate) fn limit_attempts(&self) {
+        self.progress.fetch_or(ATTEMPT_LIMITED, Ordering::Relaxed);
+    }
+
+    /// True once a layer said so.
+    pub(crate) fn is_attempt_limited(&self) -> bool {
+        self.progress() & ATTEMPT_LIMITED != 0
     }
 
     /// True if some attempt is out that may have left the client.
@@ -249,7 +268,7 @@ impl CallBlock {
     pub(crate) fn info(&self) -> RetryInfo {
         let mut info = self.read(|log| log.info.clone()).unwrap_or_default();
         info.attempts = (self.progress() & SENT_MASK) as u32;
-        info.stopped = Stopped::from_byte(self.stopped.load(Ordering::Relaxed));
+        info.stopped = Stopped::from_byte((self.progress() >> STOPPED_SHIFT) as u8);
         info
     }
 }

@@ -1,7 +1,6 @@
 //! What is known of a call, on its way down (Annotated requests carry it).
 
 use std::any::Any;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -396,15 +395,14 @@ impl CallContext {
     /// For layers: one that is below the recovery layer enforces the policy's limit of one attempt.
     pub fn note_attempt_limit(&self) {
         if let Some(block) = self.shared() {
-            block.attempt_limited.store(true, Ordering::Relaxed);
+            block.limit_attempts();
         }
     }
 
     /// For recovery layers: true once a layer below enforced the policy's limit of one attempt.
     #[must_use]
     pub fn is_attempt_limited(&self) -> bool {
-        self.shared()
-            .is_some_and(|block| block.attempt_limited.load(Ordering::Relaxed))
+        self.shared().is_some_and(CallBlock::is_attempt_limited)
     }
 
     /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the block, and leaves no record.
@@ -423,8 +421,7 @@ impl CallContext {
             Stopped::Success
         };
         if let Some(block) = block {
-            block.won();
-            block.stop(stopped);
+            block.won(stopped);
         }
     }
 

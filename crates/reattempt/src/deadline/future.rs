@@ -83,8 +83,7 @@ where
         };
         // The answer first: at the very instant of the deadline it wins.
         if let Poll::Ready(outcome) = inner.poll(cx) {
-            // Who polls once more must not poll what is over.
-            this.inner.set(None);
+            // Nothing is armed any more: who polls once more, against the contract, finds no deadline.
             if let Some(armed) = this.armed.take() {
                 armed.handle.retire();
             }

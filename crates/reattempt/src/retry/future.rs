@@ -150,10 +150,6 @@ where
         };
         let outcome = ready!(flight.poll(cx));
         let context = request.context_mut();
-        if context.has_policy() {
-            let warning = &this.config.no_attempt_deadline;
-            warning.warn_if_attempts_unlimited("RetryLayer", context);
-        }
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
         // Dropped before any delay: it may hold a connection.
         this.flight.set(None);

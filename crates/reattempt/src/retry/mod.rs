@@ -304,6 +304,12 @@ impl<C> Config<C> {
         let phase = if self.hears {
             self.sent(context.clone());
             Phase::Flight
+        } else if context
+            .policy()
+            .is_some_and(|policy| policy.get_attempt_limit().is_some())
+        {
+            // Once it is over somebody has to look whether its limit was enforced.
+            Phase::Flight
         } else {
             Phase::First
         };
