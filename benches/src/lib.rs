@@ -73,6 +73,22 @@ where
     black_box(sum)
 }
 
+/// Allocations and bytes per call, in the steady state: the difference between 2000 calls and 1000, so that building
+/// the service does not count, after some calls that leave the thread with what it keeps.
+pub fn allocations_per_call(run: fn(u64) -> u64) -> (u64, u64) {
+    run(10);
+    let of = |calls| {
+        allocation_counter::measure(|| {
+            run(calls);
+        })
+    };
+    let (one, two) = (of(1000), of(2000));
+    (
+        (two.count_total - one.count_total) / 1000,
+        (two.bytes_total - one.bytes_total) / 1000,
+    )
+}
+
 /// Runs `work` where timers can be made.
 pub fn with_timers<T>(work: impl FnOnce() -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -3,3 +3,5 @@
 // One copy for the tests beside the layers and for those that cross crates.
 #[path = "../../crates/reattempt/src/probe/mod.rs"]
 pub mod probe;
+
+pub mod kv;

@@ -38,7 +38,7 @@ impl Marks {
 
     #[inline]
     pub(crate) const fn set_attempt(&mut self, number: u32, kind: AttemptKind) {
-        let rest = self.0 & (1 << NUMBER_SHIFT) - 1 & !KIND;
+        let rest = self.0 & ((1 << NUMBER_SHIFT) - 1) & !KIND;
         self.0 = rest | (number as u64) << NUMBER_SHIFT | (kind as u64) << KIND_SHIFT;
     }
 

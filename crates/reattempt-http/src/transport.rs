@@ -32,7 +32,8 @@ pub enum TransportFault {
     Protocol,
     /// The request cannot be sent: it is invalid, or its own body failed.
     RequestFailed,
-    /// Another attempt had already read more of a body that outgrew its buffer.
+    /// Another attempt had already read more of a body that outgrew its buffer. On HTTP/2 any request whose own body
+    /// stopped: hyper does not tell why.
     Abandoned,
     /// Nothing is known of it.
     Unknown,
@@ -243,6 +244,11 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
         } else {
             TransportFault::Protocol
         });
+    }
+    // hyper resets a stream itself when the request's own body fails, and says no more of it than this. Also where the
+    // body failed by itself no attempt follows: it cannot be replayed any more.
+    if error.is_reset() && !error.is_remote() && !error.is_library() {
+        return Some(TransportFault::Abandoned);
     }
     match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) => Some(TransportFault::StreamRefused),

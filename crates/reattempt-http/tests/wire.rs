@@ -9,7 +9,8 @@ use http_body_util::{Empty, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use reattempt::Stage;
+use reattempt::{AttemptKind, NextAttempt, Replay, Stage};
+use reattempt_http::body::ReplayBody;
 use reattempt_http::{TransportError, TransportFault};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -120,6 +121,36 @@ async fn a_refused_stream_is_known_from_other_resets() {
     assert_eq!(fault(refuses, true).await, TransportFault::StreamRefused);
     let cancels = h2_server_that_resets(h2::Reason::CANCEL).await;
     assert_eq!(fault(cancels, true).await, TransportFault::StreamReset(8));
+}
+
+/// R51: what hyper makes on HTTP/2 of a copy that another one has overtaken.
+#[tokio::test]
+async fn a_body_that_stops_by_itself_is_no_reset_of_the_servers() {
+    let address = server(|mut stream| async move {
+        stream
+            .write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0])
+            .await
+            .unwrap();
+        read_to_end(stream).await;
+    });
+    let ahead: ReplayBody<Full<Bytes>> = ReplayBody::new(Full::from("body"));
+    let next = NextAttempt {
+        number: 1,
+        kind: AttemptKind::Initial,
+        after: None,
+    };
+    let behind = ahead.replay(&next).unwrap();
+    ahead.commit();
+    let client: Client<HttpConnector, ReplayBody<Full<Bytes>>> =
+        Client::builder(TokioExecutor::new())
+            .http2_only(true)
+            .build_http();
+    let request = Request::put(format!("http://{}/", address.await))
+        .body(behind)
+        .unwrap();
+    let answer = tokio::time::timeout(PATIENCE, client.request(request)).await;
+    let error = answer.unwrap().expect_err("nobody answers");
+    assert_eq!(error.fault(), TransportFault::Abandoned);
 }
 
 #[tokio::test]

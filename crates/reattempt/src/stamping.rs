@@ -1,6 +1,7 @@
-//! Stamping a request on its way down.
+//! What keeps the path of a call that works in registers.
 
 use std::mem::ManuallyDrop;
+use std::task::Poll;
 
 use reattempt_core::{Annotated, CallContext};
 
@@ -16,4 +17,13 @@ pub(crate) fn stamping<Req: Annotated, T>(
     let mut request = ManuallyDrop::new(request);
     let given = stamp(request.context_mut());
     (ManuallyDrop::into_inner(request), given)
+}
+
+/// What a cold path came to, as what the hot path returns: of another type, so that the two do not share a place in memory.
+#[inline(always)]
+pub(crate) fn as_poll<T>(outcome: Option<T>) -> Poll<T> {
+    match outcome {
+        Some(outcome) => Poll::Ready(outcome),
+        None => Poll::Pending,
+    }
 }

@@ -18,7 +18,7 @@ use reattempt_couchbase::{
     StaleKvConfig,
 };
 use reattempt_testbed::kv::client::{ClientError, ClientOptions, KvRequest, LookupSpec};
-use reattempt_testbed::kv::{self, MappedClient, MappedResponse, RoutedClient};
+use reattempt_testbed::kv::{self, ClosingClient, KvResponse, RoutedClient};
 use reattempt_testbed::report::ReportLayer;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ use super::document::{Base64, Document, Fault, Fields, Head, Millis, Setup, to_b
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 
-type Stack = BoxCloneSyncService<Call<KvRequest>, MappedResponse, BoxError>;
+type Stack = BoxCloneSyncService<Call<KvRequest>, KvResponse, BoxError>;
 
 /// Calls one cluster, or memcached servers.
 #[derive(Debug)]
@@ -190,8 +190,8 @@ impl Settings {
             kv::map_of(store.clone()),
         );
         let report = |reporter: &reattempt::Reporter,
-                      outcome: Result<&MappedResponse, &ClientError>| {
-            kv::report(reporter, outcome.map(|mapped| &mapped.answer));
+                      outcome: Result<&KvResponse, &ClientError>| {
+            kv::report(reporter, outcome);
         };
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::unlimited())
@@ -205,7 +205,7 @@ impl Settings {
             .layer(ReportLayer::new(report))
             .layer(JournalLayer)
             .layer(UncallLayer::new())
-            .service(MappedClient::new(routed, maps));
+            .service(ClosingClient::new(routed));
         BoxCloneSyncService::new(service)
     }
 }
@@ -288,7 +288,7 @@ impl Caller for KvCaller {
             .records()
             .filter_map(|record| record.failure?.code)
             .last();
-        let answered = outcome.and_then(Result::ok).map(|mapped| mapped.answer);
+        let answered = outcome.and_then(Result::ok);
         let status = answered
             .as_ref()
             .map(|answer| i32::from(answer.status))

@@ -266,8 +266,16 @@ async fn a_refused_stream_is_sent_again_transparently() {
         let server = Server::start(script).await.unwrap();
         let answer = answer(one(&server, json!({}))).await;
         assert_eq!(answer["code"], 0, "{answer}");
-        assert_eq!(each(&answer, "kind"), ["initial", "transparent"]);
-        assert_eq!(each(&answer, "verdict"), ["retry", "success"]);
+        // The connection that goes away may be picked once more before it is gone: such an attempt is never
+        // sent, and is mended as transparently. The server sees two in any case.
+        let kinds = each(&answer, "kind");
+        assert_eq!(kinds[0], "initial", "{answer}");
+        assert!(
+            kinds.len() > 1 && kinds[1..].iter().all(|kind| kind == "transparent"),
+            "{answer}"
+        );
+        assert_eq!(each(&answer, "verdict").last().unwrap(), "success");
+        assert_eq!(server.seen_count(), 2);
         assert_eq!(answer["previous_attempts"], Value::Null);
     }
 }

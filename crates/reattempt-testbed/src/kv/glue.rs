@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reattempt::{Backend, Reporter, RetryReason, Stage, reason};
 use reattempt_couchbase::cluster_config::{FetchError, Service};
 use reattempt_couchbase::{
-    Address, ClusterConfig, ConfigStore, FetchConfig, KvAnswer, KvTransportError, Network, Revision,
+    Address, ClusterConfig, ConfigStore, ErrorMap, ErrorMaps, FetchConfig, KvAnswer,
+    KvTransportError, Network, Revision,
 };
 use tower_service::Service as _;
 
@@ -37,6 +38,10 @@ impl KvAnswer for KvResponse {
 
     fn framing_extras(&self) -> &[u8] {
         &self.framing
+    }
+
+    fn error_map(&self) -> Option<&ErrorMap> {
+        self.error_map.as_deref()
     }
 }
 
@@ -131,6 +136,14 @@ pub fn offer_to(store: ConfigStore) -> impl Fn(&[u8], &str) + Send + Sync + 'sta
             store.compare_and_swap(config);
         }
         Err(error) => tracing::debug!(%error, host, "a configuration is refused"),
+    }
+}
+
+/// For [`ClientOptions::on_error_map`]: keeps each node's map for an `ErrorMapStrategy`, under the name that [`report`] uses.
+pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static {
+    move |body, node| match ErrorMap::parse(body) {
+        Ok(map) => maps.insert(Backend::new(node), map),
+        Err(error) => tracing::debug!(%error, node, "an error map is refused"),
     }
 }
 

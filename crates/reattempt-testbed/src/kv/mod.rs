@@ -5,10 +5,11 @@
 //! that know nothing of retries.
 
 pub mod client;
+mod closing;
 pub mod frame;
 mod framing;
 mod glue;
-mod mapped;
+
 pub mod node;
 pub mod opcode;
 pub mod sasl;
@@ -23,8 +24,8 @@ pub use client::{
     KvRequest, KvResponse, LookupSpec, NodeClient, NodeFuture, ResponseFuture, RoutedClient,
     RoutedFuture, SendStage,
 };
+pub use closing::{ClosingClient, ClosingFuture};
 pub use frame::{Frame, FrameError, Magic};
-pub use glue::{fetch_with, map_of, offer_to, report};
-pub use mapped::{MappedClient, MappedFuture, MappedResponse, keep_in};
+pub use glue::{fetch_with, keep_in, map_of, offer_to, report};
 pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
 pub use vbucket::{MapError, VbucketMap, vbucket_of};

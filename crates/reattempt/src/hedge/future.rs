@@ -15,6 +15,7 @@ use tower_service::Service;
 
 use super::Config;
 use crate::clock;
+use crate::stamping::as_poll;
 
 /// One round sends what is ready and plans what is due; all hedges of a call need two each.
 const ROUNDS_A_POLL: u32 = 64;
@@ -22,44 +23,43 @@ const ROUNDS_A_POLL: u32 = 64;
 type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 pin_project! {
-    /// The future of [`Hedge`](super::Hedge). The first attempt is inline; a hedge is boxed when it is sent.
+    /// The future of [`Hedge`](super::Hedge). The first attempt is inline; what more attempts take is allocated when the
+    /// first one is pending or has failed, and each of them when it is sent.
     pub struct HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
     {
         #[pin]
-        first: Option<S::Future>,
+        pub(super) first: Option<S::Future>,
         // The context of the first attempt; `None` where another layer acts.
-        context: Option<CallContext>,
-        config: Arc<Config<C>>,
-        hedging: Option<Hedging<S, Req>>,
+        pub(super) context: Option<CallContext>,
+        // Until the first poll.
+        pub(super) start: Option<Start<S, Req>>,
+        pub(super) config: Arc<Config<C>>,
+        pub(super) hedging: Option<Box<Hedging<S, Req>>>,
     }
 
     impl<S, C, Req> PinnedDrop for HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
     {
+        #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            if let (Some(context), Some(hedging)) = (this.context, this.hedging) {
-                if !hedging.over {
-                    let env = this.config.env(context, false);
-                    let stopped = env.why_dropped(clock::now());
-                    let out = this.first.is_some().then_some(&*context);
-                    for context in out.into_iter().chain(hedging.contexts()) {
-                        this.config.env(context, false).cancelled(Some(stopped));
-                    }
-                    if !hedging.expired {
-                        env.ended(stopped);
-                    }
-                }
+            if this.start.is_some() || this.hedging.is_some() {
+                this.abandoned();
             }
         }
     }
 }
 
 /// What acting on a call takes.
-struct Hedging<S: Service<Req>, Req> {
+pub(super) struct Start<S, Req> {
+    pub(super) policy: Arc<HedgePolicy>,
+    pub(super) source: Option<(Req, S)>,
+}
+
+/// What it takes once one attempt may not be all.
+pub(super) struct Hedging<S: Service<Req>, Req> {
     machine: HedgeMachine,
     policy: Arc<HedgePolicy>,
     source: Option<(Req, S)>,
@@ -96,43 +96,46 @@ impl<S, C, Req> HedgeFuture<S, C, Req>
 where
     S: Service<Req>,
 {
-    pub(super) const fn passing(
-        future: S::Future,
-        context: Option<CallContext>,
-        config: Arc<Config<C>>,
-    ) -> Self {
-        Self {
-            first: Some(future),
-            context,
-            config,
-            hedging: None,
+    /// Dropped, over or not.
+    #[inline(never)]
+    fn abandoned(self: Pin<&mut Self>) {
+        let this = self.project();
+        let Some(context) = this.context else { return };
+        let (over, expired) = match this.hedging {
+            Some(hedging) => (hedging.over, hedging.expired),
+            None => (false, false),
+        };
+        if over {
+            return;
+        }
+        let env = this.config.env(context, false);
+        let stopped = env.why_dropped(clock::now());
+        if this.first.is_some() {
+            env.cancelled(Some(stopped));
+        }
+        for context in this.hedging.iter().flat_map(|hedging| hedging.contexts()) {
+            this.config.env(context, false).cancelled(Some(stopped));
+        }
+        if !expired {
+            env.ended(stopped);
         }
     }
 
-    pub(super) const fn acting(
-        future: S::Future,
-        context: CallContext,
-        machine: HedgeMachine,
-        policy: Arc<HedgePolicy>,
-        source: Option<(Req, S)>,
-        config: Arc<Config<C>>,
-    ) -> Self {
-        let hedging = Hedging {
-            machine,
-            policy,
-            source,
-            others: Vec::new(),
-            last: None,
-            sleep: None,
-            armed: false,
-            over: false,
-            expired: false,
-        };
-        Self {
-            first: Some(future),
-            context: Some(context),
-            config,
-            hedging: Some(hedging),
+    /// The first attempt is not all there is to it.
+    fn hedge(self: Pin<&mut Self>) {
+        let this = self.project();
+        if let Some(Start { policy, source }) = this.start.take() {
+            *this.hedging = Some(Box::new(Hedging {
+                machine: HedgeMachine::new(&policy),
+                policy,
+                source,
+                others: Vec::new(),
+                last: None,
+                sleep: None,
+                armed: false,
+                over: false,
+                expired: false,
+            }));
         }
     }
 }
@@ -156,11 +159,11 @@ where
 {
     /// An attempt is over: `at` is its place among the others, `None` the first. The outcome, if the call is over with it.
     fn settle(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         at: Option<usize>,
         outcome: Outcome<S, Req>,
     ) -> Option<Outcome<S, Req>> {
-        let mut this = self.project();
+        let mut this = self.as_mut().project();
         let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
             return Some(outcome);
         };
@@ -176,11 +179,25 @@ where
             },
         };
         let verdict = this.config.classifier.classify(outcome.as_ref(), &context);
+        self.settled(&context, verdict, outcome)
+    }
+
+    /// An attempt is over, and it is known what it came to.
+    fn settled(
+        self: Pin<&mut Self>,
+        context: &CallContext,
+        verdict: Verdict,
+        outcome: Outcome<S, Req>,
+    ) -> Option<Outcome<S, Req>> {
+        let mut this = self.project();
+        let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
+            return Some(outcome);
+        };
         let done = match verdict.failure() {
             None => {
                 let committed = verdict == Verdict::Committed;
                 hedging.end();
-                this.config.env(&context, false).succeeded(committed);
+                this.config.env(context, false).succeeded(committed);
                 true
             }
             Some(failure) => {
@@ -196,7 +213,7 @@ where
                     .source
                     .as_ref()
                     .is_some_and(|(request, _)| request.can_replay(&next));
-                let env = this.config.env(&context, replayable);
+                let env = this.config.env(context, replayable);
                 let found = context.findings();
                 let action =
                     hedging
@@ -349,15 +366,96 @@ where
 {
     type Output = Outcome<S, Req>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.start.is_some() {
+            self.poll_first(cx)
+        } else {
+            as_poll(self.poll_on(cx))
+        }
+    }
+}
+
+impl<S, C, Req> HedgeFuture<S, C, Req>
+where
+    S: Service<Req> + Clone,
+    C: Classify<S::Response, S::Error>,
+    Req: Annotated + Replay,
+{
+    /// The first poll. Where the first attempt works at once the call ends here.
+    #[inline(always)]
+    fn poll_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        let (Some(first), Some(context)) =
+            (this.first.as_mut().as_pin_mut(), this.context.as_mut())
+        else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(outcome) = first.poll(cx) else {
+            return as_poll(self.pending_first(cx));
+        };
+        let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+        // Dropped at once: it may hold a connection.
+        this.first.set(None);
+        if verdict.failure().is_some() {
+            return as_poll(self.failed_first(verdict, outcome, cx));
+        }
+        let committed = verdict == Verdict::Committed;
+        if this.config.hears {
+            this.config.env(context, false).succeeded(committed);
+        } else {
+            context.settle_success(committed);
+        }
+        context.retire();
+        *this.start = None;
+        Poll::Ready(outcome)
+    }
+
+    // An `Option`, so that what is cold does not share the place of the hot path's outcome, which then stays in registers.
+    #[cold]
+    #[inline(never)]
+    fn failed_first(
+        mut self: Pin<&mut Self>,
+        verdict: Verdict,
+        outcome: Outcome<S, Req>,
+        cx: &mut Context<'_>,
+    ) -> Option<Outcome<S, Req>> {
+        self.as_mut().hedge();
+        let context = self.context.clone()?;
+        match self.as_mut().settled(&context, verdict, outcome) {
+            None => self.plan_first(cx),
+            ended => ended,
+        }
+    }
+
+    #[inline(never)]
+    fn pending_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
+        self.as_mut().hedge();
+        self.plan_first(cx)
+    }
+
+    fn plan_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
+        let expired = self.hedging.as_ref().is_some_and(|hedging| hedging.expired);
+        if expired || !self.as_mut().plan(cx) {
+            return None;
+        }
+        self.poll_on(cx)
+    }
+
+    /// Anything but the first poll.
+    #[inline(never)]
+    fn poll_on(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
         if self.hedging.is_none() {
-            return self.poll_passing(cx);
+            return match self.poll_passing(cx) {
+                Poll::Ready(outcome) => Some(outcome),
+                Poll::Pending => None,
+            };
         }
         for _ in 0..ROUNDS_A_POLL {
             if let Some(first) = self.as_mut().project().first.as_pin_mut() {
                 if let Poll::Ready(outcome) = first.poll(cx) {
                     if let Some(outcome) = self.as_mut().settle(None, outcome) {
-                        return Poll::Ready(outcome);
+                        return Some(outcome);
                     }
                 }
             }
@@ -390,29 +488,22 @@ where
                     },
                 };
                 if let Some(outcome) = ended {
-                    return Poll::Ready(outcome);
+                    return Some(outcome);
                 }
             }
             if self.hedging.as_ref().is_some_and(|hedging| hedging.expired) {
-                return Poll::Pending;
+                return None;
             }
             progress |= self.as_mut().plan(cx);
             if !progress {
-                return Poll::Pending;
+                return None;
             }
         }
         // Attempts fail as fast as they are sent: let others run, the deadline above among them.
         cx.waker().wake_by_ref();
-        Poll::Pending
+        None
     }
-}
 
-impl<S, C, Req> HedgeFuture<S, C, Req>
-where
-    S: Service<Req> + Clone,
-    C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
-{
     /// Another layer acts, or has to. If none did, the call is counted all the same (A6: every RPC counts).
     fn poll_passing(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
         let this = self.as_mut().project();

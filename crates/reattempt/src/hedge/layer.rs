@@ -14,7 +14,8 @@ pub struct HedgeLayer<C> {
     classifier: C,
     policy: Option<Arc<HedgePolicy>>,
     transparent: bool,
-    observer: Arc<dyn Observer>,
+    /// `None` is [`LogObserver`].
+    observer: Option<Arc<dyn Observer>>,
     no_retry_layer: OneWarning,
     no_deadline_layer: OneWarning,
 }
@@ -25,7 +26,7 @@ impl<C> HedgeLayer<C> {
             classifier,
             policy,
             transparent: true,
-            observer: Arc::new(LogObserver),
+            observer: None,
             no_retry_layer: OneWarning::default(),
             no_deadline_layer: OneWarning::default(),
         }
@@ -53,7 +54,7 @@ impl<C> HedgeLayer<C> {
     /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells both.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
+        self.observer = Some(observer);
         self
     }
 }
@@ -64,7 +65,7 @@ impl<C: Clone> Clone for HedgeLayer<C> {
             classifier: self.classifier.clone(),
             policy: self.policy.clone(),
             transparent: self.transparent,
-            observer: Arc::clone(&self.observer),
+            observer: self.observer.clone(),
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
         }
@@ -89,7 +90,11 @@ impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
             classifier: self.classifier.clone(),
             policy: self.policy.clone(),
             transparent: self.transparent,
-            observer: Arc::clone(&self.observer),
+            hears: self.observer.is_some(),
+            observer: self
+                .observer
+                .clone()
+                .unwrap_or_else(|| Arc::new(LogObserver)),
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
         };

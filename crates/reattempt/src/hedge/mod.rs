@@ -35,7 +35,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use reattempt_core::machine::{Env, HedgeMachine};
+use reattempt_core::machine::Env;
 use reattempt_core::{
     Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
     Replay,
@@ -44,6 +44,7 @@ use tower_service::Service;
 
 use crate::order::OneWarning;
 pub use future::HedgeFuture;
+use future::Start;
 pub use layer::HedgeLayer;
 #[doc(no_inline)]
 pub use reattempt_core::policy::{Fixed, HedgeDelay, HedgePolicy};
@@ -54,6 +55,8 @@ struct Config<C> {
     policy: Option<Arc<HedgePolicy>>,
     transparent: bool,
     observer: Arc<dyn Observer>,
+    /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
+    hears: bool,
     no_retry_layer: OneWarning,
     no_deadline_layer: OneWarning,
 }
@@ -68,7 +71,17 @@ impl<C> Config<C> {
     }
 
     /// The policy by which this layer acts on the call, if it does.
+    #[inline(always)]
     fn policy(&self, context: &CallContext) -> Option<Arc<HedgePolicy>> {
+        if context.has_policy() {
+            self.policy_of(context)
+        } else {
+            self.policy.clone()
+        }
+    }
+
+    #[inline(never)]
+    fn policy_of(&self, context: &CallContext) -> Option<Arc<HedgePolicy>> {
         if context.strategy().is_some() {
             // The caller asked for this one call to be retried.
             return None;
@@ -119,55 +132,75 @@ where
         self.inner.poll_ready(cx)
     }
 
+    #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
         let context = request.context_mut();
         if context.is_claimed() {
-            return HedgeFuture::passing(self.inner.call(request), None, Arc::clone(&self.config));
+            return self.pass(request, None);
         }
         let Some(policy) = self.config.policy(context) else {
             context.begin();
             let context = context.clone();
-            let future = self.inner.call(request);
-            return HedgeFuture::passing(future, Some(context), Arc::clone(&self.config));
+            return self.pass(request, Some(context));
         };
         if context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
-        let warning = &self.config.no_deadline_layer;
-        warning.warn_if_unlimited("HedgeLayer", context);
-        context.claim();
-        context.start_attempt(1, AttemptKind::Initial);
+        if context.has_policy() {
+            let warning = &self.config.no_deadline_layer;
+            warning.warn_if_unlimited("HedgeLayer", context);
+        }
+        context.claim_first();
         let context = std::mem::take(context);
-
-        let machine = HedgeMachine::new(&policy);
-        let may_follow = machine.may_follow(self.config.classifier.may_force());
-        let first = NextAttempt {
-            number: 1,
-            kind: AttemptKind::Initial,
-            after: None,
-        };
-        let copy = if may_follow {
-            request.replay(&first)
+        if self.config.hears {
+            self.config.observer.attempt_sent(&context);
+        }
+        let copy = if self.config.classifier.may_force() || policy.max_attempts() > 1 {
+            request.replay(&FIRST)
         } else {
             None
         };
-        let (mut sent, template) = match copy {
-            Some(copy) => (copy, Some(request)),
-            None => (request, None),
+        let (future, source) = match copy {
+            Some(mut copy) => {
+                *copy.context_mut() = context.clone();
+                let future = self.inner.call(copy);
+                (future, Some((request, self.inner.clone())))
+            }
+            None => {
+                *request.context_mut() = context.clone();
+                (self.inner.call(request), None)
+            }
         };
-        *sent.context_mut() = context.clone();
-        self.config.observer.attempt_sent(&context);
-        let future = self.inner.call(sent);
-        let service = template.is_some().then(|| self.inner.clone());
-        let config = Arc::clone(&self.config);
-        HedgeFuture::acting(
-            future,
+        HedgeFuture {
+            first: Some(future),
+            context: Some(context),
+            start: Some(Start { policy, source }),
+            config: Arc::clone(&self.config),
+            hedging: None,
+        }
+    }
+}
+
+const FIRST: NextAttempt<'static> = NextAttempt {
+    number: 1,
+    kind: AttemptKind::Initial,
+    after: None,
+};
+
+impl<S, C> Hedge<S, C> {
+    #[cold]
+    #[inline(never)]
+    fn pass<Req>(&mut self, request: Req, context: Option<CallContext>) -> HedgeFuture<S, C, Req>
+    where
+        S: Service<Req>,
+    {
+        HedgeFuture {
+            first: Some(self.inner.call(request)),
             context,
-            machine,
-            policy,
-            template.zip(service),
-            config,
-        )
+            start: None,
+            config: Arc::clone(&self.config),
+            hedging: None,
+        }
     }
 }

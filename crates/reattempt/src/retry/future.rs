@@ -16,6 +16,7 @@ use super::Config;
 use super::recovering::Recovering;
 use super::source::Source;
 use crate::clock;
+use crate::stamping::as_poll;
 
 /// The inner service's own result.
 type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
@@ -466,14 +467,6 @@ where
     }
 }
 
-#[inline(always)]
-fn as_poll<T>(outcome: Option<T>) -> Poll<T> {
-    match outcome {
-        Some(outcome) => Poll::Ready(outcome),
-        None => Poll::Pending,
-    }
-}
-
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
@@ -485,9 +478,7 @@ where
     fn poll_on(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
         loop {
             let step = if self.phase == Phase::Flight {
-                let Some(flight) = self.as_mut().project().flight.as_pin_mut() else {
-                    return None;
-                };
+                let flight = self.as_mut().project().flight.as_pin_mut()?;
                 let Poll::Ready(outcome) = flight.poll(cx) else {
                     return None;
                 };

@@ -300,14 +300,14 @@ impl<C> Config<C> {
                 phase: Phase::First,
             };
         }
-        if self.hears {
+        let phase = if self.hears {
             self.sent(context.clone());
-        }
+            Phase::Flight
+        } else {
+            Phase::First
+        };
         let may_follow = self.classifier.may_force() || may_follow(self.strategy(context));
-        Part::Act {
-            may_follow,
-            phase: Phase::Flight,
-        }
+        Part::Act { may_follow, phase }
     }
 
     // By value: an address taken would keep every context in memory.

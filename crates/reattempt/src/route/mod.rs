@@ -34,6 +34,7 @@ use reattempt_core::{Annotated, Route};
 use tower_service::Service;
 
 use crate::order::{OneWarning, OutsideRecovery};
+use crate::stamping::stamping;
 pub use layer::RouteLayer;
 
 /// Stamps the policy of each call. Made by [`RouteLayer`].
@@ -61,9 +62,11 @@ where
     }
 
     #[inline(always)]
-    fn call(&mut self, mut request: Req) -> Self::Future {
-        if let Some(policy) = self.routes.route(&request) {
-            let context = request.context_mut();
+    fn call(&mut self, request: Req) -> Self::Future {
+        let Some(policy) = self.routes.route(&request) else {
+            return self.inner.call(request);
+        };
+        let (request, ()) = stamping(request, |context| {
             self.order.check("RouteLayer", context);
             if policy.get_call_limit().is_some()
                 && context.limit().is_some_and(|limit| limit.enforced)
@@ -75,7 +78,7 @@ where
                 );
             }
             context.stamp_policy(policy);
-        }
+        });
         self.inner.call(request)
     }
 }

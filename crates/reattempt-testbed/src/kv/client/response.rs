@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use reattempt_couchbase::ErrorMap;
 use serde::Deserialize;
 
 use crate::kv::frame::{
@@ -31,7 +32,7 @@ struct ErrorBody {
 }
 
 /// An answer, whatever its status.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct KvResponse {
     /// The status, see [`status`].
     pub status: u16,
@@ -59,10 +60,17 @@ pub struct KvResponse {
     pub node: Arc<str>,
     /// Number of the connection, unique in this process.
     pub connection: u64,
+    /// The error map that the node sent on this connection, when it could be read.
+    pub error_map: Option<Arc<ErrorMap>>,
 }
 
 impl KvResponse {
-    pub(super) fn new(frame: Frame, node: Arc<str>, connection: u64) -> Result<Self, FrameError> {
+    pub(super) fn new(
+        frame: Frame,
+        node: Arc<str>,
+        connection: u64,
+        error_map: Option<Arc<ErrorMap>>,
+    ) -> Result<Self, FrameError> {
         let (mut server_duration, mut throttle_duration) = (None, None);
         for (id, mut data) in framing_extras(&frame.framing)? {
             let place = match id {
@@ -98,6 +106,7 @@ impl KvResponse {
             error_context,
             node,
             connection,
+            error_map,
         })
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
+use reattempt_couchbase::ErrorMap;
 use tokio::sync::{Notify, oneshot};
 
 use crate::kv::frame::Frame;
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     pub(super) collections: bool,
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
+    /// What the error map says, read once.
+    read_error_map: Option<Arc<ErrorMap>>,
     pub(super) on_config: Option<OnBytes>,
     /// Wakes the driver: something is queued, or it shall end.
     pub(super) wake: Notify,
@@ -67,12 +70,17 @@ impl Shared {
         error_map: Option<Bytes>,
         on_config: Option<OnBytes>,
     ) -> Self {
+        let read_error_map = error_map
+            .as_deref()
+            .and_then(|map| read(map, &address))
+            .map(Arc::new);
         Self {
             address,
             id,
             collections: features.contains(&crate::kv::node::FEATURE_COLLECTIONS),
             features,
             error_map,
+            read_error_map,
             on_config,
             wake: Notify::new(),
             config: Mutex::new(None),
@@ -178,8 +186,13 @@ impl Shared {
                 answered: frame.opcode,
             });
         }
-        let response =
-            KvResponse::new(frame, self.address.clone(), self.id).map_err(CloseReason::Protocol)?;
+        let response = KvResponse::new(
+            frame,
+            self.address.clone(),
+            self.id,
+            self.read_error_map.clone(),
+        )
+        .map_err(CloseReason::Protocol)?;
         if carries_config(&response) {
             self.config_arrived(&response.value);
         }
@@ -255,6 +268,13 @@ impl Shared {
             reason,
         }
     }
+}
+
+/// Without a map that can be read the connection goes on without one (RFC 0013, Parsing the Error Map).
+fn read(map: &[u8], address: &str) -> Option<ErrorMap> {
+    ErrorMap::parse(map)
+        .inspect_err(|error| tracing::debug!(%error, address, "an error map is refused"))
+        .ok()
 }
 
 fn carries_config(response: &KvResponse) -> bool {

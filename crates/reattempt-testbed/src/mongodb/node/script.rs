@@ -26,6 +26,8 @@ pub(super) enum Action {
     Hang,
     /// Close without a word; the command has no effect.
     Close,
+    /// Reset the connection (RST); the command has no effect.
+    Reset,
     /// Send half of the usual answer, then close.
     HalfReply,
 }
@@ -89,6 +91,12 @@ impl Step {
         Self::of(Action::Close)
     }
 
+    /// Resets the connection (RST) after the command came, without an answer or an effect.
+    #[must_use]
+    pub fn reset() -> Self {
+        Self::of(Action::Reset)
+    }
+
     /// Sends half of the usual answer and closes.
     #[must_use]
     pub fn half_reply() -> Self {
@@ -137,7 +145,7 @@ impl Step {
     fn document(&mut self) -> Option<&mut Document> {
         match &mut self.action {
             Action::Pass(document) | Action::Reply(document, _) => Some(document),
-            Action::Hang | Action::Close | Action::HalfReply => None,
+            Action::Hang | Action::Close | Action::Reset | Action::HalfReply => None,
         }
     }
 }

@@ -119,6 +119,10 @@ async fn answer(
             return false;
         }
         Action::Close => return false,
+        Action::Reset => {
+            let _ = stream.set_zero_linger();
+            return false;
+        }
         Action::Reply(document, timed) => {
             if timed {
                 finished(shared, document)

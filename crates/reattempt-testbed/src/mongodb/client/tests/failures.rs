@@ -17,16 +17,17 @@ use crate::mongodb::{Node, Step};
 async fn a_connection_lost_at_any_point_is_a_network_failure() {
     let node = node().await;
     let client = Client::new(options(&node));
-    for step in [Step::close_before(), Step::half_reply()] {
+    for (step, found) in [
+        (Step::close_before(), ErrorKind::UnexpectedEof),
+        (Step::half_reply(), ErrorKind::UnexpectedEof),
+        (Step::reset(), ErrorKind::ConnectionReset),
+    ] {
         node.script().on("find", step);
         let error = send(&client, &find()).await.unwrap_err();
         let MongoError::Network { during, kind, .. } = &error else {
             panic!("{error}")
         };
-        assert_eq!(
-            (*during, *kind),
-            (During::Receive, ErrorKind::UnexpectedEof)
-        );
+        assert_eq!((*during, *kind), (During::Receive, found));
         assert!(error.was_sent());
         assert_eq!(error.server(), Some(node.address()));
         assert_eq!(send(&client, &find()).await.unwrap().count(), 3);

@@ -1,0 +1,92 @@
+//! How many instructions a call that works takes, counted by callgrind in the release build: no clock, no noise.
+//!
+//! `cargo test --release -p reattempt-benches`. Needs valgrind; says so and passes where there is none.
+
+use std::collections::HashMap;
+use std::process::{Command, Stdio};
+
+use reattempt_benches::cases;
+
+/// Instructions per call of each case on x86-64. Bounds, with two per cent for another compiler; lower them with
+/// every gain. Tower's is in the table because it is the measure, not because we answer for it.
+const PINS: [(&str, u64); 13] = [
+    ("bare", 5),
+    ("bare-call", 24),
+    ("call", 24),
+    ("route", 29),
+    ("throttle", 29),
+    ("deadline", 129),
+    ("retry", 173),
+    ("hedge", 273),
+    ("pushback", 79),
+    ("config-poll", 56),
+    ("retry+throttle+deadline", 298),
+    ("stack", 553),
+    ("tower", 301),
+];
+
+/// So many more calls are sent to find out what one of them takes.
+const CALLS: u64 = 1000;
+
+fn count(case: &str, calls: u64) -> u64 {
+    let out = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(env!("CARGO_BIN_EXE_hotpath"))
+        .args([case, &calls.to_string()])
+        .output()
+        .expect("valgrind runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    let collected = said
+        .lines()
+        .find_map(|line| line.split("Collected :").nth(1))
+        .and_then(|number| number.trim().parse().ok());
+    collected.unwrap_or_else(|| panic!("{case}: no count in what valgrind said: {said}"))
+}
+
+fn per_call(case: &str) -> u64 {
+    (count(case, 2 * CALLS) - count(case, CALLS)) / CALLS
+}
+
+fn can_count() -> bool {
+    if cfg!(debug_assertions) {
+        println!("skipped: instructions are counted in the release build only");
+        return false;
+    }
+    let valgrind = Command::new("valgrind")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if !valgrind.is_ok_and(|status| status.success()) {
+        println!("skipped: valgrind is not installed");
+        return false;
+    }
+    cfg!(target_arch = "x86_64")
+}
+
+#[test]
+fn a_call_takes_no_more_instructions_than_pinned() {
+    if !can_count() {
+        return;
+    }
+    let names: Vec<_> = cases::all().iter().map(|case| case.name).collect();
+    assert_eq!(names, PINS.map(|(name, _)| name));
+    let found: HashMap<_, _> = names
+        .into_iter()
+        .map(|name| (name, per_call(name)))
+        .collect();
+    let over: Vec<_> = PINS
+        .into_iter()
+        .filter(|(name, pin)| found[name] > pin + pin.div_ceil(50))
+        .map(|(name, pin)| format!("{name}: {} instead of {pin}", found[name]))
+        .collect();
+    assert!(
+        over.is_empty(),
+        "more than two per cent over the pin: {over:?}"
+    );
+    let (ours, tower) = (found["retry+throttle+deadline"], found["tower"]);
+    assert!(
+        ours <= tower,
+        "retry, throttle and deadline take {ours}, tower's retry with budget over timeout {tower}"
+    );
+}

@@ -1,0 +1,56 @@
+//! What a call allocates, and the size of each case's future, pinned to the byte: neither depends on how busy the machine is.
+
+use reattempt_benches::{allocations_per_call, cases, with_timers};
+
+/// Case, allocations per call in the steady state, bytes of its future. A change here is a decision: say in the
+/// commit why it is worth it.
+#[cfg(target_pointer_width = "64")]
+const PINS: [(&str, u64, usize); 13] = [
+    ("bare", 0, 24),
+    ("bare-call", 0, 24),
+    ("call", 0, 24),
+    ("route", 0, 24),
+    ("throttle", 0, 24),
+    ("deadline", 0, 168),
+    ("retry", 0, 104),
+    ("hedge", 0, 152),
+    ("pushback", 0, 80),
+    ("config-poll", 0, 56),
+    ("retry+throttle+deadline", 0, 248),
+    ("stack", 0, 360),
+    ("tower", 0, 168),
+];
+
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn allocations_and_future_sizes_are_as_pinned() {
+    let found: Vec<_> = with_timers(|| {
+        let of = |case: cases::Case| (case.name, allocations_per_call(case.run).0, case.future);
+        cases::all().into_iter().map(of).collect()
+    });
+    assert_eq!(found, PINS);
+}
+
+/// The first call of a thread makes one block; no case needs more than that.
+#[test]
+fn a_threads_first_call_allocates_once() {
+    with_timers(|| {
+        for case in cases::all() {
+            let first = |calls| {
+                std::thread::scope(|scope| {
+                    let handle = tokio::runtime::Handle::current();
+                    let run = move || {
+                        let _guard = handle.enter();
+                        allocation_counter::measure(|| {
+                            (case.run)(calls);
+                        })
+                        .count_total
+                    };
+                    scope.spawn(run).join().expect("a case that works")
+                })
+            };
+            let more = first(1) - first(0);
+            assert!(more <= 1, "{}: {more} allocations", case.name);
+        }
+    });
+}

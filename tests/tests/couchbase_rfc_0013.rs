@@ -1,0 +1,249 @@
+//! RFC 0013, the KV error map, on the wire. Rule numbers as in docs/conformance/couchbase.md.
+
+use reattempt::Stopped;
+use reattempt::reason::{KV_ERROR_MAP_RETRY_INDICATED, KV_TEMPORARY_FAILURE};
+use reattempt_couchbase::{ErrorMapStrategy, ErrorMaps};
+use reattempt_testbed::kv::client::KvRequest;
+use reattempt_testbed::kv::node::NodeBuilder;
+use reattempt_testbed::kv::{self, Cluster, Step, opcode, status};
+use reattempt_tests::kv::{Client, data};
+
+/// A cluster whose nodes send this map.
+async fn with_map(map: impl Into<bytes::Bytes>) -> Cluster {
+    start(Cluster::builder().error_map(map)).await
+}
+
+async fn start(builder: NodeBuilder) -> Cluster {
+    builder.start_cluster(1).await.expect("a cluster")
+}
+
+/// A map of one entry for 0xff01.
+fn map(entry: &str) -> String {
+    format!(r#"{{"version":2,"revision":1,"errors":{{"ff01":{entry}}}}}"#)
+}
+
+fn attributes(attributes: &[&str]) -> String {
+    let entry = serde_json::json!({"name": "X", "desc": "x", "attrs": attributes});
+    map(&entry.to_string())
+}
+
+/// How often a read is sent that meets this status once.
+async fn sent(cluster: &Cluster, status: u16) -> usize {
+    let client = Client::of(cluster);
+    cluster.node(0).script().push(Step::status(status));
+    let ended = client.call(KvRequest::get("k")).await;
+    let sent = data(cluster, 0).len();
+    let expected = if sent == 1 {
+        status
+    } else {
+        status::KEY_ENOENT
+    };
+    assert_eq!(ended.status(), expected);
+    sent
+}
+
+/// C25: version 2 is asked for, after HELLO and before the login.
+#[tokio::test]
+async fn the_map_is_fetched_while_the_connection_is_set_up() {
+    let cluster = Cluster::start(1).await.expect("a cluster");
+    Client::of(&cluster).call(KvRequest::get("k")).await;
+    let seen = cluster.node(0).seen();
+    let operations: Vec<u8> = seen.iter().map(|request| request.opcode).collect();
+    assert_eq!(operations[..2], [opcode::HELLO, opcode::GET_ERROR_MAP]);
+    assert_eq!(seen[1].value, [0, 2][..]);
+    assert!(operations[2..].contains(&opcode::SASL_AUTH));
+    let asked = |operation: &&u8| **operation == opcode::GET_ERROR_MAP;
+    assert_eq!(operations.iter().filter(asked).count(), 1);
+}
+
+/// C16: the client's own table wins, whatever the map says.
+#[tokio::test]
+async fn a_known_status_beats_the_map() {
+    let cluster = with_map(
+        r#"{"version":2,"revision":1,"errors":{
+        "82":{"name":"ENOMEM","desc":"","attrs":["temp","retry-later"]},
+        "1":{"name":"KEY_ENOENT","desc":"","attrs":["retry-now"]},
+        "86":{"name":"ETMPFAIL","desc":"","attrs":["no-retry"]}}}"#,
+    )
+    .await;
+    assert_eq!(sent(&cluster, status::ENOMEM).await, 1);
+    let client = Client::of(&cluster);
+    assert_eq!(
+        client.call(KvRequest::get("k")).await.status(),
+        status::KEY_ENOENT
+    );
+    cluster
+        .node(0)
+        .script()
+        .push(Step::status(status::ETMPFAIL));
+    let ended = client.call(KvRequest::get("k")).await;
+    assert_eq!(ended.info.count(KV_TEMPORARY_FAILURE), 1);
+    assert_eq!(ended.info.attempts(), 2);
+}
+
+/// C17, C18, C21
+#[tokio::test]
+async fn of_an_unknown_status_its_attributes_decide() {
+    for (given, expected) in [
+        (&["retry-now"][..], 2),
+        (&["retry-later"], 2),
+        (&["auto-retry"], 2),
+        (&["temp", "retry-later", "of-tomorrow"], 2),
+        (&["temp"], 1),
+        (&["item-only"], 1),
+        (&[], 1),
+        (&["retry-now", "no-retry"], 1),
+        (&["no-retry", "retry-later", "auto-retry"], 1),
+    ] {
+        let cluster = with_map(attributes(given)).await;
+        assert_eq!(sent(&cluster, 0xff01).await, expected, "{given:?}");
+    }
+}
+
+/// C17: a write too, because the server has done nothing.
+#[tokio::test]
+async fn a_retry_that_the_map_indicates_is_for_every_operation() {
+    let cluster = with_map(attributes(&["retry-now"])).await;
+    cluster.node(0).script().push(Step::status(0xff01));
+    let ended = Client::of(&cluster)
+        .call(KvRequest::set("k", "v", 0, 0))
+        .await;
+    assert_eq!(ended.status(), 0);
+    assert_eq!(ended.reasons(), [KV_ERROR_MAP_RETRY_INDICATED]);
+}
+
+/// C23, C18: the connection goes on without a map.
+#[tokio::test]
+async fn what_is_no_map_is_ignored_and_the_connection_goes_on() {
+    let no_maps = [
+        Cluster::builder().error_map("{\"version\":2,"),
+        Cluster::builder().error_map(&b"\xff\xfe\x00"[..]),
+        Cluster::builder().error_map("[]"),
+        Cluster::builder().error_map(r#"{"version":2,"revision":1}"#),
+        Cluster::builder().error_map(""),
+        Cluster::builder().no_error_map(),
+    ];
+    for builder in no_maps {
+        let cluster = start(builder).await;
+        assert_eq!(sent(&cluster, 0xff01).await, 1);
+        assert_eq!(cluster.node(0).connections(), 1);
+    }
+}
+
+/// C23, C24: the rest of the map is used.
+#[tokio::test]
+async fn a_malformed_entry_is_skipped() {
+    let cluster = with_map(
+        r#"{"version":2,"revision":1,"errors":{
+        "zz":{"name":"X","desc":"","attrs":["retry-now"]},
+        "ff02":{"name":"X","desc":"","attrs":"retry-now"},
+        "fffff":{"name":"X","desc":"","attrs":["retry-now"]},
+        "00FF01":{"name":"X","desc":"","attrs":["retry-now"]}}}"#,
+    )
+    .await;
+    assert_eq!(sent(&cluster, 0xff01).await, 2);
+    let client = Client::of(&cluster);
+    cluster.node(0).script().push(Step::status(0xff02));
+    let ended = client.call(KvRequest::get("k")).await;
+    assert_eq!(ended.status(), 0xff02);
+    assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+}
+
+/// C25
+#[tokio::test]
+async fn a_map_of_another_version_is_used_as_far_as_it_is_understood() {
+    for version in [1, 2, 9] {
+        let text =
+            attributes(&["retry-now"]).replace("\"version\":2", &format!("\"version\":{version}"));
+        let cluster = with_map(text).await;
+        assert_eq!(sent(&cluster, 0xff01).await, 2, "version {version}");
+    }
+}
+
+/// C22: each answer is judged by the map of the connection that it came on.
+#[tokio::test]
+async fn maps_do_not_cross_between_nodes() {
+    let cluster = Cluster::start(2).await.expect("a cluster");
+    let of_second = Step::status(status::SUCCESS)
+        .body(attributes(&["item-only"]))
+        .only(opcode::GET_ERROR_MAP);
+    cluster.node(1).script().push(of_second);
+    let client = Client::of(&cluster);
+    for (node, expected) in [(0, 2), (1, 1), (0, 2)] {
+        let key = cluster.key_of(node, "k").expect("a key");
+        cluster.node(node).script().push(Step::status(0xff01));
+        let ended = client.call(KvRequest::get(key)).await;
+        assert_eq!(ended.info.attempts(), expected, "node {node}");
+    }
+}
+
+/// C22: a new connection brings a new map.
+#[tokio::test]
+async fn a_new_connection_brings_a_new_map() {
+    let cluster = with_map(attributes(&["item-only"])).await;
+    let client = Client::of(&cluster);
+    cluster
+        .node(0)
+        .script()
+        .push(Step::status(0xff01).then_close());
+    assert_eq!(client.call(KvRequest::get("k")).await.info.attempts(), 1);
+    client.has_lost(&cluster, 0).await;
+    let newer = Step::status(status::SUCCESS)
+        .body(attributes(&["retry-now"]))
+        .only(opcode::GET_ERROR_MAP);
+    cluster.node(0).script().push(newer);
+    cluster.node(0).script().push(Step::status(0xff01));
+    assert_eq!(client.call(KvRequest::get("k")).await.info.attempts(), 2);
+}
+
+fn by_the_map(cluster: &Cluster) -> Client {
+    let maps = ErrorMaps::new();
+    Client::with(cluster, |options| {
+        options.on_error_map(kv::keep_in(maps.clone()))
+    })
+    .strategy(ErrorMapStrategy::new(maps))
+}
+
+const LINEAR: &str = r#"{"name":"X","desc":"","attrs":["retry-later"],
+    "retry":{"strategy":"linear","interval":3,"after":7,"ceil":8}}"#;
+
+/// C26, C27, C29: only for who asks for it.
+#[tokio::test]
+async fn the_retry_specification_of_the_node_gives_the_delays() {
+    let cluster = with_map(map(LINEAR)).await;
+    let script = cluster.node(0).script();
+    script.repeat(&Step::status(0xff01), 4);
+    script.push(Step::status(status::ETMPFAIL));
+    script.push(Step::status(0xff01));
+    let ended = by_the_map(&cluster).call(KvRequest::get("k")).await;
+    assert_eq!(ended.status(), status::KEY_ENOENT);
+    let delays = ended.delays();
+    assert_eq!(delays[..4], [7, 3, 6, 8]);
+    assert_eq!(delays[5], 7, "another status restarts the count");
+}
+
+/// C30
+#[tokio::test]
+async fn any_other_strategy_uses_its_own_delays() {
+    let cluster = with_map(map(LINEAR)).await;
+    cluster.node(0).script().repeat(&Step::status(0xff01), 3);
+    let ended = Client::of(&cluster).call(KvRequest::get("k")).await;
+    assert_eq!(ended.delays(), [1, 2, 4]);
+}
+
+/// C28: counted from the first failure.
+#[tokio::test]
+async fn max_duration_ends_the_retries_with_the_servers_answer() {
+    let entry = LINEAR.replace("\"ceil\":8", "\"max-duration\":60");
+    let cluster = with_map(map(&entry)).await;
+    cluster.node(0).script().repeat(&Step::status(0xff01), 100);
+    let ended = by_the_map(&cluster).call(KvRequest::get("k")).await;
+    assert_eq!(ended.status(), 0xff01);
+    assert_eq!(ended.info.stopped(), Some(Stopped::Strategy));
+    // 7 + 3 + 6 + … + 15 = 52, and 18 more are too many.
+    assert!(
+        (2..=7).contains(&ended.info.attempts()),
+        "{}",
+        ended.info.attempts()
+    );
+}

@@ -1,0 +1,265 @@
+//! RFC 0024, Fast Failover, on the wire: the order of what the nodes saw. Rule numbers as in docs/conformance/couchbase.md.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use reattempt::reason::{KV_NOT_MY_VBUCKET, NODE_NOT_AVAILABLE};
+use reattempt_couchbase::cluster_config::ConfigPollerOptions;
+use reattempt_couchbase::{Address, ConfigPoller, FetchConfig, Revision};
+use reattempt_testbed::kv::client::KvRequest;
+use reattempt_testbed::kv::{self, Cluster, Step, opcode, status};
+use reattempt_tests::kv::{Client, addresses, data, until, within};
+use tokio::task::JoinSet;
+
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// How often the poller has asked a node.
+#[derive(Clone, Default)]
+struct Fetches(Arc<AtomicUsize>);
+
+impl Fetches {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A poller that asks over connections of its own; it never polls unless the options say so.
+fn poller(
+    cluster: &Cluster,
+    client: &Client,
+    options: ConfigPollerOptions,
+) -> (ConfigPoller, Fetches) {
+    let fetches = Fetches::default();
+    let (counted, fetch) = (
+        fetches.clone(),
+        Arc::new(kv::fetch_with(client.options.clone())),
+    );
+    let fetch = move |node: Address, known: Option<Revision>| {
+        counted.0.fetch_add(1, Ordering::SeqCst);
+        let fetch = Arc::clone(&fetch);
+        async move { fetch.fetch(node, known).await }
+    };
+    let options = options.seeds(addresses(cluster));
+    (
+        ConfigPoller::spawn(client.store.clone(), fetch, options),
+        fetches,
+    )
+}
+
+fn never_polls() -> ConfigPollerOptions {
+    ConfigPollerOptions::new()
+        .interval(NEVER)
+        .fetch_timeout(Duration::from_secs(10))
+}
+
+/// Three nodes, and a client that knows them and has written a key that the first one owns.
+async fn three_nodes() -> (Cluster, Client, String) {
+    let cluster = Cluster::start(3).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    let key = cluster.key_of(0, "k").expect("a key");
+    let written = client.call(KvRequest::set(key.clone(), "v", 0, 0)).await;
+    assert_eq!(written.status(), 0);
+    (cluster, client, key)
+}
+
+fn rev(client: &Client) -> Option<(i64, i64)> {
+    client
+        .store
+        .revision()
+        .map(|revision| (revision.epoch, revision.rev))
+}
+
+/// C47, C48: the failure asks another node, the newer configuration moves the key, and the retry goes out.
+#[tokio::test]
+async fn a_failure_fetches_the_configuration_that_the_retry_goes_by() {
+    let (cluster, client, key) = three_nodes().await;
+    let (poller, fetches) = poller(&cluster, &client, never_polls());
+    let client = client.config_poll(&poller);
+    cluster.fail_over(0).await;
+    client.has_lost(&cluster, 0).await;
+    let ended = client.call(KvRequest::get(key.clone())).await;
+    assert_eq!(ended.value(), "v");
+    assert_eq!(ended.reasons(), [NODE_NOT_AVAILABLE]);
+    assert_eq!((fetches.count(), rev(&client)), (1, Some((1, 2))));
+    // The configuration first, then the key, at its new node.
+    let owner = cluster.owner_of(key.as_bytes()).expect("an owner");
+    assert_ne!(owner, 0);
+    let read = data(&cluster, owner)
+        .into_iter()
+        .find(|seen| seen.opcode == opcode::GET);
+    let read = read.expect("the read at the new owner");
+    let asked = (1..3)
+        .flat_map(|node| cluster.node(node).seen())
+        .filter(|seen| seen.opcode == opcode::GET_CLUSTER_CONFIG)
+        .map(|seen| seen.arrived)
+        .min()
+        .expect("a node was asked");
+    assert!(asked <= read.arrived);
+    let first = ended
+        .info
+        .records()
+        .next()
+        .and_then(|record| record.backend.clone());
+    let dead = cluster.node(0).addr().to_string();
+    assert_eq!(first.map(|node| node.as_str().to_owned()), Some(dead));
+}
+
+/// C47: what the layer is for. Without it the call tries the dead node until the next poll.
+#[tokio::test]
+async fn without_config_poll_the_dead_node_is_tried_until_the_next_poll() {
+    let (cluster, client, key) = three_nodes().await;
+    let options = never_polls().interval(Duration::from_millis(400));
+    let (poller, fetches) = poller(&cluster, &client, options);
+    cluster.fail_over(0).await;
+    client.has_lost(&cluster, 0).await;
+    let without = client.call(KvRequest::get(key)).await;
+    assert_eq!(without.value(), "v");
+    assert!(
+        fetches.count() >= 1,
+        "it was a poll that found the new node"
+    );
+    drop(poller);
+
+    let (cluster, client, key) = three_nodes().await;
+    let (poller, _) = self::poller(&cluster, &client, never_polls());
+    let client = client.config_poll(&poller);
+    cluster.fail_over(0).await;
+    client.has_lost(&cluster, 0).await;
+    let with = client.call(KvRequest::get(key)).await;
+    assert_eq!(with.value(), "v");
+    let (with, without) = (with.info.attempts(), without.info.attempts());
+    assert!(with < without, "{with} attempts with, {without} without");
+}
+
+/// C47: single flight, and the floor.
+#[tokio::test]
+async fn a_thousand_errors_at_once_lead_to_one_fetch() {
+    let (cluster, client, key) = three_nodes().await;
+    let options = never_polls().floor(Duration::from_secs(60));
+    let (poller, fetches) = poller(&cluster, &client, options);
+    let client = client.config_poll(&poller);
+    cluster.fail_over(0).await;
+    client.has_lost(&cluster, 0).await;
+    let mut calls = JoinSet::new();
+    for _ in 0..1000 {
+        let (client, request) = (client.clone(), KvRequest::get(key.clone()));
+        calls.spawn(async move { client.call(request).await });
+    }
+    let mut failed = 0;
+    while let Some(ended) = calls.join_next().await {
+        let ended = ended.expect("a call");
+        assert_eq!(ended.value(), "v");
+        failed += ended.info.count(NODE_NOT_AVAILABLE);
+    }
+    assert!(failed >= 1000, "{failed}");
+    assert_eq!(fetches.count(), 1);
+}
+
+/// C48: any node but the one that failed.
+#[tokio::test]
+async fn the_node_that_failed_is_not_asked() {
+    for _ in 0..8 {
+        let (cluster, client, key) = three_nodes().await;
+        let (poller, fetches) = poller(&cluster, &client, never_polls());
+        let client = client.config_poll(&poller);
+        let before = cluster.node(0).seen().len();
+        cluster.node(0).script().push(Step::close_before());
+        cluster.move_vbuckets(0, 1);
+        let ended = client.call(KvRequest::get(key)).await;
+        assert_eq!(ended.value(), "v");
+        assert_eq!(fetches.count(), 1);
+        let asked = cluster.node(0).seen().split_off(before);
+        let polls = asked
+            .iter()
+            .filter(|seen| seen.opcode == opcode::GET_CLUSTER_CONFIG && !seen.extras.is_empty());
+        assert_eq!(polls.count(), 0);
+    }
+}
+
+/// C33: the answer itself carries the configuration; nobody has to be asked, and nothing is waited for.
+#[tokio::test]
+async fn a_configuration_in_the_answer_is_used_at_once() {
+    let (cluster, client, key) = three_nodes().await;
+    let (poller, fetches) = poller(&cluster, &client, never_polls());
+    let client = client.config_poll(&poller);
+    cluster.move_vbuckets(0, 1);
+    let ended = client.call(KvRequest::get(key)).await;
+    assert_eq!(ended.value(), "v");
+    assert_eq!(ended.reasons(), [KV_NOT_MY_VBUCKET]);
+    assert_eq!(ended.info.attempts(), 2);
+    assert_eq!((fetches.count(), rev(&client)), (0, Some((1, 2))));
+}
+
+/// C33: without one another node is asked.
+#[tokio::test]
+async fn an_empty_answer_fetches_the_configuration() {
+    let (cluster, client, key) = three_nodes().await;
+    let options = never_polls().floor(Duration::from_secs(60));
+    let (poller, fetches) = poller(&cluster, &client, options);
+    let client = client.config_poll(&poller);
+    cluster.move_vbuckets(0, 1);
+    // However often the old node is asked meanwhile, it says nothing of where the key went.
+    let empty = Step::status(status::NOT_MY_VBUCKET);
+    cluster.node(0).script().repeat(&empty, 1000);
+    let ended = client.call(KvRequest::get(key)).await;
+    assert_eq!(ended.value(), "v");
+    assert_eq!(ended.reasons(), [KV_NOT_MY_VBUCKET]);
+    assert_eq!((fetches.count(), rev(&client)), (1, Some((1, 2))));
+}
+
+/// C50: an older one, or the same again, changes nothing; a higher epoch wins over any revision.
+#[tokio::test]
+async fn only_what_is_newer_gets_into_force() {
+    let (cluster, client, key) = three_nodes().await;
+    let (poller, fetches) = poller(&cluster, &client, never_polls());
+    let client = client.config_poll(&poller);
+    cluster.set_revision(5, 5);
+    cluster.node(0).script().push(Step::not_my_vbucket());
+    client.call(KvRequest::get(key.clone())).await;
+    assert_eq!(rev(&client), Some((5, 5)));
+    let in_force = client.store.load().expect("a configuration");
+    for (epoch, revision) in [(5, 5), (5, 4), (4, 99), (0, 0)] {
+        cluster.set_revision(epoch, revision);
+        cluster.node(0).script().push(Step::not_my_vbucket());
+        let ended = client.call(KvRequest::get(key.clone())).await;
+        assert_eq!(ended.value(), "v");
+        let now = client.store.load().expect("a configuration");
+        assert!(Arc::ptr_eq(&now, &in_force), "{epoch}/{revision}");
+    }
+    cluster.set_revision(6, 1);
+    cluster.node(0).script().push(Step::not_my_vbucket());
+    client.call(KvRequest::get(key)).await;
+    assert_eq!((fetches.count(), rev(&client)), (0, Some((6, 1))));
+}
+
+/// C47, C49: the interval goes on by itself.
+#[tokio::test]
+async fn a_poll_finds_a_newer_configuration_without_any_call() {
+    let (cluster, client, _) = three_nodes().await;
+    let options = never_polls()
+        .interval(Duration::from_millis(20))
+        .floor(Duration::from_millis(1));
+    let (_poller, fetches) = poller(&cluster, &client, options);
+    cluster.bump_rev();
+    until(|| rev(&client) == Some((1, 2))).await;
+    assert!(fetches.count() >= 1);
+}
+
+/// Nothing goes on after its last owner.
+#[tokio::test]
+async fn the_poller_ends_with_its_owner() {
+    let (cluster, client, key) = three_nodes().await;
+    let options = never_polls()
+        .interval(Duration::from_millis(5))
+        .floor(Duration::from_millis(1));
+    let (poller, fetches) = poller(&cluster, &client, options);
+    let client = client.config_poll(&poller);
+    drop(poller);
+    let so_far = fetches.count();
+    until(|| fetches.count() > so_far).await;
+    within(client.call(KvRequest::get(key))).await;
+    drop(client);
+    // The task held the other half of it.
+    until(|| Arc::strong_count(&fetches.0) == 1).await;
+}

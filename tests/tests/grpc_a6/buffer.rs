@@ -1,0 +1,134 @@
+//! Streaming requests and the memory they may take (R51 to R53).
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use super::*;
+use http_body::Frame;
+use reattempt::Stopped;
+use tokio::sync::mpsc;
+
+/// A body that is told its messages while the call is going on.
+struct Told(mpsc::UnboundedReceiver<&'static str>);
+
+impl http_body::Body for Told {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let message = ready!(self.0.poll_recv(cx));
+        Poll::Ready(message.map(|message| Ok(Frame::data(frame_message(message.as_bytes())))))
+    }
+}
+
+/// A streaming call, and where its messages go in; dropping that half-closes it.
+fn streaming(server: &Server) -> (Request<Body>, mpsc::UnboundedSender<&'static str>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let request = begin(server).body(Told(told).boxed_unsync());
+    (request.expect("a request"), tell)
+}
+
+/// Longer than the limits below.
+const LONG: &str =
+    "a message of so many bytes that it does not fit into what may be kept of a call";
+
+/// R53 and "Memory Management": what one attempt has sent is sent again, and what comes later goes to the newest.
+#[tokio::test]
+async fn a_streaming_request_is_replayed_whole() {
+    let server = start(
+        Script::new()
+            .then(busy().after_messages(2))
+            .otherwise(Step::echo()),
+    )
+    .await;
+    let (request, tell) = streaming(&server);
+    let channel = Channel::new(&retrying(4, "0.001s"));
+    let messages = async {
+        tell.send("one").expect("the call is on");
+        tell.send("two").expect("the call is on");
+        within(server.wait_for(1, |call| {
+            call.previous_attempts() == Some(1) && call.messages.len() == 2
+        }))
+        .await;
+        tell.send("three").expect("the call is on");
+        drop(tell);
+    };
+    let (ended, ()) = tokio::join!(channel.call(request), messages);
+    assert_eq!(ended.code, Code::Ok);
+    assert_eq!(ended.messages, ["one", "two", "three"]);
+    let seen = server.seen();
+    assert_eq!(seen[0].messages, ["one", "two"]);
+    assert!(!seen[0].half_closed);
+    assert_eq!(seen[1].messages, ["one", "two", "three"]);
+}
+
+/// R51, R53
+#[tokio::test]
+async fn a_request_over_the_buffers_limit_commits_the_call() {
+    let server = start(
+        Script::new()
+            .then(busy())
+            .otherwise(Step::ok("not asked for")),
+    )
+    .await;
+    let (request, tell) = streaming(&server);
+    for message in ["short", LONG] {
+        tell.send(message).expect("the call is on");
+    }
+    drop(tell);
+    let ended = Channel::new(&retrying(4, "0.001s"))
+        .bytes_per_call(32)
+        .call(request)
+        .await;
+    assert_eq!(ended.code, Code::Unavailable);
+    assert_eq!(ended.info.stopped(), Some(Stopped::NotReplayable));
+    let seen = server.seen();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].messages, ["short", LONG], "nothing of it is lost");
+}
+
+/// R52
+#[tokio::test]
+async fn a_retry_that_outgrows_the_buffer_sends_everything_and_is_final() {
+    let server = start(
+        Script::new()
+            .then(busy().after_messages(1))
+            .then(busy())
+            .otherwise(Step::ok("not asked for")),
+    )
+    .await;
+    let (request, tell) = streaming(&server);
+    let channel = Channel::new(&retrying(4, "0.001s")).bytes_per_call(32);
+    let messages = async {
+        tell.send("short").expect("the call is on");
+        within(server.wait_seen(2)).await;
+        tell.send(LONG).expect("the call is on");
+        drop(tell);
+    };
+    let (ended, ()) = tokio::join!(channel.call(request), messages);
+    assert_eq!(ended.code, Code::Unavailable);
+    assert_eq!(ended.info.stopped(), Some(Stopped::NotReplayable));
+    let seen = server.seen();
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[1].messages, ["short", LONG]);
+}
+
+/// R51: of hedges over the limit the one that has sent the most goes on alone.
+#[tokio::test]
+async fn hedges_over_the_buffers_limit_leave_one_that_is_whole() {
+    let server = start(Script::handler(|_| Step::echo())).await;
+    let (request, tell) = streaming(&server);
+    for message in ["short", LONG] {
+        tell.send(message).expect("the call is on");
+    }
+    drop(tell);
+    let ended = Channel::new(&hedging(3, "0s"))
+        .bytes_per_call(32)
+        .call(request)
+        .await;
+    assert_eq!(ended.code, Code::Ok);
+    assert_eq!(ended.messages, ["short", LONG]);
+}

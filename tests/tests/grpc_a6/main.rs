@@ -1,0 +1,214 @@
+//! gRPC A6 on the wire: the documented stack around hyper's HTTP/2 client, against a scripted server on loopback.
+//!
+//! What counts is what the server saw. Rule numbers as in docs/conformance/grpc.md.
+
+mod buffer;
+mod deadline;
+mod hedging;
+mod metadata;
+mod pushback;
+mod retry;
+mod throttle;
+mod transparent;
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use reattempt::backoff::Randomness;
+use reattempt::strategy::Once;
+use reattempt::{
+    CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryInfo, RetryLayer,
+    RetryThrottle, RouteLayer, Watch,
+};
+use reattempt_grpc::service_config::{Options, ServiceConfig};
+use reattempt_grpc::{
+    AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
+    GrpcTimeoutLayer, PreviousAttemptsLayer,
+};
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+use reattempt_testbed::grpc::{Messages, Script, SeenCall, Server, Step, frame_message};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+const UNAVAILABLE: i32 = 14;
+const INVALID_ARGUMENT: i32 = 3;
+
+/// Fails instead of hanging. Also the delay that no test waits out: what comes before it did not come by that delay.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .expect("it hangs")
+}
+
+/// A config for every method, with a bucket of ten tokens; each delay is exactly half of its bound.
+fn config(members: &str) -> ServiceConfig {
+    let text = format!(
+        r#"{{"methodConfig":[{{"name":[{{}}],{members}}}],"retryThrottling":{{"maxTokens":10,"tokenRatio":0.5}}}}"#
+    );
+    let options = Options::new().randomness(Randomness::Fixed(0.5));
+    ServiceConfig::parse_with(&text, &options).expect("a service config")
+}
+
+/// Retries UNAVAILABLE after this back-off.
+fn retrying(attempts: u32, backoff: &str) -> ServiceConfig {
+    config(&retry_policy(attempts, backoff))
+}
+
+fn retry_policy(attempts: u32, backoff: &str) -> String {
+    format!(
+        r#""retryPolicy":{{"maxAttempts":{attempts},"initialBackoff":"{backoff}","maxBackoff":"{backoff}",
+        "backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]}}"#
+    )
+}
+
+/// Hedges; UNAVAILABLE is not fatal.
+fn hedging(attempts: u32, delay: &str) -> ServiceConfig {
+    config(&format!(
+        r#""hedgingPolicy":{{"maxAttempts":{attempts},"hedgingDelay":"{delay}","nonFatalStatusCodes":["UNAVAILABLE"]}}"#
+    ))
+}
+
+/// No policy, only a bucket.
+fn no_policy() -> ServiceConfig {
+    config(r#""waitForReady":true"#)
+}
+
+/// Tokens in the bucket, in thousandths.
+fn tokens(config: &ServiceConfig) -> Option<u64> {
+    config.throttle().and_then(|bucket| bucket.milli_tokens())
+}
+
+/// A channel: the documented stack around one HTTP/2 client.
+struct Channel {
+    config: ServiceConfig,
+    http: Client<HttpConnector, ReplayBody<Body>>,
+    bytes_per_call: usize,
+}
+
+/// What the caller got.
+struct Ended {
+    code: Code,
+    messages: Vec<Bytes>,
+    head: HeaderMap,
+    info: RetryInfo,
+}
+
+impl Channel {
+    fn new(config: &ServiceConfig) -> Self {
+        Self {
+            config: config.clone(),
+            http: Client::builder(TokioExecutor::new())
+                .http2_only(true)
+                .retry_canceled_requests(false)
+                .build_http(),
+            bytes_per_call: 256 * 1024,
+        }
+    }
+
+    fn bytes_per_call(mut self, bytes: usize) -> Self {
+        self.bytes_per_call = bytes;
+        self
+    }
+
+    /// The head of the answer.
+    async fn send(
+        &self,
+        request: Request<Body>,
+    ) -> Result<Response<impl http_body::Body<Data = Bytes, Error = BoxError> + use<>>, BoxError>
+    {
+        let service = ServiceBuilder::new()
+            .layer(RouteLayer::new(self.config.clone()))
+            .layer(GrpcTimeoutLayer)
+            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+            .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+            .layer(ReplayBodyLayer::new().bytes_per_call(self.bytes_per_call))
+            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+            .layer(HedgeLayer::new(
+                GrpcClassifier::new(),
+                HedgePolicy::new(1, Duration::ZERO),
+            ))
+            .layer(PreviousAttemptsLayer)
+            .layer(PushbackLayer::new(GrpcPushback))
+            .layer(GrpcOutcomeLayer::new())
+            .map_response(|answer: Response<Incoming>| {
+                answer.map(|body| body.map_err(BoxError::from).boxed_unsync())
+            })
+            .map_err(BoxError::from)
+            .service(self.http.clone());
+        within(service.oneshot(request)).await
+    }
+
+    /// The whole answer.
+    async fn call(&self, request: Request<Body>) -> Ended {
+        let (request, watch) = watched(request);
+        let answer = self.send(request).await.expect("an answer");
+        ended(answer, &watch).await
+    }
+}
+
+fn watched(mut request: Request<Body>) -> (Request<Body>, Watch) {
+    let watch = CallContext::watch(&mut request);
+    (request, watch)
+}
+
+async fn ended<B>(answer: Response<B>, watch: &Watch) -> Ended
+where
+    B: http_body::Body<Data = Bytes, Error = BoxError>,
+{
+    let (head, body) = answer.into_parts();
+    let collected = within(body.collect()).await.expect("a whole stream");
+    let status = |headers: &HeaderMap| headers.get(GRPC_STATUS).map(Code::from_header);
+    let code = status(&head.headers)
+        .or_else(|| collected.trailers().and_then(status))
+        .expect("a status");
+    let mut messages = Messages::default();
+    messages.push(&collected.to_bytes());
+    Ended {
+        code,
+        messages: std::iter::from_fn(|| messages.next_message().expect("messages")).collect(),
+        head: head.headers,
+        info: watch.info(),
+    }
+}
+
+/// A call without a body yet.
+fn begin(server: &Server) -> http::request::Builder {
+    Request::post(format!("{}/shop.Cart/Add", server.uri()))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+}
+
+/// A unary call with one message.
+fn unary(server: &Server) -> Request<Body> {
+    begin(server).body(one_message()).expect("a request")
+}
+
+fn one_message() -> Body {
+    let body = Full::new(frame_message(b"apples"));
+    body.map_err(|never| match never {}).boxed_unsync()
+}
+
+async fn start(script: impl Into<Script>) -> Server {
+    Server::start(script).await.expect("a server")
+}
+
+/// `grpc-previous-rpc-attempts` of each call that the server saw.
+fn previous(seen: &[SeenCall]) -> Vec<Option<u32>> {
+    seen.iter().map(SeenCall::previous_attempts).collect()
+}
+
+/// Unavailable, before anything of an answer.
+fn busy() -> Step {
+    Step::trailers_only(UNAVAILABLE, "busy")
+}

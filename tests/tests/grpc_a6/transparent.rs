@@ -1,0 +1,115 @@
+//! Failures that the server's application never saw (R24, R60 to R63).
+
+use super::*;
+use reattempt_testbed::grpc::Options as ServerOptions;
+use tokio::net::TcpSocket;
+
+/// R61, R63, R24
+#[tokio::test]
+async fn a_refused_stream_is_sent_again_once_and_counts_nowhere() {
+    let server = start(
+        Script::new()
+            .then(Step::refuse_stream())
+            .then(busy())
+            .otherwise(Step::ok("pie")),
+    )
+    .await;
+    let config = retrying(2, "0.001s");
+    let ended = Channel::new(&config).call(unary(&server)).await;
+    assert_eq!(ended.code, Code::Ok, "three sends, two attempts");
+    assert_eq!(previous(&server.seen()), [None, None, Some(1)]);
+    assert_eq!(ended.head["grpc-previous-rpc-attempts"], "1");
+    assert_eq!(tokens(&config), Some(9_500), "one failure, one success");
+}
+
+/// R61, R62: also without a policy; a second time it is the caller's.
+#[tokio::test]
+async fn a_stream_refused_twice_is_the_callers() {
+    let server = start(Step::refuse_stream()).await;
+    let failed = Channel::new(&no_policy()).send(unary(&server)).await;
+    assert!(failed.is_err());
+    assert_eq!(server.seen_count(), 2);
+}
+
+/// R61: the second time the policy decides, and it counts.
+#[tokio::test]
+async fn a_stream_refused_twice_goes_by_the_policy() {
+    let server = start(
+        Script::new()
+            .then_times(2, Step::refuse_stream())
+            .otherwise(Step::ok("pie")),
+    )
+    .await;
+    let ended = Channel::new(&retrying(4, "0.001s"))
+        .call(unary(&server))
+        .await;
+    assert_eq!(ended.code, Code::Ok);
+    assert_eq!(previous(&server.seen()), [None, None, Some(1)]);
+}
+
+/// R61: once per call, also after an attempt that was processed.
+#[tokio::test]
+async fn a_refused_stream_after_a_processed_attempt_is_transparent_too() {
+    let server = start(
+        Script::new()
+            .then(busy())
+            .then(Step::refuse_stream())
+            .otherwise(Step::ok("pie")),
+    )
+    .await;
+    let ended = Channel::new(&retrying(2, "0.001s"))
+        .call(unary(&server))
+        .await;
+    assert_eq!(ended.code, Code::Ok);
+    assert_eq!(previous(&server.seen()), [None, Some(1), Some(1)]);
+}
+
+/// R61, R63: a GOAWAY whose last stream is below this one.
+#[tokio::test]
+async fn a_goaway_that_leaves_the_call_out_sends_it_again_on_another_connection() {
+    let server = start(
+        Script::new()
+            .then(Step::go_away())
+            .otherwise(Step::ok("pie")),
+    )
+    .await;
+    let ended = Channel::new(&no_policy()).call(unary(&server)).await;
+    assert_eq!(ended.code, Code::Ok);
+    let seen = server.seen();
+    assert_eq!(previous(&seen), [None, None]);
+    assert_ne!(seen[0].connection, seen[1].connection);
+    assert_eq!((ended.info.attempts(), ended.info.retries()), (2, 0));
+}
+
+/// R60, R62, R63
+#[tokio::test]
+async fn a_server_that_is_not_there_yet_is_asked_until_it_is_up() {
+    // Bound but not listening: connections are refused, and nobody else gets the port.
+    let reserved = TcpSocket::new_v4().expect("a socket");
+    reserved.set_reuseaddr(true).expect("an option");
+    reserved
+        .bind(([127, 0, 0, 1], 0).into())
+        .expect("a free port");
+    let address = reserved.local_addr().expect("its address");
+    let config = config(r#""timeout":"25s""#);
+    let channel = Channel::new(&config);
+    let request = Request::post(format!("http://{address}/shop.Cart/Add"))
+        .header("content-type", "application/grpc")
+        .body(one_message())
+        .expect("a request");
+    let (request, watch) = watched(request);
+    let up = async {
+        while watch.info().attempts() < 8 {
+            tokio::task::yield_now().await;
+        }
+        Server::start_with(ServerOptions::new().at(address), Step::ok("pie"))
+            .await
+            .expect("the server comes up")
+    };
+    let (answer, server) = tokio::join!(channel.send(request), up);
+    let ended = ended(answer.expect("an answer"), &watch).await;
+    assert_eq!((ended.code, ended.info.retries()), (Code::Ok, 0));
+    assert!(ended.info.attempts() >= 8);
+    assert_eq!(previous(&server.seen()), [None]);
+    assert_eq!(tokens(&config), Some(10_000));
+}
