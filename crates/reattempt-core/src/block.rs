@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::RetryReason;
-use crate::findings::{Backend, ConfigWaiter, SLOTS, Slots};
+use crate::findings::{Backend, ConfigWaiter, SLOTS, Seat, Slots};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
 
 /// One block a call. Atomics for what every attempt writes; the rest behind a lock that a
@@ -80,23 +80,24 @@ impl CallBlock {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// False if a recovery layer acts on the call already.
+    /// False if a recovery layer acts on the call already. One atomic step: of two clones of a request on two
+    /// threads only one may get the block.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
-        let progress = self.progress();
-        self.progress.store(progress | CLAIMED, Ordering::Relaxed);
-        progress & CLAIMED == 0
+        self.progress.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
     /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt at once; false, and nothing done, if a
     /// recovery layer acts on the call already.
     #[inline(always)]
     pub(crate) fn claim_first(&self) -> bool {
-        if self.is_claimed() {
+        let claimed =
+            self.progress
+                .compare_exchange(0, CLAIMED | 1, Ordering::Relaxed, Ordering::Relaxed);
+        if claimed.is_err() {
             return false;
         }
         self.slots.begin(1);
-        self.progress.store(CLAIMED | 1, Ordering::Relaxed);
         true
     }
 
@@ -106,19 +107,20 @@ impl CallBlock {
     }
 
     #[inline]
-    pub(crate) fn sent(&self, attempt: u32, transparent: bool) {
-        self.slots.begin(attempt);
+    pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> Seat {
+        let seat = self.slots.begin(attempt);
         let rest = self.progress() & !(SENT_MASK | WON);
         self.progress
             .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {
             self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
         }
+        seat
     }
 
     /// An attempt failed or was dropped.
-    pub(crate) fn settled(&self, attempt: u32) {
-        self.slots.over(attempt);
+    pub(crate) fn settled(&self, seat: Seat) {
+        self.slots.over(seat);
     }
 
     /// An attempt worked, or its answer began: the call is over for the recovery layer, and none is out.
@@ -142,9 +144,7 @@ impl CallBlock {
         if progress & WON != 0 {
             return false;
         }
-        let sent = (progress & SENT_MASK) as u32;
-        let first = sent.saturating_sub(SLOTS as u32 - 1).max(1);
-        (first..=sent).any(|n| self.slots.may_have_left(n))
+        self.slots.any_may_have_left((progress & SENT_MASK) as u32)
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
@@ -198,12 +198,12 @@ impl CallBlock {
         seen.unwrap_or_default()
     }
 
-    pub(crate) fn leave_waiter(&self, attempt: u32, waiter: ConfigWaiter) {
-        if self.slots.config_coming(attempt) {
+    pub(crate) fn leave_waiter(&self, seat: Seat, waiter: ConfigWaiter) {
+        if self.slots.config_coming(seat) {
             self.write(|log| {
-                log.waiters.retain(|(n, _)| *n != attempt);
+                log.waiters.retain(|(n, _)| *n != seat.attempt);
                 if log.waiters.len() < SLOTS {
-                    log.waiters.push((attempt, waiter));
+                    log.waiters.push((seat.attempt, waiter));
                 }
             });
         }

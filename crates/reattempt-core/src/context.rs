@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::block::CallBlock;
-use crate::findings::{Backend, ConfigWaiter};
+use crate::findings::{Backend, ConfigWaiter, Seat};
 use crate::marks::{CALLER, CLAIMED, ENFORCED, Marks};
 use crate::recycle;
 use crate::throttle::Settled;
@@ -281,7 +281,7 @@ impl CallContext {
     pub fn reporter(&self) -> Reporter {
         Reporter {
             block: self.block.clone(),
-            attempt: self.attempt(),
+            seat: self.marks.seat(),
         }
     }
 
@@ -322,10 +322,23 @@ impl CallContext {
     }
 
     /// For layers: gives the call its block if it has none yet, and a handle on it.
+    ///
+    /// A block on which a recovery layer acts that is not above belongs to another call, from whose request this one was
+    /// cloned: then this call gets its own.
     #[inline(always)]
     pub fn begin(&mut self) -> CallHandle {
+        if !self.is_claimed() && self.is_taken_up() {
+            self.block = Some(self.begun());
+        }
         self.block();
         CallHandle(self.block.clone())
+    }
+
+    /// For layers: true once a recovery layer, above or below, acts on the call of this context's block.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_taken_up(&self) -> bool {
+        self.shared().is_some_and(CallBlock::is_claimed)
     }
 
     // What is cold below takes and gives its handles by value: with no address taken, a context lives in registers
@@ -366,16 +379,18 @@ impl CallContext {
             self.shared().map(CallBlock::claim_first);
         }
         self.marks.set(CLAIMED);
-        self.marks.set_attempt(1, AttemptKind::Initial);
+        let first = Seat::first_choice(1);
+        self.marks.set_attempt(first, AttemptKind::Initial);
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
     #[inline(always)]
     pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
-        self.marks.set_attempt(number, kind);
-        if let Some(block) = self.block() {
-            block.sent(number, kind == AttemptKind::Transparent);
-        }
+        let seat = match self.block() {
+            Some(block) => block.sent(number, kind == AttemptKind::Transparent),
+            None => Seat::first_choice(number),
+        };
+        self.marks.set_attempt(seat, kind);
     }
 
     /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the block, and leaves no record.
@@ -384,7 +399,7 @@ impl CallContext {
         let block = self.shared();
         let stopped = if committed {
             if let Some(block) = block {
-                block.slots.commit(self.attempt());
+                block.slots.commit(self.seat());
             }
             Stopped::Committed
         } else {
@@ -434,7 +449,7 @@ impl CallContext {
     pub fn findings(&self) -> Findings {
         self.block
             .as_ref()
-            .map_or_else(Findings::default, |block| block.slots.read(self.attempt()))
+            .map_or_else(Findings::default, |block| block.slots.read(self.seat()))
     }
 
     /// For recovery layers: the waiter that a config-poll layer left for this attempt.
@@ -446,6 +461,11 @@ impl CallContext {
     #[inline]
     pub(crate) fn shared(&self) -> Option<&CallBlock> {
         self.block.as_deref()
+    }
+
+    #[inline]
+    pub(crate) const fn seat(&self) -> Seat {
+        self.marks.seat()
     }
 
     pub(crate) fn backend(&self) -> Option<Backend> {
@@ -524,46 +544,46 @@ impl Watch {
 #[derive(Clone, Debug)]
 pub struct Reporter {
     block: Option<Arc<CallBlock>>,
-    attempt: u32,
+    seat: Seat,
 }
 
 impl Reporter {
-    fn with(&self, report: impl FnOnce(&CallBlock, u32)) {
+    fn with(&self, report: impl FnOnce(&CallBlock, Seat)) {
         if let Some(block) = &self.block {
-            report(block, self.attempt);
+            report(block, self.seat);
         }
     }
 
     /// The attempt that is reported on.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
-        self.attempt
+        self.seat.attempt
     }
 
     /// The server's word on another attempt; the latest counts.
     pub fn pushback(&self, pushback: ServerPushback) {
-        self.with(|block, attempt| block.slots.pushback(attempt, pushback));
+        self.with(|block, seat| block.slots.pushback(seat, pushback));
     }
 
     /// How far the attempt has come.
     pub fn stage(&self, stage: Stage) {
-        self.with(|block, attempt| block.slots.stage(attempt, stage));
+        self.with(|block, seat| block.slots.stage(seat, stage));
     }
 
     /// Where the attempt went.
     pub fn backend(&self, backend: Backend) {
-        self.with(|block, attempt| block.backend(attempt, backend));
+        self.with(|block, seat| block.backend(seat.attempt, backend));
     }
 
     /// Forbids another attempt of this call.
     pub fn forbid(&self) {
-        self.with(|block, attempt| block.slots.forbid(attempt));
+        self.with(|block, seat| block.slots.forbid(seat));
     }
 
     /// A newer configuration has been asked for: `waiter` resolves when it is known whether it moved what the call is
     /// about. The recovery layer races it against its back-off.
     pub fn config_coming(&self, waiter: ConfigWaiter) {
-        self.with(|block, attempt| block.leave_waiter(attempt, waiter));
+        self.with(|block, seat| block.leave_waiter(seat, waiter));
     }
 }
 
@@ -581,13 +601,13 @@ impl Conclusion {
         let Some(block) = &self.reporter.block else {
             return;
         };
-        if !block.slots.conclude(self.reporter.attempt) {
+        if !block.slots.conclude(self.reporter.seat) {
             return;
         }
         let settled = match end {
             Ok(()) => Some(Settled::Success),
             Err((failure, counts)) => {
-                block.amend(self.reporter.attempt, |record| {
+                block.amend(self.reporter.seat.attempt, |record| {
                     record.failure = Some(*failure)
                 });
                 counts.then_some(Settled::Failure(failure))
@@ -650,6 +670,43 @@ mod tests {
         two.claim();
         assert_eq!(two.info().attempts(), 0);
         assert!(two.throttle().is_some());
+    }
+
+    #[test]
+    fn a_handle_never_belongs_to_the_call_that_the_request_was_cloned_from() {
+        let mut one = CallContext::default();
+        drop(one.begin());
+        let mut two = one.clone();
+        let mut three = one.clone();
+        one.claim_first();
+        let handle = two.begin();
+        two.claim_first();
+        one.settle_success(false);
+        assert!(handle.is_claimed() && handle.in_flight());
+        assert_eq!(handle.info().stopped(), None);
+        three.claim_first();
+        assert!(!three.is_copy_of(&one), "each acts on a call of its own");
+        let below = one.begin();
+        assert!(!below.in_flight(), "below its own recovery layer it stays");
+    }
+
+    #[test]
+    fn of_two_threads_one_claims_a_block() {
+        for _ in 0..200 {
+            let mut one = CallContext::default();
+            drop(one.begin());
+            let mut two = one.clone();
+            let both = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    both.wait();
+                    one.claim_first();
+                });
+                both.wait();
+                two.claim_first();
+            });
+            assert!(!one.is_copy_of(&two));
+        }
     }
 
     #[test]

@@ -60,6 +60,27 @@ pub struct Findings {
 /// The most attempts of one call that can be out at once and still report.
 pub(crate) const SLOTS: usize = 16;
 
+/// An attempt's number and the slot it was given.
+///
+/// The slot is not the number's own: transparent and forced mends go on past [`SLOTS`] while an early attempt may still be
+/// out, and none may take the slot of one that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) attempt: u32,
+    pub(crate) slot: u8,
+}
+
+impl Seat {
+    /// The slot that is looked at first; the only one for the first [`SLOTS`] attempts, as nobody had it before them.
+    #[inline]
+    pub(crate) const fn first_choice(attempt: u32) -> Self {
+        Self {
+            attempt,
+            slot: (attempt % SLOTS as u32) as u8,
+        }
+    }
+}
+
 /// One word an attempt: 12 bits of its number, 8 of flags, 44 of pushback in microseconds.
 ///
 /// A report names its attempt; if the slot has gone to a later one since, it is ignored.
@@ -83,27 +104,45 @@ const fn tag(attempt: u32) -> u64 {
 
 impl Slots {
     #[inline]
-    fn slot(&self, attempt: u32) -> &AtomicU64 {
-        &self.0[attempt as usize % SLOTS]
+    fn slot(&self, slot: u8) -> &AtomicU64 {
+        &self.0[slot as usize % SLOTS]
     }
 
-    /// Hands the slot to this attempt, empty.
+    /// Hands a slot to this attempt, empty: its own, or where an earlier attempt is still out in that, one that is over.
     #[inline]
-    pub(crate) fn begin(&self, attempt: u32) {
-        self.slot(attempt).store(tag(attempt), Ordering::Release);
+    pub(crate) fn begin(&self, attempt: u32) -> Seat {
+        let mut seat = Seat::first_choice(attempt);
+        // Up to here every attempt is the first of this call in its slot, and what lies there is an older call's.
+        if attempt > SLOTS as u32 && !self.is_over(seat.slot) {
+            seat.slot = self.free(seat.slot);
+        }
+        self.slot(seat.slot).store(tag(attempt), Ordering::Release);
+        seat
+    }
+
+    fn is_over(&self, slot: u8) -> bool {
+        self.slot(slot).load(Ordering::Acquire) & FLAG_OVER != 0
+    }
+
+    /// A slot whose attempt is over. There is one: fewer than [`SLOTS`] attempts are out when one more is sent.
+    #[cold]
+    fn free(&self, first: u8) -> u8 {
+        (0..SLOTS as u8)
+            .find(|slot| self.is_over(*slot))
+            .unwrap_or(first)
     }
 
     /// Changes this attempt's word; false when the slot belongs to a later one.
-    fn change(&self, attempt: u32, change: impl Fn(u64) -> u64) -> bool {
-        self.slot(attempt)
+    fn change(&self, seat: Seat, change: impl Fn(u64) -> u64) -> bool {
+        self.slot(seat.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                (word >> TAG_SHIFT == tag(attempt) >> TAG_SHIFT).then(|| change(word))
+                (word >> TAG_SHIFT == tag(seat.attempt) >> TAG_SHIFT).then(|| change(word))
             })
             .is_ok()
     }
 
-    pub(crate) fn pushback(&self, attempt: u32, pushback: ServerPushback) {
-        self.change(attempt, |word| {
+    pub(crate) fn pushback(&self, seat: Seat, pushback: ServerPushback) {
+        self.change(seat, |word| {
             let word = word & !(FLAG_STOP | FLAG_AFTER | VALUE_MASK);
             match pushback {
                 ServerPushback::Stop => word | FLAG_STOP,
@@ -115,49 +154,53 @@ impl Slots {
         });
     }
 
-    pub(crate) fn stage(&self, attempt: u32, stage: Stage) {
+    pub(crate) fn stage(&self, seat: Seat, stage: Stage) {
         let bits = (stage as u64 + 1) << VALUE_BITS;
-        self.change(attempt, |word| (word & !FLAG_STAGE) | bits);
+        self.change(seat, |word| (word & !FLAG_STAGE) | bits);
     }
 
-    pub(crate) fn forbid(&self, attempt: u32) {
-        self.change(attempt, |word| word | FLAG_FORBID);
+    pub(crate) fn forbid(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_FORBID);
     }
 
-    pub(crate) fn config_coming(&self, attempt: u32) -> bool {
-        self.change(attempt, |word| word | FLAG_CONFIG)
+    pub(crate) fn config_coming(&self, seat: Seat) -> bool {
+        self.change(seat, |word| word | FLAG_CONFIG)
     }
 
     /// This attempt is out no more.
-    pub(crate) fn over(&self, attempt: u32) {
-        self.change(attempt, |word| word | FLAG_OVER);
+    pub(crate) fn over(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_OVER);
     }
 
-    /// True while this attempt is out and may have left the client.
-    pub(crate) fn may_have_left(&self, attempt: u32) -> bool {
-        let word = self.slot(attempt).load(Ordering::Acquire);
-        let mine = word >> TAG_SHIFT == tag(attempt) >> TAG_SHIFT;
+    /// True if one of the first `sent` attempts is out and may have left the client.
+    pub(crate) fn any_may_have_left(&self, sent: u32) -> bool {
         let dispatch = (Stage::Dispatch as u64 + 1) << VALUE_BITS;
-        mine && word & FLAG_OVER == 0 && word & FLAG_STAGE != dispatch
+        (0..SLOTS as u32)
+            // The others were not handed out yet, and hold what an older call left.
+            .filter(|slot| sent >= SLOTS as u32 || (1..=sent).contains(slot))
+            .any(|slot| {
+                let word = self.slot(slot as u8).load(Ordering::Acquire);
+                word & FLAG_OVER == 0 && word & FLAG_STAGE != dispatch
+            })
     }
 
-    pub(crate) fn commit(&self, attempt: u32) {
-        self.change(attempt, |word| word | FLAG_COMMITTED);
+    pub(crate) fn commit(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_COMMITTED);
     }
 
     /// True exactly once for an attempt that was committed: its final status may now be counted.
-    pub(crate) fn conclude(&self, attempt: u32) -> bool {
-        self.slot(attempt)
+    pub(crate) fn conclude(&self, seat: Seat) -> bool {
+        self.slot(seat.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                let mine = word >> TAG_SHIFT == tag(attempt) >> TAG_SHIFT;
+                let mine = word >> TAG_SHIFT == tag(seat.attempt) >> TAG_SHIFT;
                 (mine && word & FLAG_COMMITTED != 0).then_some(word & !FLAG_COMMITTED)
             })
             .is_ok()
     }
 
-    pub(crate) fn read(&self, attempt: u32) -> Findings {
-        let word = self.slot(attempt).load(Ordering::Acquire);
-        if word >> TAG_SHIFT != tag(attempt) >> TAG_SHIFT {
+    pub(crate) fn read(&self, seat: Seat) -> Findings {
+        let word = self.slot(seat.slot).load(Ordering::Acquire);
+        if word >> TAG_SHIFT != tag(seat.attempt) >> TAG_SHIFT {
             return Findings::default();
         }
         Findings {
@@ -189,50 +232,66 @@ mod tests {
     #[test]
     fn what_is_reported_is_read_back() {
         let slots = Slots::default();
-        slots.begin(3);
+        let three = slots.begin(3);
         let after = ServerPushback::After(Duration::from_millis(250));
-        slots.pushback(3, after);
-        slots.stage(3, Stage::InFlight);
-        assert!(slots.config_coming(3));
-        let found = slots.read(3);
+        slots.pushback(three, after);
+        slots.stage(three, Stage::InFlight);
+        assert!(slots.config_coming(three));
+        let found = slots.read(three);
         assert_eq!(found.pushback, Some(after));
         assert_eq!(found.stage, Some(Stage::InFlight));
         assert!(found.config_coming && !found.forbidden);
-        slots.pushback(3, ServerPushback::Stop);
-        assert_eq!(slots.read(3).pushback, Some(ServerPushback::Stop));
+        slots.pushback(three, ServerPushback::Stop);
+        assert_eq!(slots.read(three).pushback, Some(ServerPushback::Stop));
     }
 
     #[test]
     fn a_late_writer_of_a_dead_attempt_is_ignored() {
         let slots = Slots::default();
-        slots.begin(1);
-        slots.begin(1 + SLOTS as u32);
-        slots.pushback(1, ServerPushback::Stop);
-        slots.forbid(1);
-        assert_eq!(slots.read(1 + SLOTS as u32), Findings::default());
-        assert_eq!(slots.read(1), Findings::default());
+        let one = slots.begin(1);
+        slots.over(one);
+        let later = slots.begin(1 + SLOTS as u32);
+        assert_eq!(one.slot, later.slot);
+        slots.pushback(one, ServerPushback::Stop);
+        slots.forbid(one);
+        assert_eq!(slots.read(later), Findings::default());
+        assert_eq!(slots.read(one), Findings::default());
+    }
+
+    #[test]
+    fn an_attempt_that_is_still_out_keeps_its_slot_however_many_follow() {
+        let slots = Slots::default();
+        let one = slots.begin(1);
+        slots.pushback(one, ServerPushback::Stop);
+        for n in 2..200 {
+            let seat = slots.begin(n);
+            assert_eq!(slots.read(seat), Findings::default());
+            slots.over(seat);
+            assert!(slots.any_may_have_left(n), "{n}");
+        }
+        assert_eq!(slots.read(one).pushback, Some(ServerPushback::Stop));
+        slots.commit(one);
+        assert!(slots.conclude(one));
+        slots.over(one);
+        assert!(!slots.any_may_have_left(199));
     }
 
     #[test]
     fn attempts_that_are_out_together_do_not_mix() {
         let slots = Slots::default();
-        (1..=SLOTS as u32).for_each(|n| slots.begin(n));
-        slots.forbid(5);
-        assert!(slots.read(5).forbidden);
-        assert!(
-            (1..=SLOTS as u32)
-                .filter(|n| slots.read(*n).forbidden)
-                .eq([5])
-        );
+        let seats: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
+        slots.forbid(seats[4]);
+        let forbidden = seats.iter().filter(|seat| slots.read(**seat).forbidden);
+        assert!(forbidden.eq([&seats[4]]));
     }
 
     #[test]
     fn a_huge_pushback_saturates() {
         let slots = Slots::default();
-        slots.begin(1);
-        slots.pushback(1, ServerPushback::After(Duration::MAX));
+        let one = slots.begin(1);
+        slots.pushback(one, ServerPushback::After(Duration::MAX));
         assert_eq!(
-            slots.read(1).pushback,
+            slots.read(one).pushback,
             Some(ServerPushback::After(Duration::from_micros(VALUE_MASK)))
         );
     }
@@ -240,10 +299,10 @@ mod tests {
     #[test]
     fn a_committed_attempt_is_concluded_once() {
         let slots = Slots::default();
-        slots.begin(1);
-        assert!(!slots.conclude(1), "not committed yet");
-        slots.commit(1);
-        assert!(slots.conclude(1));
-        assert!(!slots.conclude(1));
+        let one = slots.begin(1);
+        assert!(!slots.conclude(one), "not committed yet");
+        slots.commit(one);
+        assert!(slots.conclude(one));
+        assert!(!slots.conclude(one));
     }
 }

@@ -1,5 +1,6 @@
 //! The small facts of an attempt in one word, so that a context is copied in few moves.
 
+use crate::findings::Seat;
 use crate::{AttemptKind, Idempotency};
 
 /// Flags, kind and idempotency in the low half, where they are tested in one instruction, and the attempt's number in the
@@ -18,6 +19,8 @@ const KIND_SHIFT: u32 = 8;
 const KIND: u64 = 0b11 << KIND_SHIFT;
 const IDEMPOTENCY_SHIFT: u32 = 10;
 const IDEMPOTENCY: u64 = 0b11 << IDEMPOTENCY_SHIFT;
+const SLOT_SHIFT: u32 = 12;
+const SLOT: u64 = 0b1111 << SLOT_SHIFT;
 const NUMBER_SHIFT: u32 = 32;
 
 impl Marks {
@@ -37,9 +40,20 @@ impl Marks {
     }
 
     #[inline]
-    pub(crate) const fn set_attempt(&mut self, number: u32, kind: AttemptKind) {
-        let rest = self.0 & ((1 << NUMBER_SHIFT) - 1) & !KIND;
-        self.0 = rest | (number as u64) << NUMBER_SHIFT | (kind as u64) << KIND_SHIFT;
+    pub(crate) const fn seat(self) -> Seat {
+        Seat {
+            attempt: self.attempt(),
+            slot: ((self.0 & SLOT) >> SLOT_SHIFT) as u8,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn set_attempt(&mut self, seat: Seat, kind: AttemptKind) {
+        let rest = self.0 & ((1 << NUMBER_SHIFT) - 1) & !(KIND | SLOT);
+        self.0 = rest
+            | (seat.attempt as u64) << NUMBER_SHIFT
+            | (kind as u64) << KIND_SHIFT
+            | ((seat.slot as u64) << SLOT_SHIFT) & SLOT;
     }
 
     #[inline]
@@ -95,7 +109,12 @@ mod tests {
                 Idempotency::Idempotent,
                 Idempotency::Unknown,
             ] {
-                marks.set_attempt(u32::MAX, kind);
+                let seat = Seat {
+                    attempt: u32::MAX,
+                    slot: 15,
+                };
+                marks.set_attempt(seat, kind);
+                assert_eq!(marks.seat(), seat);
                 marks.set_idempotency(idempotency);
                 assert_eq!(marks.attempt(), u32::MAX);
                 assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));

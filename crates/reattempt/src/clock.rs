@@ -1,6 +1,12 @@
 //! The one clock of the layers: tokio's, so that paused time works everywhere.
 
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Instant;
+
+use tokio::task::unconstrained;
+use tokio::time::Sleep;
 
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
@@ -10,4 +16,10 @@ pub(crate) fn now() -> Instant {
 pub(crate) fn after(now: Instant, delay: std::time::Duration) -> Instant {
     const FAR: std::time::Duration = std::time::Duration::from_secs(60 * 60 * 24 * 365 * 30);
     now.checked_add(delay.min(FAR)).unwrap_or(now)
+}
+
+/// Polls a timer outside of tokio's cooperative budget: what it guards may use that up at every poll, and a limit that has
+/// to wait for its share of it would never end the call.
+pub(crate) fn poll_sleep(sleep: Pin<&mut Sleep>, cx: &mut Context<'_>) -> Poll<()> {
+    pin!(unconstrained(sleep)).poll(cx)
 }

@@ -227,7 +227,7 @@ impl HedgeMachine {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.last_failed = env.context.attempt();
         if let Some(block) = env.context.shared() {
-            block.settled(env.context.attempt());
+            block.settled(env.context.seat());
         }
         if !env.replayable {
             self.freeze(Stopped::NotReplayable);

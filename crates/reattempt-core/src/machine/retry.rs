@@ -131,7 +131,7 @@ impl RetryMachine {
             return Action::Return(Surface::New);
         };
         if let Some(block) = env.context.shared() {
-            block.settled(env.context.attempt());
+            block.settled(env.context.seat());
         }
         self.failing_since.get_or_insert(now);
         self.follow_streak(now, &settled.failure);

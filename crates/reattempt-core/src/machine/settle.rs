@@ -100,7 +100,7 @@ impl<'a> Env<'a> {
         let Some(block) = self.context.shared() else {
             return;
         };
-        block.settled(self.context.attempt());
+        block.settled(self.context.seat());
         let mut record = self.blank(AttemptOutcome::Cancelled);
         record.stopped = stopped;
         self.write(record);

@@ -9,6 +9,7 @@ use reattempt_core::{CallHandle, DeadlineScope, Elapsed, Stopped};
 use tokio::time::Sleep;
 
 use super::OnElapsed;
+use crate::clock;
 
 /// A limit that is enforced here.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct Armed {
     pub(super) limit: Option<Duration>,
     pub(super) idempotent: bool,
     pub(super) handle: CallHandle,
+    /// It had passed before anything was sent.
+    pub(super) late: bool,
 }
 
 pin_project! {
@@ -37,6 +40,18 @@ impl<F, M> DeadlineFuture<F, M> {
     pub(super) const fn new(inner: F, armed: Option<Armed>, on_elapsed: M) -> Self {
         Self {
             inner: Some(inner),
+            sleep: None,
+            armed,
+            on_elapsed,
+        }
+    }
+
+    /// The limit had passed already: nothing was sent.
+    #[cold]
+    #[inline(never)]
+    pub(super) const fn too_late(armed: Option<Armed>, on_elapsed: M) -> Self {
+        Self {
+            inner: None,
             sleep: None,
             armed,
             on_elapsed,
@@ -63,10 +78,13 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.as_mut().project();
         let Some(inner) = this.inner.as_mut().as_pin_mut() else {
-            return Poll::Pending;
+            // Nothing was sent; or the answer was given already, and nothing is armed any more.
+            return self.elapsed(cx);
         };
         // The answer first: at the very instant of the deadline it wins.
         if let Poll::Ready(outcome) = inner.poll(cx) {
+            // Who polls once more must not poll what is over.
+            this.inner.set(None);
             if let Some(armed) = this.armed.take() {
                 armed.handle.retire();
             }
@@ -84,19 +102,25 @@ impl<F, M> DeadlineFuture<F, M> {
         M: OnElapsed<Res, Err>,
     {
         let mut this = self.project();
-        let Some(armed) = this.armed else {
+        let Some(armed) = this.armed.as_ref() else {
             return Poll::Pending;
         };
-        if this.sleep.is_none() {
-            let at = tokio::time::Instant::from_std(armed.at);
-            this.sleep.set(Some(tokio::time::sleep_until(at)));
+        let sent = this.inner.is_some();
+        if sent {
+            if this.sleep.is_none() {
+                let at = tokio::time::Instant::from_std(armed.at);
+                this.sleep.set(Some(tokio::time::sleep_until(at)));
+            }
+            if let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
+                ready!(clock::poll_sleep(sleep, cx));
+            }
         }
-        if let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
-            ready!(sleep.poll(cx));
-        }
-        let ambiguous = !armed.idempotent && armed.handle.in_flight();
+        let ambiguous = sent && !armed.idempotent && armed.handle.in_flight();
         // Dropped before the story is told, so that what it cancels is part of it.
         this.inner.set(None);
+        let Some(armed) = this.armed.take() else {
+            return Poll::Pending;
+        };
         if armed.scope == DeadlineScope::Call {
             armed.handle.stop(Stopped::Deadline);
         }

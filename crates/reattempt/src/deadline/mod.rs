@@ -53,6 +53,8 @@ pub trait OnElapsed<Res, Err> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsError;
 
+// What is missing is the conversion: the compiler is to say that in the trait's own words.
+#[diagnostic::do_not_recommend]
 impl<Res, Err: From<Elapsed>> OnElapsed<Res, Err> for AsError {
     fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err> {
         Err(Err::from(elapsed))
@@ -86,6 +88,11 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
         let (request, armed) = stamping(request, |context| self.arm(context, natural));
+        if armed.as_ref().is_some_and(|armed| armed.late) {
+            // Sent now it could take effect although nobody waits for it.
+            drop(request);
+            return DeadlineFuture::too_late(armed, self.on_elapsed.clone());
+        }
         DeadlineFuture::new(self.inner.call(request), armed, self.on_elapsed.clone())
     }
 }
@@ -105,8 +112,8 @@ impl<S, M> Deadline<S, M> {
             self.timeout
         };
         let own = timeout.map(|timeout| clock::after(clock::now(), timeout));
-        let (at, is_own) = match (own, context.limit()) {
-            (Some(own), None) => (own, true),
+        let (at, is_own, late) = match (own, context.limit()) {
+            (Some(own), None) => (own, true, false),
             (own, outer) => between(own, outer)?,
         };
         context.enforce_limit(at);
@@ -120,6 +127,7 @@ impl<S, M> Deadline<S, M> {
             limit: timeout.filter(|_| is_own),
             idempotent: idempotency.is_idempotent(),
             handle: context.begin(),
+            late,
         })
     }
 
@@ -136,16 +144,19 @@ impl<S, M> Deadline<S, M> {
     }
 }
 
-/// The instant to enforce, of the layer's own and one that is stamped already, and whether it is the layer's own.
+/// The instant to enforce, of the layer's own and one that is stamped already, whether it is the layer's own, and whether
+/// it has passed. An own one never has: it begins here.
 #[inline(never)]
-fn between(own: Option<Instant>, stamped: Option<TimeLimit>) -> Option<(Instant, bool)> {
-    match (own, stamped) {
+fn between(own: Option<Instant>, stamped: Option<TimeLimit>) -> Option<(Instant, bool, bool)> {
+    let outer = match (own, stamped) {
         // Enforced further out already, and earlier: nothing to do here.
-        (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => None,
-        (Some(own), outer) => {
-            let at = TimeLimit::enforced(own).earlier(outer).at;
-            Some((at, own == at))
+        (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => {
+            return None;
         }
-        (None, outer) => outer.map(|outer| (outer.at, false)),
-    }
+        (Some(own), outer) if outer.is_none_or(|outer| own <= outer.at) => {
+            return Some((own, true, false));
+        }
+        (_, outer) => outer?,
+    };
+    Some((outer.at, false, outer.passed(clock::now())))
 }

@@ -275,15 +275,65 @@ async fn without_limits_of_its_own_it_enforces_the_policys_and_the_callers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_has_passed_already_ends_what_is_pending_at_once() {
-    let probe = probe([attempt(1).hangs()]);
-    let mut request = probe.request();
-    request
-        .context_mut()
-        .stamp_limit(TimeLimit::stamped(clock::now()));
-    let service = DeadlineLayer::unlimited().layer(probe.inner());
-    let story = elapsed(service.oneshot(request).await);
-    assert_eq!((story.limit, probe.log().now()), (None, 0));
+async fn a_limit_that_has_passed_already_sends_nothing() {
+    for layer in [DeadlineLayer::unlimited(), DeadlineLayer::new(ms(50))] {
+        let probe = probe([]);
+        let mut request = probe.request();
+        request
+            .context_mut()
+            .set_idempotency(Idempotency::NotIdempotent)
+            .stamp_limit(TimeLimit::stamped(clock::now()));
+        let service = ServiceBuilder::new()
+            .layer(layer)
+            .layer(retry(every(10)))
+            .service(probe.inner());
+        let (outcome, info) = send(service, request).await;
+        let story = elapsed(outcome);
+        assert_eq!((story.limit, probe.log().now()), (None, 0));
+        assert!(!story.ambiguous, "nothing was sent");
+        assert_eq!(
+            (info.attempts(), info.stopped()),
+            (0, Some(Stopped::Deadline))
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_is_not_polled_again() {
+    let mut service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| {
+        let mut over = false;
+        std::future::poll_fn(move |_| {
+            assert!(
+                !std::mem::replace(&mut over, true),
+                "polled after it was over"
+            );
+            Poll::Ready(Err::<Answer, _>(Fault::Broken))
+        })
+    }));
+    let mut future = pin!(Service::call(&mut service, probe([]).request()));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(&mut context).is_ready());
+    assert!(future.as_mut().poll(&mut context).is_pending());
+}
+
+/// tokio gives each poll of a task a budget; an inner future that uses it up every time must not starve the limit.
+#[tokio::test]
+async fn a_busy_inner_future_is_ended_in_time() {
+    let service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| async {
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let begun = tokio::time::Instant::now();
+        // Ends by itself, so that a fault fails the test and does not hang it.
+        while begun.elapsed() < ms(3000) {
+            let _ = sender.send(());
+            receiver.recv().await;
+        }
+        Err::<Answer, _>(Fault::Broken)
+    }));
+    let probe = probe([]);
+    assert_eq!(
+        elapsed(service.oneshot(probe.request()).await).limit,
+        Some(ms(50))
+    );
 }
 
 /// R48

@@ -354,7 +354,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         if sleep.deadline() != at {
             sleep.as_mut().reset(at);
         }
-        sleep.as_mut().poll(cx).is_ready()
+        clock::poll_sleep(sleep.as_mut(), cx).is_ready()
     }
 }
 
@@ -514,7 +514,7 @@ where
         let mut this = self.project();
         this.first.set(None);
         if let Some(context) = this.context.as_mut() {
-            if !context.begin().is_claimed() {
+            if !context.is_taken_up() {
                 this.config.no_retry_layer.warn_if_retry(context);
                 let verdict = this.config.classifier.classify(outcome.as_ref(), context);
                 let found = context.findings();

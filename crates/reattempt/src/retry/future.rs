@@ -376,7 +376,7 @@ where
         this.flight.set(None);
         let phase = std::mem::replace(this.phase, Phase::Done);
         if let (Phase::Passing, Source::Last(context)) = (phase, this.source) {
-            if !context.begin().is_claimed() {
+            if !context.is_taken_up() {
                 this.config.no_hedge_layer.warn(
                     "RetryLayer",
                     "got a policy that hedges, but no HedgeLayer stands below or above it",

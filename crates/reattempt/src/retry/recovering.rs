@@ -10,6 +10,8 @@ use reattempt_core::strategy::Deferred;
 use reattempt_core::{AttemptKind, CallContext, Verdict};
 use tokio::time::Sleep;
 
+use crate::clock;
+
 /// Allocated with the first failure.
 pub(super) struct Recovering<O> {
     pub(super) machine: RetryMachine,
@@ -55,7 +57,7 @@ impl<O> Recovering<O> {
             }
         }
         match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().poll(cx).map(|()| false),
+            Some(sleep) => clock::poll_sleep(sleep.as_mut(), cx).map(|()| false),
             None => Poll::Ready(false),
         }
     }

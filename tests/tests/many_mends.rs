@@ -1,0 +1,87 @@
+//! Attempts that never left, however many, hide nothing of the one that is out; a clone hides nothing of its original.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use reattempt::backoff::Backoff;
+use reattempt::reason::UNKNOWN;
+use reattempt::strategy::Attempts;
+use reattempt::{
+    Annotated, Call, CallContext, DeadlineLayer, Elapsed, Failure, HedgeLayer, HedgePolicy,
+    Idempotency, RetryLayer, RouteLayer, RoutePolicy, Stage, Stopped, Transparent, Verdict,
+    classify_fn,
+};
+use reattempt_tests::probe::ms;
+use tower::util::BoxCloneService;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+fn write() -> Call<()> {
+    let mut call = Call::new(());
+    call.context_mut()
+        .set_idempotency(Idempotency::NotIdempotent);
+    call
+}
+
+/// RFC 0049: ambiguous while a write may be out, also after a thousand attempts beside it.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_ambiguous_while_the_first_attempt_is_out() {
+    let never_sent = Failure::new(UNKNOWN, Stage::Dispatch).transparent(Transparent::Unlimited);
+    let classifier =
+        classify_fn(
+            move |outcome: Result<&u8, &BoxError>, _: &CallContext| match outcome {
+                Ok(_) => Verdict::Success,
+                Err(_) => Verdict::Retry(never_sent),
+            },
+        );
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(5000)))
+        .layer(HedgeLayer::new(classifier, HedgePolicy::new(2, ms(1))))
+        .service_fn(|call: Call<()>| async move {
+            if call.context().map(CallContext::attempt) == Some(1) {
+                std::future::pending::<()>().await;
+            }
+            Err::<u8, BoxError>("never sent".into())
+        });
+    let error = service.oneshot(write()).await.unwrap_err();
+    let story = error.downcast::<Elapsed>().unwrap();
+    assert!(story.info.attempts() > 17, "{}", story.info.attempts());
+    assert!(story.ambiguous);
+}
+
+/// Somebody between the layers sends the request twice: the second call's end is its own.
+#[tokio::test(start_paused = true)]
+async fn a_call_cloned_below_a_layer_of_ours_has_a_deadline_of_its_own() {
+    let classifier = classify_fn(|_: Result<&u8, &BoxError>, _: &CallContext| Verdict::Success);
+    let sent = Arc::new(AtomicU32::new(0));
+    let inner = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(50)))
+        .layer(RetryLayer::new(
+            classifier,
+            Attempts::new(3, Backoff::constant(ms(1))),
+        ))
+        .service_fn(move |_: Call<()>| {
+            let nth = sent.fetch_add(1, Ordering::Relaxed);
+            async move {
+                if nth > 0 {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<u8, BoxError>(1)
+            }
+        });
+    let inner = BoxCloneService::new(inner);
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(Arc::new(RoutePolicy::new("r"))))
+        .layer(DeadlineLayer::new(ms(500)))
+        .service_fn(move |call: Call<()>| {
+            let inner = inner.clone();
+            async move {
+                inner.clone().oneshot(call.clone()).await?;
+                inner.oneshot(call).await
+            }
+        });
+    let error = service.oneshot(write()).await.unwrap_err();
+    let story = error.downcast::<Elapsed>().unwrap();
+    assert!(story.ambiguous, "the second call's write was out");
+    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(story.info.attempts(), 1);
+}
