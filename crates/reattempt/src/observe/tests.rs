@@ -57,6 +57,8 @@ fn classify(outcome: Result<&Answer, &Fault>, context: &crate::CallContext) -> c
 /// C10
 #[tokio::test(start_paused = true)]
 async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_reason() {
+    // Sees to it that no other thread's "nobody listens" is kept for this one.
+    drop(crate::probe::listen());
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());
     let two = Attempts::new(2, Backoff::constant(ms(10)));
@@ -89,6 +91,8 @@ async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_r
 /// C10
 #[tokio::test(start_paused = true)]
 async fn a_call_that_works_is_not_worth_a_line() {
+    // Sees to it that no other thread's "nobody listens" is kept for this one.
+    drop(crate::probe::listen());
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());
     let probe = probe([attempt(1)]);

@@ -1,12 +1,12 @@
 //! A tiny subscriber: what the layers said loudly.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// Hears this thread's warnings as long as it lives.
 #[derive(Debug)]
@@ -15,9 +15,14 @@ pub struct Listener {
     _guard: DefaultGuard,
 }
 
+/// While a process has only one subscriber, tracing asks the thread that first comes by a place whether anybody listens
+/// there, and keeps a no for all threads. Two that nobody hears keep it from asking like that.
+static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
+
 /// Starts to listen for warnings.
 #[must_use]
 pub fn listen() -> Listener {
+    OTHERS.get_or_init(|| std::array::from_fn(|_| Dispatch::new(Warnings(Arc::default()))));
     let heard = Arc::<Mutex<Vec<String>>>::default();
     let warnings = Warnings(Arc::clone(&heard));
     Listener {
