@@ -49,6 +49,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::classify::{failure_of, failure_of_fault};
+use crate::head::{EndsWithHead, status_in_head};
 use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
 
 /// Says which code an error of the answer's stream stands for. Closures `Fn(&E) -> Code` implement it.
@@ -161,6 +162,7 @@ where
     S: Service<Req, Response = Response<B>>,
     R: Clone,
     Req: Annotated,
+    B: Body,
 {
     type Response = Response<GrpcOutcomeBody<B, R>>;
     type Error = S::Error;
@@ -185,9 +187,16 @@ where
     }
 }
 
-/// True of a head that the classifier commits to.
-fn is_open<B>(response: &Response<B>) -> bool {
-    response.status() == http::StatusCode::OK && !response.headers().contains_key(GRPC_STATUS)
+/// True of a head that the classifier commits to. One that nothing comes after is marked, so that the classifier sees it.
+fn leaves_it_open<B: Body>(response: &mut Response<B>) -> bool {
+    if status_in_head(response).is_some() {
+        return false;
+    }
+    if response.body().is_end_stream() {
+        response.extensions_mut().insert(EndsWithHead);
+        return false;
+    }
+    true
 }
 
 /// What is still to be told.
@@ -228,17 +237,18 @@ impl<F, R> fmt::Debug for GrpcOutcomeFuture<F, R> {
 impl<F, R, B, E> Future for GrpcOutcomeFuture<F, R>
 where
     F: Future<Output = Result<Response<B>, E>>,
+    B: Body,
 {
     type Output = Result<Response<GrpcOutcomeBody<B, R>>, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let outcome = ready!(this.inner.poll(cx));
-        let open = this.open.take();
-        if let (Ok(response), Some(open)) = (&outcome, &open) {
-            if is_open(response) {
-                OpenAnswers::follow(&open.reporter);
-            }
+        let mut outcome = ready!(this.inner.poll(cx));
+        // Of what its head (or an error) decides nothing is left to be told.
+        let is_open = outcome.as_mut().is_ok_and(leaves_it_open);
+        let open = this.open.take().filter(|_| is_open);
+        if let Some(open) = &open {
+            OpenAnswers::follow(&open.reporter);
         }
         Poll::Ready(outcome.map(|response| response.map(|inner| GrpcOutcomeBody { inner, open })))
     }
