@@ -184,30 +184,33 @@ impl<'a> Hedging<'a> {
         let told = call.arrived(flight.step, &flight.context);
         let env = call.env(&flight.context);
         if verdict.failure().is_none() {
-            for context in self.out() {
-                self.call.env(context).cancelled(None);
-            }
+            self.drop_losers();
             env.succeeded(*verdict == Verdict::Committed);
             return Some(told);
-        } else {
-            let found = flight.context.findings();
-            let now = call.instant();
-            match self.machine.failed(now, verdict, found, &self.policy, &env) {
-                HedgeAction::Return => {}
-                HedgeAction::Go => {
-                    self.last = Some(told);
-                    return None;
-                }
-                HedgeAction::Expire => {
-                    self.expired = true;
-                    return None;
-                }
+        }
+        let found = flight.context.findings();
+        let now = call.instant();
+        match self.machine.failed(now, verdict, found, &self.policy, &env) {
+            HedgeAction::Return(stopped) => {
+                self.drop_losers();
+                env.ended(stopped);
+                Some(told)
+            }
+            HedgeAction::Go => {
+                self.last = Some(told);
+                None
+            }
+            HedgeAction::Expire => {
+                self.expired = true;
+                None
             }
         }
+    }
+
+    fn drop_losers(&self) {
         for context in self.out() {
             self.call.env(context).cancelled(None);
         }
-        Some(told)
     }
 
     fn ready(&mut self, kind: AttemptKind, breaks: bool) -> Turn {

@@ -34,8 +34,9 @@ pub enum Permit {
 /// What to do after an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgeAction {
-    /// End the call with this failure; drop the others.
-    Return,
+    /// End the call with this failure: drop the others, and after them say [`Env::ended`] with this reason, so that
+    /// the end is the last that anybody hears of the call.
+    Return(Stopped),
     /// Keep this failure as the last one, and go on.
     Go,
     /// Send nothing more and let the deadline end the call.
@@ -229,7 +230,7 @@ impl HedgeMachine {
         env: &Env<'_>,
     ) -> HedgeAction {
         let Some(mut settled) = Settlement::of(now, verdict, found) else {
-            return HedgeAction::Return;
+            return HedgeAction::Return(Stopped::Success);
         };
         self.in_flight = self.in_flight.saturating_sub(1);
         self.last_failed = env.context.attempt();
@@ -251,8 +252,7 @@ impl HedgeMachine {
             settled.count(env);
             if !settled.retryable {
                 settled.record(env, None, Some(Stopped::Fatal));
-                env.ended(Stopped::Fatal);
-                return HedgeAction::Return;
+                return HedgeAction::Return(Stopped::Fatal);
             }
         }
         if settled.is_stop() || settled.is_never(env) {
@@ -291,19 +291,19 @@ impl HedgeMachine {
         let Some(at) = self.wake() else {
             let stopped = self.frozen.unwrap_or(Stopped::Attempts);
             settled.record(env, None, Some(stopped));
-            env.ended(stopped);
-            return HedgeAction::Return;
+            return HedgeAction::Return(stopped);
         };
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
                 settled.record(env, Some(delay), Some(Stopped::Deadline));
-                env.ended(Stopped::Deadline);
                 self.freeze(Stopped::Deadline);
                 if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
+                    // Nothing else is out that anybody could hear of.
+                    env.ended(Stopped::Deadline);
                     HedgeAction::Expire
                 } else {
-                    HedgeAction::Return
+                    HedgeAction::Return(Stopped::Deadline)
                 }
             }
             _ => {

@@ -197,64 +197,57 @@ where
         let Some(hedging) = this.hedging.as_mut() else {
             return Some(outcome);
         };
-        let done = match verdict.failure() {
-            None => {
-                let committed = verdict == Verdict::Committed;
-                hedging.end();
-                // Before the winner is told of: the end of the call is the last thing that is said of it.
-                self.as_mut().drop_losers();
-                self.project()
-                    .config
-                    .env(context, false)
-                    .succeeded(committed);
-                return Some(outcome);
-            }
-            Some(failure) => {
-                // What follows a failure is the machine's word; a first attempt that failed before it was ever
-                // pending must not have its delay planned on top.
-                hedging.armed = true;
-                let next = NextAttempt {
-                    number: context.attempt() + 1,
-                    kind: AttemptKind::Hedge,
-                    after: Some(failure),
-                };
-                let replayable = hedging
-                    .source
-                    .as_ref()
-                    .is_some_and(|(request, _)| request.can_replay(&next));
-                let env = this.config.env(context, replayable);
-                let found = context.findings();
-                let action =
-                    hedging
-                        .machine
-                        .failed(clock::now(), &verdict, found, &hedging.policy, &env);
-                match action {
-                    HedgeAction::Return => {
-                        hedging.end();
-                        true
-                    }
-                    HedgeAction::Go => false,
-                    HedgeAction::Expire => {
-                        hedging.expire();
-                        return None;
-                    }
-                }
-            }
+        let Some(failure) = verdict.failure() else {
+            let committed = verdict == Verdict::Committed;
+            self.as_mut().drop_losers();
+            self.project()
+                .config
+                .env(context, false)
+                .succeeded(committed);
+            return Some(outcome);
         };
-        if !done {
-            hedging.last = Some(outcome);
-            return None;
+        // What follows a failure is the machine's word; a first attempt that failed before it was ever pending must
+        // not have its delay planned on top.
+        hedging.armed = true;
+        let next = NextAttempt {
+            number: context.attempt() + 1,
+            kind: AttemptKind::Hedge,
+            after: Some(failure),
+        };
+        let replayable = hedging
+            .source
+            .as_ref()
+            .is_some_and(|(request, _)| request.can_replay(&next));
+        let env = this.config.env(context, replayable);
+        let found = context.findings();
+        let action = hedging
+            .machine
+            .failed(clock::now(), &verdict, found, &hedging.policy, &env);
+        match action {
+            HedgeAction::Go => {
+                hedging.last = Some(outcome);
+                None
+            }
+            HedgeAction::Expire => {
+                hedging.expire();
+                None
+            }
+            HedgeAction::Return(stopped) => {
+                self.as_mut().drop_losers();
+                self.project().config.env(context, false).ended(stopped);
+                Some(outcome)
+            }
         }
-        self.drop_losers();
-        Some(outcome)
     }
 
-    /// Losers are dropped at once, and the caller does not wait for them.
+    /// The call is over. Losers are dropped at once and recorded before its end is told of; the caller does not wait
+    /// for them.
     fn drop_losers(self: Pin<&mut Self>) {
         let mut this = self.project();
         let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
             return;
         };
+        hedging.end();
         if this.first.is_some() {
             this.first.set(None);
             this.config.env(first, false).cancelled(None);

@@ -124,7 +124,10 @@ impl<'a> HedgedCall<'a> {
                 .machine
                 .failed(now, &verdict, context.findings(), policy, &env)
             {
-                HedgeAction::Return => return Some(End::Failed(number)),
+                HedgeAction::Return(stopped) => {
+                    env.ended(stopped);
+                    return Some(End::Failed(number));
+                }
                 HedgeAction::Expire => return Some(End::TimedOut),
                 HedgeAction::Go => self.last = number,
             }
