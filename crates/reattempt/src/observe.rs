@@ -5,8 +5,8 @@ use reattempt_core::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopp
 #[cfg(test)]
 mod tests;
 
-/// Writes every scheduled retry at DEBUG and every refused one at INFO, with reason, delay and gate, to the
-/// target `reattempt`. What every recovery layer does unless told otherwise. Says nothing of calls that work.
+/// Writes every scheduled retry at DEBUG and every refused one and every hedge that was held back at INFO, with reason,
+/// delay and gate, to the target `reattempt`. What every recovery layer does unless told otherwise. Says nothing of calls that work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogObserver;
 
@@ -50,5 +50,19 @@ impl Observer for LogObserver {
                 "attempt failed, and is not retried"
             ),
         }
+    }
+
+    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+        let route = context.policy().map_or("", |policy| policy.name());
+        let milli_tokens = context
+            .throttle()
+            .and_then(|throttle| throttle.milli_tokens());
+        tracing::info!(
+            target: "reattempt",
+            stopped = stopped.name(),
+            milli_tokens,
+            route,
+            "a hedge was held back"
+        );
     }
 }

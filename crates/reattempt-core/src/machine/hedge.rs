@@ -185,6 +185,7 @@ impl HedgeMachine {
     }
 
     fn withdrawn(&mut self, stopped: Stopped, env: &Env<'_>) -> Permit {
+        env.refused(stopped);
         match stopped {
             // A throttled call never waits for better times: with nothing out that could still win, the failure is
             // due now (A6). A mend is not the throttle's to hold back.

@@ -109,6 +109,16 @@ impl<'a> Env<'a> {
         self.write(record);
     }
 
+    /// A planned attempt was held back: nobody else would ever hear of it.
+    pub(super) fn refused(&self, stopped: Stopped) {
+        if let Some(block) = self.context.shared() {
+            block.refused(stopped);
+        }
+        if let Some(observer) = self.observer {
+            observer.hedge_refused(self.context, stopped);
+        }
+    }
+
     /// The call ends here for this reason, whatever a recovery layer had decided before.
     pub fn ended(&self, stopped: Stopped) {
         let Some(block) = self.context.shared() else {

@@ -266,9 +266,7 @@ where
         };
         if !hedging.armed {
             hedging.armed = true;
-            if hedging.source.is_some() {
-                hedging.machine.pending(clock::now(), &hedging.policy);
-            }
+            hedging.machine.pending(clock::now(), &hedging.policy);
         }
         let mut planned = false;
         while let Some(at) = hedging.machine.wake() {
@@ -287,7 +285,16 @@ where
                     });
                     planned = true;
                 }
-                _ => break,
+                // The request moved with the first attempt, because it could not be copied: that is said when the
+                // first hedge is missed.
+                (Due::Plan(_), None) => {
+                    let env = this.context.as_ref().map(|of| this.config.env(of, false));
+                    if let Some(env) = env {
+                        hedging.machine.refused(&env);
+                    }
+                    break;
+                }
+                (Due::Nothing, _) => break,
             }
         }
         planned

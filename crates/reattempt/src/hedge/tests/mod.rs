@@ -1,6 +1,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::probe::{
 
 mod failures;
 mod gates;
+mod refused;
 mod winners;
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
@@ -43,6 +45,42 @@ async fn send_request<C: Classify<Answer, Fault> + Clone>(
     let watch = CallContext::watch(&mut request);
     let outcome = layer.layer(probe.inner()).oneshot(request).await;
     (told(&outcome), watch.info())
+}
+
+/// A request that can be copied so often.
+struct Scarce {
+    call: Call<Payload>,
+    copies_left: Arc<AtomicU32>,
+}
+
+impl Scarce {
+    fn new(probe: &Probe, copies: u32) -> Self {
+        Self {
+            call: probe.request(),
+            copies_left: Arc::new(AtomicU32::new(copies)),
+        }
+    }
+}
+
+impl Annotated for Scarce {
+    fn context(&self) -> Option<&CallContext> {
+        self.call.context()
+    }
+
+    fn context_mut(&mut self) -> &mut CallContext {
+        self.call.context_mut()
+    }
+}
+
+impl Replay for Scarce {
+    fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
+        let left = self.copies_left.load(Ordering::Relaxed).checked_sub(1)?;
+        self.copies_left.store(left, Ordering::Relaxed);
+        Some(Self {
+            call: self.call.clone(),
+            copies_left: Arc::clone(&self.copies_left),
+        })
+    }
 }
 
 /// What the layer promises of its types: it compiles or it does not.
