@@ -118,7 +118,8 @@ pub enum AttemptOutcome {
     Fatal,
     /// It failed in a way that another attempt might mend.
     Retry,
-    /// It was dropped before it ended: a hedge that lost, a deadline, a caller who left.
+    /// It was dropped before it ended: a hedge that lost, a deadline, a caller who left. With a failure: the request itself
+    /// broke it off, because another attempt goes on alone.
     Cancelled,
 }
 

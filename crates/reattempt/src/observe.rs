@@ -37,6 +37,15 @@ impl Observer for LogObserver {
                 backend,
                 "attempt failed, another one may follow"
             ),
+            (AttemptOutcome::Cancelled, stopped) => tracing::debug!(
+                target: "reattempt",
+                attempt = record.number,
+                reason = %failure.reason,
+                stopped = stopped.map(Stopped::name),
+                route,
+                backend,
+                "attempt was cut off, because another one goes on alone"
+            ),
             (_, stopped) => tracing::info!(
                 target: "reattempt",
                 attempt = record.number,

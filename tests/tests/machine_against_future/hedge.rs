@@ -188,16 +188,19 @@ impl<'a> Hedging<'a> {
             env.succeeded(*verdict == Verdict::Committed);
             return Some(told);
         }
-        let found = flight.context.findings();
+        let found = call.found(flight.step, &flight.context);
         let now = call.instant();
         match self.machine.failed(now, verdict, found, &self.policy, &env) {
             HedgeAction::Return(stopped) => {
+                let last = self.last.filter(|_| found.cut_off);
                 self.drop_losers();
                 env.ended(stopped);
-                Some(told)
+                Some(last.unwrap_or(told))
             }
             HedgeAction::Go => {
-                self.last = Some(told);
+                if !found.cut_off || self.last.is_none() {
+                    self.last = Some(told);
+                }
                 None
             }
             HedgeAction::Expire => {

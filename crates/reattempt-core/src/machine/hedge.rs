@@ -37,7 +37,8 @@ pub enum HedgeAction {
     /// End the call with this failure: drop the others, and after them say [`Env::ended`] with this reason, so that
     /// the end is the last that anybody hears of the call.
     Return(Stopped),
-    /// Keep this failure as the last one, and go on.
+    /// Keep this failure as the last one, and go on. One that was [cut off](Findings::cut_off) is kept only where there
+    /// is no other.
     Go,
     /// Send nothing more and let the deadline end the call.
     Expire,
@@ -234,10 +235,15 @@ impl HedgeMachine {
             return HedgeAction::Return(Stopped::Success);
         };
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.last_failed = env.context.attempt();
         if let Some(block) = env.context.shared() {
             block.settled(env.context.seat());
         }
+        if settled.cut_off {
+            // No word of the server's: neither counted nor the call's, and no hedge can follow it.
+            self.freeze(Stopped::NotReplayable);
+            return self.after_failure(now, &settled, policy, env);
+        }
+        self.last_failed = env.context.attempt();
         if !env.replayable {
             self.freeze(Stopped::NotReplayable);
         }

@@ -165,6 +165,8 @@ pub(super) struct Settlement {
     pub(super) pushback: Option<ServerPushback>,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
+    /// The request itself broke it off: a loser, whatever the classifier says of its error.
+    pub(super) cut_off: bool,
     now: Instant,
     milli_tokens: Option<u64>,
 }
@@ -184,6 +186,7 @@ impl Settlement {
             pushback: found.pushback,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
+            cut_off: found.cut_off,
             now,
             milli_tokens: None,
         };
@@ -231,7 +234,9 @@ impl Settlement {
     }
 
     pub(super) fn record(&self, env: &Env<'_>, delay: Option<Duration>, stopped: Option<Stopped>) {
-        let outcome = if self.retryable || self.mended {
+        let outcome = if self.cut_off {
+            AttemptOutcome::Cancelled
+        } else if self.retryable || self.mended {
             AttemptOutcome::Retry
         } else {
             AttemptOutcome::Fatal

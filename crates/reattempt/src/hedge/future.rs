@@ -214,16 +214,20 @@ where
             kind: AttemptKind::Hedge,
             after: Some(failure),
         };
-        let replayable = hedging
-            .source
-            .as_ref()
-            .is_some_and(|(request, _)| request.can_replay(&next));
+        let template = hedging.source.as_ref().map(|(request, _)| request);
+        let replayable = template.is_some_and(|request| request.can_replay(&next));
         let env = this.config.env(context, replayable);
-        let found = context.findings();
+        let mut found = context.findings();
+        found.cut_off = outcome.is_err()
+            && template.is_some_and(|request| request.was_cut_off(context.attempt()));
         let action = hedging
             .machine
             .failed(clock::now(), &verdict, found, &hedging.policy, &env);
         match action {
+            HedgeAction::Go if found.cut_off => {
+                hedging.last.get_or_insert(outcome);
+                None
+            }
             HedgeAction::Go => {
                 hedging.last = Some(outcome);
                 None
@@ -233,9 +237,10 @@ where
                 None
             }
             HedgeAction::Return(stopped) => {
+                let last = hedging.last.take().filter(|_| found.cut_off);
                 self.as_mut().drop_losers();
                 self.project().config.env(context, false).ended(stopped);
-                Some(outcome)
+                Some(last.unwrap_or(outcome))
             }
         }
     }

@@ -133,6 +133,11 @@ fn replayable<S, Req: Replay>(
     matches!(source, Source::Template { request, .. } if request.can_replay(&next))
 }
 
+/// Did the request itself break this attempt off?
+fn was_cut_off<S, Req: Replay>(source: &Source<S, Req>, context: &CallContext) -> bool {
+    matches!(source, Source::Template { request, .. } if request.was_cut_off(context.attempt()))
+}
+
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
@@ -220,7 +225,8 @@ where
         recovering.verdict = verdict;
         let strategy = this.config.strategy(context);
         let env = this.config.env(context, replayable);
-        let found = context.findings();
+        let mut found = context.findings();
+        found.cut_off = outcome.is_err() && was_cut_off(this.source, context);
         let action = recovering
             .machine
             .failed(clock::now(), &verdict, found, strategy, &env);

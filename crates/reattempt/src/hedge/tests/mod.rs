@@ -18,6 +18,7 @@ use crate::probe::{
     Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
 };
 
+mod cut_off;
 mod failures;
 mod gates;
 mod refused;
@@ -47,10 +48,11 @@ async fn send_request<C: Classify<Answer, Fault> + Clone>(
     (told(&outcome), watch.info())
 }
 
-/// A request that can be copied so often.
+/// A request that can be copied so often, and whose copies of some attempts are cut off.
 struct Scarce {
     call: Call<Payload>,
     copies_left: Arc<AtomicU32>,
+    cut_off: &'static [u32],
 }
 
 impl Scarce {
@@ -58,6 +60,7 @@ impl Scarce {
         Self {
             call: probe.request(),
             copies_left: Arc::new(AtomicU32::new(copies)),
+            cut_off: &[],
         }
     }
 }
@@ -73,12 +76,21 @@ impl Annotated for Scarce {
 }
 
 impl Replay for Scarce {
+    fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
+        self.copies_left.load(Ordering::Relaxed) > 0
+    }
+
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        self.cut_off.contains(&attempt)
+    }
+
     fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
         let left = self.copies_left.load(Ordering::Relaxed).checked_sub(1)?;
         self.copies_left.store(left, Ordering::Relaxed);
         Some(Self {
             call: self.call.clone(),
             copies_left: Arc::clone(&self.copies_left),
+            cut_off: self.cut_off,
         })
     }
 }
