@@ -379,7 +379,7 @@ fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {
         attempt(2)
             .fails_for_good(UNKNOWN)
             .after(ms(10))
-            .is_cut_off(),
+            .breaks_off(),
     ];
     let story = call().throttled_by(&tokens).hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
@@ -397,7 +397,7 @@ fn the_failure_of_the_attempt_that_went_on_is_returned() {
     let tokens = bucket(4, 0);
     let script = [
         attempt(1).fails(UNKNOWN).after(ms(300)),
-        attempt(2).fails(UNKNOWN).after(ms(10)).is_cut_off(),
+        attempt(2).fails(UNKNOWN).after(ms(10)).breaks_off(),
     ];
     let story = call().throttled_by(&tokens).hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
