@@ -84,13 +84,13 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         }
         TransportFault::StreamReset(error) => (Code::from_http2_error(error), Stage::InFlight),
         TransportFault::Timeout => (Code::DeadlineExceeded, Stage::InFlight),
-        TransportFault::Protocol | TransportFault::RequestFailed => {
-            (Code::Internal, Stage::InFlight)
-        }
+        TransportFault::RequestFailed => (Code::Internal, Stage::InFlight),
         TransportFault::Abandoned => (Code::Cancelled, Stage::InFlight),
+        // A peer that breaks the protocol loses the connection, with all calls on it.
         TransportFault::StreamRefused
         | TransportFault::ConnectionClosed
-        | TransportFault::ConnectionReset => (Code::Unavailable, Stage::InFlight),
+        | TransportFault::ConnectionReset
+        | TransportFault::Protocol => (Code::Unavailable, Stage::InFlight),
         _ => (Code::Unknown, Stage::InFlight),
     };
     let transparent = match fault {

@@ -7,7 +7,7 @@ use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri, Version};
 use http_body::Body;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use reattempt::Reporter;
+use reattempt::{Reporter, Stage};
 
 use super::{Address, AnswerBody, TransportError, sending};
 
@@ -69,6 +69,7 @@ where
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
         *request.version_mut() = Version::HTTP_11;
+        reporter.stage(Stage::InFlight);
         let answer = sending(reporter, connection.try_send_request(request))
             .await
             .map_err(|(error, _)| error)?;

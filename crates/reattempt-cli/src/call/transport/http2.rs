@@ -5,7 +5,7 @@ use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::TokioExecutor;
-use reattempt::Reporter;
+use reattempt::{Reporter, Stage};
 use tokio::sync::Mutex;
 
 use super::request_body::{Length, RequestBody};
@@ -119,7 +119,11 @@ where
                 reattempt_grpc::renew_timeout(&mut request);
             }
             let (head, body) = request.into_parts();
-            let (body, end) = RequestBody::new(body, length);
+            let (body, end) = RequestBody::new(body, length, reporter);
+            if body.is_end_stream() {
+                // Never polled, so that nobody else reports that it goes out.
+                reporter.stage(Stage::InFlight);
+            }
             let sent = ready
                 .connection
                 .try_send_request(Request::from_parts(head, body));

@@ -164,12 +164,11 @@ where
 /// Why a request has no answer, and the request itself if nothing of it was sent.
 type Unanswered<B> = (TransportError, Option<Request<B>>);
 
-/// Reports that a request goes out, and takes it back if it never did.
+/// Waits for the answer of a request. What was reported of it is taken back where it never went out.
 async fn sending<B, F>(reporter: &Reporter, sending: F) -> Result<Response<Incoming>, Unanswered<B>>
 where
     F: Future<Output = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<B>>>>,
 {
-    reporter.stage(Stage::InFlight);
     sending.await.map_err(|mut error| {
         let unsent = error.take_message();
         if unsent.is_some() {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
+use reattempt::{Reporter, Stage};
 use tokio::sync::oneshot;
 
 use super::TransportError;
@@ -20,13 +21,15 @@ pub(super) enum Length {
     Unsaid,
 }
 
-/// Ends with the stream that it is for: a server that has answered wants no more of the request, and one that answers
+/// Begins with the stream that it is for, which it reports: until the server allows one more stream nothing is sent. And
+/// ends with it: a server that has answered wants no more of the request, and one that answers
 /// without half-closing would else be sent messages of an attempt that is long over.
 #[derive(Debug)]
 pub(super) struct RequestBody<B> {
     inner: B,
     length: Length,
     over: Option<oneshot::Receiver<Reason>>,
+    reporter: Option<Reporter>,
 }
 
 /// Ends the request's body when the answer does, or when it is dropped before that.
@@ -58,12 +61,13 @@ impl Stopped {
 }
 
 impl<B> RequestBody<B> {
-    pub(super) fn new(inner: B, length: Length) -> (Self, EndOfRequest) {
+    pub(super) fn new(inner: B, length: Length, reporter: &Reporter) -> (Self, EndOfRequest) {
         let (end, over) = oneshot::channel();
         let body = Self {
             inner,
             length,
             over: Some(over),
+            reporter: Some(reporter.clone()),
         };
         (body, EndOfRequest(end))
     }
@@ -85,6 +89,9 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, TransportError>>> {
+        if let Some(reporter) = self.reporter.take() {
+            reporter.stage(Stage::InFlight);
+        }
         let Some(over) = self.over.as_mut() else {
             return Poll::Ready(None);
         };
@@ -102,7 +109,9 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        // A stream of messages that has none ends all the same in a frame of its own.
+        let begun = self.length == Length::Said || self.reporter.is_none();
+        begun && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -116,23 +125,28 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::{BodyExt, Full};
+    use http_body_util::{BodyExt, Empty, Full};
+    use reattempt::CallContext;
 
     fn reason(error: &TransportError) -> Option<Reason> {
         let source = error.source()?.downcast_ref::<h2::Error>()?;
         source.reason()
     }
 
+    fn new<B>(body: B, length: Length) -> (RequestBody<B>, EndOfRequest) {
+        RequestBody::new(body, length, &CallContext::default().reporter())
+    }
+
     #[tokio::test]
     async fn a_body_ends_with_its_answer_and_says_why() {
         let full = || Full::new(Bytes::from("never sent"));
-        let (mut answered, end) = RequestBody::new(full(), Length::Said);
+        let (mut answered, end) = new(full(), Length::Said);
         end.with(Reason::NO_ERROR);
         let error = answered.frame().await.unwrap().unwrap_err();
         assert_eq!(reason(&error), Some(Reason::NO_ERROR));
         assert!(answered.frame().await.is_none());
 
-        let (mut left, end) = RequestBody::new(full(), Length::Said);
+        let (mut left, end) = new(full(), Length::Said);
         drop(end);
         let error = left.frame().await.unwrap().unwrap_err();
         assert_eq!(reason(&error), Some(Reason::CANCEL));
@@ -141,9 +155,19 @@ mod tests {
     #[test]
     fn a_stream_of_messages_does_not_say_its_length() {
         let full = || Full::new(Bytes::from("four"));
-        let (sized, _end) = RequestBody::new(full(), Length::Said);
+        let (sized, _end) = new(full(), Length::Said);
         assert_eq!(sized.size_hint().exact(), Some(4));
-        let (stream, _end) = RequestBody::new(full(), Length::Unsaid);
+        let (stream, _end) = new(full(), Length::Unsaid);
         assert_eq!(stream.size_hint().exact(), None);
+    }
+
+    #[tokio::test]
+    async fn only_a_stream_of_messages_ends_in_a_frame_of_its_own() {
+        let (sized, _end) = new(Empty::<Bytes>::new(), Length::Said);
+        assert!(sized.is_end_stream());
+        let (mut stream, _end) = new(Empty::<Bytes>::new(), Length::Unsaid);
+        assert!(!stream.is_end_stream());
+        assert!(stream.frame().await.is_none());
+        assert!(stream.is_end_stream());
     }
 }
