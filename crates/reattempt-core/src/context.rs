@@ -39,7 +39,8 @@ struct Stamps {
     throttle: Option<Arc<dyn RetryThrottle>>,
     policy: Option<Arc<RoutePolicy>>,
     watch: Option<Watch>,
-    data: Option<Arc<dyn Any + Send + Sync>>,
+    /// Of each type one.
+    data: Vec<Arc<dyn Any + Send + Sync>>,
     layer_throttle: Option<Arc<dyn RetryThrottle>>,
 }
 
@@ -84,7 +85,7 @@ impl std::fmt::Debug for Stamps {
             .field("strategy", &self.strategy)
             .field("throttle", &self.throttle)
             .field("policy", &self.policy)
-            .field("data", &self.data.is_some())
+            .field("data", &self.data.len())
             .field("layer_throttle", &self.layer_throttle)
             .finish_non_exhaustive()
     }
@@ -246,16 +247,20 @@ impl CallContext {
         self
     }
 
-    /// Puts your own data on the call, for strategies, classifiers and services further in.
+    /// Puts your own data on the call, for strategies, classifiers, observers and services further in. Of each type one is
+    /// kept, the last: a layer's data and a caller's stay out of each other's way.
     pub fn set_data<T: Any + Send + Sync>(&mut self, data: T) -> &mut Self {
-        self.own_mut().data = Some(Arc::new(data));
+        let kept = &mut self.own_mut().data;
+        kept.retain(|kept| !(**kept).is::<T>());
+        kept.push(Arc::new(data));
         self
     }
 
-    /// Your own data, if it is of this type.
+    /// Your own data of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.stamps.as_ref()?.data.as_ref()?.downcast_ref()
+        let kept = &self.stamps.as_ref()?.data;
+        kept.iter().find_map(|kept| kept.downcast_ref())
     }
 
     /// The backends that earlier attempts of this call went to, first used first: a hint for
@@ -739,8 +744,13 @@ mod tests {
     #[test]
     fn data_is_found_by_its_type() {
         let mut context = CallContext::default();
-        context.set_data(7_u8);
+        context.set_data(7_u8).set_data("a layer's");
         assert_eq!(context.data::<u8>(), Some(&7));
         assert_eq!(context.data::<u16>(), None);
+        let earlier = context.clone();
+        context.set_data(8_u8);
+        assert_eq!(context.data::<u8>(), Some(&8), "the last of its type");
+        assert_eq!(context.data::<&str>(), Some(&"a layer's"));
+        assert_eq!(earlier.data::<u8>(), Some(&7), "a clone keeps its own");
     }
 }
