@@ -50,7 +50,7 @@ pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
 pub(crate) fn code_of_dropped(limit: Option<TimeLimit>) -> Code {
     let now = || tokio::time::Instant::now().into_std();
     match limit {
-        Some(limit) if limit.passed(now()) => Code::DeadlineExceeded,
+        Some(limit) if limit.enforced && limit.passed(now()) => Code::DeadlineExceeded,
         _ => Code::Cancelled,
     }
 }

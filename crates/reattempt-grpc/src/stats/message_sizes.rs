@@ -99,6 +99,32 @@ mod tests {
         }
     }
 
+    /// Shows its first byte only.
+    struct Shy(Bytes);
+
+    impl Buf for Shy {
+        fn remaining(&self) -> usize {
+            self.0.remaining()
+        }
+
+        fn chunk(&self) -> &[u8] {
+            &self.0.chunk()[..self.0.remaining().min(1)]
+        }
+
+        fn advance(&mut self, count: usize) {
+            self.0.advance(count);
+        }
+    }
+
+    #[test]
+    fn what_a_buffer_does_not_show_counts_as_it_is() {
+        let stream = Bytes::from(stream(&[10, 0, 20]));
+        let mut sizes = MessageSizes::default();
+        assert_eq!(sizes.read(&stream.slice(..6)), 1);
+        assert_eq!(sizes.read(&Shy(stream.slice(6..15))), 9);
+        assert_eq!(sizes.read(&stream.slice(15..)), 20, "still in step");
+    }
+
     #[test]
     fn a_length_that_lies_counts_what_came() {
         let mut sizes = MessageSizes::default();

@@ -131,6 +131,16 @@ mod tests {
         assert_eq!(names(&methods), ["a.B/C", "a.B/D", "other"]);
         assert_eq!(methods.statistics()["other"].attempts(), 2);
         assert!(Arc::ptr_eq(&methods.of("/x.Y/Z"), &methods.other()));
+        // Another thread may have filled the table meanwhile.
+        assert_eq!(&*methods.first_seen("x.Y/Z").name, "other");
+    }
+
+    #[test]
+    fn a_full_table_asks_no_filter() {
+        let methods = Methods::new(1, Some(Arc::new(|name| name == "a.B/C")));
+        assert_eq!(&*methods.of("/a.B/C").name, "a.B/C");
+        let full = Methods::new(0, Some(Arc::new(|_| panic!("it was asked"))));
+        assert_eq!(&*full.of("/a.B/C").name, "other");
     }
 
     /// R72

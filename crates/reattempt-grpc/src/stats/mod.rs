@@ -133,7 +133,7 @@ use methods::{Method, Methods};
 /// Statistics and metrics of the calls to one server: two layers and an observer that share it, as the
 /// [module](crate::stats) shows.
 ///
-/// Clones share what they count.
+/// Clones share what they count. One goes into a stack: for several meters give it a pair of them.
 #[derive(Clone, Debug)]
 pub struct GrpcStats(Arc<Inner>);
 

@@ -68,7 +68,6 @@ impl Progress {
     pub(super) fn sent(&self, kind: AttemptKind) -> Option<u32> {
         self.attempts(|attempts| {
             attempts.observed = true;
-            attempts.waits = false;
             match kind {
                 AttemptKind::Initial => return None,
                 AttemptKind::Retry => attempts.retries += 1,

@@ -55,6 +55,21 @@ async fn a_stream_is_measured_to_its_trailers() {
     }
 }
 
+/// R72: a stream that is known to be over need not be read; that it had no status is the server's fault.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_over_unread_ends_as_internal_not_as_cancelled() {
+    for (step, code) in [
+        (Breaks(None), Code::Internal),
+        (Late(Code::Ok), Code::Cancelled),
+    ] {
+        let measured = Measured::new();
+        let stack = measured.stack(&many_retries(3), &Server::new([step]));
+        drop(stack.oneshot(request()).await.unwrap());
+        assert_eq!(measured.told(AttemptDuration), [(0.0, Some(code))]);
+        assert_eq!(measured.told(CallDuration), [(0.0, Some(code))]);
+    }
+}
+
 /// R72: losers end as CANCELLED, when they are dropped.
 #[tokio::test(start_paused = true)]
 async fn the_losers_of_a_hedged_call_are_cancelled() {

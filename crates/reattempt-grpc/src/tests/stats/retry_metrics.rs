@@ -50,6 +50,13 @@ async fn hedges_leave_no_delay_while_one_is_active() {
     measured.call(&hedging(4, "0.2s", "14"), &server).await;
     assert_eq!(counts(&measured), [vec![], vec![], vec![1.0]]);
     assert_eq!(measured.values(CallRetryDelay), [0.1]);
+    // The second has failed, and the first is still active while the third is waited for.
+    let measured = Measured::new();
+    let pushed = Pushback(Code::Unavailable, "100");
+    let server = Server::new([Hangs, pushed, after(50, Status(Code::Ok))]);
+    measured.call(&hedging(4, "0.2s", "14"), &server).await;
+    assert_eq!(server.times(), [0, 200, 300]);
+    assert_eq!(measured.values(CallRetryDelay), [0.0]);
 }
 
 /// R72, R63
@@ -91,10 +98,30 @@ async fn time_after_the_last_attempt_is_no_delay() {
     let measured = Measured::new();
     let server = Server::new([Status(Code::Unavailable), Late(Code::Ok)]);
     let stack = measured.stack(&many_retries(3), &server);
-    let answer = stack.oneshot(request()).await;
+    let head = stack.oneshot(request()).await;
     tokio::time::advance(Duration::from_secs(5)).await;
-    read(answer).await;
+    read(head).await;
     assert_eq!(measured.values(CallRetryDelay), [0.05]);
+    // Nor is what a layer in between takes.
+    let measured = Measured::new();
+    let slow = ServiceBuilder::new()
+        .layer(measured.stats.call_layer())
+        .and_then(|answer| async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok::<_, Infallible>(answer)
+        })
+        .layer(ReplayBodyLayer::new())
+        .layer(
+            RetryLayer::new(GrpcClassifier::new(), Attempts::standard())
+                .observer(measured.stats.observer()),
+        )
+        .layer(measured.stats.attempt_layer())
+        .service_fn(|_: Request<SentBody<ReplayBody<Full<Bytes>>>>| async {
+            Ok::<_, Infallible>(answer(Status(Code::Internal)).unwrap())
+        });
+    slow.oneshot(request()).await.unwrap();
+    assert_eq!(measured.values(CallDuration), [5.0]);
+    assert_eq!(measured.values(CallRetryDelay), [0.0]);
 }
 
 /// R72: experimental, and so off by default.

@@ -105,14 +105,13 @@ async fn the_deadline_fails_an_attempt_and_a_caller_who_leaves_does_not() {
     );
     for hangs in [Hangs, HangsInBody] {
         let measured = Measured::new();
-        let server = Server::new([Status(Code::Unavailable), hangs]);
+        let server = Server::new([Status(Code::Unavailable), hangs.clone()]);
         measured.call(&limited, &server).await;
         assert_eq!(measured.retries(), (1, 1));
-        let call = measured.stack(
-            &many_retries(5),
-            &Server::new([Status(Code::Unavailable), Hangs]),
-        );
-        let left = tokio::time::timeout(Duration::from_secs(1), call.oneshot(request())).await;
+        let server = Server::new([Status(Code::Unavailable), hangs]);
+        let config = many_retries(5);
+        let call = measured.call(&config, &server);
+        let left = tokio::time::timeout(Duration::from_secs(1), call).await;
         assert!(left.is_err());
         assert_eq!(measured.retries(), (2, 1));
     }
