@@ -22,13 +22,21 @@ impl fmt::Display for Fault {
 pub struct Faults {
     pub(super) subject: &'static str,
     pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
 }
 
 impl Faults {
-    /// The faults, in the order in which the document was read; never empty.
+    /// The faults, in the order in which the document was read; never empty. Of very many the first ten thousand, and then
+    /// how many more there are.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
+    }
+
+    /// What has no effect besides: often the slip of the pen behind a fault.
+    #[must_use]
+    pub fn warnings(&self) -> &[Fault] {
+        &self.warnings
     }
 }
 
@@ -50,13 +58,26 @@ impl std::error::Error for Faults {}
 pub(super) struct Found {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Fault>,
+    /// Faults past the most that are told.
+    untold: usize,
 }
 
+/// So many faults are told one by one: a hostile document has one in every second byte.
+const MOST_FAULTS: usize = 10_000;
+
 impl Found {
-    pub(super) fn rejecting(self, subject: &'static str) -> Faults {
+    pub(super) fn rejecting(mut self, subject: &'static str) -> Faults {
+        if self.untold > 0 {
+            let untold = self.untold;
+            self.faults.push(Fault {
+                path: "$".to_owned(),
+                what: format!("has {untold} faults more than are told here"),
+            });
+        }
         Faults {
             subject,
             faults: self.faults,
+            warnings: self.warnings,
         }
     }
 }
@@ -106,8 +127,18 @@ impl<'a> Place<'a> {
         self.inside(path)
     }
 
+    /// Its JSON path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Notes a fault.
     pub fn wrong(&mut self, what: &str) {
+        if self.found.faults.len() == MOST_FAULTS {
+            self.found.untold += 1;
+            return;
+        }
         self.found.faults.push(Fault {
             path: self.path.clone(),
             what: what.to_owned(),
