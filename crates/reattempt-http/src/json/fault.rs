@@ -9,6 +9,16 @@ pub struct Fault {
     pub path: String,
     /// What is allowed there, and what was found.
     pub what: String,
+    advice: bool,
+}
+
+impl Fault {
+    /// True for a warning about something that is in order and only deserves a look: it can amplify load, or a limit cuts it.
+    /// False where something has no effect.
+    #[must_use]
+    pub const fn is_advice(&self) -> bool {
+        self.advice
+    }
 }
 
 impl fmt::Display for Fault {
@@ -72,6 +82,7 @@ impl Found {
             self.faults.push(Fault {
                 path: "$".to_owned(),
                 what: format!("has {untold} faults more than are told here"),
+                advice: false,
             });
         }
         Faults {
@@ -139,17 +150,27 @@ impl<'a> Place<'a> {
             self.found.untold += 1;
             return;
         }
-        self.found.faults.push(Fault {
-            path: self.path.clone(),
-            what: what.to_owned(),
-        });
+        let fault = self.fault(what, false);
+        self.found.faults.push(fault);
     }
 
-    /// Notes a warning: no reason to reject the document.
+    /// Notes a warning, that something has no effect: no reason to reject the document.
     pub fn warn(&mut self, what: &str) {
-        self.found.warnings.push(Fault {
+        let warning = self.fault(what, false);
+        self.found.warnings.push(warning);
+    }
+
+    /// Notes a warning about something that is in order and deserves a look.
+    pub fn advise(&mut self, what: &str) {
+        let warning = self.fault(what, true);
+        self.found.warnings.push(warning);
+    }
+
+    fn fault(&self, what: &str, advice: bool) -> Fault {
+        Fault {
             path: self.path.clone(),
             what: what.to_owned(),
-        });
+            advice,
+        }
     }
 }
