@@ -4,7 +4,7 @@ use std::future::Ready;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::service_config::{LiveServiceConfig, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcPushback,
     GrpcTimeout, PreviousAttempts, PreviousAttemptsFuture,
@@ -24,6 +24,7 @@ const _: () = {
     service::<GrpcClassifier>();
     service::<GrpcPushback>();
     service::<ServiceConfig>();
+    service::<LiveServiceConfig>();
 };
 
 /// The assertions are the test; the calls make the file one.
