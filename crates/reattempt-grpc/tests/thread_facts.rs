@@ -4,7 +4,7 @@ use std::future::Ready;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::service_config::{LiveServiceConfig, ServiceConfig};
 use reattempt_grpc::spans::{
     AttemptSpan, AttemptSpanBody, AttemptSpanFuture, CallSpan, CallSpanBody, CallSpanFuture,
 };
@@ -36,6 +36,7 @@ const _: () = {
     service::<GrpcClassifier>();
     service::<GrpcPushback>();
     service::<ServiceConfig>();
+    service::<LiveServiceConfig>();
 };
 
 /// The assertions are the test; the calls make the file one.
