@@ -2,12 +2,13 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, StatusCode};
+use http_body::Body;
 
 use crate::{Code, GRPC_STATUS};
 
-/// On an answer that ended with its head.
+/// On an answer that ended with its head, which has no status.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EndsWithHead;
+struct EndsWithHead;
 
 impl Code {
     /// The code, where the head of an answer decides it: `grpc-status` (Trailers-Only); an HTTP status other than 200 (by
@@ -39,6 +40,16 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
     let ended = response.extensions().get::<EndsWithHead>().is_some();
     Code::from_head(response.status(), response.headers()).or(ended.then_some(Code::Unknown))
+}
+
+/// The same for who sees the body: a response that ends with its head is marked, so that the classifier sees it too.
+pub(crate) fn judged<B: Body>(response: &mut Response<B>) -> Option<Code> {
+    let code = status_in_head(response);
+    if code.is_none() && response.body().is_end_stream() {
+        response.extensions_mut().insert(EndsWithHead);
+        return Some(Code::Unknown);
+    }
+    code
 }
 
 #[cfg(test)]
