@@ -1,12 +1,15 @@
 //! What inner layers and transports found in one attempt, on its way up.
 
+#[cfg(all(test, loom))]
+mod models;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::{ServerPushback, Stage};
 
 /// Where an attempt went: an address or a name, as the transport spells it.
@@ -55,6 +58,9 @@ pub struct Findings {
     pub forbidden: bool,
     /// A newer configuration was asked for; a waiter may have been left.
     pub config_coming: bool,
+    /// The request itself broke the attempt off, because another one goes on alone: the recovery layer's own finding,
+    /// by [`Replay::was_cut_off`](crate::Replay::was_cut_off).
+    pub cut_off: bool,
 }
 
 /// The most attempts of one call that can be out at once and still report.
@@ -221,6 +227,7 @@ impl Slots {
             },
             forbidden: word & FLAG_FORBID != 0,
             config_coming: word & FLAG_CONFIG != 0,
+            cut_off: false,
         }
     }
 }

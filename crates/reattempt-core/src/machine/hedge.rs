@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::retry::later;
+use super::retry::{MOST_NUDGED, later};
 use super::settle::{Env, Settlement};
 use super::transparent::TransparentRetries;
 use crate::backoff::Backoff;
@@ -34,12 +34,25 @@ pub enum Permit {
 /// What to do after an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgeAction {
-    /// End the call with this failure; drop the others.
-    Return,
-    /// Keep this failure as the last one, and go on.
+    /// End the call with this failure: drop the others, and after them say [`Env::ended`] with this reason, so that
+    /// the end is the last that anybody hears of the call.
+    Return(Stopped),
+    /// Keep this failure as the last one, and go on. One that was [cut off](Findings::cut_off) is kept only where there
+    /// is no other.
     Go,
     /// Send nothing more and let the deadline end the call.
     Expire,
+}
+
+/// An attempt that takes the place of one that failed without counting (transparent, always retried).
+#[derive(Clone, Copy, Debug)]
+struct Mend {
+    at: Instant,
+    kind: AttemptKind,
+    /// The attempt that failed.
+    of: u32,
+    /// A newer configuration may bring it forward.
+    nudge: bool,
 }
 
 /// The decisions of one call that is hedged.
@@ -55,9 +68,8 @@ pub struct HedgeMachine {
     last_failed: u32,
     /// When the next hedge is planned.
     next: Option<Instant>,
-    /// Attempts that take the place of one that failed without counting (transparent, always retried): each is
-    /// owed to its own failure, so that two at one instant never stand in for each other.
-    mends: Vec<(Instant, AttemptKind)>,
+    /// Each is owed to its own failure, so that two at one instant never stand in for each other.
+    mends: Vec<Mend>,
     frozen: Option<Stopped>,
     forced: u32,
     transparent: TransparentRetries,
@@ -103,10 +115,15 @@ impl HedgeMachine {
 
     /// The failed attempt is mended by another, which takes the place of the next planned hedge unless that is
     /// due no later (another failure may have asked for it just now).
-    fn mend(&mut self, now: Instant, delay: Duration, kind: AttemptKind) {
+    fn mend(&mut self, now: Instant, delay: Duration, kind: AttemptKind, settled: &Settlement) {
         if self.frozen.is_none() {
             let at = later(now, delay);
-            self.mends.push((at, kind));
+            self.mends.push(Mend {
+                at,
+                kind,
+                of: self.last_failed,
+                nudge: settled.may_nudge(delay) && self.forced < MOST_NUDGED,
+            });
             self.next = self.next.filter(|next| *next <= at);
         }
     }
@@ -114,14 +131,33 @@ impl HedgeMachine {
     /// When to ask [`HedgeMachine::due`] next.
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
-        let mends = self.mends.iter().map(|(at, _)| *at);
+        let mends = self.mends.iter().map(|mend| mend.at);
         mends.chain(self.next).min()
+    }
+
+    /// A newer configuration may bring forward what mends this failed attempt: race the waiter that was left for it, as
+    /// long as this is true.
+    #[must_use]
+    pub fn may_nudge(&self, attempt: u32) -> bool {
+        let mut mends = self.mends.iter();
+        mends.any(|mend| mend.of == attempt && mend.nudge)
+    }
+
+    /// A newer configuration moved what the call is about: what mends the failed attempt of `env` is due now.
+    pub fn nudged(&mut self, now: Instant, env: &Env<'_>) {
+        let failed = env.context.attempt();
+        let nudge = |mend: &&mut Mend| mend.of == failed && mend.nudge;
+        if let Some(mend) = self.mends.iter_mut().find(nudge) {
+            mend.at = mend.at.min(now);
+            mend.nudge = false;
+            env.waited_until(now);
+        }
     }
 
     /// What is due at this instant? Ask until it answers [`Due::Nothing`].
     pub fn due(&mut self, now: Instant, policy: &HedgePolicy) -> Due {
-        if let Some(at) = self.mends.iter().position(|(at, _)| *at <= now) {
-            let (_, kind) = self.mends.remove(at);
+        if let Some(at) = self.mends.iter().position(|mend| mend.at <= now) {
+            let kind = self.mends.remove(at).kind;
             self.readying += 1;
             // A hedge that another failure asked for meanwhile stays where it is.
             if self.next.is_none() {
@@ -184,6 +220,7 @@ impl HedgeMachine {
     }
 
     fn withdrawn(&mut self, stopped: Stopped, env: &Env<'_>) -> Permit {
+        env.refused(stopped);
         match stopped {
             // A throttled call never waits for better times: with nothing out that could still win, the failure is
             // due now (A6). A mend is not the throttle's to hold back.
@@ -229,13 +266,18 @@ impl HedgeMachine {
         env: &Env<'_>,
     ) -> HedgeAction {
         let Some(mut settled) = Settlement::of(now, verdict, found) else {
-            return HedgeAction::Return;
+            return HedgeAction::Return(Stopped::Success);
         };
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.last_failed = env.context.attempt();
         if let Some(block) = env.context.shared() {
             block.settled(env.context.seat());
         }
+        if settled.cut_off {
+            // No word of the server's: neither counted nor the call's, and no hedge can follow it.
+            self.freeze(Stopped::NotReplayable);
+            return self.after_failure(now, &settled, policy, env);
+        }
+        self.last_failed = env.context.attempt();
         if !env.replayable {
             self.freeze(Stopped::NotReplayable);
         }
@@ -251,22 +293,21 @@ impl HedgeMachine {
             settled.count(env);
             if !settled.retryable {
                 settled.record(env, None, Some(Stopped::Fatal));
-                env.ended(Stopped::Fatal);
-                return HedgeAction::Return;
+                return HedgeAction::Return(Stopped::Fatal);
             }
         }
         if settled.is_stop() || settled.is_never(env) {
             self.freeze(Stopped::Pushback);
         }
         if let Some(delay) = unseen {
-            self.mend(now, delay, AttemptKind::Transparent);
+            self.mend(now, delay, AttemptKind::Transparent, &settled);
         } else if settled.is_forced() {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
                 _ => Backoff::controlled().delay(self.forced, None),
             };
+            self.mend(now, delay, AttemptKind::Retry, &settled);
             self.forced = self.forced.saturating_add(1);
-            self.mend(now, delay, AttemptKind::Retry);
         } else {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
@@ -291,19 +332,19 @@ impl HedgeMachine {
         let Some(at) = self.wake() else {
             let stopped = self.frozen.unwrap_or(Stopped::Attempts);
             settled.record(env, None, Some(stopped));
-            env.ended(stopped);
-            return HedgeAction::Return;
+            return HedgeAction::Return(stopped);
         };
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
                 settled.record(env, Some(delay), Some(Stopped::Deadline));
-                env.ended(Stopped::Deadline);
                 self.freeze(Stopped::Deadline);
                 if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
+                    // Nothing else is out that anybody could hear of.
+                    env.ended(Stopped::Deadline);
                     HedgeAction::Expire
                 } else {
-                    HedgeAction::Return
+                    HedgeAction::Return(Stopped::Deadline)
                 }
             }
             _ => {

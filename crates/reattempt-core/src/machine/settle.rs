@@ -109,6 +109,27 @@ impl<'a> Env<'a> {
         self.write(record);
     }
 
+    /// A planned attempt was held back: nobody else would ever hear of it.
+    pub(super) fn refused(&self, stopped: Stopped) {
+        if let Some(block) = self.context.shared() {
+            block.refused(stopped);
+        }
+        if let Some(observer) = self.observer {
+            observer.hedge_refused(self.context, stopped);
+        }
+    }
+
+    /// The wait after this failed attempt ended early: its record says what was really waited.
+    pub(super) fn waited_until(&self, now: Instant) {
+        if let Some(block) = self.context.shared() {
+            block.amend(self.context.attempt(), |record| {
+                if let (Some(_), Some(ended)) = (record.delay, record.ended) {
+                    record.delay = Some(now.saturating_duration_since(ended));
+                }
+            });
+        }
+    }
+
     /// The call ends here for this reason, whatever a recovery layer had decided before.
     pub fn ended(&self, stopped: Stopped) {
         let Some(block) = self.context.shared() else {
@@ -155,6 +176,8 @@ pub(super) struct Settlement {
     pub(super) pushback: Option<ServerPushback>,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
+    /// The request itself broke it off: a loser, whatever the classifier says of its error.
+    pub(super) cut_off: bool,
     now: Instant,
     milli_tokens: Option<u64>,
 }
@@ -174,6 +197,7 @@ impl Settlement {
             pushback: found.pushback,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
+            cut_off: found.cut_off,
             now,
             milli_tokens: None,
         };
@@ -204,6 +228,11 @@ impl Settlement {
         asked > LONGEST_PUSHBACK && env.context.limit().is_none()
     }
 
+    /// May a newer configuration end this delay early? A server's own is exact (A6, Pushback): none cuts it short.
+    pub(super) fn may_nudge(&self, delay: Duration) -> bool {
+        self.config_coming && self.pushback.is_none() && !delay.is_zero()
+    }
+
     /// True when an always-retry reason decides, past strategy, throttle and idempotency.
     pub(super) fn is_forced(&self) -> bool {
         self.retryable && self.failure.reason.always_retry()
@@ -221,7 +250,9 @@ impl Settlement {
     }
 
     pub(super) fn record(&self, env: &Env<'_>, delay: Option<Duration>, stopped: Option<Stopped>) {
-        let outcome = if self.retryable || self.mended {
+        let outcome = if self.cut_off {
+            AttemptOutcome::Cancelled
+        } else if self.retryable || self.mended {
             AttemptOutcome::Retry
         } else {
             AttemptOutcome::Fatal
