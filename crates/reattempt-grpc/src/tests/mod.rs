@@ -5,6 +5,8 @@ mod hedging;
 mod metadata;
 mod pushback;
 mod retry;
+mod spans;
+mod stats;
 mod throttle;
 
 use std::convert::Infallible;
