@@ -240,7 +240,9 @@ impl RetryInfo {
     }
 
     /// The last records, oldest first. A call that worked at once leaves none.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = &AttemptRecord> + '_ {
+    pub fn records(
+        &self,
+    ) -> impl ExactSizeIterator<Item = &AttemptRecord> + DoubleEndedIterator + '_ {
         self.records.iter()
     }
 

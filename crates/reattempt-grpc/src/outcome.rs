@@ -54,7 +54,7 @@ use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
 /// Says which code an error of the answer's stream stands for. Closures `Fn(&E) -> Code` implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no status code in `{E}`",
-    note = "name the code with `GrpcOutcomeLayer::new().body_error(|error: &{E}| …)`; for tonic: `|status: &tonic::Status| Code::from(status.code() as i32)`"
+    note = "name the code with `GrpcOutcomeLayer::new().body_error(|error: &{E}| …)`"
 )]
 pub trait BodyErrorCode<E> {
     /// The code.
@@ -71,13 +71,23 @@ where
     }
 }
 
-/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN.
+/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN. With feature `tonic` a
+/// `tonic::Status`, as its bodies have it, stands for its own code, unless what caused it says more: a connection that
+/// broke is UNAVAILABLE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByKnownError;
 
 impl<E: 'static> BodyErrorCode<E> for ByKnownError {
     fn code(&self, error: &E) -> Code {
-        failure_of_fault(TransportFault::of_any(error)).0
+        let fault = TransportFault::of_any(error);
+        #[cfg(feature = "tonic")]
+        if fault == TransportFault::Unknown {
+            let error: &dyn std::any::Any = error;
+            if let Some(status) = error.downcast_ref::<tonic::Status>() {
+                return Code::from(status.code() as i32);
+            }
+        }
+        failure_of_fault(fault).0
     }
 }
 
@@ -110,8 +120,7 @@ impl GrpcOutcomeLayer {
 }
 
 impl<R> GrpcOutcomeLayer<R> {
-    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`]. For tonic's bodies, whose
-    /// error is a status, say `|status: &tonic::Status| Code::from(status.code() as i32)`.
+    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`].
     #[must_use]
     pub fn body_error<N>(self, body_error: N) -> GrpcOutcomeLayer<N> {
         GrpcOutcomeLayer {

@@ -1,0 +1,1 @@
+//! What a caller reads of a call: on success, on error and on timeout.
