@@ -7,6 +7,7 @@ use std::io;
 
 use reattempt::{Elapsed, Failure, Stage, Transparent, Verdict};
 
+use crate::AnyTransportError;
 use crate::body::ReplayBodyError;
 use crate::reasons::*;
 
@@ -90,6 +91,9 @@ impl TransportFault {
         if let Some(error) = error.downcast_ref::<ReplayBodyError>() {
             return Self::of(error);
         }
+        if let Some(error) = error.downcast_ref::<AnyTransportError>() {
+            return Self::of(error);
+        }
         #[cfg(feature = "reqwest")]
         if let Some(error) = error.downcast_ref::<reqwest::Error>() {
             return Self::of(error);
@@ -108,6 +112,10 @@ impl TransportFault {
         }
         #[cfg(feature = "tonic")]
         if let Some(error) = error.downcast_ref::<tonic::Status>() {
+            return Self::of(error);
+        }
+        #[cfg(feature = "tonic")]
+        if let Some(error) = error.downcast_ref::<tonic::transport::Error>() {
             return Self::of(error);
         }
         Self::Unknown
@@ -273,7 +281,7 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
 /// An error of an HTTP transport. Implement it for your own by [`TransportFault::of`], or by what it knows.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known as the error of an HTTP transport",
-    note = "switch on reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(tower::BoxError::from)` below the recovery layer; or implement `TransportError`"
+    note = "switch on reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"
 )]
 pub trait TransportError {
     /// What went wrong.
@@ -302,6 +310,8 @@ transport_errors!(
     h2::Error,
     #[cfg(feature = "reqwest")]
     reqwest::Error,
+    #[cfg(feature = "tonic")]
+    tonic::transport::Error,
 );
 
 impl TransportError for Box<dyn Error + Send + Sync> {

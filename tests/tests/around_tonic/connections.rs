@@ -9,7 +9,7 @@ use tonic::Code;
 use tonic::transport::Endpoint;
 
 /// Bound but not listening: connections are refused, and nobody else gets the port.
-fn nobody() -> (TcpSocket, std::net::SocketAddr) {
+pub(crate) fn nobody() -> (TcpSocket, std::net::SocketAddr) {
     let reserved = TcpSocket::new_v4().expect("a socket");
     reserved.set_reuseaddr(true).expect("an option");
     reserved

@@ -5,6 +5,7 @@
 mod bodies;
 mod connections;
 mod deadline;
+mod endpoints;
 mod hedging;
 mod info;
 mod pushback;

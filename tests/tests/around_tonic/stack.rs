@@ -13,8 +13,8 @@ use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
     PreviousAttemptsLayer,
 };
-use reattempt_http::ExposeInfoLayer;
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_http::{AnyTransportError, ExposeInfoLayer};
 use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::transport::{Channel, Endpoint};
@@ -81,7 +81,7 @@ where
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
-        .map_err(Into::into)
+        .map_err(AnyTransportError::new)
         .map_request(|request: http::Request<_>| request.map(Body::new))
         .service(channel);
     CartClient::new(stack)

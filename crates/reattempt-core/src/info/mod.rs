@@ -1,5 +1,7 @@
 //! What became of a call: attempt records and the summary a caller reads.
 
+mod display;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
