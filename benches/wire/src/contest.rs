@@ -27,6 +27,12 @@ impl Case {
             work: Box::new(move |calls| Box::pin(work(calls))),
         }
     }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 impl fmt::Debug for Case {

@@ -1,6 +1,6 @@
 //! tonic echo over loopback: a bare channel, tower's timeout and retry at the level of messages, and this stack.
 //!
-//! `cargo run --release -p reattempt-wire-cost --bin tonic_echo -- [calls a turn] [rounds]`
+//! `cargo run --release -p reattempt-wire-cost --bin tonic_echo -- [calls a turn] [rounds] [the name of one contender]`
 
 use std::io::Write;
 use std::sync::Arc;
@@ -184,6 +184,14 @@ macro_rules! stack {
 fn cases(channel: impl Fn() -> Channel) -> Vec<Case> {
     vec![
         generated!("bare channel", channel()),
+        generated!("bare channel, with a timeout", {
+            let limited = |mut request: http::Request<Body>| {
+                let timeout = http::HeaderValue::from_static("5000000u");
+                request.headers_mut().insert("grpc-timeout", timeout);
+                request
+            };
+            ServiceBuilder::new().map_request(limited).service(channel())
+        }),
         towers(channel()),
         generated!(
             "replayable body",
@@ -235,10 +243,15 @@ async fn main() -> Result<(), BoxError> {
     };
     let server = ServerProcess::start()?;
     let endpoint = Endpoint::from_shared(format!("http://{}", server.address()))?;
-    let cases = cases(|| endpoint.connect_lazy());
+    let mut cases = cases(|| endpoint.connect_lazy());
+    if let Some(name) = arguments.next() {
+        cases.retain(|case| case.name() == name);
+    }
     println!("{}", Figure::HEAD);
-    for in_flight in [1, 64] {
-        for figure in contest.run(&cases, in_flight).await {
+    // One contender alone is one that is profiled.
+    let in_flight = if cases.len() > 1 { &[1, 64][..] } else { &[1] };
+    for in_flight in in_flight {
+        for figure in contest.run(&cases, *in_flight).await {
             println!("{figure}");
         }
     }
