@@ -64,7 +64,7 @@ mod transport;
 pub use any_error::AnyTransportError;
 pub use idempotency_key::{IdempotencyKey, IdempotencyKeyLayer};
 pub use info::{ExposeInfo, ExposeInfoFuture, ExposeInfoLayer};
-pub use policy::HttpPolicies;
+pub use policy::{HttpPolicies, LiveHttpPolicies};
 pub use retry_after::{BeyondCap, RetryAfter};
 pub use route::HttpRoute;
 pub use status::HttpStatus;

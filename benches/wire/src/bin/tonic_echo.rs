@@ -190,7 +190,9 @@ fn cases(channel: impl Fn() -> Channel) -> Vec<Case> {
                 request.headers_mut().insert("grpc-timeout", timeout);
                 request
             };
-            ServiceBuilder::new().map_request(limited).service(channel())
+            ServiceBuilder::new()
+                .map_request(limited)
+                .service(channel())
         }),
         towers(channel()),
         generated!(
