@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::BYTES_PER_CALL;
+use super::fate::Chances;
 use super::ledger::Method;
 use super::stack::{METHODS, Witness, stack};
 use super::transport::{Broken, OfAttempt, World, known, scoped};
@@ -103,8 +104,11 @@ impl Caller {
         let limit = plan
             .limit()
             .map(|ms| Instant::now() + Duration::from_millis(ms));
-        let somebody_ends_it = limit.is_some() || plan.leaves_after.is_some();
-        self.world.begins(id, rng.random(), somebody_ends_it);
+        let chances = Chances {
+            somebody_ends_it: limit.is_some() || plan.leaves_after.is_some(),
+            unreachable: rng.random_ratio(1, 40),
+        };
+        self.world.begins(id, rng.random(), chances);
         let fits =
             plan.upload.is_empty() || !plan.upload.sized || plan.upload.bytes() <= BYTES_PER_CALL;
         self.world.ledger().begins(id, plan.method, limit, fits);

@@ -93,15 +93,17 @@ pub(crate) struct Weather(pub(crate) u32);
 impl Weather {
     /// Calm, storm, or between both, so that the bucket fills up, runs dry, and stays around its half.
     pub(crate) fn at(since_start: Duration) -> Self {
-        Self([10, 60, 90, 50, 70, 60][(since_start.as_millis() / 700 % 6) as usize])
+        Self([10, 45, 85, 40, 55, 50][(since_start.as_millis() / 700 % 6) as usize])
     }
 }
 
-/// What may befall an attempt. Silence in a stream has to be ended by somebody.
+/// What may befall the attempts of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chances {
-    pub(crate) weather: Weather,
+    /// A deadline or the caller himself, so that a stream may fall silent.
     pub(crate) somebody_ends_it: bool,
+    /// Hardly anything leaves the client.
+    pub(crate) unreachable: bool,
 }
 
 fn ms(rng: &mut SmallRng, most: u64) -> Duration {
@@ -148,9 +150,15 @@ fn any_fault(rng: &mut SmallRng) -> TransportFault {
 }
 
 impl Fate {
-    pub(crate) fn draw(rng: &mut SmallRng, chances: Chances) -> Self {
-        let fails = rng.random_ratio(chances.weather.0, 100);
-        let answer = if fails { bad(rng) } else { good(rng, chances) };
+    pub(crate) fn draw(rng: &mut SmallRng, weather: Weather, chances: Chances) -> Self {
+        let fails = rng.random_ratio(weather.0, 100);
+        let answer = if chances.unreachable && rng.random_ratio(9, 10) {
+            Answer::Fault(TransportFault::ConnectFailed)
+        } else if fails {
+            bad(rng)
+        } else {
+            good(rng, chances)
+        };
         let reads = match rng.random_range(0..4) {
             0 => Reads::Frames(rng.random_range(0..3)),
             _ => Reads::Everything,

@@ -26,7 +26,7 @@ use super::ledger::{Method, Recovery, Told};
 use super::transport::{Broken, Watched, World, attempt};
 use super::upload::Upload;
 
-pub(crate) const MAX_TOKENS: u64 = 60;
+pub(crate) const MAX_TOKENS: u64 = 10;
 /// `tokenRatio` has digits past the third, which are cut.
 pub(crate) const MILLI_RATIO: u64 = 1733;
 
@@ -96,7 +96,7 @@ pub(crate) fn config(seed: u64) -> ServiceConfig {
             {"name": [{"service": "soak.S", "method": "Burst"}],
              "hedgingPolicy": {"maxAttempts": 3, "nonFatalStatusCodes": [14, 1]}}
         ],
-        "retryThrottling": {"maxTokens": 60, "tokenRatio": 1.7339}
+        "retryThrottling": {"maxTokens": 10, "tokenRatio": 1.7339}
     }"#;
     let options = Options::new().randomness(Randomness::seeded(seed));
     ServiceConfig::parse_with(text, &options).expect("a service config")

@@ -57,7 +57,7 @@ pub(crate) struct World {
     pub(crate) alive: Alive,
     /// Each is kept by the block of the call that it belongs to, and by nobody else.
     pub(crate) backends: Mutex<Vec<Weak<str>>>,
-    fates: Mutex<Vec<Option<(SmallRng, bool)>>>,
+    fates: Mutex<Vec<Option<(SmallRng, Chances)>>>,
     began: Instant,
 }
 
@@ -80,26 +80,26 @@ impl World {
         ledger
     }
 
-    fn of_caller<T>(&self, id: u32, change: impl FnOnce(&mut Option<(SmallRng, bool)>) -> T) -> T {
+    fn of_caller<T>(
+        &self,
+        id: u32,
+        change: impl FnOnce(&mut Option<(SmallRng, Chances)>) -> T,
+    ) -> T {
         let mut fates = self.fates.lock().expect("nobody panics with it");
         change(&mut fates[(id % CALLERS) as usize])
     }
 
     /// The fates of a call's attempts come from this seed.
-    pub(crate) fn begins(&self, id: u32, seed: u64, somebody_ends_it: bool) {
+    pub(crate) fn begins(&self, id: u32, seed: u64, chances: Chances) {
         let rng = SmallRng::seed_from_u64(seed);
-        self.of_caller(id, |fates| *fates = Some((rng, somebody_ends_it)));
+        self.of_caller(id, |fates| *fates = Some((rng, chances)));
     }
 
     fn fate(&self, id: u32) -> Fate {
         let weather = Weather::at(self.began.elapsed());
         self.of_caller(id, |fates| {
-            let (rng, somebody_ends_it) = fates.as_mut().expect("the call is on");
-            let chances = Chances {
-                weather,
-                somebody_ends_it: *somebody_ends_it,
-            };
-            Fate::draw(rng, chances)
+            let (rng, chances) = fates.as_mut().expect("the call is on");
+            Fate::draw(rng, weather, *chances)
         })
     }
 
