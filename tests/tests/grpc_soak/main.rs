@@ -12,6 +12,7 @@ mod ledger;
 mod stack;
 mod transport;
 mod upload;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use rand::Rng;
 use rand::rngs::SmallRng;
+use reattempt_testbed::grpc::frame_message;
 use tokio::time::Sleep;
 use tower::BoxError;
 
@@ -107,8 +108,9 @@ impl Body for Upload {
             self.pause = None;
         }
         self.left -= 1;
-        let data = Bytes::from_static(&[b'a'; 64]).slice(..self.plan.bytes_a_frame);
-        Poll::Ready(Some(Ok(Frame::data(data))))
+        // Whole messages, with the five bytes before each.
+        let message = &[b'a'; 64][..self.plan.bytes_a_frame - 5];
+        Poll::Ready(Some(Ok(Frame::data(frame_message(message)))))
     }
 
     fn is_end_stream(&self) -> bool {
