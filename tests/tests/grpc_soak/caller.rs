@@ -20,10 +20,12 @@ use tower::ServiceExt;
 
 use super::BYTES_PER_CALL;
 use super::fate::Chances;
-use super::ledger::Method;
-use super::stack::{METHODS, Witness, stack};
-use super::transport::{Broken, OfAttempt, World, known, scoped};
+use super::stack::{METHODS, stack};
+use super::transport::{Broken, OfAttempt, known};
 use super::upload::{Live, Upload, UploadPlan};
+use super::witness::Witness;
+use super::words::Method;
+use super::world::{World, scoped};
 
 type Answer = Result<Response<Pin<Box<dyn Body<Data = Bytes, Error = Broken> + Send>>>, Broken>;
 type Calling = Pin<Box<dyn Future<Output = Answer> + Send>>;

@@ -6,13 +6,19 @@
 //! knows what the transport did and when, and A6; it is told nothing by the stack but that an attempt went out, and when the throttle
 //! was asked.
 
+mod answer;
+mod call;
 mod caller;
 mod fate;
 mod ledger;
 mod stack;
+mod tally;
 mod transport;
 mod upload;
 mod wire;
+mod witness;
+mod words;
+mod world;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +30,10 @@ use reattempt_http::body::BufferBudget;
 use tokio::task::JoinSet;
 
 use caller::Caller;
-use ledger::{Ledger, Tally};
+use ledger::Ledger;
 use stack::{MAX_TOKENS, MILLI_RATIO, config};
-use transport::{World, count};
+use tally::Tally;
+use world::{World, count};
 
 /// What one call may keep of its request; many of them outgrow it.
 const BYTES_PER_CALL: usize = 64;
@@ -79,20 +86,19 @@ async fn soak(calls: u32, seed: u64) -> Tally {
     ledger.tally
 }
 
-/// So many calls, unless the environment asks for more.
-fn calls() -> u32 {
-    std::env::var("REATTEMPT_SOAK_CALLS").map_or(100_000, |calls| {
-        calls
-            .parse()
-            .expect("REATTEMPT_SOAK_CALLS is a number of calls")
-    })
+/// A number from the environment, for who wants to soak for longer or otherwise.
+fn number<N: std::str::FromStr<Err: std::fmt::Debug>>(name: &str, otherwise: N) -> N {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
 /// R10 R11 R13 R14 R15 R20 to R24, R26, R30 to R36, R40 to R48, R51 to R53, R60 to R63, R70, R80.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_calls_leak_nothing_and_count_to_the_milli_token() {
-    let calls = calls();
-    let tally = soak(calls, 6).await;
+    let tally = soak(
+        number("REATTEMPT_SOAK_CALLS", 100_000),
+        number("REATTEMPT_SOAK_SEED", 6),
+    )
+    .await;
     println!("{tally:#?}");
-    tally.assert_everything_happened(u64::from(calls));
+    tally.assert_everything_happened();
 }

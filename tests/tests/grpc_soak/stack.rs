@@ -6,10 +6,8 @@ use std::time::Duration;
 use http::{Request, Response};
 use reattempt::backoff::Randomness;
 use reattempt::strategy::Once;
-use reattempt::throttle::Settled;
 use reattempt::{
-    DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer, RetryThrottle, RouteLayer,
-    Routes, TokenBucket,
+    DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer, RouteLayer, Routes,
 };
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
@@ -17,14 +15,15 @@ use reattempt_grpc::{
     GrpcTimeoutLayer, PreviousAttemptsLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
-use tokio::time::Instant;
 use tower::layer::layer_fn;
 use tower::{Service, ServiceBuilder};
 
 use super::BYTES_PER_CALL;
-use super::ledger::{Method, Recovery, Told};
-use super::transport::{Broken, Watched, World, attempt};
+use super::transport::{Broken, attempt};
 use super::upload::Upload;
+use super::witness::Watched;
+use super::words::{Method, Recovery};
+use super::world::World;
 
 pub(crate) const MAX_TOKENS: u64 = 10;
 /// `tokenRatio` has digits past the third, which are cut.
@@ -100,36 +99,6 @@ pub(crate) fn config(seed: u64) -> ServiceConfig {
     }"#;
     let options = Options::new().randomness(Randomness::seeded(seed));
     ServiceConfig::parse_with(text, &options).expect("a service config")
-}
-
-/// Writes down what the throttle is told and asked, and compares the bucket with the model each time.
-#[derive(Debug)]
-pub(crate) struct Witness {
-    pub(crate) bucket: Arc<TokenBucket>,
-    pub(crate) world: Arc<World>,
-}
-
-impl RetryThrottle for Witness {
-    fn settled(&self, outcome: Settled<'_>) {
-        let mut ledger = self.world.ledger();
-        ledger.told(match outcome {
-            Settled::Success => Told::Success,
-            Settled::Failure(_) => Told::Failure,
-        });
-        self.bucket.settled(outcome);
-        assert_eq!(self.bucket.milli_tokens(), Some(ledger.fill));
-    }
-
-    fn permits(&self) -> bool {
-        let permits = self.bucket.permits();
-        let mut ledger = self.world.ledger();
-        assert_eq!(permits, ledger.permits(Instant::now()), "R20 R46");
-        permits
-    }
-
-    fn milli_tokens(&self) -> Option<u64> {
-        self.bucket.milli_tokens()
-    }
 }
 
 /// As docs of reattempt-grpc have it. Between the recovery layers and the attempt's deadline stands a witness.

@@ -31,8 +31,8 @@ use reattempt_testbed::grpc::{ErrorCode, Messages, Script, SeenCall, Server, Ste
 use tokio::task::JoinSet;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-use super::transport::{Alive, count};
 use super::upload::{Live, Upload, UploadPlan};
+use super::world::{Alive, count};
 
 const CALLS: u32 = 5_000;
 const CALLERS: u32 = 50;
