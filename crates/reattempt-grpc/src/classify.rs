@@ -5,8 +5,9 @@ use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Verdict};
 use reattempt_http::{TransportError, TransportFault};
 
+use crate::follow::status_in_head;
 use crate::reasons::GRPC_UNKNOWN;
-use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
+use crate::{Code, CodeSet, GrpcCodes};
 
 static OPEN: OpenAnswers = OpenAnswers::new();
 
@@ -122,13 +123,9 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
                 };
             }
         };
-        let code = match response.headers().get(GRPC_STATUS) {
-            Some(status) => Code::from_header(status),
-            None if response.status() == http::StatusCode::OK => {
-                OPEN.check("GrpcClassifier", "GrpcOutcomeLayer", context);
-                return Verdict::Committed;
-            }
-            None => Code::from_http_status(response.status().as_u16()),
+        let Some(code) = status_in_head(response) else {
+            OPEN.check("GrpcClassifier", "GrpcOutcomeLayer", context);
+            return Verdict::Committed;
         };
         if code == Code::Ok {
             return Verdict::Success;

@@ -65,7 +65,7 @@ pub struct PreviousAttempts<S> {
 }
 
 /// Attempts before this one, without transparent ones.
-fn previous(context: &CallContext) -> u32 {
+pub(crate) fn previous_attempts(context: &CallContext) -> u32 {
     // The first attempt of a call asks for nothing that takes a lock.
     if context.attempt() <= 1 {
         return 0;
@@ -104,7 +104,7 @@ where
                 "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
             );
         }
-        let previous = request.context().map_or(0, previous);
+        let previous = request.context().map_or(0, previous_attempts);
         if previous == 0 {
             request.headers_mut().remove(PREVIOUS_ATTEMPTS);
         } else {

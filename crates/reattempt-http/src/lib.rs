@@ -62,7 +62,7 @@ mod transport;
 
 pub use idempotency_key::{IdempotencyKey, IdempotencyKeyLayer};
 pub use info::{ExposeInfo, ExposeInfoFuture, ExposeInfoLayer};
-pub use policy::HttpPolicies;
+pub use policy::{HttpPolicies, LiveHttpPolicies};
 pub use retry_after::{BeyondCap, RetryAfter};
 pub use route::HttpRoute;
 pub use status::HttpStatus;

@@ -8,6 +8,7 @@ mod hedging;
 mod metadata;
 mod pushback;
 mod retry;
+mod stats;
 mod throttle;
 mod transparent;
 

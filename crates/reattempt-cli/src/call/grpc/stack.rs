@@ -77,7 +77,12 @@ pub(super) fn service_config(
     match ServiceConfig::parse_with(text, &options) {
         Ok(config) => {
             for warning in config.warnings() {
-                tracing::warn!("service config: {warning}");
+                // What is in order and may be unwise is for `reattempt check`.
+                if warning.is_advice() {
+                    tracing::info!("service config: {warning}");
+                } else {
+                    tracing::warn!("service config: {warning}");
+                }
             }
             Ok(Some(Arc::new(config)))
         }

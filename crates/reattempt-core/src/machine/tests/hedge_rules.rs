@@ -300,6 +300,25 @@ fn a_reason_that_always_retries_takes_the_next_hedge_uncounted() {
     assert_eq!(story.sent_ms(), [0, 1, 11, 61, 161]);
 }
 
+/// C33
+#[test]
+fn a_configuration_that_moved_the_key_brings_forward_what_mends_the_failure() {
+    let script = [
+        every_attempt_from(1).fails(KV_NOT_MY_VBUCKET),
+        attempt(3).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(20)),
+        attempt(4).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(900)),
+        attempt(5),
+    ];
+    let story = call().hedged(&HedgePolicy::new(1, ms(0)), &script);
+    assert_eq!(
+        story.sent_ms(),
+        [0, 1, 11, 31, 131],
+        "the later one is too late"
+    );
+    let delays = story.info.records().filter_map(|record| record.delay);
+    assert!(delays.eq([ms(1), ms(10), ms(20), ms(100)]));
+}
+
 /// C6 R43
 #[test]
 fn a_mend_and_a_hedge_that_are_due_together_both_go_out() {
@@ -379,7 +398,7 @@ fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {
         attempt(2)
             .fails_for_good(UNKNOWN)
             .after(ms(10))
-            .is_cut_off(),
+            .breaks_off(),
     ];
     let story = call().throttled_by(&tokens).hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
@@ -397,7 +416,7 @@ fn the_failure_of_the_attempt_that_went_on_is_returned() {
     let tokens = bucket(4, 0);
     let script = [
         attempt(1).fails(UNKNOWN).after(ms(300)),
-        attempt(2).fails(UNKNOWN).after(ms(10)).is_cut_off(),
+        attempt(2).fails(UNKNOWN).after(ms(10)).breaks_off(),
     ];
     let story = call().throttled_by(&tokens).hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));

@@ -127,7 +127,7 @@ impl Line {
     }
 
     /// The request itself breaks it off, because another attempt goes on alone.
-    pub(super) const fn is_cut_off(mut self) -> Self {
+    pub(super) const fn breaks_off(mut self) -> Self {
         self.cut_off = true;
         self
     }
