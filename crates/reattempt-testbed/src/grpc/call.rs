@@ -35,6 +35,7 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>
         reply,
         mut ended,
     } = stream;
+    let _open = desk.answers();
     let Some(head) = Head::of(&head) else {
         reply.reset(ErrorCode::PROTOCOL_ERROR).await;
         return Then::Gone;
