@@ -114,12 +114,16 @@ impl Client {
 
     /// The same with other options of the connections.
     pub fn with(cluster: &Cluster, change: impl FnOnce(ClientOptions) -> ClientOptions) -> Self {
+        let options = ClientOptions::couchbase("Administrator", "password", "default");
+        Self::around(seeds(cluster), change(options))
+    }
+
+    /// The same around servers that may be any.
+    pub fn around(seeds: Vec<String>, options: ClientOptions) -> Self {
         let store = ConfigStore::new();
-        let options = ClientOptions::couchbase("Administrator", "password", "default")
-            .on_config(kv::offer_to(store.clone()));
-        let options = change(options);
+        let options = options.on_config(kv::offer_to(store.clone()));
         let map = kv::map_of(store.clone());
-        let routed = RoutedClient::new(seeds(cluster), options.clone(), map);
+        let routed = RoutedClient::new(seeds, options.clone(), map);
         Self {
             store,
             options,
