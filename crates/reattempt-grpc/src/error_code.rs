@@ -8,7 +8,7 @@ use crate::classify::failure_of_fault;
 /// Says which code an error of a call, or of its answer's stream, stands for. Closures `Fn(&E) -> Code` implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no status code in `{E}`",
-    note = "name the code with `GrpcOutcomeLayer::new().body_error(|error: &{E}| …)` or with `ErrorCodes::new().body(…)`; for tonic: `|status: &tonic::Status| Code::from(status.code() as i32)`"
+    note = "name the code with `GrpcOutcomeLayer::new().body_error(|error: &{E}| …)` or with `ErrorCodes::new().body(…)`; for tonic switch on feature `tonic`"
 )]
 pub trait BodyErrorCode<E> {
     /// The code.
@@ -25,13 +25,23 @@ where
     }
 }
 
-/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN.
+/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN. With feature `tonic` a
+/// `tonic::Status`, as the bodies of its channel have it, stands for its own code, unless what caused it says more: a
+/// connection that broke is UNAVAILABLE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByKnownError;
 
 impl<E: 'static> BodyErrorCode<E> for ByKnownError {
     fn code(&self, error: &E) -> Code {
-        failure_of_fault(TransportFault::of_any(error)).0
+        let fault = TransportFault::of_any(error);
+        #[cfg(feature = "tonic")]
+        if fault == TransportFault::Unknown {
+            let error: &dyn std::any::Any = error;
+            if let Some(status) = error.downcast_ref::<tonic::Status>() {
+                return Code::from(status.code() as i32);
+            }
+        }
+        failure_of_fault(fault).0
     }
 }
 
@@ -80,8 +90,7 @@ impl<C, R> ErrorCodes<C, R> {
         }
     }
 
-    /// Reads errors of an answer's stream like this. For tonic's bodies, whose error is a status, say
-    /// `|status: &tonic::Status| Code::from(status.code() as i32)`.
+    /// Reads errors of an answer's stream like this.
     #[must_use]
     pub fn body<N>(self, body: N) -> ErrorCodes<C, N> {
         ErrorCodes {

@@ -67,8 +67,7 @@ impl GrpcOutcomeLayer {
 }
 
 impl<R> GrpcOutcomeLayer<R> {
-    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`]. For tonic's bodies, whose
-    /// error is a status, say `|status: &tonic::Status| Code::from(status.code() as i32)`.
+    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`].
     #[must_use]
     pub fn body_error<N>(self, body_error: N) -> GrpcOutcomeLayer<N> {
         GrpcOutcomeLayer {

@@ -6,9 +6,11 @@ use reattempt_grpc::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options, S
 
 use super::*;
 
+type Told = (Instrument, f64, Option<Code>);
+
 /// Remembers all but durations, which are as they come.
 #[derive(Clone, Debug, Default)]
-struct Memory(Arc<Mutex<Vec<(Instrument, f64, Option<Code>)>>>);
+struct Memory(Arc<Mutex<Vec<Told>>>);
 
 impl GrpcMeter for Memory {
     fn add(&self, instrument: Instrument, value: u64, labels: &Labels<'_>) {

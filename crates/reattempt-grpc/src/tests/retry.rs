@@ -61,6 +61,27 @@ async fn the_earlier_of_both_deadlines_ends_the_call_at_its_instant() {
 
 /// R14
 #[tokio::test(start_paused = true)]
+async fn another_timers_word_on_the_deadline_is_deadline_exceeded() {
+    let config = config(r#""timeout":"1s""#);
+    for (at, code) in [(999, Code::Cancelled), (1000, Code::DeadlineExceeded)] {
+        let server = Server::new([After(at, Box::new(Status(Code::Cancelled)))]);
+        let ended = call(&config, &server, request()).await;
+        assert_eq!((ended.code, ended.at_ms), (code, at.into()), "the server's");
+        let server = Server::new([After(at, Box::new(Fault(TransportFault::Abandoned)))]);
+        let ended = call(&config, &server, request()).await;
+        assert_eq!(
+            (ended.code, ended.at_ms),
+            (code, at.into()),
+            "the channel's"
+        );
+    }
+    let server = Server::new([After(1000, Box::new(Status(Code::NotFound)))]);
+    let ended = call(&config, &server, request()).await;
+    assert_eq!(ended.code, Code::NotFound, "an answer at the very instant");
+}
+
+/// R14
+#[tokio::test(start_paused = true)]
 async fn a_stream_ends_at_the_deadline_with_the_status_in_trailers() {
     let server = Server::new([HangsInBody]);
     let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;

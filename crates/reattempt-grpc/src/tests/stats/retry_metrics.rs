@@ -3,8 +3,10 @@
 use super::*;
 use Instrument::{CallDuration, CallHedges, CallRetries, CallRetryDelay, CallTransparentRetries};
 
-fn counts(measured: &Measured) -> [Vec<f64>; 3] {
-    [CallRetries, CallTransparentRetries, CallHedges].map(|counted| measured.values(counted))
+/// What was told of retries, transparent retries and hedges.
+fn assert_counts(measured: &Measured, counts: [&[f64]; 3]) {
+    let counted = [CallRetries, CallTransparentRetries, CallHedges];
+    assert_eq!(counted.map(|counted| measured.values(counted)), counts);
 }
 
 /// R72: nothing is counted where there was none; the delay is there, and zero.
@@ -15,7 +17,7 @@ async fn counts_of_zero_are_not_reported() {
         let server = Server::new([after(10, end)]);
         measured.call(&many_retries(3), &server).await;
     }
-    assert_eq!(counts(&measured), [vec![], vec![], vec![]]);
+    assert_counts(&measured, [&[], &[], &[]]);
     assert_eq!(measured.told(CallRetryDelay), [(0.0, None); 3]);
 }
 
@@ -28,7 +30,7 @@ async fn the_delay_is_the_time_between_the_attempts() {
     let server = Server::new([busy(10), pushed, busy(30), after(40, Late(Code::Ok))]);
     measured.call(&many_retries(5), &server).await;
     assert_eq!(server.times(), [0, 60, 365, 445]);
-    assert_eq!(counts(&measured), [vec![3.0], vec![], vec![]]);
+    assert_counts(&measured, [&[3.0], &[], &[]]);
     assert_eq!(measured.told(CallRetryDelay), [(0.4, None)]);
     assert_eq!(measured.values(CallDuration), [0.485]);
 }
@@ -39,7 +41,7 @@ async fn hedges_leave_no_delay_while_one_is_active() {
     let measured = Measured::new();
     let server = Server::new([Hangs, Hangs, after(50, Status(Code::Ok))]);
     measured.call(&hedging(4, "0.2s", "14"), &server).await;
-    assert_eq!(counts(&measured), [vec![], vec![], vec![2.0]]);
+    assert_counts(&measured, [&[], &[], &[2.0]]);
     assert_eq!(measured.values(CallRetryDelay), [0.0]);
     // The first has failed before the second is due; a pushback moves that.
     let measured = Measured::new();
@@ -48,7 +50,7 @@ async fn hedges_leave_no_delay_while_one_is_active() {
         after(50, Status(Code::Ok)),
     ]);
     measured.call(&hedging(4, "0.2s", "14"), &server).await;
-    assert_eq!(counts(&measured), [vec![], vec![], vec![1.0]]);
+    assert_counts(&measured, [&[], &[], &[1.0]]);
     assert_eq!(measured.values(CallRetryDelay), [0.1]);
     // The second has failed, and the first is still active while the third is waited for.
     let measured = Measured::new();
@@ -66,7 +68,7 @@ async fn transparent_retries_are_counted_apart() {
     let refused = || Fault(TransportFault::StreamRefused);
     let server = Server::new([refused(), Status(Code::Unavailable), Status(Code::Ok)]);
     measured.call(&many_retries(5), &server).await;
-    assert_eq!(counts(&measured), [vec![1.0], vec![1.0], vec![]]);
+    assert_counts(&measured, [&[1.0], &[1.0], &[]]);
     assert_eq!(measured.values(CallRetryDelay), [0.05]);
 }
 
@@ -89,7 +91,7 @@ async fn a_backoff_that_was_cut_off_counts_as_far_as_it_went() {
     let left = tokio::time::timeout(Duration::from_millis(80), call).await;
     assert!(left.is_err());
     assert_eq!(measured.values(CallRetryDelay), [0.03]);
-    assert_eq!(counts(&measured), [vec![], vec![], vec![]]);
+    assert_counts(&measured, [&[], &[], &[]]);
 }
 
 /// R72: time that a caller takes over an answer is no delay.
