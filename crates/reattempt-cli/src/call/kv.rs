@@ -9,7 +9,7 @@ use reattempt::observe::LogObserver;
 use reattempt::strategy::{Attempts, BestEffort, FailFast};
 use reattempt::{
     Annotated, Call, ConfigPollLayer, DeadlineLayer, Elapsed, Idempotency, PushbackLayer,
-    RetryLayer, RetryStrategy, UncallLayer,
+    RetryLayer, RetryStrategy,
 };
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
@@ -204,7 +204,7 @@ impl Settings {
             .option_layer(poll)
             .layer(ReportLayer::new(report))
             .layer(JournalLayer)
-            .layer(UncallLayer::new())
+            .layer(kv::StageLayer::new())
             .service(ClosingClient::new(routed));
         BoxCloneSyncService::new(service)
     }
