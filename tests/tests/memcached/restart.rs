@@ -85,7 +85,7 @@ fn was_not_to_be_retried(ended: &Ended) {
     let last = ended
         .info
         .records()
-        .last()
+        .next_back()
         .and_then(|record| record.failure);
     assert_eq!(
         last.map(|failure| failure.reason),
