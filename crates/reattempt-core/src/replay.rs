@@ -32,6 +32,14 @@ pub trait Replay: Sized {
     /// Made when it is sent. `None` refuses (the request can no longer be made for this attempt):
     /// the call then ends with the failure it holds.
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self>;
+
+    /// Asked of the template when an attempt ended in an error: was its copy cut off, because another attempt goes on
+    /// alone (A6, Memory Management)? Then the error says nothing of the server: it is neither counted nor a
+    /// failure of the call's while another attempt is out.
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        let _ = attempt;
+        false
+    }
 }
 
 impl<T: Clone> Replay for Call<T> {
@@ -55,6 +63,10 @@ replay_by_clone!((), String, Vec<u8>, &'static str, &'static [u8]);
 impl<B: Replay> Replay for http::Request<B> {
     fn can_replay(&self, next: &NextAttempt<'_>) -> bool {
         self.body().can_replay(next)
+    }
+
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        self.body().was_cut_off(attempt)
     }
 
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {

@@ -18,6 +18,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug)]
 struct Cursor {
     key: u32,
+    /// The attempt that reads here; 0 for the template.
+    attempt: u32,
     at: u64,
     polled: bool,
     told_of_error: bool,
@@ -58,6 +60,8 @@ pub(super) struct Buffer<B> {
     next_key: u32,
     /// The one copy that goes on after an overflow or a commit.
     only: Option<u32>,
+    /// The attempts whose copies were told that they have lost. No more than there were copies when one went on alone.
+    cut_off: Vec<u32>,
     fits: bool,
     wake_all: Option<Arc<WakeAll>>,
 }
@@ -67,12 +71,17 @@ impl<B> Buffer<B> {
         self.fits && self.only.is_none() && self.base == 0 && !matches!(self.end, End::Failed(_))
     }
 
-    /// A cursor at the start.
-    pub(super) fn open(&mut self) -> u32 {
+    pub(super) fn was_cut_off(&self, attempt: u32) -> bool {
+        self.cut_off.contains(&attempt)
+    }
+
+    /// A cursor at the start, for this attempt.
+    pub(super) fn open(&mut self, attempt: u32) -> u32 {
         let key = self.next_key;
         self.next_key = self.next_key.wrapping_add(1);
         self.cursors.push(Cursor {
             key,
+            attempt,
             at: 0,
             polled: false,
             told_of_error: false,
@@ -193,6 +202,7 @@ where
             cursors: Vec::with_capacity(2),
             next_key: 0,
             only: None,
+            cut_off: Vec::new(),
             fits,
             wake_all: None,
         }
@@ -239,6 +249,10 @@ where
 
     pub(super) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
         if self.has_lost(key) {
+            let attempt = self.cursor(key).map(|cursor| cursor.attempt);
+            if let Some(attempt) = attempt.filter(|attempt| !self.was_cut_off(*attempt)) {
+                self.cut_off.push(attempt);
+            }
             return (
                 Poll::Ready(Some(Err(ReplayBodyError::Abandoned))),
                 Vec::new(),

@@ -100,7 +100,7 @@ where
             return Self::empty();
         }
         let mut buffer = Buffer::new(body, bytes, budget);
-        let key = buffer.open();
+        let key = buffer.open(0);
         Self {
             shared: Some(Arc::new(Mutex::new(buffer))),
             key,
@@ -135,7 +135,13 @@ impl<B> Replay for ReplayBody<B> {
             .is_none_or(|shared| lock(shared).can_copy())
     }
 
-    fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        self.shared
+            .as_ref()
+            .is_some_and(|shared| lock(shared).was_cut_off(attempt))
+    }
+
+    fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {
         let Some(shared) = &self.shared else {
             return Some(Self::empty());
         };
@@ -144,7 +150,7 @@ impl<B> Replay for ReplayBody<B> {
             if !buffer.can_copy() {
                 return None;
             }
-            buffer.open()
+            buffer.open(next.number)
         };
         Some(Self {
             shared: Some(Arc::clone(shared)),
