@@ -68,10 +68,13 @@ fn verdict(service: HttpService, status: StatusCode, body: &[u8], size: usize) -
     let mut layered = ServiceErrorLayer::new(service).layer(Node(status, pieces));
     let Ok(mut answer) = finish(layered.call(Request::new(())));
     let mut came = Vec::new();
-    let next = |body: &mut _| finish(std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)));
     let found = answer.extensions_mut().remove::<ServiceAnswer>();
     let mut rest = answer.into_body();
-    while let Some(Ok(frame)) = next(&mut rest) {
+    loop {
+        let next = std::future::poll_fn(|cx| Pin::new(&mut rest).poll_frame(cx));
+        let Some(Ok(frame)) = finish(next) else {
+            break;
+        };
         came.extend_from_slice(frame.data_ref().expect("data"));
     }
     assert_eq!(came, body);
