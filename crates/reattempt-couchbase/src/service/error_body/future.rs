@@ -176,7 +176,7 @@ where
             held,
             ..
         } = self;
-        let open = reader.is_good() && end == BodyEnd::Unread && !reader.is_decided();
+        let open = reader.is_good() && end == BodyEnd::Unread;
         let end = if open { BodyEnd::Followed } else { end };
         if end == BodyEnd::Broken {
             // Whatever the transport said at the head: the answer has not come.

@@ -36,7 +36,7 @@ impl<E> Held<E> {
     pub(super) fn push(&mut self, data: Bytes) {
         self.read = self.read.saturating_add(data.len().max(1));
         let follows_small = !self.small.is_empty();
-        if data.len() < SMALL && (follows_small || self.pieces.len() > 1) {
+        if data.len() < SMALL && (follows_small || !self.pieces.is_empty()) {
             self.small.extend_from_slice(&data);
             return;
         }
@@ -88,5 +88,47 @@ impl<E> Held<E> {
             return Some(Ok(Frame::trailers(trailers)));
         }
         self.error.take().map(Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Pieces of any size come out in their order, small ones together.
+    fn comes_out(sizes: &[usize]) {
+        let mut held = Held::<()>::new();
+        let mut whole = Vec::new();
+        for (at, size) in sizes.iter().enumerate() {
+            let piece = vec![u8::try_from(at % 251).unwrap(); *size];
+            whole.extend_from_slice(&piece);
+            held.push(piece.into());
+        }
+        assert_eq!(held.len(), whole.len());
+        let (mut came, mut frames) = (Vec::new(), 0);
+        while let Some(frame) = held.next() {
+            came.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            frames += 1;
+        }
+        assert!(came == whole && held.is_empty());
+        let large = sizes.iter().filter(|size| **size >= SMALL).count();
+        assert!(frames <= 2 * large + 2, "{frames}");
+    }
+
+    #[test]
+    fn small_pieces_stay_between_large_ones() {
+        comes_out(&[1, 2, SMALL, 3, 4, SMALL, 5]);
+        comes_out(&[SMALL - 1, 1, 0, 2 * SMALL]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_come_out_in_their_order(
+            sizes in prop::collection::vec(prop_oneof![0..4_usize, 1000..1100_usize], 0..40),
+        ) {
+            comes_out(&sizes);
+        }
     }
 }

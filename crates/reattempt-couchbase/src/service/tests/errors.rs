@@ -57,6 +57,7 @@ fn the_list_is_found_wherever_and_however_it_is_written() {
         r#"{"errors":[{"msg":"code\": 1","code":4040,"z":"code"}]}"#,
         r#"{"\u0065rrors":[{"c\u006fde":4040}]}"#,
         r#"{"errors":[],"errors":[{"code":4040}]}"#,
+        r#"{"a":["b\n","c\\"],"errors":[{"code":4040}]}"#,
         r#"{"n":1e9,"t":true,"errors":[{"code":4040,"retry":null}]}"#,
         r#"{"long_name_long_name_long_name_long_name_long_name_long_name_long_name_long":1,"errors":[{"code":4040}]}"#,
     ] {
@@ -104,6 +105,26 @@ fn an_answer_that_is_cut_off_is_judged_by_what_was_read() {
         assert_eq!(found, end >= after("indexNotFound"), "{end}");
         assert_eq!(error.says_retry(), end >= after("true}"), "{end}");
     }
+}
+
+/// C43
+#[test]
+fn a_message_is_a_text_and_the_services_word_is_true() {
+    let of = |error: &str| error_in(&format!(r#"{{"errors": [{error}"#)).unwrap();
+    for cut_off in [
+        r#"{"msg": ["x"#,
+        r#"{"msg": {"a": "x"#,
+        r#"{"ms"#,
+        r#"{"msg": 1"#,
+        r#"{"msg": null}"#,
+    ] {
+        assert_eq!(of(cut_off).message(), None, "{cut_off}");
+    }
+    assert_eq!(of(r#"{"msg": "x"#).message(), Some("x"));
+    for no in ["t", "tru", "truee", "TRUE", "1", "{}", "\"true\""] {
+        assert!(!of(&format!(r#"{{"retry": {no}}}"#)).says_retry(), "{no}");
+    }
+    assert!(of(r#"{"retry": true}"#).says_retry());
 }
 
 #[test]

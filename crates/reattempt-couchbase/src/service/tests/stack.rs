@@ -9,8 +9,8 @@ use reattempt::reason::{
 use reattempt::strategy::{BestEffort, FailFast};
 use reattempt::throttle::TokenBucket;
 use reattempt::{
-    DeadlineLayer, Elapsed, NextAttempt, Replay, RetryInfo, RetryLayer, RetryReason, RetryStrategy,
-    RetryThrottle, Stopped, ThrottleLayer,
+    Annotated, DeadlineLayer, Elapsed, Idempotency, NextAttempt, Replay, RetryInfo, RetryLayer,
+    RetryReason, RetryStrategy, RetryThrottle, Stopped, ThrottleLayer,
 };
 
 use super::*;
@@ -133,12 +133,17 @@ impl Client {
                 Arc::clone(&self.strategy),
             ))
             .layer(ServiceErrorLayer::new(self.service))
-            .service_fn(move |_: Request<Statement>| {
+            .service_fn(move |request: Request<Statement>| {
+                let reporter = request.context().unwrap().reporter();
                 *count.lock().unwrap() += 1;
                 let does = left.lock().unwrap().pop_front().unwrap_or_else(works);
                 async move {
                     match does {
-                        Does::Answers(status, body) => Ok(response(status, body)),
+                        Does::Answers(status, body) => {
+                            // At the head, as transports do.
+                            reporter.stage(Stage::Response);
+                            Ok(response(status, body))
+                        }
                         Does::NeverConnects => Err(BoxError::from("refused")),
                         Does::LosesTheAnswer => Err(BoxError::from("reset")),
                     }
@@ -284,7 +289,6 @@ async fn a_lost_attempt_is_sent_again_as_far_as_its_service_allows() {
 /// The caller knows better.
 #[tokio::test(start_paused = true)]
 async fn what_the_caller_stamps_beats_the_list() {
-    use reattempt::{Annotated, Idempotency};
     let mut once = post();
     once.context_mut()
         .set_idempotency(Idempotency::NotIdempotent);
@@ -414,6 +418,21 @@ async fn an_error_that_comes_late_counts_as_a_failure() {
         };
         assert_eq!(client.bucket.milli_tokens(), Some(tokens), "{reason:?}");
         drop(watch);
+    }
+}
+
+/// As soon as it is there: nobody has to read on.
+#[tokio::test(start_paused = true)]
+async fn a_late_error_is_told_before_the_end() {
+    let rows = format!(r#"{{"results": ["{}"]"#, "x".repeat(20_000));
+    let error = r#", "errors": [{"code": 23000, "msg": "m"}"#;
+    let body = Pieces::of([data(&rows), data(error), Piece::Hangs]);
+    let client = Client::of(HttpService::analytics());
+    let ended = client.call(read_only(), [Does::Answers(200, body)]).await;
+    let mut body = ended.outcome.unwrap().into_body();
+    for told in [1_000_000, 999_000] {
+        body.frame().await.unwrap().unwrap();
+        assert_eq!(client.bucket.milli_tokens(), Some(told));
     }
 }
 
