@@ -10,6 +10,8 @@
 //! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
 //! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
 //! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
+//! | Retry and Hedging Statistics; metrics of A66 and A96 | [`stats`]: [`GrpcStats`](stats::GrpcStats)'s two layers and observer |
+//! | spans of A72 | [`spans`]: [`CallSpanLayer`](spans::CallSpanLayer), [`AttemptSpanLayer`](spans::AttemptSpanLayer) |
 //!
 //! Around a tonic channel or any other service of `http::Request`:
 //!
@@ -68,11 +70,16 @@
 mod classify;
 mod code;
 mod code_set;
+mod error_code;
+mod follow;
+mod head;
 mod outcome;
 mod previous_attempts;
 mod pushback;
 pub mod reasons;
 pub mod service_config;
+pub mod spans;
+pub mod stats;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -81,16 +88,15 @@ mod timeout;
 pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
 pub use code_set::{CodeSet, GrpcCodes};
-pub use outcome::{
-    BodyErrorCode, ByKnownError, ByTransportError, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture,
-    GrpcOutcomeLayer,
-};
+pub use error_code::{BodyErrorCode, ByKnownError, ByTransportError, ErrorCodes};
+pub use follow::{FollowedBody, FollowedFuture};
+pub use outcome::{GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcOutcomeLayer};
 pub use previous_attempts::{
     PREVIOUS_ATTEMPTS, PreviousAttempts, PreviousAttemptsFuture, PreviousAttemptsLayer,
 };
 pub use pushback::{GrpcPushback, RETRY_PUSHBACK_MS};
 pub use status::AsGrpcStatus;
-pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer};
+pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer, renew_timeout};
 
 /// The trailer that carries the status code.
 pub const GRPC_STATUS: http::HeaderName = http::HeaderName::from_static("grpc-status");

@@ -5,9 +5,12 @@
 mod buffer;
 mod deadline;
 mod hedging;
+mod hostile;
 mod metadata;
 mod pushback;
+mod raw_server;
 mod retry;
+mod stats;
 mod throttle;
 mod transparent;
 

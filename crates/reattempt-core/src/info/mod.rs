@@ -1,5 +1,7 @@
 //! What became of a call: attempt records and the summary a caller reads.
 
+mod display;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -52,7 +54,8 @@ pub enum Stopped {
     Strategy,
     /// The request is not idempotent and may have been carried out.
     NotIdempotent,
-    /// The server asked not to be asked again.
+    /// The server asked not to be asked again, or a layer forbade another attempt ([`Reporter::forbid`](crate::Reporter::forbid)):
+    /// then the record has no pushback.
     Pushback,
     /// The throttle held it back.
     Throttled,
@@ -266,7 +269,9 @@ impl RetryInfo {
     }
 
     /// The last records, oldest first. A call that worked at once leaves none.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = &AttemptRecord> + '_ {
+    pub fn records(
+        &self,
+    ) -> impl ExactSizeIterator<Item = &AttemptRecord> + DoubleEndedIterator + '_ {
         self.records.iter()
     }
 
