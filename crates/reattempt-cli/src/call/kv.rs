@@ -250,7 +250,7 @@ impl Caller for KvCaller {
         let last_failure = info
             .records()
             .filter_map(|record| record.failure?.code)
-            .last();
+            .next_back();
         let answered = outcome.and_then(Result::ok);
         let status = answered
             .as_ref()

@@ -49,6 +49,7 @@ mod classify;
 mod error_body;
 mod error_list;
 mod idempotency;
+mod json_text;
 pub(crate) mod phrase;
 mod reader;
 #[cfg(test)]

@@ -117,7 +117,7 @@ impl Settings {
             // The time was up before there was an answer to keep.
             let failed =
                 |record: &&reattempt::AttemptRecord| record.outcome == AttemptOutcome::Retry;
-            let last = info.records().filter(failed).last()?;
+            let last = info.records().rfind(failed)?;
             last.failure?
                 .code
                 .filter(|_| self.has_codes && received.head.is_none())
