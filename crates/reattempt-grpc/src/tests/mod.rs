@@ -3,6 +3,7 @@
 mod classify;
 mod hedging;
 mod metadata;
+mod outcome;
 mod pushback;
 mod retry;
 mod spans;

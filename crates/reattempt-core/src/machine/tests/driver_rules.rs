@@ -8,7 +8,7 @@ use super::simulator::start;
 use crate::machine::{
     Action, Due, Env, HedgeAction, HedgeMachine, Keep, Permit, Resume, RetryMachine,
 };
-use crate::reason::{KV_TEMPORARY_FAILURE, UNKNOWN};
+use crate::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::strategy::FailFast;
 use crate::{
     AttemptKind, AttemptOutcome, CallContext, Failure, Findings, HedgePolicy, Idempotency,
@@ -78,17 +78,16 @@ fn a_first_attempt_that_failed_before_it_was_pending_plans_by_its_failure_alone(
     let policy = HedgePolicy::new(3, ms(200));
     let context = first_attempt();
     let env = Env::new(&context);
-    for (found, unseen, next) in [
-        (
-            Some(ServerPushback::After(ms(400))),
-            Transparent::No,
-            Some(400),
-        ),
-        (Some(ServerPushback::Stop), Transparent::No, None),
-        (None, Transparent::Once, Some(0)),
+    let late = Some(ServerPushback::After(ms(400)));
+    for (reason, found, unseen, next) in [
+        (UNKNOWN, late, Transparent::No, Some(400)),
+        (KV_NOT_MY_VBUCKET, late, Transparent::No, Some(400)),
+        (UNKNOWN, Some(ServerPushback::Stop), Transparent::No, None),
+        (UNKNOWN, None, Transparent::Once, Some(0)),
     ] {
         let mut machine = HedgeMachine::new(&policy);
-        let verdict = Verdict::Retry(failure().transparent(unseen));
+        let failure = Failure::new(reason, Stage::Response);
+        let verdict = Verdict::Retry(failure.transparent(unseen));
         let found = Findings {
             pushback: found,
             ..NONE
