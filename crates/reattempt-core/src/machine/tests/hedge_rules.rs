@@ -372,6 +372,7 @@ fn two_mends_that_are_due_together_both_go_out() {
     assert_eq!(story.sent_ms(), [0, 10, 20, 20]);
 }
 
+/// R16
 #[test]
 fn a_hedge_whose_service_is_not_ready_never_holds_up_the_others() {
     let script = [
@@ -383,6 +384,7 @@ fn a_hedge_whose_service_is_not_ready_never_holds_up_the_others() {
     assert_eq!(story.end, End::Worked(3));
 }
 
+/// R51 R52
 #[test]
 fn a_request_that_cannot_be_copied_is_not_hedged_after_a_failure() {
     let story = call()
