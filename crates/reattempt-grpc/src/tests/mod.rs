@@ -60,6 +60,8 @@ enum Step {
     Late(Code),
     /// A message-less stream that breaks off or ends without a status.
     Breaks(Option<TransportFault>),
+    /// A head without a status that ends the stream.
+    HeadAlone,
     /// No answer at all.
     Hangs,
     /// Headers, then nothing.
@@ -107,7 +109,11 @@ fn answer(step: Step) -> Result<Response<Body>, Broken> {
             let end = std::future::ready(Some(Ok(trailers)));
             *response.body_mut() = empty().with_trailers(end).boxed_unsync();
         }
-        Breaks(None) => {}
+        HeadAlone => {}
+        Breaks(None) => {
+            let end = std::future::ready(None);
+            *response.body_mut() = empty().with_trailers(end).boxed_unsync();
+        }
         Breaks(Some(fault)) => {
             let end = std::future::ready(Some(Err(Broken(fault))));
             *response.body_mut() = empty().with_trailers(end).boxed_unsync();
