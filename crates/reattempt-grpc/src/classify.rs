@@ -5,7 +5,7 @@ use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Verdict};
 use reattempt_http::{TransportError, TransportFault};
 
-use crate::follow::status_in_head;
+use crate::head::status_in_head;
 use crate::reasons::GRPC_UNKNOWN;
 use crate::{Code, CodeSet, GrpcCodes};
 
@@ -20,6 +20,8 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | `grpc-status` in the head, another code | fatal |
 /// | a head without it, HTTP 200 | committed: the status comes in the trailers |
 /// | a head without it, another HTTP status | by gRPC's mapping of HTTP statuses |
+/// | a head without it, a content type that is not gRPC's | UNKNOWN |
+/// | a head without it, and nothing after it ([`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) sees that) | UNKNOWN |
 /// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
 /// | refused stream, GOAWAY | UNAVAILABLE, transparent once |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
@@ -82,13 +84,13 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         }
         TransportFault::StreamReset(error) => (Code::from_http2_error(error), Stage::InFlight),
         TransportFault::Timeout => (Code::DeadlineExceeded, Stage::InFlight),
-        TransportFault::Protocol | TransportFault::RequestFailed => {
-            (Code::Internal, Stage::InFlight)
-        }
+        TransportFault::RequestFailed => (Code::Internal, Stage::InFlight),
         TransportFault::Abandoned => (Code::Cancelled, Stage::InFlight),
+        // A peer that breaks the protocol loses the connection, with all calls on it.
         TransportFault::StreamRefused
         | TransportFault::ConnectionClosed
-        | TransportFault::ConnectionReset => (Code::Unavailable, Stage::InFlight),
+        | TransportFault::ConnectionReset
+        | TransportFault::Protocol => (Code::Unavailable, Stage::InFlight),
         _ => (Code::Unknown, Stage::InFlight),
     };
     let transparent = match fault {

@@ -12,6 +12,7 @@ use pin_project_lite::pin_project;
 use reattempt::TimeLimit;
 use tracing::Span;
 
+use crate::head::judged;
 use crate::{BodyErrorCode, Code, ErrorCodes, GRPC_STATUS};
 
 /// Told of what is followed. Exactly one of both ends is told, or neither where whoever asked has left: then it is dropped.
@@ -34,16 +35,6 @@ pub trait Follow: Sized {
 
     /// The stream has told the status, or broke off.
     fn ended(self, code: Code);
-}
-
-/// The status, where the head alone decides it: `grpc-status`, or an HTTP status other than 200 (by gRPC's mapping).
-/// `None` for a head after which the trailers say it.
-pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
-    match response.headers().get(GRPC_STATUS) {
-        Some(status) => Some(Code::from_header(status)),
-        None if response.status() == http::StatusCode::OK => None,
-        None => Some(Code::from_http_status(response.status().as_u16())),
-    }
 }
 
 /// The status of what was dropped before it told one: its time was up, or nobody wants it any more.
@@ -101,14 +92,14 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let outcome = {
+        let mut outcome = {
             let span = this.following.as_ref().and_then(|f| f.follower.span());
             let _inside = span.map(Span::enter);
             ready!(this.inner.poll(cx))
         };
         let mut following = this.following.take();
-        let code = match &outcome {
-            Ok(response) => status_in_head(response),
+        let code = match &mut outcome {
+            Ok(response) => judged(response),
             Err(error) => Some(this.call_error.code(error)),
         };
         match code {

@@ -72,6 +72,7 @@ mod code;
 mod code_set;
 mod error_code;
 mod follow;
+mod head;
 mod outcome;
 mod previous_attempts;
 mod pushback;
@@ -95,7 +96,7 @@ pub use previous_attempts::{
 };
 pub use pushback::{GrpcPushback, RETRY_PUSHBACK_MS};
 pub use status::AsGrpcStatus;
-pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer};
+pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer, renew_timeout};
 
 /// The trailer that carries the status code.
 pub const GRPC_STATUS: http::HeaderName = http::HeaderName::from_static("grpc-status");

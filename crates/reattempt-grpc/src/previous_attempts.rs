@@ -37,7 +37,7 @@ use reattempt::{Annotated, CallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::timeout::{self, GRPC_TIMEOUT};
+use crate::timeout::renew_timeout;
 
 /// The header that carries the number of attempts before this one.
 pub const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
@@ -73,18 +73,6 @@ pub(crate) fn previous_attempts(context: &CallContext) -> u32 {
     context.info().retries()
 }
 
-fn set_timeout<B>(request: &mut Request<B>) {
-    let Some(limit) = request.context().and_then(CallContext::limit) else {
-        return;
-    };
-    let left = limit.left(tokio::time::Instant::now().into_std());
-    if timeout::read(request.headers()).is_none_or(|own| left < own) {
-        request
-            .headers_mut()
-            .insert(GRPC_TIMEOUT, timeout::write(left));
-    }
-}
-
 impl<S, B, ResBody> Service<Request<B>> for PreviousAttempts<S>
 where
     S: Service<Request<B>, Response = Response<ResBody>>,
@@ -112,7 +100,7 @@ where
                 .headers_mut()
                 .insert(PREVIOUS_ATTEMPTS, HeaderValue::from(previous));
         }
-        set_timeout(&mut request);
+        renew_timeout(&mut request);
         PreviousAttemptsFuture {
             inner: self.inner.call(request),
             previous,

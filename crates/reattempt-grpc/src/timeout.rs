@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use reattempt::order::OneWarning;
-use reattempt::{Annotated, TimeLimit};
+use reattempt::{Annotated, CallContext, TimeLimit};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -70,12 +70,13 @@ pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// The finest unit that takes at most eight digits, rounded up, so that the server never gives up first.
+/// The finest unit that takes at most eight digits, rounded up, so that the server never gives up first. Never zero: the
+/// form is a positive integer.
 ///
 /// Never to be put into HTTP/2's table of headers: hardly two calls have the same time left, and each would push out a header that
 /// later calls do share.
 pub(crate) fn write(left: Duration) -> HeaderValue {
-    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
     let (unit, mut amount) = UNITS
         .iter()
         .map(|(unit, size)| (*unit, nanos.div_ceil(*size)))
@@ -92,6 +93,21 @@ pub(crate) fn write(left: Duration) -> HeaderValue {
         HeaderValue::from_bytes(&text[first..]).unwrap_or(HeaderValue::from_static("99999999H"));
     value.set_sensitive(true);
     value
+}
+
+/// Writes the time that the call has left now, if it has a time limit, as the request's `grpc-timeout`, unless that is
+/// shorter already.
+///
+/// [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) does it when an attempt begins. A transport that has made the
+/// request wait since then (Wait for Ready) calls this before it sends.
+pub fn renew_timeout<B>(request: &mut Request<B>) {
+    let Some(limit) = request.context().and_then(CallContext::limit) else {
+        return;
+    };
+    let left = limit.left(tokio::time::Instant::now().into_std());
+    if read(request.headers()).is_none_or(|own| left < own) {
+        request.headers_mut().insert(GRPC_TIMEOUT, write(left));
+    }
 }
 
 /// Stamps the caller's own `grpc-timeout` as the call's time limit. Put it above the `DeadlineLayer`.
@@ -174,7 +190,7 @@ mod tests {
         assert_eq!(write(Duration::from_millis(50)), "50000000n");
         assert_eq!(write(Duration::from_nanos(100_000_001)), "100001u");
         assert_eq!(write(Duration::from_secs(100)), "100000m");
-        assert_eq!(write(Duration::ZERO), "0n");
+        assert_eq!(write(Duration::ZERO), "1n");
         assert_eq!(
             write(Duration::from_secs(u64::MAX / 1_000_000_000)),
             "5124096H"

@@ -58,6 +58,8 @@ impl TransportFault {
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         let mut fault = None;
         let mut next = Some(error);
+        let mut of_connection = false;
+        let mut broken = None;
         // Bounded, because a chain is made by whoever wrote the error.
         for _ in 0..32 {
             let Some(error) = next else { break };
@@ -69,9 +71,14 @@ impl TransportFault {
                 };
             }
             fault = fault.or_else(|| Self::of_one(error));
+            if of_connection && error.is::<io::Error>() {
+                // Whatever its kind, the connection is gone: a frame that was cut off is an error of no kind.
+                broken = Some(Self::ConnectionReset);
+            }
+            of_connection |= is_of_connection(error);
             next = source(error);
         }
-        fault.unwrap_or(Self::Unknown)
+        fault.or(broken).unwrap_or(Self::Unknown)
     }
 
     /// Finds the fault in an error of any type, also of one that does not implement [`TransportError`] (a `tonic::Status` of a
@@ -204,6 +211,20 @@ impl TransportFault {
         };
         Verdict::Retry(failure)
     }
+}
+
+/// True of what a connection fails with once it is there.
+fn is_of_connection(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "hyper")]
+    if error.is::<hyper::Error>() {
+        return true;
+    }
+    #[cfg(feature = "h2")]
+    if error.is::<h2::Error>() {
+        return true;
+    }
+    let _ = error;
+    false
 }
 
 /// The next error of the chain. `io::Error` says the source of what it wraps, and so hides what it wraps.

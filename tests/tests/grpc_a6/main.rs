@@ -5,8 +5,10 @@
 mod buffer;
 mod deadline;
 mod hedging;
+mod hostile;
 mod metadata;
 mod pushback;
+mod raw_server;
 mod retry;
 mod stats;
 mod throttle;

@@ -71,7 +71,8 @@ pub(super) fn service_config(
         .randomness(setup.randomness.clone())
         .on_deadline(setup.on_deadline);
     if let Some(limit) = channel.max_attempts_limit {
-        options = options.max_attempts_limit(limit);
+        // As it is said: a limit of one makes one attempt.
+        options.max_attempts_limit = limit.max(1);
     }
     let Some(text) = text else { return Ok(None) };
     match ServiceConfig::parse_with(text, &options) {
@@ -148,6 +149,6 @@ pub(super) fn stack(
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
         .layer(JournalLayer)
-        .service(Transport::new(authority, Version::Http2));
+        .service(Transport::new(authority, Version::Grpc));
     BoxCloneSyncService::new(service)
 }
