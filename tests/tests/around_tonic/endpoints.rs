@@ -185,3 +185,29 @@ async fn a_picker_of_ones_own_reads_the_hint() {
     let counts: Vec<_> = servers.iter().map(|server| server.seen().len()).collect();
     assert_eq!(counts, [1, 1, 1]);
 }
+
+/// R64
+#[tokio::test]
+async fn what_is_added_to_one_attempt_does_not_leak_into_the_next() {
+    let servers = three([Step::Fail(busy()), Step::Fail(busy()), Step::Serve]).await;
+    let all = servers.iter().map(|server| {
+        let name = server.address().port().to_string();
+        let mark = name.clone();
+        let marked = ServiceBuilder::new()
+            .map_request(move |mut request: http::Request<tonic::body::Body>| {
+                let value = http::HeaderValue::from_str(&mark).expect("a number");
+                request.headers_mut().append("picked", value);
+                request
+            })
+            .service(channel(server.address()));
+        (name, marked)
+    });
+    let backends = Backends::new(all).expect("some");
+    let mut client = around(&retrying(3), backends);
+    within(client.add(item("pie"))).await.expect("an answer");
+    for server in &servers {
+        let seen = server.seen();
+        let picked: Vec<_> = seen[0].metadata.get_all("picked").iter().collect();
+        assert_eq!(picked, [server.address().port().to_string().as_str()]);
+    }
+}

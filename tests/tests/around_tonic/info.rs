@@ -59,6 +59,8 @@ async fn on_a_timeout_the_watch_has_the_attempt_that_was_still_out() {
     request.set_timeout(Duration::from_millis(500));
     let status = within(client.add(request)).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
+    let told = "(ambiguous timeout after 2 attempt(s); reasons: GRPC_UNAVAILABLE";
+    assert!(status.message().contains(told), "{status}");
     let info = watch.info();
     assert_eq!(
         (info.attempts(), info.stopped()),
