@@ -312,3 +312,63 @@ fn a_strategy_that_never_retries_is_not_asked_about_what_was_never_seen() {
     assert!(matches!(again(), Action::Wait(wait) if wait.kind == AttemptKind::Transparent));
     assert!(matches!(again(), Action::Return(_)));
 }
+
+/// A newer configuration brings forward only what it may: what mends the very failure that asked for it, once, where no server named
+/// the time.
+#[test]
+fn only_what_waits_for_a_configuration_is_brought_forward() {
+    let policy = HedgePolicy::new(1, ms(200));
+    let coming = Findings {
+        config_coming: true,
+        ..NONE
+    };
+    let by_the_server = Findings {
+        pushback: Some(ServerPushback::After(ms(1))),
+        ..coming
+    };
+    let verdict = Verdict::Retry(Failure::new(KV_NOT_MY_VBUCKET, Stage::Response));
+    let waits = Some(start() + ms(1));
+    for (found, may_nudge) in [(coming, true), (NONE, false), (by_the_server, false)] {
+        let (context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
+        let env = Env::new(&context);
+        machine.failed(start(), &verdict, found, &policy, &env);
+        assert_eq!((machine.wake(), machine.may_nudge(1)), (waits, may_nudge));
+        assert!(!machine.may_nudge(2));
+        let other = {
+            let mut other = context.clone();
+            other.start_attempt(2, AttemptKind::Hedge);
+            other
+        };
+        machine.nudged(start(), &Env::new(&other));
+        assert_eq!(machine.wake(), waits, "another attempt's");
+        machine.nudged(start(), &env);
+        let brought = if may_nudge { Some(start()) } else { waits };
+        assert_eq!((machine.wake(), machine.may_nudge(1)), (brought, false));
+    }
+}
+
+/// Without this a faulty cluster is asked at the speed of the network.
+#[test]
+fn sixteen_times_a_hedged_call_follows_its_configuration_at_once() {
+    let policy = HedgePolicy::new(1, ms(200));
+    let coming = Findings {
+        config_coming: true,
+        ..NONE
+    };
+    let verdict = Verdict::Retry(Failure::new(KV_NOT_MY_VBUCKET, Stage::Response));
+    let (mut context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
+    let mut nudged = 0;
+    for number in 1..=20 {
+        machine.failed(start(), &verdict, coming, &policy, &Env::new(&context));
+        nudged += u32::from(machine.may_nudge(number));
+        let at = machine.wake().expect("it is mended");
+        assert_eq!(machine.due(at, &policy), Due::Plan(AttemptKind::Retry));
+        let env = Env::new(&context);
+        assert_eq!(
+            machine.permit(at, AttemptKind::Retry, &env),
+            Permit::Send(number + 1)
+        );
+        context.start_attempt(number + 1, AttemptKind::Retry);
+    }
+    assert_eq!(nudged, 16);
+}

@@ -451,14 +451,18 @@ fn what_is_being_made_ready_keeps_the_call_going() {
     ];
     let story = call().hedged(&HedgePolicy::new(2, ms(0)), &hedge);
     assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
+    // The hedge overtakes what mends the first.
     let mend = [
         attempt(1).fails(UNKNOWN).unseen(Transparent::Once),
-        attempt(2).ready_after(ms(50)),
-        attempt(3).fails(UNKNOWN),
+        attempt(2).fails(UNKNOWN).ready_after(ms(50)),
+        attempt(3),
     ];
-    let policy = HedgePolicy::new(1, ms(0));
-    let story = call().hedged(&policy, &mend);
-    assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
+    let story = call().hedged(&HedgePolicy::new(2, ms(10)), &mend);
+    assert_eq!(story.kinds(), [Initial, Hedge, Mended]);
+    assert_eq!(
+        (story.end, story.sent_ms()),
+        (End::Worked(3), vec![0, 10, 50])
+    );
 }
 
 /// R31 R44: exact, also where a reason that always retries asks for the next attempt.
