@@ -1,3 +1,5 @@
+mod memory;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::Poll;

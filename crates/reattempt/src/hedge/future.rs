@@ -92,6 +92,15 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     }
 }
 
+impl<S: Service<Req>, Req: Replay> Hedging<S, Req> {
+    /// An attempt is over, and what is kept for it may go.
+    fn lost(&self, context: &CallContext) {
+        if let Some((request, _)) = &self.source {
+            request.attempt_over(context.attempt());
+        }
+    }
+}
+
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
     S: Service<Req>,
@@ -200,7 +209,6 @@ where
         let done = match verdict.failure() {
             None => {
                 let committed = verdict == Verdict::Committed;
-                hedging.end();
                 // Before the winner is told of: the end of the call is the last thing that is said of it.
                 self.as_mut().drop_losers();
                 self.project()
@@ -213,6 +221,7 @@ where
                 // What follows a failure is the machine's word; a first attempt that failed before it was ever
                 // pending must not have its delay planned on top.
                 hedging.armed = true;
+                hedging.lost(context);
                 let next = NextAttempt {
                     number: context.attempt() + 1,
                     kind: AttemptKind::Hedge,
@@ -229,10 +238,7 @@ where
                         .machine
                         .failed(clock::now(), &verdict, found, &hedging.policy, &env);
                 match action {
-                    HedgeAction::Return => {
-                        hedging.end();
-                        true
-                    }
+                    HedgeAction::Return => true,
                     HedgeAction::Go => false,
                     HedgeAction::Expire => {
                         hedging.expire();
@@ -249,20 +255,24 @@ where
         Some(outcome)
     }
 
-    /// Losers are dropped at once, and the caller does not wait for them.
+    /// Losers are dropped at once, and the caller does not wait for them. Nothing more is sent.
     fn drop_losers(self: Pin<&mut Self>) {
         let mut this = self.project();
         let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
             return;
         };
+        let env = |context| this.config.env(context, false);
         if this.first.is_some() {
             this.first.set(None);
-            this.config.env(first, false).cancelled(None);
+            hedging.lost(first);
+            env(first).cancelled(None);
         }
         for context in hedging.contexts() {
-            this.config.env(context, false).cancelled(None);
+            hedging.lost(context);
+            env(context).cancelled(None);
         }
         hedging.others.clear();
+        hedging.end();
     }
 
     /// Plans what is due, and keeps a timer for what is not. True if something was planned.

@@ -159,6 +159,7 @@ where
         }
         context.settle_success(verdict == Verdict::Committed);
         context.retire();
+        request.release();
         Poll::Ready(outcome)
     }
 
@@ -173,7 +174,10 @@ where
     ) -> Option<Outcome<S, Req>> {
         match self.as_mut().failed(verdict, outcome) {
             Step::Again => self.poll_on(cx),
-            Step::Return(outcome) => Some(outcome),
+            Step::Return(outcome) => {
+                self.project().source.release();
+                Some(outcome)
+            }
             Step::Pending => None,
         }
     }
@@ -213,6 +217,9 @@ where
         let Some(context) = this.source.context() else {
             return Step::Return(outcome);
         };
+        if let Source::Template { request, .. } = &*this.source {
+            request.attempt_over(context.attempt());
+        }
         let replayable = replayable(this.source, context, &verdict);
         let recovering = this
             .recovering
@@ -498,7 +505,10 @@ where
             };
             match step {
                 Step::Again => {}
-                Step::Return(outcome) => return Some(outcome),
+                Step::Return(outcome) => {
+                    self.project().source.release();
+                    return Some(outcome);
+                }
                 Step::Pending => return None,
             }
         }
