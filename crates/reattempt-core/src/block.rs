@@ -179,6 +179,11 @@ impl CallBlock {
         self.write(|log| log.info.push(record, reason));
     }
 
+    /// A planned hedge was held back.
+    pub(crate) fn refused(&self, stopped: Stopped) {
+        self.write(|log| log.info.count_refused(stopped));
+    }
+
     /// Changes the newest record of an attempt, once a deferred decision or a late gate is known.
     pub(crate) fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
         self.write(|log| {

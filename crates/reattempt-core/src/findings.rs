@@ -55,6 +55,9 @@ pub struct Findings {
     pub forbidden: bool,
     /// A newer configuration was asked for; a waiter may have been left.
     pub config_coming: bool,
+    /// The request itself broke the attempt off, because another one goes on alone: the recovery layer's own finding,
+    /// by [`Replay::was_cut_off`](crate::Replay::was_cut_off).
+    pub cut_off: bool,
 }
 
 /// The most attempts of one call that can be out at once and still report.
@@ -221,6 +224,7 @@ impl Slots {
             },
             forbidden: word & FLAG_FORBID != 0,
             config_coming: word & FLAG_CONFIG != 0,
+            cut_off: false,
         }
     }
 }

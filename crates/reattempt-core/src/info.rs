@@ -118,7 +118,8 @@ pub enum AttemptOutcome {
     Fatal,
     /// It failed in a way that another attempt might mend.
     Retry,
-    /// It was dropped before it ended: a hedge that lost, a deadline, a caller who left.
+    /// It was dropped before it ended: a hedge that lost, a deadline, a caller who left. With a failure: the request itself
+    /// broke it off, because another attempt goes on alone.
     Cancelled,
 }
 
@@ -186,6 +187,8 @@ pub struct RetryInfo {
     pub(crate) attempts: u32,
     pub(crate) transparent: u32,
     pub(crate) reasons: Vec<(RetryReason, u32)>,
+    /// One entry a gate, so that it is as long as [`Stopped`] at most.
+    pub(crate) refused: Vec<(Stopped, u32)>,
     pub(crate) records: VecDeque<AttemptRecord>,
     pub(crate) dropped: u32,
     pub(crate) stopped: Option<Stopped>,
@@ -197,6 +200,13 @@ impl RetryInfo {
             seen.1 = seen.1.saturating_add(1);
         } else if self.reasons.len() < MOST_REASONS {
             self.reasons.push((reason, 1));
+        }
+    }
+
+    pub(crate) fn count_refused(&mut self, stopped: Stopped) {
+        match self.refused.iter_mut().find(|(by, _)| *by == stopped) {
+            Some(seen) => seen.1 = seen.1.saturating_add(1),
+            None => self.refused.push((stopped, 1)),
         }
     }
 
@@ -237,6 +247,22 @@ impl RetryInfo {
             .iter()
             .find(|(r, _)| *r == reason)
             .map_or(0, |(_, n)| *n)
+    }
+
+    /// What held back planned hedges at the moment they would have been sent, first seen first: the throttle, a request
+    /// that cannot be copied, a service that broke, a deadline, a pushback that came while they were made ready.
+    ///
+    /// No attempt was made for them, so no record tells of them, also not of a call that then worked. Why a
+    /// retry was held back is in the record of the failure before it.
+    pub fn refusals(&self) -> impl Iterator<Item = Stopped> + '_ {
+        self.refused.iter().map(|(by, _)| *by)
+    }
+
+    /// How many planned hedges this held back.
+    #[must_use]
+    pub fn refused(&self, by: Stopped) -> u32 {
+        let seen = self.refused.iter().find(|(stopped, _)| *stopped == by);
+        seen.map_or(0, |(_, n)| *n)
     }
 
     /// The last records, oldest first. A call that worked at once leaves none.

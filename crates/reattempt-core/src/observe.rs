@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::{AttemptRecord, CallContext, RetryInfo};
+use crate::{AttemptRecord, CallContext, RetryInfo, Stopped};
 
 /// Told of what a recovery layer does; for logs, metrics and tests.
 ///
@@ -23,7 +23,13 @@ pub trait Observer: Debug + Send + Sync {
         let _ = (context, record);
     }
 
-    /// The call is over for the recovery layer.
+    /// A planned attempt of a hedged call was held back at the moment it would have been sent, and is used up; others may
+    /// still be out. No attempt was made, so no record tells of it: [`RetryInfo::refused`] counts it.
+    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+        let _ = (context, stopped);
+    }
+
+    /// The call is over for the recovery layer. Nothing is said of it afterwards.
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         let _ = (context, info);
     }
@@ -45,6 +51,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.attempt_settled(context, record);
     }
 
+    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+        self.0.hedge_refused(context, stopped);
+        self.1.hedge_refused(context, stopped);
+    }
+
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         self.0.call_ended(context, info);
         self.1.call_ended(context, info);
@@ -62,6 +73,10 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
 
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
         (**self).attempt_settled(context, record);
+    }
+
+    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+        (**self).hedge_refused(context, stopped);
     }
 
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {

@@ -33,6 +33,14 @@ pub trait Replay: Sized {
     /// the call then ends with the failure it holds.
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self>;
 
+    /// Asked of the template when an attempt ended in an error: was its copy cut off, because another attempt goes on
+    /// alone (A6, Memory Management)? Then the error says nothing of the server: it is neither counted nor a
+    /// failure of the call's while another attempt is out.
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        let _ = attempt;
+        false
+    }
+
     /// Told of the template: the attempt that this number's copy was made for has failed or has lost. A transport may
     /// hold that copy a while longer; what is kept for it need not be.
     fn attempt_over(&self, number: u32) {
@@ -64,6 +72,10 @@ replay_by_clone!((), String, Vec<u8>, &'static str, &'static [u8]);
 impl<B: Replay> Replay for http::Request<B> {
     fn can_replay(&self, next: &NextAttempt<'_>) -> bool {
         self.body().can_replay(next)
+    }
+
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        self.body().was_cut_off(attempt)
     }
 
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {

@@ -5,8 +5,8 @@ use reattempt_core::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopp
 #[cfg(test)]
 mod tests;
 
-/// Writes every scheduled retry at DEBUG and every refused one at INFO, with reason, delay and gate, to the
-/// target `reattempt`. What every recovery layer does unless told otherwise. Says nothing of calls that work.
+/// Writes every scheduled retry at DEBUG and every refused one and every hedge that was held back at INFO, with reason,
+/// delay and gate, to the target `reattempt`. What every recovery layer does unless told otherwise. Says nothing of calls that work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogObserver;
 
@@ -37,6 +37,15 @@ impl Observer for LogObserver {
                 backend,
                 "attempt failed, another one may follow"
             ),
+            (AttemptOutcome::Cancelled, stopped) => tracing::debug!(
+                target: "reattempt",
+                attempt = record.number,
+                reason = %failure.reason,
+                stopped = stopped.map(Stopped::name),
+                route,
+                backend,
+                "attempt was cut off, because another one goes on alone"
+            ),
             (_, stopped) => tracing::info!(
                 target: "reattempt",
                 attempt = record.number,
@@ -50,5 +59,19 @@ impl Observer for LogObserver {
                 "attempt failed, and is not retried"
             ),
         }
+    }
+
+    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+        let route = context.policy().map_or("", |policy| policy.name());
+        let milli_tokens = context
+            .throttle()
+            .and_then(|throttle| throttle.milli_tokens());
+        tracing::info!(
+            target: "reattempt",
+            stopped = stopped.name(),
+            milli_tokens,
+            route,
+            "a hedge was held back"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use super::*;
 use http_body::Frame;
-use reattempt::Stopped;
+use reattempt::{AttemptOutcome, Stopped};
 use tokio::sync::mpsc;
 
 /// A body that is told its messages while the call is going on.
@@ -131,4 +131,34 @@ async fn hedges_over_the_buffers_limit_leave_one_that_is_whole() {
         .await;
     assert_eq!(ended.code, Code::Ok);
     assert_eq!(ended.messages, ["short", LONG]);
+}
+
+/// R21, R51: those that are cut off are no failures of the server's. The one that goes on ends as it would alone.
+#[tokio::test]
+async fn hedges_that_are_cut_off_cost_no_tokens() {
+    for (last, code, left) in [
+        (Step::ok("pie"), Code::Ok, 10_000),
+        (busy(), Code::Unavailable, 9_000),
+    ] {
+        let config = hedging(3, "0s");
+        let server = start(Script::handler(move |_| last.clone())).await;
+        let (request, tell) = streaming(&server);
+        let messages = async {
+            tell.send("short").expect("the call is on");
+            within(server.wait_for(3, |call| call.messages.len() == 1)).await;
+            tell.send(LONG).expect("the call is on");
+            within(server.wait_cancelled(2)).await;
+            drop(tell);
+        };
+        let channel = Channel::new(&config).bytes_per_call(32);
+        let (ended, ()) = tokio::join!(channel.call(request), messages);
+        assert_eq!((ended.code, tokens(&config)), (code, Some(left)));
+        let cancelled = ended.info.records().filter(|record| {
+            record.outcome == AttemptOutcome::Cancelled
+                && record.stopped == Some(Stopped::NotReplayable)
+        });
+        assert_eq!(cancelled.count(), 2);
+        let whole = server.seen().into_iter().filter(|call| call.half_closed);
+        assert_eq!(whole.count(), 1);
+    }
 }

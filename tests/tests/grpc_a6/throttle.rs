@@ -74,3 +74,18 @@ async fn a_drained_bucket_holds_hedges_back() {
         (Code::Unavailable, 6)
     );
 }
+
+/// R46: also a caller whose call worked finds out that its hedges were held back.
+#[tokio::test]
+async fn hedges_that_are_held_back_are_seen_of_a_call_that_works() {
+    let config = hedging(5, "0s");
+    let channel = Channel::new(&config);
+    let works = Step::ok("pie").after(Duration::from_millis(300));
+    let server = start(Script::new().then_times(5, busy()).otherwise(works)).await;
+    channel.call(unary(&server)).await;
+    assert_eq!((server.seen_count(), tokens(&config)), (5, Some(5_000)));
+    let alone = channel.call(unary(&server)).await;
+    assert_eq!((alone.code, server.seen_count()), (Code::Ok, 6));
+    assert_eq!(alone.info.refused(Stopped::Throttled), 4);
+    assert_eq!(alone.info.records().len(), 0, "no attempt, no record");
+}

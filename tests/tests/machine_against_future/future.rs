@@ -1,8 +1,10 @@
 //! A script driven by the tower futures.
 
+use std::sync::Arc;
+
 use reattempt::{
-    Annotated, Call, CallContext, DeadlineLayer, HedgeLayer, Idempotency, RetryLayer,
-    RetryThrottle, TimeLimit, Verdict,
+    Annotated, Call, CallContext, DeadlineLayer, HedgeLayer, Idempotency, NextAttempt, Replay,
+    RetryLayer, RetryThrottle, TimeLimit, Verdict,
 };
 use reattempt_tests::probe::{
     Answer, Fault, Payload, Step, attempt, ms, probe, readiness, told, verdict,
@@ -41,6 +43,35 @@ fn step(number: usize, said: &Attempt) -> Step {
     step
 }
 
+/// A request that breaks some of its attempts off.
+struct Request {
+    call: Call<Payload>,
+    cut_off: Arc<[u32]>,
+}
+
+impl Annotated for Request {
+    fn context(&self) -> Option<&CallContext> {
+        self.call.context()
+    }
+
+    fn context_mut(&mut self) -> &mut CallContext {
+        self.call.context_mut()
+    }
+}
+
+impl Replay for Request {
+    fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
+        Some(Self {
+            call: self.call.clone(),
+            cut_off: Arc::clone(&self.cut_off),
+        })
+    }
+
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        self.cut_off.contains(&attempt)
+    }
+}
+
 pub(crate) async fn drive(script: &Script) -> Trace {
     let steps = script.steps.iter().enumerate();
     let steps = steps.map(|(at, said)| step(at + 1, said));
@@ -54,7 +85,12 @@ pub(crate) async fn drive(script: &Script) -> Trace {
     };
     let probe = probe(steps).ready((2..).zip(&script.readiness).map(of_readiness));
 
-    let mut request = probe.request();
+    let steps = (1..).zip(&script.steps);
+    let cut_off = steps.filter_map(|(number, step)| step.cut_off.then_some(number));
+    let mut request = Request {
+        call: probe.request(),
+        cut_off: cut_off.collect(),
+    };
     let watch = CallContext::watch(&mut request);
     let context = request.context_mut();
     if script.idempotent {
@@ -70,7 +106,7 @@ pub(crate) async fn drive(script: &Script) -> Trace {
     }
 
     let verdict = verdict as Verdicts;
-    let recovering: BoxService<Call<Payload>, Answer, Fault> = match script.mode {
+    let recovering: BoxService<Request, Answer, Fault> = match script.mode {
         Mode::Retry(_) => {
             let layer = RetryLayer::new(verdict, script.strategy());
             BoxService::new(layer.transparent(script.transparent).layer(probe.inner()))

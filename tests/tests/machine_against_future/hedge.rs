@@ -184,30 +184,36 @@ impl<'a> Hedging<'a> {
         let told = call.arrived(flight.step, &flight.context);
         let env = call.env(&flight.context);
         if verdict.failure().is_none() {
-            for context in self.out() {
-                self.call.env(context).cancelled(None);
-            }
+            self.drop_losers();
             env.succeeded(*verdict == Verdict::Committed);
             return Some(told);
-        } else {
-            let found = flight.context.findings();
-            let now = call.instant();
-            match self.machine.failed(now, verdict, found, &self.policy, &env) {
-                HedgeAction::Return => {}
-                HedgeAction::Go => {
+        }
+        let found = call.found(flight.step, &flight.context);
+        let now = call.instant();
+        match self.machine.failed(now, verdict, found, &self.policy, &env) {
+            HedgeAction::Return(stopped) => {
+                let last = self.last.filter(|_| found.cut_off);
+                self.drop_losers();
+                env.ended(stopped);
+                Some(last.unwrap_or(told))
+            }
+            HedgeAction::Go => {
+                if !found.cut_off || self.last.is_none() {
                     self.last = Some(told);
-                    return None;
                 }
-                HedgeAction::Expire => {
-                    self.expired = true;
-                    return None;
-                }
+                None
+            }
+            HedgeAction::Expire => {
+                self.expired = true;
+                None
             }
         }
+    }
+
+    fn drop_losers(&self) {
         for context in self.out() {
             self.call.env(context).cancelled(None);
         }
-        Some(told)
     }
 
     fn ready(&mut self, kind: AttemptKind, breaks: bool) -> Turn {

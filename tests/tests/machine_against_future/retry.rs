@@ -34,7 +34,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             env.succeeded(step.verdict == Verdict::Committed);
             return call.told(new);
         }
-        let found = context.findings();
+        let found = call.found(step, &context);
         let mut action = machine.failed(call.instant(), &step.verdict, found, &strategy, &env);
         if let Action::Ask(_) = action {
             let (takes, decision) = strategy.asked();

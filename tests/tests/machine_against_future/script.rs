@@ -52,6 +52,8 @@ pub(crate) struct Attempt {
     pub(crate) pushback: Option<ServerPushback>,
     pub(crate) stage: Option<Stage>,
     pub(crate) forbids: bool,
+    /// The request itself breaks it off.
+    pub(crate) cut_off: bool,
     /// Resolves after so long: moved or not.
     pub(crate) waiter: Option<(u64, bool)>,
 }
@@ -219,6 +221,7 @@ impl Attempt {
                 one(rng, &[Stage::Dispatch, Stage::InFlight])
             }),
             forbids: rng.random_bool(0.03),
+            cut_off: rng.random_bool(0.03),
             waiter: some(rng, 0.3, |rng| {
                 (one(rng, &[0, 1, 6, 40]), rng.random_bool(0.6))
             }),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use reattempt::machine::Env;
 use reattempt::{
-    AttemptKind, CallContext, Idempotency, RetryThrottle, Stopped, TimeLimit, TokenBucket,
+    AttemptKind, CallContext, Findings, Idempotency, RetryThrottle, Stopped, TimeLimit, TokenBucket,
 };
 use reattempt_tests::probe::{Told, ms};
 
@@ -111,6 +111,13 @@ impl<'a> Simulation<'a> {
         } else {
             Told::Error(context.attempt())
         }
+    }
+
+    /// What was found in the attempt, as a driver tells it to its machine.
+    pub(crate) fn found(&self, step: &Attempt, context: &CallContext) -> Findings {
+        let mut found = context.findings();
+        found.cut_off = step.cut_off && !step.as_answer;
+        found
     }
 
     /// The next readiness: when it comes, and whether it is an error.

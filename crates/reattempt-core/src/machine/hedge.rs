@@ -34,9 +34,11 @@ pub enum Permit {
 /// What to do after an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgeAction {
-    /// End the call with this failure; drop the others.
-    Return,
-    /// Keep this failure as the last one, and go on.
+    /// End the call with this failure: drop the others, and after them say [`Env::ended`] with this reason, so that
+    /// the end is the last that anybody hears of the call.
+    Return(Stopped),
+    /// Keep this failure as the last one, and go on. One that was [cut off](Findings::cut_off) is kept only where there
+    /// is no other.
     Go,
     /// Send nothing more and let the deadline end the call.
     Expire,
@@ -184,6 +186,7 @@ impl HedgeMachine {
     }
 
     fn withdrawn(&mut self, stopped: Stopped, env: &Env<'_>) -> Permit {
+        env.refused(stopped);
         match stopped {
             // A throttled call never waits for better times: with nothing out that could still win, the failure is
             // due now (A6). A mend is not the throttle's to hold back.
@@ -229,13 +232,18 @@ impl HedgeMachine {
         env: &Env<'_>,
     ) -> HedgeAction {
         let Some(mut settled) = Settlement::of(now, verdict, found) else {
-            return HedgeAction::Return;
+            return HedgeAction::Return(Stopped::Success);
         };
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.last_failed = env.context.attempt();
         if let Some(block) = env.context.shared() {
             block.settled(env.context.seat());
         }
+        if settled.cut_off {
+            // No word of the server's: neither counted nor the call's, and no hedge can follow it.
+            self.freeze(Stopped::NotReplayable);
+            return self.after_failure(now, &settled, policy, env);
+        }
+        self.last_failed = env.context.attempt();
         if !env.replayable {
             self.freeze(Stopped::NotReplayable);
         }
@@ -251,8 +259,7 @@ impl HedgeMachine {
             settled.count(env);
             if !settled.retryable {
                 settled.record(env, None, Some(Stopped::Fatal));
-                env.ended(Stopped::Fatal);
-                return HedgeAction::Return;
+                return HedgeAction::Return(Stopped::Fatal);
             }
         }
         if settled.is_stop() || settled.is_never(env) {
@@ -291,19 +298,19 @@ impl HedgeMachine {
         let Some(at) = self.wake() else {
             let stopped = self.frozen.unwrap_or(Stopped::Attempts);
             settled.record(env, None, Some(stopped));
-            env.ended(stopped);
-            return HedgeAction::Return;
+            return HedgeAction::Return(stopped);
         };
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
                 settled.record(env, Some(delay), Some(Stopped::Deadline));
-                env.ended(Stopped::Deadline);
                 self.freeze(Stopped::Deadline);
                 if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
+                    // Nothing else is out that anybody could hear of.
+                    env.ended(Stopped::Deadline);
                     HedgeAction::Expire
                 } else {
-                    HedgeAction::Return
+                    HedgeAction::Return(Stopped::Deadline)
                 }
             }
             _ => {

@@ -133,6 +133,9 @@ impl RetryMachine {
         if let Some(block) = env.context.shared() {
             block.settled(env.context.seat());
         }
+        if settled.cut_off {
+            return self.stop(Stopped::NotReplayable, &settled, strategy, env);
+        }
         self.failing_since.get_or_insert(now);
         self.follow_streak(now, &settled.failure);
 

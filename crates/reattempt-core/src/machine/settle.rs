@@ -109,6 +109,16 @@ impl<'a> Env<'a> {
         self.write(record);
     }
 
+    /// A planned attempt was held back: nobody else would ever hear of it.
+    pub(super) fn refused(&self, stopped: Stopped) {
+        if let Some(block) = self.context.shared() {
+            block.refused(stopped);
+        }
+        if let Some(observer) = self.observer {
+            observer.hedge_refused(self.context, stopped);
+        }
+    }
+
     /// The call ends here for this reason, whatever a recovery layer had decided before.
     pub fn ended(&self, stopped: Stopped) {
         let Some(block) = self.context.shared() else {
@@ -155,6 +165,8 @@ pub(super) struct Settlement {
     pub(super) pushback: Option<ServerPushback>,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
+    /// The request itself broke it off: a loser, whatever the classifier says of its error.
+    pub(super) cut_off: bool,
     now: Instant,
     milli_tokens: Option<u64>,
 }
@@ -174,6 +186,7 @@ impl Settlement {
             pushback: found.pushback,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
+            cut_off: found.cut_off,
             now,
             milli_tokens: None,
         };
@@ -221,7 +234,9 @@ impl Settlement {
     }
 
     pub(super) fn record(&self, env: &Env<'_>, delay: Option<Duration>, stopped: Option<Stopped>) {
-        let outcome = if self.retryable || self.mended {
+        let outcome = if self.cut_off {
+            AttemptOutcome::Cancelled
+        } else if self.retryable || self.mended {
             AttemptOutcome::Retry
         } else {
             AttemptOutcome::Fatal

@@ -21,11 +21,26 @@ struct Cursor {
     /// The attempt it was made for; 0 for the original.
     attempt: u32,
     place: Place,
-    /// Another goes on without it, or its attempt is over.
-    lost: bool,
+    standing: Standing,
     polled: bool,
     told_of_error: bool,
     waker: Option<Waker>,
+}
+
+impl Cursor {
+    fn is_live(&self) -> bool {
+        self.standing == Standing::Live
+    }
+}
+
+/// Whether a copy may still read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Live,
+    /// Another goes on alone.
+    CutOff,
+    /// Its attempt is over.
+    Over,
 }
 
 #[derive(Debug)]
@@ -60,6 +75,8 @@ pub(super) struct Buffer<B> {
     next_key: u32,
     /// After an overflow or a commit one copy goes on alone.
     committed: bool,
+    /// The attempts whose copies were told that they are cut off. No more than there were copies when one went on alone.
+    cut_off: Vec<u32>,
     fits: bool,
     wake_all: Option<Arc<WakeAll>>,
 }
@@ -72,7 +89,11 @@ impl<B> Buffer<B> {
             && !matches!(self.end, End::Failed(_))
     }
 
-    /// A cursor at the start.
+    pub(super) fn was_cut_off(&self, attempt: u32) -> bool {
+        self.cut_off.contains(&attempt)
+    }
+
+    /// A cursor at the start, for this attempt.
     pub(super) fn open(&mut self, attempt: u32) -> u32 {
         let key = self.next_key;
         self.next_key = self.next_key.wrapping_add(1);
@@ -80,7 +101,7 @@ impl<B> Buffer<B> {
             key,
             attempt,
             place: Place::default(),
-            lost: false,
+            standing: Standing::Live,
             polled: false,
             told_of_error: false,
             waker: None,
@@ -106,7 +127,9 @@ impl<B> Buffer<B> {
     fn leave_to(&mut self, key: u32) {
         self.committed = true;
         for cursor in &mut self.cursors {
-            cursor.lost |= cursor.key != key;
+            if cursor.key != key && cursor.is_live() {
+                cursor.standing = Standing::CutOff;
+            }
         }
         self.trim();
     }
@@ -114,7 +137,9 @@ impl<B> Buffer<B> {
     /// The attempt is over, whoever still holds its copies.
     pub(super) fn attempt_over(&mut self, attempt: u32) -> Vec<Waker> {
         for cursor in &mut self.cursors {
-            cursor.lost |= cursor.attempt == attempt && attempt != 0;
+            if cursor.attempt == attempt && attempt != 0 {
+                cursor.standing = Standing::Over;
+            }
         }
         self.trim();
         self.waiting()
@@ -139,12 +164,12 @@ impl<B> Buffer<B> {
 
     fn live(&self, key: u32) -> Option<&Cursor> {
         let mut cursors = self.cursors.iter();
-        cursors.find(|cursor| cursor.key == key && !cursor.lost)
+        cursors.find(|cursor| cursor.key == key && cursor.is_live())
     }
 
     /// Frees what every copy has read.
     fn trim(&mut self) {
-        let live = self.cursors.iter().filter(|cursor| !cursor.lost);
+        let live = self.cursors.iter().filter(|cursor| cursor.is_live());
         self.frames.free(live.map(|cursor| cursor.place));
     }
 }
@@ -164,6 +189,7 @@ where
             cursors: Vec::with_capacity(2),
             next_key: 0,
             committed: false,
+            cut_off: Vec::new(),
             fits,
             wake_all: None,
         }
@@ -205,7 +231,10 @@ where
             return (Poll::Ready(None), Vec::new());
         };
         let cursor = &mut self.cursors[at];
-        if cursor.lost {
+        if !cursor.is_live() {
+            if cursor.standing == Standing::CutOff && !self.cut_off.contains(&cursor.attempt) {
+                self.cut_off.push(cursor.attempt);
+            }
             return (
                 Poll::Ready(Some(Err(ReplayBodyError::Abandoned))),
                 Vec::new(),
@@ -274,7 +303,7 @@ where
         let needed = self
             .cursors
             .iter()
-            .any(|cursor| cursor.key != key && !cursor.lost);
+            .any(|cursor| cursor.key != key && cursor.is_live());
         if needed && self.frames.keep(fresh) {
             let end = self.frames.end();
             if let Some(cursor) = self.cursor(key) {

@@ -160,6 +160,13 @@ impl<B> Replay for ReplayBody<B> {
         }
     }
 
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        match &self.0 {
+            Copied::Open { shared, .. } => lock(shared).was_cut_off(attempt),
+            Copied::Empty | Copied::Released => false,
+        }
+    }
+
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {
         match &self.0 {
             Copied::Empty => Some(Self::empty()),

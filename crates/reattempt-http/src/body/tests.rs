@@ -134,7 +134,8 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     let budget = BufferBudget::new(100);
     let template = ReplayBody::with_limits(body, 4, Some(budget.clone()));
     let mut ahead = template.replay(&NEXT).unwrap();
-    let mut behind = template.replay(&NEXT).unwrap();
+    let second = NextAttempt { number: 2, ..NEXT };
+    let mut behind = template.replay(&second).unwrap();
     give(&feed, "abcd");
     assert_eq!(text(&mut ahead).await, "abcd");
     assert!(template.can_replay(&NEXT));
@@ -143,8 +144,11 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     assert_eq!(text(&mut ahead).await, "e");
     assert!(!template.can_replay(&NEXT) && template.replay(&NEXT).is_none());
     assert_eq!(budget.used(), 0, "freed at once");
+    assert!(!template.was_cut_off(2), "not before it was told");
     let lost = behind.frame().await.unwrap().unwrap_err();
     assert!(matches!(lost, ReplayBodyError::Abandoned));
+    drop(behind);
+    assert!(template.was_cut_off(2) && !template.was_cut_off(1));
     give(&feed, "f");
     drop(feed);
     assert_eq!(ahead.collect().await.unwrap().to_bytes(), "f");

@@ -26,8 +26,12 @@
 //! # Ok(()) }
 //! ```
 
+mod first;
 mod future;
+mod hedging;
 mod layer;
+mod send;
+mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -43,8 +47,8 @@ use reattempt_core::{
 use tower_service::Service;
 
 use crate::order::OneWarning;
+use first::Start;
 pub use future::HedgeFuture;
-use future::Start;
 pub use layer::HedgeLayer;
 #[doc(no_inline)]
 pub use reattempt_core::policy::{Fixed, HedgeDelay, HedgePolicy};

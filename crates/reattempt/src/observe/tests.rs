@@ -9,8 +9,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::RetryLayer;
 use crate::probe::{Answer, Fault, attempt, ms, probe, verdict};
+use crate::throttle::Settled;
+use crate::{Annotated, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket};
 
 /// Hears what this crate says at any level: level, target and fields.
 #[derive(Clone, Default)]
@@ -85,6 +86,30 @@ async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_r
         "stopped=\"attempts\" ",
     ] {
         assert!(refused.contains(part), "{refused}");
+    }
+}
+
+/// R46 and law 8
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_is_held_back_is_said_at_info_with_what_held_it() {
+    // Sees to it that no other thread's "nobody listens" is kept for this one.
+    drop(crate::probe::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let bucket = TokenBucket::new(2, 1000).unwrap();
+    let failure = crate::Failure::new(KV_TEMPORARY_FAILURE, crate::Stage::Response);
+    bucket.settled(Settled::Failure(&failure));
+    let probe = probe([attempt(1).after(ms(15))]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(Arc::new(bucket));
+    let layer = HedgeLayer::new(classify, HedgePolicy::new(2, ms(10)));
+    assert!(layer.layer(probe.inner()).oneshot(request).await.is_ok());
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    let (level, target, held_back) = &heard[0];
+    assert_eq!((*level, target.as_str()), (Level::INFO, "reattempt"));
+    for part in ["stopped=\"throttled\" ", "milli_tokens=1000 "] {
+        assert!(held_back.contains(part), "{held_back}");
     }
 }
 

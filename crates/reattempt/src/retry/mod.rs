@@ -36,9 +36,13 @@
 //! # Ok(()) }
 //! ```
 
+mod first;
 mod future;
 mod layer;
+mod phase;
 mod recovering;
+mod send;
+mod settle;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -57,9 +61,9 @@ use reattempt_core::{
 use tower_service::Service;
 
 use crate::order::OneWarning;
-use future::Phase;
 pub use future::RetryFuture;
 pub use layer::RetryLayer;
+use phase::Phase;
 use source::{Source, with_context};
 
 /// What the layer was built with, shared by all its services.

@@ -5,7 +5,7 @@ use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::AttemptKind::{Hedge, Initial, Retry, Transparent as Mended};
 use crate::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
-use crate::{HedgePolicy, OnDeadline, RetryThrottle, Stopped, Transparent};
+use crate::{AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, Stopped, Transparent};
 
 /// Four attempts, 200 ms apart.
 fn four() -> HedgePolicy {
@@ -367,5 +367,40 @@ fn a_request_that_cannot_be_copied_is_not_hedged_after_a_failure() {
         .not_replayable()
         .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+}
+
+/// R21 R51
+#[test]
+fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {
+    let tokens = bucket(4, 0);
+    let script = [
+        attempt(1).after(ms(300)),
+        attempt(2)
+            .fails_for_good(UNKNOWN)
+            .after(ms(10))
+            .breaks_off(),
+    ];
+    let story = call().throttled_by(&tokens).hedged(&four(), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
+    assert_eq!(tokens.milli_tokens(), Some(4000));
+    let record = story.info.records().next().unwrap();
+    assert_eq!(
+        (record.outcome, record.stopped),
+        (AttemptOutcome::Cancelled, Some(Stopped::NotReplayable))
+    );
+}
+
+/// R47 R51
+#[test]
+fn the_failure_of_the_attempt_that_went_on_is_returned() {
+    let tokens = bucket(4, 0);
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(300)),
+        attempt(2).fails(UNKNOWN).after(ms(10)).breaks_off(),
+    ];
+    let story = call().throttled_by(&tokens).hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
+    assert_eq!(tokens.milli_tokens(), Some(3000));
     assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
 }

@@ -19,6 +19,8 @@ pub(super) struct Line {
     pub(super) pushback: Option<ServerPushback>,
     pub(super) stage: Option<Stage>,
     pub(super) forbids: bool,
+    /// The request itself breaks it off.
+    pub(super) cut_off: bool,
     /// A newer configuration is there so long after the failure, and moved the key.
     pub(super) moved_after: Option<Duration>,
     /// The service is ready for this attempt so long after it was asked.
@@ -34,6 +36,7 @@ const fn line(first: u32, repeats: bool) -> Line {
         pushback: None,
         stage: None,
         forbids: false,
+        cut_off: false,
         moved_after: None,
         ready_after: Duration::ZERO,
     }
@@ -120,6 +123,12 @@ impl Line {
     /// A layer below forbids another attempt.
     pub(super) const fn forbids_another(mut self) -> Self {
         self.forbids = true;
+        self
+    }
+
+    /// The request itself breaks it off, because another attempt goes on alone.
+    pub(super) const fn breaks_off(mut self) -> Self {
+        self.cut_off = true;
         self
     }
 

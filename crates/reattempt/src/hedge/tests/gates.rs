@@ -117,24 +117,37 @@ async fn a_caller_who_asks_for_retries_is_not_hedged() {
 
 /// What an observer was told, in order.
 #[derive(Debug, Default)]
-struct Diary(Mutex<Vec<String>>);
+pub(super) struct Diary(Mutex<Vec<String>>);
+
+impl Diary {
+    fn write(&self, line: String) {
+        self.0.lock().unwrap().push(line);
+    }
+
+    /// Without a word of the success itself, which is told as the end too.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let lines = self.0.lock().unwrap().clone();
+        let said = lines.into_iter();
+        said.filter(|line| !line.starts_with("success")).collect()
+    }
+}
 
 impl Observer for Diary {
     fn attempt_sent(&self, context: &CallContext) {
-        self.0
-            .lock()
-            .unwrap()
-            .push(format!("sent {}", context.attempt()));
+        self.write(format!("sent {}", context.attempt()));
     }
 
     fn attempt_settled(&self, _: &CallContext, record: &AttemptRecord) {
-        let line = format!("{} {}", record.outcome.name(), record.number);
-        self.0.lock().unwrap().push(line);
+        self.write(format!("{} {}", record.outcome.name(), record.number));
+    }
+
+    fn hedge_refused(&self, _: &CallContext, stopped: Stopped) {
+        self.write(format!("refused: {}", stopped.name()));
     }
 
     fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
         let stopped = info.stopped().map_or("?", Stopped::name);
-        self.0.lock().unwrap().push(format!("ended: {stopped}"));
+        self.write(format!("ended: {stopped}"));
     }
 }
 

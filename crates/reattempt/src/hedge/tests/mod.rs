@@ -1,6 +1,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -17,8 +18,10 @@ use crate::probe::{
     Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
 };
 
+mod cut_off;
 mod failures;
 mod gates;
+mod refused;
 mod winners;
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
@@ -43,6 +46,53 @@ async fn send_request<C: Classify<Answer, Fault> + Clone>(
     let watch = CallContext::watch(&mut request);
     let outcome = layer.layer(probe.inner()).oneshot(request).await;
     (told(&outcome), watch.info())
+}
+
+/// A request that can be copied so often, and whose copies of some attempts are cut off.
+struct Scarce {
+    call: Call<Payload>,
+    copies_left: Arc<AtomicU32>,
+    cut_off: &'static [u32],
+}
+
+impl Scarce {
+    fn new(probe: &Probe, copies: u32) -> Self {
+        Self {
+            call: probe.request(),
+            copies_left: Arc::new(AtomicU32::new(copies)),
+            cut_off: &[],
+        }
+    }
+}
+
+impl Annotated for Scarce {
+    fn context(&self) -> Option<&CallContext> {
+        self.call.context()
+    }
+
+    fn context_mut(&mut self) -> &mut CallContext {
+        self.call.context_mut()
+    }
+}
+
+impl Replay for Scarce {
+    fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
+        self.copies_left.load(Ordering::Relaxed) > 0
+    }
+
+    fn was_cut_off(&self, attempt: u32) -> bool {
+        self.cut_off.contains(&attempt)
+    }
+
+    fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
+        let left = self.copies_left.load(Ordering::Relaxed).checked_sub(1)?;
+        self.copies_left.store(left, Ordering::Relaxed);
+        Some(Self {
+            call: self.call.clone(),
+            copies_left: Arc::clone(&self.copies_left),
+            cut_off: self.cut_off,
+        })
+    }
 }
 
 /// What the layer promises of its types: it compiles or it does not.

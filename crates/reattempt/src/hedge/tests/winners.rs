@@ -123,6 +123,51 @@ async fn a_first_attempt_that_wins_is_recorded_after_the_losers() {
     assert_eq!(outcomes, [(2, Cancelled), (1, Success)]);
 }
 
+/// R42 and law 8: the end is said after the records of those that a fatal failure drops.
+#[tokio::test(start_paused = true)]
+async fn a_fatal_failure_says_the_end_after_the_losers() {
+    let fatal = attempt(2).fails_for_good(KV_LOCKED).after(ms(15));
+    let probe = probe([attempt(1).hangs(), fatal, attempt(3).hangs()]);
+    let order = std::sync::Arc::new(Order::default());
+    let (told, info) = send(&three().observer(order.clone()), &probe).await;
+    assert_eq!(told, Told::Error(2));
+    let said = order.0.lock().unwrap().clone();
+    assert_eq!(said, ["2 fatal", "1 cancelled", "3 cancelled", "end"]);
+    assert_eq!(info.stopped(), Some(Stopped::Fatal));
+}
+
+/// R47, R45 and law 8: also where the last of several failures ends the call, or a stop.
+#[tokio::test(start_paused = true)]
+async fn the_last_failure_is_recorded_before_the_end_is_said() {
+    let all_fail = vec![
+        attempt(1).fails(KV_LOCKED).after(ms(15)),
+        attempt(2).fails(KV_LOCKED).after(ms(15)),
+        attempt(3).fails(KV_LOCKED).after(ms(1)),
+    ];
+    let stop = vec![
+        attempt(1).fails(KV_LOCKED).after(ms(15)),
+        attempt(2)
+            .fails(KV_LOCKED)
+            .pushback(ServerPushback::Stop)
+            .after(ms(1)),
+    ];
+    let ends = [
+        (
+            all_fail,
+            vec!["1 retry", "3 retry", "2 retry", "end"],
+            Stopped::Attempts,
+        ),
+        (stop, vec!["2 retry", "1 retry", "end"], Stopped::Pushback),
+    ];
+    for (steps, expected, stopped) in ends {
+        let probe = probe(steps);
+        let order = std::sync::Arc::new(Order::default());
+        let (_, info) = send(&three().observer(order.clone()), &probe).await;
+        assert_eq!(*order.0.lock().unwrap(), expected);
+        assert_eq!(info.stopped(), Some(stopped));
+    }
+}
+
 /// Nothing is held until the deadline that nobody can get any more.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_left_to_the_deadline_holds_no_answer() {

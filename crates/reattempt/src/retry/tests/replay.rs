@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use reattempt_core::Replay;
+use reattempt_core::{Replay, RetryThrottle, TokenBucket};
 
 use super::*;
 
@@ -39,6 +39,7 @@ struct Stubborn {
     can: bool,
     copies: Arc<AtomicU32>,
     most: u32,
+    cut_off: bool,
 }
 
 impl Annotated for Stubborn {
@@ -52,6 +53,10 @@ impl Annotated for Stubborn {
 }
 
 impl Replay for Stubborn {
+    fn was_cut_off(&self, _: u32) -> bool {
+        self.cut_off
+    }
+
     fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
         self.can
     }
@@ -63,6 +68,7 @@ impl Replay for Stubborn {
             can: self.can,
             copies: Arc::clone(&self.copies),
             most: self.most,
+            cut_off: self.cut_off,
         })
     }
 }
@@ -76,10 +82,31 @@ async fn send_stubborn(probe: &Probe, can: bool, most: u32) -> (Told, RetryInfo)
         can,
         copies,
         most,
+        cut_off: false,
     };
     let service = retry(three()).layer(probe.inner());
     let outcome = service.oneshot(request).await;
     (told(&outcome), watch.info())
+}
+
+/// R21, R51: an attempt that its own request broke off says nothing of the server.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_cut_off_is_not_counted() {
+    let probe = probe([attempt(1).fails(TMPFAIL)]);
+    let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
+    let mut request = Stubborn {
+        call: probe.request(),
+        can: false,
+        copies: Arc::default(),
+        most: 9,
+        cut_off: true,
+    };
+    request.context_mut().set_throttle(bucket.clone());
+    let watch = CallContext::watch(&mut request);
+    let outcome = retry(three()).layer(probe.inner()).oneshot(request).await;
+    assert_eq!(told(&outcome), Told::Error(1));
+    assert_eq!(bucket.milli_tokens(), Some(10_000));
+    assert_eq!(watch.info().stopped(), Some(Stopped::NotReplayable));
 }
 
 #[tokio::test(start_paused = true)]

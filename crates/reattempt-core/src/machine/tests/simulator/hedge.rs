@@ -120,12 +120,17 @@ impl<'a> HedgedCall<'a> {
                 env.succeeded(verdict == Verdict::Committed);
                 return Some(End::Worked(number));
             }
-            match self
-                .machine
-                .failed(now, &verdict, context.findings(), policy, &env)
-            {
-                HedgeAction::Return => return Some(End::Failed(number)),
+            let mut found = context.findings();
+            found.cut_off = line.cut_off;
+            // What was cut off is the call's only where nothing else is.
+            let kept = self.last != 0 && line.cut_off;
+            match self.machine.failed(now, &verdict, found, policy, &env) {
+                HedgeAction::Return(stopped) => {
+                    env.ended(stopped);
+                    return Some(End::Failed(if kept { self.last } else { number }));
+                }
                 HedgeAction::Expire => return Some(End::TimedOut),
+                HedgeAction::Go if kept => {}
                 HedgeAction::Go => self.last = number,
             }
         }

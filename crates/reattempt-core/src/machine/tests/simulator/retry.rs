@@ -86,10 +86,9 @@ impl<'a> RetryCall<'a> {
         strategy: &dyn RetryStrategy,
     ) -> Result<AttemptKind, End> {
         let env = self.call.env(&self.context);
-        let (verdict, found) = (
-            line.verdict.expect("it was answered"),
-            self.context.findings(),
-        );
+        let verdict = line.verdict.expect("it was answered");
+        let mut found = self.context.findings();
+        found.cut_off = line.cut_off;
         let mut action = self
             .machine
             .failed(self.now, &verdict, found, strategy, &env);

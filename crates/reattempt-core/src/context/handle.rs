@@ -1,0 +1,51 @@
+//! A call's block, beyond the request's own life.
+
+use std::sync::Arc;
+
+use crate::block::CallBlock;
+use crate::recycle;
+use crate::{RetryInfo, Stopped};
+
+/// For layers: a call's block, beyond the request's own life.
+#[derive(Clone, Debug)]
+pub struct CallHandle(pub(super) Option<Arc<CallBlock>>);
+
+impl CallHandle {
+    /// The call worked: if no recovery layer acted on it, that would do so itself, its block may serve another call.
+    #[inline(always)]
+    pub fn retire(self) {
+        if let Some(block) = self.0 {
+            if !block.is_claimed() && !block.is_logged() {
+                recycle::put_by(block);
+            }
+        }
+    }
+
+    /// True once a recovery layer acts on the call.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        self.0.as_ref().is_some_and(|block| block.is_claimed())
+    }
+
+    /// True if some attempt is out that may have left the client. Where no recovery layer
+    /// counts attempts this is taken to be so.
+    #[must_use]
+    pub fn in_flight(&self) -> bool {
+        self.0.as_ref().is_none_or(|block| block.in_flight())
+    }
+
+    /// Notes why the call ended.
+    pub fn stop(&self, stopped: Stopped) {
+        if let Some(block) = self.0.as_ref() {
+            block.stop(stopped);
+        }
+    }
+
+    /// What became of the call so far.
+    #[must_use]
+    pub fn info(&self) -> RetryInfo {
+        self.0
+            .as_ref()
+            .map_or_else(RetryInfo::default, |block| block.info())
+    }
+}

@@ -1,0 +1,57 @@
+//! What inner layers and transports report of one attempt, on its way up.
+
+use std::sync::Arc;
+
+use crate::block::CallBlock;
+use crate::findings::{Backend, ConfigWaiter, Seat};
+use crate::{ServerPushback, Stage};
+
+/// Reports what an inner layer or a transport finds in one attempt.
+///
+/// Owned, cheap to clone, and harmless when late: a report on an attempt that is long over is ignored, and
+/// without a recovery layer nobody listens.
+#[derive(Clone, Debug)]
+pub struct Reporter {
+    pub(super) block: Option<Arc<CallBlock>>,
+    pub(super) seat: Seat,
+}
+
+impl Reporter {
+    fn with(&self, report: impl FnOnce(&CallBlock, Seat)) {
+        if let Some(block) = &self.block {
+            report(block, self.seat);
+        }
+    }
+
+    /// The attempt that is reported on.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.seat.attempt
+    }
+
+    /// The server's word on another attempt; the latest counts.
+    pub fn pushback(&self, pushback: ServerPushback) {
+        self.with(|block, seat| block.slots.pushback(seat, pushback));
+    }
+
+    /// How far the attempt has come.
+    pub fn stage(&self, stage: Stage) {
+        self.with(|block, seat| block.slots.stage(seat, stage));
+    }
+
+    /// Where the attempt went.
+    pub fn backend(&self, backend: Backend) {
+        self.with(|block, seat| block.backend(seat.attempt, backend));
+    }
+
+    /// Forbids another attempt of this call.
+    pub fn forbid(&self) {
+        self.with(|block, seat| block.slots.forbid(seat));
+    }
+
+    /// A newer configuration has been asked for: `waiter` resolves when it is known whether it moved what the call is
+    /// about. The recovery layer races it against its back-off.
+    pub fn config_coming(&self, waiter: ConfigWaiter) {
+        self.with(|block, seat| block.leave_waiter(seat, waiter));
+    }
+}

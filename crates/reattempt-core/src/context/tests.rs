@@ -1,0 +1,115 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::throttle::TokenBucket;
+use crate::{Annotated, AttemptKind, RetryThrottle, TimeLimit};
+use crate::{Call, policy::RoutePolicy};
+
+fn bucket() -> Arc<dyn RetryThrottle> {
+    Arc::new(TokenBucket::new(10, 100).unwrap())
+}
+
+#[test]
+fn the_callers_stamp_beats_the_policy_and_the_policy_the_layer() {
+    let (caller, policy, layer) = (bucket(), bucket(), bucket());
+    let mut context = CallContext::default();
+    context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
+    assert!(Arc::ptr_eq(context.throttle().unwrap(), &layer));
+    context.stamp_policy(Arc::new(
+        RoutePolicy::new("r").throttle(Arc::clone(&policy)),
+    ));
+    assert!(Arc::ptr_eq(context.throttle().unwrap(), &policy));
+    context.set_throttle(Arc::clone(&caller));
+    context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
+    assert!(Arc::ptr_eq(context.throttle().unwrap(), &caller));
+}
+
+#[test]
+fn a_cloned_template_never_shares_its_calls_block() {
+    let mut template = Call::new("get");
+    let watch = CallContext::watch(&mut template);
+    let (mut one, mut two) = (template.clone(), template);
+    one.context_mut().start_attempt(1, AttemptKind::Initial);
+    two.context_mut().start_attempt(1, AttemptKind::Initial);
+    two.context_mut().start_attempt(2, AttemptKind::Retry);
+    assert_eq!(one.context().unwrap().info().attempts(), 1);
+    assert_eq!(
+        watch.info().attempts(),
+        2,
+        "the call that began last is seen"
+    );
+}
+
+#[test]
+fn a_request_cloned_between_the_layers_becomes_a_call_of_its_own() {
+    let mut one = CallContext::default();
+    one.stamp_throttle(&ThrottleStamp::new(bucket()));
+    let mut two = one.clone();
+    one.claim();
+    one.start_attempt(1, AttemptKind::Initial);
+    two.claim();
+    assert_eq!(two.info().attempts(), 0);
+    assert!(two.throttle().is_some());
+}
+
+#[test]
+fn a_handle_never_belongs_to_the_call_that_the_request_was_cloned_from() {
+    let mut one = CallContext::default();
+    drop(one.begin());
+    let mut two = one.clone();
+    let mut three = one.clone();
+    one.claim_first();
+    let handle = two.begin();
+    two.claim_first();
+    one.settle_success(false);
+    assert!(handle.is_claimed() && handle.in_flight());
+    assert_eq!(handle.info().stopped(), None);
+    three.claim_first();
+    assert!(!three.is_copy_of(&one), "each acts on a call of its own");
+    let below = one.begin();
+    assert!(!below.in_flight(), "below its own recovery layer it stays");
+}
+
+#[test]
+fn of_two_threads_one_claims_a_block() {
+    for _ in 0..200 {
+        let mut one = CallContext::default();
+        drop(one.begin());
+        let mut two = one.clone();
+        let both = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                both.wait();
+                one.claim_first();
+            });
+            both.wait();
+            two.claim_first();
+        });
+        assert!(!one.is_copy_of(&two));
+    }
+}
+
+#[test]
+fn of_two_limits_the_earlier_counts() {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a base for arithmetic; no time passes here"
+    )]
+    let now = std::time::Instant::now();
+    let later = now + std::time::Duration::from_secs(1);
+    let mut context = CallContext::default();
+    context
+        .stamp_limit(TimeLimit::enforced(later))
+        .stamp_limit(TimeLimit::stamped(now));
+    assert_eq!(context.limit(), Some(TimeLimit::stamped(now)));
+    context.stamp_limit(TimeLimit::enforced(now));
+    assert_eq!(context.limit(), Some(TimeLimit::enforced(now)));
+}
+
+#[test]
+fn data_is_found_by_its_type() {
+    let mut context = CallContext::default();
+    context.set_data(7_u8);
+    assert_eq!(context.data::<u8>(), Some(&7));
+    assert_eq!(context.data::<u16>(), None);
+}

@@ -1,0 +1,102 @@
+//! What it takes once one attempt may not be all.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Instant;
+
+use reattempt_core::machine::HedgeMachine;
+use reattempt_core::{AttemptKind, CallContext, HedgePolicy, Replay};
+use tokio::time::Sleep;
+use tower_service::Service;
+
+use super::first::Start;
+use super::future::Outcome;
+use crate::clock;
+
+/// The state of several attempts.
+pub(super) struct Hedging<S: Service<Req>, Req> {
+    pub(super) machine: HedgeMachine,
+    pub(super) policy: Arc<HedgePolicy>,
+    pub(super) source: Option<(Req, S)>,
+    pub(super) others: Vec<Other<S, Req>>,
+    /// The failure that is the call's if nothing else comes.
+    pub(super) last: Option<Outcome<S, Req>>,
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// The first delay runs, or does not have to any more.
+    pub(super) armed: bool,
+    /// Nothing more is sent or recorded.
+    pub(super) over: bool,
+    /// The deadline ends the call.
+    pub(super) expired: bool,
+}
+
+/// An attempt beyond the first.
+pub(super) enum Other<S: Service<Req>, Req> {
+    Readying {
+        service: S,
+        kind: AttemptKind,
+    },
+    Flight {
+        future: Pin<Box<S::Future>>,
+        context: CallContext,
+    },
+}
+
+impl<S: Service<Req>, Req> Hedging<S, Req> {
+    pub(super) fn new(Start { policy, source }: Start<S, Req>) -> Self {
+        Self {
+            machine: HedgeMachine::new(&policy),
+            policy,
+            source,
+            others: Vec::new(),
+            last: None,
+            sleep: None,
+            armed: false,
+            over: false,
+            expired: false,
+        }
+    }
+
+    /// Those of the attempts that are out.
+    pub(super) fn contexts(&self) -> impl Iterator<Item = &CallContext> {
+        self.others.iter().filter_map(|other| match other {
+            Other::Flight { context, .. } => Some(context),
+            Other::Readying { .. } => None,
+        })
+    }
+
+    /// Nothing more is sent or recorded.
+    pub(super) fn end(&mut self) {
+        self.over = true;
+        self.source = None;
+    }
+
+    /// The deadline ends the call: nothing is held until then.
+    pub(super) fn expire(&mut self) {
+        self.expired = true;
+        self.source = None;
+        self.last = None;
+    }
+
+    /// True when the instant has come.
+    pub(super) fn poll_sleep(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
+        let at = tokio::time::Instant::from_std(at);
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        clock::poll_sleep(sleep.as_mut(), cx).is_ready()
+    }
+}
+
+impl<S: Service<Req>, Req: Replay> Hedging<S, Req> {
+    /// An attempt is over, and what is kept for it may go.
+    pub(super) fn lost(&self, context: &CallContext) {
+        if let Some((request, _)) = &self.source {
+            request.attempt_over(context.attempt());
+        }
+    }
+}

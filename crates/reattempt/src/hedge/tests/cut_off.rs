@@ -1,0 +1,85 @@
+//! Attempts that their own request breaks off, because another one goes on alone (R51).
+
+use super::*;
+
+/// Ten tokens; a failure takes one, a success puts in none that anybody could see.
+async fn send_cut_off(
+    probe: &Probe,
+    copies: u32,
+    cut_off: &'static [u32],
+) -> (Told, RetryInfo, u64) {
+    let bucket = Arc::new(TokenBucket::new(10, 1).unwrap());
+    let mut request = Scarce::new(probe, copies);
+    request.cut_off = cut_off;
+    request.context_mut().set_throttle(bucket.clone());
+    let watch = CallContext::watch(&mut request);
+    let outcome = three().layer(probe.inner()).oneshot(request).await;
+    (told(&outcome), watch.info(), bucket.milli_tokens().unwrap())
+}
+
+fn outcomes(info: &RetryInfo) -> Vec<(u32, AttemptOutcome)> {
+    info.records().map(|r| (r.number, r.outcome)).collect()
+}
+
+/// R21, R51: whatever its classifier makes of the error.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_cut_off_is_a_loser_and_counts_as_neither() {
+    for cut_off in [
+        attempt(2).fails(KV_LOCKED),
+        attempt(2).fails_for_good(KV_LOCKED),
+        attempt(2).fails(KV_LOCKED).transparently(Transparent::Once),
+        attempt(2).fails(KV_NOT_MY_VBUCKET),
+    ] {
+        let probe = probe([attempt(1).after(ms(100)), cut_off.after(ms(2))]);
+        let (told, info, tokens) = send_cut_off(&probe, 9, &[2]).await;
+        assert_eq!((told, tokens), (Told::Answer(1), 10_000));
+        assert_eq!(probe.log().times(), [0, 10], "none follows it");
+        use AttemptOutcome::{Cancelled, Success};
+        assert_eq!(outcomes(&info), [(2, Cancelled), (1, Success)]);
+        let record = info.records().next().unwrap();
+        assert_eq!(record.stopped, Some(Stopped::NotReplayable));
+        assert_eq!(info.reasons().count(), 0, "no reason to retry");
+    }
+}
+
+/// Law 6: what the caller gets is the server's own failure, whichever of the two came last.
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_the_attempt_that_went_on_is_the_calls() {
+    for (one, two) in [(30, 5), (15, 20)] {
+        let steps = [
+            attempt(1).fails(KV_LOCKED).after(ms(one)),
+            attempt(2).fails(KV_TEMPORARY_FAILURE).after(ms(two)),
+        ];
+        let probe = probe(steps);
+        let (told, info, tokens) = send_cut_off(&probe, 2, &[2]).await;
+        assert_eq!((told, tokens), (Told::Error(1), 9_000));
+        assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+        assert_eq!(info.attempts(), 2);
+    }
+}
+
+/// A hedge that was being made ready meanwhile changes nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_call_with_nothing_but_cut_off_attempts_ends_with_one_of_them() {
+    let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(15))]);
+    let probe = probe.ready([readiness(2).after(ms(20))]);
+    let (told, info, tokens) = send_cut_off(&probe, 9, &[1]).await;
+    assert_eq!(
+        (told, tokens, probe.log().now()),
+        (Told::Error(1), 10_000, 30)
+    );
+    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(info.refused(Stopped::NotReplayable), 1);
+}
+
+/// What the server answered is its word, also where the request was cut off at the same time.
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_never_taken_for_a_cut() {
+    let answer = attempt(2).fails(KV_LOCKED).as_answer().after(ms(2));
+    let probe = probe([attempt(1).after(ms(100)), answer]);
+    let (told, info, tokens) = send_cut_off(&probe, 2, &[2]).await;
+    // The success puts one thousandth back.
+    assert_eq!((told, tokens), (Told::Answer(1), 9_001));
+    use AttemptOutcome::{Retry, Success};
+    assert_eq!(outcomes(&info), [(2, Retry), (1, Success)]);
+}

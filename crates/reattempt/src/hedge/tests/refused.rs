@@ -1,0 +1,121 @@
+//! Hedges that are held back while others are out: the decision is seen, also of a call that then works (law 8).
+
+use reattempt_core::{Failure, Stage};
+
+use super::gates::Diary;
+use super::*;
+
+/// What is said of a call that works although its hedges were held back, and what its caller reads of it.
+async fn held_back<R>(probe: &Probe, mut request: R) -> (Vec<String>, RetryInfo)
+where
+    R: Annotated + Replay,
+{
+    let watch = CallContext::watch(&mut request);
+    let diary = Arc::new(Diary::default());
+    let layer = three().observer(diary.clone());
+    let outcome = layer.layer(probe.inner()).oneshot(request).await;
+    assert_eq!(told(&outcome), Told::Answer(1));
+    (diary.lines(), watch.info())
+}
+
+fn refusals(info: &RetryInfo) -> Vec<(Stopped, u32)> {
+    let by = info.refusals();
+    by.map(|stopped| (stopped, info.refused(stopped))).collect()
+}
+
+/// R46
+#[tokio::test(start_paused = true)]
+async fn the_caller_finds_out_that_the_throttle_held_hedges_back() {
+    let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
+    let failure = Failure::new(KV_LOCKED, Stage::Response);
+    bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
+    let probe = probe([attempt(1).after(ms(100))]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(bucket);
+    let (said, info) = held_back(&probe, request).await;
+    let refused = "refused: throttled";
+    assert_eq!(said, ["sent 1", refused, refused, "ended: success"]);
+    assert_eq!(refusals(&info), [(Stopped::Throttled, 2)]);
+    assert_eq!(info.stopped(), Some(Stopped::Success), "the call worked");
+}
+
+/// R51
+#[tokio::test(start_paused = true)]
+async fn a_request_that_cannot_be_copied_any_more_is_said_once() {
+    for copies in [0, 1] {
+        let probe = probe([attempt(1).after(ms(100))]);
+        let request = Scarce::new(&probe, copies);
+        let (said, info) = held_back(&probe, request).await;
+        assert_eq!(
+            said,
+            ["sent 1", "refused: not_replayable", "ended: success"]
+        );
+        assert_eq!(refusals(&info), [(Stopped::NotReplayable, 1)], "{copies}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_service_is_said_of_the_hedge_that_it_was_for() {
+    let steps = [attempt(1).after(ms(50)), attempt(2).hangs()];
+    let probe = probe(steps).ready([readiness(2).breaks()]);
+    let request = probe.request();
+    let (said, info) = held_back(&probe, request).await;
+    assert_eq!(said[..3], ["sent 1", "refused: fatal", "sent 2"]);
+    assert_eq!(refusals(&info), [(Stopped::Fatal, 1)]);
+}
+
+/// R48
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_is_due_after_a_limit_that_nobody_enforces_is_said() {
+    let probe = probe([attempt(1).after(ms(50))]);
+    let mut request = probe.request();
+    let at = clock::now() + ms(5);
+    request.context_mut().stamp_limit(TimeLimit::stamped(at));
+    let (said, info) = held_back(&probe, request).await;
+    assert_eq!(said, ["sent 1", "refused: deadline", "ended: success"]);
+    assert_eq!(refusals(&info), [(Stopped::Deadline, 1)]);
+}
+
+/// R45
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_said_of_the_hedge_that_was_being_made_ready() {
+    let steps = [
+        attempt(1).after(ms(100)),
+        attempt(2)
+            .fails(KV_LOCKED)
+            .pushback(ServerPushback::Stop)
+            .after(ms(15)),
+    ];
+    let probe = probe(steps).ready([readiness(3).after(ms(20))]);
+    let request = probe.request();
+    let (said, info) = held_back(&probe, request).await;
+    assert_eq!(said[2..4], ["retry 2", "refused: pushback"]);
+    assert_eq!(refusals(&info), [(Stopped::Pushback, 1)]);
+}
+
+/// R26, R46: a refusal that ends the call is seen as that too.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_leaves_nothing_is_counted_and_ends_the_call() {
+    let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
+    let probe = probe([attempt(1).fails(KV_LOCKED)]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(bucket);
+    let diary = Arc::new(Diary::default());
+    let layer = three().observer(diary.clone());
+    let (_, info) = send_request(&layer, &probe, request).await;
+    let said = [
+        "sent 1",
+        "retry 1",
+        "refused: throttled",
+        "ended: throttled",
+    ];
+    assert_eq!(diary.lines(), said);
+    assert_eq!(refusals(&info), [(Stopped::Throttled, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_call_whose_hedges_all_went_out_nothing_is_said() {
+    let probe = probe((1..=3).map(|n| attempt(n).after(ms(50))));
+    let (_, info) = held_back(&probe, probe.request()).await;
+    assert_eq!(refusals(&info), []);
+}
