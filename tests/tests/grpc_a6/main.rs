@@ -33,7 +33,7 @@ use reattempt_grpc::{
     AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
     GrpcTimeoutLayer, PreviousAttemptsLayer,
 };
-use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::grpc::{Messages, Script, SeenCall, Server, Step, frame_message};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -94,6 +94,7 @@ struct Channel {
     config: ServiceConfig,
     http: Client<HttpConnector, ReplayBody<Body>>,
     bytes_per_call: usize,
+    budget: BufferBudget,
 }
 
 /// What the caller got.
@@ -113,6 +114,7 @@ impl Channel {
                 .retry_canceled_requests(false)
                 .build_http(),
             bytes_per_call: 256 * 1024,
+            budget: BufferBudget::default(),
         }
     }
 
@@ -132,7 +134,11 @@ impl Channel {
             .layer(GrpcTimeoutLayer)
             .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-            .layer(ReplayBodyLayer::new().bytes_per_call(self.bytes_per_call))
+            .layer(
+                ReplayBodyLayer::new()
+                    .bytes_per_call(self.bytes_per_call)
+                    .budget(self.budget.clone()),
+            )
             .layer(RetryLayer::new(GrpcClassifier::new(), Once))
             .layer(HedgeLayer::new(
                 GrpcClassifier::new(),

@@ -66,6 +66,12 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         })
     }
 
+    /// True if a service is still being made ready although nothing more is sent.
+    pub(super) fn waits_in_vain(&self) -> bool {
+        let readying = |other: &Other<S, Req>| matches!(other, Other::Readying { .. });
+        self.machine.is_frozen() && self.others.iter().any(readying)
+    }
+
     /// Nothing more is sent or recorded.
     pub(super) fn end(&mut self) {
         self.over = true;
