@@ -32,6 +32,30 @@ async fn a_template_that_is_released_frees_what_it_kept_and_the_copy_streams_on(
     }
 }
 
+/// The same for whoever still holds the call's future (a `select!` does), after a first attempt and after a second.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_answered_keeps_nothing_although_its_future_lives() {
+    for status in [200, 503] {
+        let budget = BufferBudget::new(100);
+        let mut service = ServiceBuilder::new()
+            .layer(ReplayBodyLayer::new().budget(budget.clone()))
+            .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+            .service_fn(move |mut request: Request<ReplayBody<Fed>>| async move {
+                text(request.body_mut()).await;
+                let attempt = request.context().map_or(0, CallContext::attempt);
+                let status = if attempt == 1 { status } else { 200 };
+                Ok::<_, BoxError>(Response::builder().status(status).body(request).unwrap())
+            });
+        let (feed, body) = fed();
+        give(&feed, "abc");
+        let request = Request::put("/").body(body).unwrap();
+        let mut call = Box::pin(service.ready().await.unwrap().call(request));
+        let answer = call.as_mut().await.unwrap();
+        assert_eq!(budget.used(), 0, "{status}");
+        drop((call, answer));
+    }
+}
+
 /// R51: a copy that the transport still holds, of an attempt that is over, is in nobody's way.
 #[tokio::test]
 async fn a_copy_of_an_attempt_that_is_over_ends_and_never_goes_on_alone() {
