@@ -6,7 +6,7 @@ use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Ver
 use reattempt_http::{TransportError, TransportFault};
 
 use crate::reasons::GRPC_UNKNOWN;
-use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
+use crate::{Code, CodeSet, GRPC_STATUS, MethodPolicy};
 
 static OPEN: OpenAnswers = OpenAnswers::new();
 
@@ -27,7 +27,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// A committed call counts in the throttle only where a [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) stands below the recovery
 /// layer; a stack with a throttle and without that layer is warned of, once a process, at WARN.
 ///
-/// Which codes are retryable is the policy's word ([`GrpcCodes`] in the call's `RoutePolicy`); without one, this classifier's
+/// Which codes are retryable is the policy's word ([`MethodPolicy`] in the call's `RoutePolicy`); without one, this classifier's
 /// own set: UNAVAILABLE unless [`GrpcClassifier::retryable`] says otherwise.
 ///
 /// ```
@@ -100,7 +100,7 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
 
 impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
     fn classify(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> Verdict {
-        let codes = || GrpcCodes::of(context, self.retryable);
+        let codes = || MethodPolicy::codes(context, self.retryable);
         let judge = |code: Code, failure: Failure| {
             if codes().contains(code) {
                 Verdict::Retry(failure)

@@ -7,6 +7,7 @@
 //! | Pushback | [`GrpcPushback`], in a `PushbackLayer` |
 //! | Exposed Retry Metadata | [`PreviousAttemptsLayer`] |
 //! | throttling by the status in trailers | [`GrpcOutcomeLayer`] |
+//! | servers that send failures in real trailers (not in A6) | [`HoldHeadersLayer`] |
 //! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
 //! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
 //! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
@@ -68,6 +69,8 @@
 mod classify;
 mod code;
 mod code_set;
+mod hold_headers;
+mod method_policy;
 mod outcome;
 mod previous_attempts;
 mod pushback;
@@ -80,7 +83,9 @@ mod timeout;
 
 pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
-pub use code_set::{CodeSet, GrpcCodes};
+pub use code_set::CodeSet;
+pub use hold_headers::{HeldBody, HoldHeaders, HoldHeadersFuture, HoldHeadersLayer, Unary};
+pub use method_policy::MethodPolicy;
 pub use outcome::{
     BodyErrorCode, ByKnownError, ByTransportError, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture,
     GrpcOutcomeLayer,

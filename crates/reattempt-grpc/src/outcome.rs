@@ -49,7 +49,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::classify::{failure_of, failure_of_fault};
-use crate::{Code, CodeSet, GRPC_STATUS, GrpcCodes};
+use crate::{Code, CodeSet, GRPC_STATUS, MethodPolicy};
 
 /// Says which code an error of the answer's stream stands for. Closures `Fn(&E) -> Code` implement it.
 #[diagnostic::on_unimplemented(
@@ -175,7 +175,7 @@ where
         let open = request.context().map(|context| Open {
             conclusion: context.conclusion(),
             reporter: context.reporter(),
-            retryable: GrpcCodes::of(context, self.retryable),
+            retryable: MethodPolicy::codes(context, self.retryable),
             body_error: self.body_error.clone(),
         });
         GrpcOutcomeFuture {
@@ -186,7 +186,7 @@ where
 }
 
 /// True of a head that the classifier commits to.
-fn is_open<B>(response: &Response<B>) -> bool {
+pub(crate) fn is_open<B>(response: &Response<B>) -> bool {
     response.status() == http::StatusCode::OK && !response.headers().contains_key(GRPC_STATUS)
 }
 

@@ -2,6 +2,7 @@
 
 mod classify;
 mod hedging;
+mod hold_headers;
 mod metadata;
 mod pushback;
 mod retry;
@@ -54,6 +55,12 @@ enum Step {
     Pushback(Code, &'static str),
     /// Headers at once, the status in real trailers.
     Late(Code),
+    /// The same with pushback.
+    LatePushback(Code, &'static str),
+    /// The same, the trailers so much later.
+    Later(u64, Code),
+    /// Headers, a message, and the status in real trailers.
+    Message(Code),
     /// A message-less stream that breaks off or ends without a status.
     Breaks(Option<TransportFault>),
     /// No answer at all.
@@ -86,6 +93,25 @@ fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
+/// This body, and then trailers.
+fn ends<B>(body: B, after_ms: u64, code: Code, pushback: Option<&'static str>) -> Body
+where
+    B: http_body::Body<Data = Bytes, Error = Broken> + Send + 'static,
+{
+    let mut trailers = HeaderMap::new();
+    trailers.insert(GRPC_STATUS, code.number().into());
+    if let Some(value) = pushback {
+        trailers.insert(RETRY_PUSHBACK_MS, value.parse().unwrap());
+    }
+    body.with_trailers(async move {
+        if after_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        }
+        Some(Ok(trailers))
+    })
+    .boxed_unsync()
+}
+
 fn answer(step: Step) -> Result<Response<Body>, Broken> {
     let mut response = Response::new(empty());
     let headers = response.headers_mut();
@@ -95,11 +121,12 @@ fn answer(step: Step) -> Result<Response<Body>, Broken> {
             headers.insert(GRPC_STATUS, code.number().into());
             headers.insert(RETRY_PUSHBACK_MS, value.parse().unwrap());
         }
-        Late(code) => {
-            let mut trailers = HeaderMap::new();
-            trailers.insert(GRPC_STATUS, code.number().into());
-            let end = std::future::ready(Some(Ok(trailers)));
-            *response.body_mut() = empty().with_trailers(end).boxed_unsync();
+        Late(code) => *response.body_mut() = ends(empty(), 0, code, None),
+        LatePushback(code, value) => *response.body_mut() = ends(empty(), 0, code, Some(value)),
+        Later(ms, code) => *response.body_mut() = ends(empty(), ms, code, None),
+        Message(code) => {
+            let message = Full::from("message").map_err(|never| match never {});
+            *response.body_mut() = ends(message, 0, code, None);
         }
         Breaks(None) => {}
         Breaks(Some(fault)) => {
@@ -195,6 +222,7 @@ struct Ended {
     code: Code,
     info: RetryInfo,
     head: HeaderMap,
+    data: Bytes,
     at_ms: u128,
 }
 
@@ -215,27 +243,31 @@ async fn call(config: &ServiceConfig, server: &Server, request: Request<Full<Byt
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
+        .layer(HoldHeadersLayer::new())
         .service_fn(move |request: Request<ReplayBody<Full<Bytes>>>| {
             server_of_attempt.clone().attempt(request)
         });
     let mut request = request;
     let watch = CallContext::watch(&mut request);
     let outcome = service.oneshot(request).await;
-    let (code, head) = match outcome {
+    let (code, head, data) = match outcome {
         Err(error) => (
             crate::classify::failure_of_fault(error.0).0,
             HeaderMap::new(),
+            Bytes::new(),
         ),
         Ok(response) => {
             let (head, body) = response.into_parts();
             let in_head = head.headers.get(GRPC_STATUS).map(Code::from_header);
-            let end = body.collect().await;
-            let trailers = end.ok().and_then(|end| end.trailers().cloned());
+            let end = body.collect().await.ok();
+            let trailers = end.as_ref().and_then(|end| end.trailers().cloned());
+            let data = end.map(|end| end.to_bytes()).unwrap_or_default();
             let in_trailers =
                 trailers.and_then(|trailers| trailers.get(GRPC_STATUS).map(Code::from_header));
             (
                 in_head.or(in_trailers).unwrap_or(Code::Internal),
                 head.headers,
+                data,
             )
         }
     };
@@ -243,6 +275,7 @@ async fn call(config: &ServiceConfig, server: &Server, request: Request<Full<Byt
         code,
         info: watch.info(),
         head,
+        data,
         at_ms: server.began.elapsed().as_millis(),
     }
 }
