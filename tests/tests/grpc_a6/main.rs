@@ -5,6 +5,7 @@
 mod buffer;
 mod deadline;
 mod hedging;
+mod hold_headers;
 mod metadata;
 mod pushback;
 mod retry;
@@ -31,7 +32,7 @@ use reattempt::{
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
-    GrpcTimeoutLayer, PreviousAttemptsLayer,
+    GrpcTimeoutLayer, HoldHeadersLayer, PreviousAttemptsLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::grpc::{Messages, Script, SeenCall, Server, Step, frame_message};
@@ -147,6 +148,7 @@ impl Channel {
             .layer(PreviousAttemptsLayer)
             .layer(PushbackLayer::new(GrpcPushback))
             .layer(GrpcOutcomeLayer::new())
+            .layer(HoldHeadersLayer::new().at_most(PATIENCE))
             .map_response(|answer: Response<Incoming>| {
                 answer.map(|body| body.map_err(BoxError::from).boxed_unsync())
             })
