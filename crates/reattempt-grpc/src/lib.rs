@@ -10,6 +10,7 @@
 //! | servers that send failures in real trailers (not in A6) | [`HoldHeadersLayer`] |
 //! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
 //! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
+//! | maxRequestMessageBytes, maxResponseMessageBytes | [`MessageLimitLayer`] |
 //! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
 //!
 //! Around a tonic channel or any other service of `http::Request`:
@@ -70,6 +71,7 @@ mod classify;
 mod code;
 mod code_set;
 mod hold_headers;
+mod message_limit;
 mod method_policy;
 mod outcome;
 mod previous_attempts;
@@ -85,6 +87,10 @@ pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
 pub use code_set::CodeSet;
 pub use hold_headers::{HeldBody, HoldHeaders, HoldHeadersFuture, HoldHeadersLayer, Unary};
+pub use message_limit::{
+    LimitedRequestBody, LimitedResponseBody, MessageLimit, MessageLimitFuture, MessageLimitLayer,
+    MessageSide, MessageTooLong,
+};
 pub use method_policy::MethodPolicy;
 pub use outcome::{
     BodyErrorCode, ByKnownError, ByTransportError, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture,

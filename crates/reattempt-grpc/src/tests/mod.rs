@@ -3,6 +3,7 @@
 mod classify;
 mod hedging;
 mod hold_headers;
+mod message_limit;
 mod metadata;
 mod pushback;
 mod retry;
@@ -34,6 +35,7 @@ use crate::service_config::{Options, ServiceConfig};
 use crate::*;
 
 type Body = UnsyncBoxBody<Bytes, Broken>;
+type RequestBody = ReplayBody<LimitedRequestBody<Full<Bytes>>>;
 
 /// A transport error that says what went wrong.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -234,6 +236,7 @@ async fn call(config: &ServiceConfig, server: &Server, request: Request<Full<Byt
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        .layer(MessageLimitLayer::new())
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
         .layer(HedgeLayer::new(
@@ -244,7 +247,7 @@ async fn call(config: &ServiceConfig, server: &Server, request: Request<Full<Byt
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
         .layer(HoldHeadersLayer::new())
-        .service_fn(move |request: Request<ReplayBody<Full<Bytes>>>| {
+        .service_fn(move |request: Request<RequestBody>| {
             server_of_attempt.clone().attempt(request)
         });
     let mut request = request;
