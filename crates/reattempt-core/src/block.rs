@@ -1,10 +1,13 @@
 //! The block that all attempts and layers of one call share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+#[cfg(all(test, loom))]
+mod models;
+
+use std::sync::PoisonError;
 
 use crate::findings::{Backend, ConfigWaiter, SLOTS, Seat, Slots};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
 
 /// One block a call. Atomics for what every attempt writes; the rest behind a lock that a
@@ -71,7 +74,7 @@ impl CallBlock {
     /// Forgets what was logged, whatever it was.
     pub(crate) fn clear_log(&mut self) {
         *self.log.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
-        *self.logged.get_mut() = false;
+        self.logged.store(false, Ordering::Relaxed);
     }
 
     /// Forgets everything but the log. A slot is written before it is read, by its attempt; only attempt 0, that is no
@@ -165,14 +168,24 @@ impl CallBlock {
 
     /// True if some attempt is out that may have left the client.
     pub(crate) fn in_flight(&self) -> bool {
-        let progress = self.progress();
-        if progress & CLAIMED == 0 {
-            return true;
+        let mut progress = self.progress();
+        loop {
+            if progress & CLAIMED == 0 {
+                return true;
+            }
+            if progress & WON != 0 {
+                return false;
+            }
+            if self.slots.any_may_have_left((progress & SENT_MASK) as u32) {
+                return true;
+            }
+            // Who asks may be on another thread: one more may have gone out before those that were looked at ended.
+            // It was counted before they were over, and the slots are read with acquire.
+            let before = std::mem::replace(&mut progress, self.progress());
+            if before == progress {
+                return false;
+            }
         }
-        if progress & WON != 0 {
-            return false;
-        }
-        self.slots.any_may_have_left((progress & SENT_MASK) as u32)
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {

@@ -1,12 +1,15 @@
 //! What inner layers and transports found in one attempt, on its way up.
 
+#[cfg(all(test, loom))]
+mod models;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::{ServerPushback, Stage};
 
 /// Where an attempt went: an address or a name, as the transport spells it.

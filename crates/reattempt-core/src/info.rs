@@ -52,7 +52,8 @@ pub enum Stopped {
     Strategy,
     /// The request is not idempotent and may have been carried out.
     NotIdempotent,
-    /// The server asked not to be asked again.
+    /// The server asked not to be asked again, or a layer forbade another attempt ([`Reporter::forbid`](crate::Reporter::forbid)):
+    /// then the record has no pushback.
     Pushback,
     /// The throttle held it back.
     Throttled,

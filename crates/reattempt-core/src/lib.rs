@@ -38,6 +38,7 @@ mod recycle;
 mod replay;
 mod stage;
 pub mod strategy;
+mod sync;
 pub mod throttle;
 mod verdict;
 

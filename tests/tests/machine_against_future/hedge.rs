@@ -31,6 +31,8 @@ struct Hedging<'a> {
     machine: HedgeMachine,
     first: Option<Flight<'a>>,
     others: Vec<Other<'a>>,
+    /// When a newer configuration is there that moved the key, and the failed attempt that asked for it.
+    moves: Vec<(u64, CallContext)>,
     last: Option<Told>,
     expired: bool,
 }
@@ -55,6 +57,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         policy,
         first: Some(first),
         others: Vec::new(),
+        moves: Vec::new(),
         last: None,
         expired: false,
     };
@@ -111,9 +114,10 @@ impl<'a> Hedging<'a> {
             Other::GettingReady { ready, .. } => ready.map_or(self.call.now, |(at, _)| at),
         });
         let first = self.first.iter().map(|flight| flight.ends);
+        let moves = self.moves.iter().map(|(at, _)| *at);
         let wake = self.machine.wake().filter(|_| !self.expired);
         let wake = wake.map(|at| self.call.fires(at));
-        first.chain(others).chain(wake).min()
+        first.chain(others).chain(moves).chain(wake).min()
     }
 
     /// All that happens at this instant.
@@ -183,6 +187,12 @@ impl<'a> Hedging<'a> {
     fn plan(&mut self) -> bool {
         let now = self.call.instant();
         self.machine.pending(now, &self.policy);
+        for (at, failed) in &self.moves {
+            if *at <= self.call.now {
+                self.machine.nudged(now, &self.call.env(failed));
+            }
+        }
+        self.moves.retain(|(at, _)| *at > self.call.now);
         let mut planned = false;
         while let Due::Plan(kind) = self.machine.due(now, &self.policy) {
             self.others.push(Other::GettingReady { kind, ready: None });
@@ -212,6 +222,13 @@ impl<'a> Hedging<'a> {
             HedgeAction::Go => {
                 if !found.cut_off || self.last.is_none() {
                     self.last = Some(told);
+                }
+                if let (Some((after, true)), true) = (
+                    flight.step.waiter,
+                    self.machine.may_nudge(flight.context.attempt()),
+                ) {
+                    let moved = self.call.now + after;
+                    self.moves.push((moved, flight.context.clone()));
                 }
                 None
             }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::retry::later;
+use super::retry::{MOST_NUDGED, later};
 use super::settle::{Env, Settlement};
 use super::transparent::TransparentRetries;
 use crate::backoff::Backoff;
@@ -44,6 +44,17 @@ pub enum HedgeAction {
     Expire,
 }
 
+/// An attempt that takes the place of one that failed without counting (transparent, always retried).
+#[derive(Clone, Copy, Debug)]
+struct Mend {
+    at: Instant,
+    kind: AttemptKind,
+    /// The attempt that failed.
+    of: u32,
+    /// A newer configuration may bring it forward.
+    nudge: bool,
+}
+
 /// The decisions of one call that is hedged.
 #[derive(Debug)]
 pub struct HedgeMachine {
@@ -57,9 +68,8 @@ pub struct HedgeMachine {
     last_failed: u32,
     /// When the next hedge is planned.
     next: Option<Instant>,
-    /// Attempts that take the place of one that failed without counting (transparent, always retried): each is
-    /// owed to its own failure, so that two at one instant never stand in for each other.
-    mends: Vec<(Instant, AttemptKind)>,
+    /// Each is owed to its own failure, so that two at one instant never stand in for each other.
+    mends: Vec<Mend>,
     frozen: Option<Stopped>,
     forced: u32,
     transparent: TransparentRetries,
@@ -105,10 +115,15 @@ impl HedgeMachine {
 
     /// The failed attempt is mended by another, which takes the place of the next planned hedge unless that is
     /// due no later (another failure may have asked for it just now).
-    fn mend(&mut self, now: Instant, delay: Duration, kind: AttemptKind) {
+    fn mend(&mut self, now: Instant, delay: Duration, kind: AttemptKind, settled: &Settlement) {
         if self.frozen.is_none() {
             let at = later(now, delay);
-            self.mends.push((at, kind));
+            self.mends.push(Mend {
+                at,
+                kind,
+                of: self.last_failed,
+                nudge: settled.may_nudge(delay) && self.forced < MOST_NUDGED,
+            });
             self.next = self.next.filter(|next| *next <= at);
         }
     }
@@ -116,14 +131,33 @@ impl HedgeMachine {
     /// When to ask [`HedgeMachine::due`] next.
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
-        let mends = self.mends.iter().map(|(at, _)| *at);
+        let mends = self.mends.iter().map(|mend| mend.at);
         mends.chain(self.next).min()
+    }
+
+    /// A newer configuration may bring forward what mends this failed attempt: race the waiter that was left for it, as
+    /// long as this is true.
+    #[must_use]
+    pub fn may_nudge(&self, attempt: u32) -> bool {
+        let mut mends = self.mends.iter();
+        mends.any(|mend| mend.of == attempt && mend.nudge)
+    }
+
+    /// A newer configuration moved what the call is about: what mends the failed attempt of `env` is due now.
+    pub fn nudged(&mut self, now: Instant, env: &Env<'_>) {
+        let failed = env.context.attempt();
+        let nudge = |mend: &&mut Mend| mend.of == failed && mend.nudge;
+        if let Some(mend) = self.mends.iter_mut().find(nudge) {
+            mend.at = mend.at.min(now);
+            mend.nudge = false;
+            env.waited_until(now);
+        }
     }
 
     /// What is due at this instant? Ask until it answers [`Due::Nothing`].
     pub fn due(&mut self, now: Instant, policy: &HedgePolicy) -> Due {
-        if let Some(at) = self.mends.iter().position(|(at, _)| *at <= now) {
-            let (_, kind) = self.mends.remove(at);
+        if let Some(at) = self.mends.iter().position(|mend| mend.at <= now) {
+            let kind = self.mends.remove(at).kind;
             self.readying += 1;
             // A hedge that another failure asked for meanwhile stays where it is.
             if self.next.is_none() {
@@ -272,14 +306,14 @@ impl HedgeMachine {
             self.freeze(Stopped::Pushback);
         }
         if let Some(delay) = unseen {
-            self.mend(now, delay, AttemptKind::Transparent);
+            self.mend(now, delay, AttemptKind::Transparent, &settled);
         } else if settled.is_forced() {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
                 _ => Backoff::controlled().delay(self.forced, None),
             };
+            self.mend(now, delay, AttemptKind::Retry, &settled);
             self.forced = self.forced.saturating_add(1);
-            self.mend(now, delay, AttemptKind::Retry);
         } else {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,

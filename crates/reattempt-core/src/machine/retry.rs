@@ -87,7 +87,7 @@ pub struct RetryMachine {
 
 /// So many retries of one call may be sent at once because a newer configuration moved the key. A cluster that moves it
 /// with every answer would otherwise be asked at the speed of the network, for ever: the reason always retries.
-const MOST_NUDGED: u32 = 16;
+pub(super) const MOST_NUDGED: u32 = 16;
 
 /// Failures in a row with one code.
 #[derive(Clone, Copy, Debug)]
@@ -233,13 +233,7 @@ impl RetryMachine {
 
     /// A newer configuration ended the wait early: the record says what was really waited.
     pub fn nudged(&self, now: Instant, env: &Env<'_>) {
-        if let Some(block) = env.context.shared() {
-            block.amend(env.context.attempt(), |record| {
-                if let Some(ended) = record.ended {
-                    record.delay = Some(now.saturating_duration_since(ended));
-                }
-            });
-        }
+        env.waited_until(now);
     }
 
     /// The request refused to be copied after all: the kept failure is returned.
@@ -344,11 +338,7 @@ impl RetryMachine {
             until: (!delay.is_zero()).then_some(until),
             kind,
             keep,
-            // A server's own delay is exact (A6, Pushback): no configuration cuts it short.
-            nudge: settled.config_coming
-                && settled.pushback.is_none()
-                && !delay.is_zero()
-                && self.retries < MOST_NUDGED,
+            nudge: settled.may_nudge(delay) && self.retries < MOST_NUDGED,
         })
     }
 

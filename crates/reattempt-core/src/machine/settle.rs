@@ -119,6 +119,17 @@ impl<'a> Env<'a> {
         }
     }
 
+    /// The wait after this failed attempt ended early: its record says what was really waited.
+    pub(super) fn waited_until(&self, now: Instant) {
+        if let Some(block) = self.context.shared() {
+            block.amend(self.context.attempt(), |record| {
+                if let (Some(_), Some(ended)) = (record.delay, record.ended) {
+                    record.delay = Some(now.saturating_duration_since(ended));
+                }
+            });
+        }
+    }
+
     /// The call ends here for this reason, whatever a recovery layer had decided before.
     pub fn ended(&self, stopped: Stopped) {
         let Some(block) = self.context.shared() else {
@@ -215,6 +226,11 @@ impl Settlement {
             _ => return false,
         };
         asked > LONGEST_PUSHBACK && env.context.limit().is_none()
+    }
+
+    /// May a newer configuration end this delay early? A server's own is exact (A6, Pushback): none cuts it short.
+    pub(super) fn may_nudge(&self, delay: Duration) -> bool {
+        self.config_coming && self.pushback.is_none() && !delay.is_zero()
     }
 
     /// True when an always-retry reason decides, past strategy, throttle and idempotency.

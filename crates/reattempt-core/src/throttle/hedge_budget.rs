@@ -1,8 +1,10 @@
 //! A budget of hedges: at most a share of what was called.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(all(test, loom))]
+mod models;
 
 use super::{RetryThrottle, Settled};
+use crate::sync::{AtomicU64, Ordering};
 
 /// What one hedge costs, in thousandths of a token.
 const HEDGE: u32 = 1000;

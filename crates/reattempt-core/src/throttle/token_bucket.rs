@@ -1,8 +1,10 @@
 //! A6's token bucket, exact to the thousandth of a token.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(all(test, loom))]
+mod models;
 
 use super::{RetryThrottle, Settled};
+use crate::sync::{AtomicU64, Ordering};
 
 const MILLI: u32 = 1000;
 /// A6: `maxTokens` is in (0, 1000].

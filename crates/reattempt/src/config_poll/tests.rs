@@ -8,10 +8,10 @@ use reattempt_core::{Call, RetryInfo, Verdict};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
-use crate::RetryLayer;
 use crate::probe::{
     Answer, Fault, Payload, Probe, Step, Told, attempt, listen, ms, probe, told, verdict,
 };
+use crate::{HedgeLayer, HedgePolicy, RetryLayer};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
@@ -54,6 +54,29 @@ fn stack(
         .layer(RetryLayer::new(verdict as Verdicts, BestEffort::new()))
         .layer(ConfigPollLayer::new(asks))
         .service(probe.inner())
+}
+
+async fn send_by(
+    layer: impl Layer<
+        ConfigPoll<Probe, Asks>,
+        Service: Service<Call<Payload>, Response = Answer, Error = Fault>,
+    >,
+    asks: fn(u32) -> Option<ConfigWaiter>,
+    probe: &Probe,
+) -> (Told, RetryInfo) {
+    let mut request = probe.request();
+    let watch = CallContext::watch(&mut request);
+    let polling = ConfigPollLayer::new(Asks(asks)).layer(probe.inner());
+    let outcome = layer.layer(polling).oneshot(request).await;
+    (told(&outcome), watch.info())
+}
+
+/// So many attempts, an hour apart: what comes earlier mends a failure.
+fn hedge(attempts: u32) -> HedgeLayer<Verdicts> {
+    HedgeLayer::new(
+        verdict as Verdicts,
+        HedgePolicy::new(attempts, ms(3_600_000)),
+    )
 }
 
 async fn send(asks: fn(u32) -> Option<ConfigWaiter>, probe: &Probe) -> (Told, RetryInfo) {
@@ -115,6 +138,67 @@ async fn a_configuration_that_is_always_newer_lets_others_run_between_attempts()
         assert!(call.as_mut().poll(&mut context).is_pending());
         assert_eq!(probe.log().times().len(), sent);
     }
+}
+
+/// C33: a hedged call too.
+#[tokio::test(start_paused = true)]
+async fn a_configuration_that_moved_the_key_brings_a_mend_forward() {
+    for (moves, third) in [(true, 31), (false, 61)] {
+        let probe = probe([moved(1), moved(2), moved(3), attempt(4)]);
+        let asks: fn(u32) -> _ = match moves {
+            true => |n| (n == 3).then(|| resolves(20, true)).flatten(),
+            false => |n| (n == 3).then(|| resolves(20, false)).flatten(),
+        };
+        let (told, info) = send_by(hedge(2), asks, &probe).await;
+        assert_eq!(told, Told::Answer(4));
+        assert_eq!(probe.log().times(), [0, 1, 11, third]);
+        let delays: Vec<_> = info.records().filter_map(|record| record.delay).collect();
+        assert_eq!(
+            delays,
+            [ms(1), ms(10), ms(third - 11)],
+            "what was really waited"
+        );
+    }
+}
+
+/// C33: of several that are out only what mends the failed one comes earlier.
+#[tokio::test(start_paused = true)]
+async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
+    let policy = HedgePolicy::new(4, ms(10));
+    let layer = HedgeLayer::new(verdict as Verdicts, policy);
+    let steps = [
+        moved(1).after(ms(25)),
+        moved(2).after(ms(40)),
+        attempt(3).after(ms(500)),
+    ];
+    let probe = probe(
+        steps
+            .into_iter()
+            .chain((4..=6).map(|n| attempt(n).after(ms(500)))),
+    );
+    // The second fails at 50 ms, and its mend would go out 10 ms later.
+    let asks = |n| (n == 2).then(|| resolves(3, true)).flatten();
+    assert_eq!(send_by(layer, asks, &probe).await.0, Told::Answer(3));
+    assert_eq!(probe.log().times(), [0, 10, 20, 26, 36, 53]);
+}
+
+/// Law 9: a cluster that moves the key with every answer is not asked at the speed of the network for ever.
+#[tokio::test(start_paused = true)]
+async fn a_hedged_call_is_brought_forward_sixteen_times_at_most() {
+    let probe = probe((1..=17).map(moved).chain([attempt(18)]));
+    let asks = |_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter);
+    assert_eq!(send_by(hedge(2), asks, &probe).await.0, Told::Answer(18));
+    assert_eq!(probe.log().times()[16..], [0, 1000]);
+}
+
+/// A6, Pushback: a server's own delay is exact.
+#[tokio::test(start_paused = true)]
+async fn no_configuration_brings_a_mend_forward_that_the_server_put_off() {
+    let after = crate::ServerPushback::After(ms(40));
+    let probe = probe([moved(1).pushback(after), attempt(2)]);
+    let asks = |_| resolves(5, true);
+    assert_eq!(send_by(hedge(2), asks, &probe).await.0, Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 40]);
 }
 
 #[tokio::test(start_paused = true)]

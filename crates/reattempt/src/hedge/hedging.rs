@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Instant;
 
+use reattempt_core::findings::ConfigWaiter;
 use reattempt_core::machine::HedgeMachine;
 use reattempt_core::{AttemptKind, CallContext, HedgePolicy, Replay};
 use tokio::time::Sleep;
@@ -22,6 +23,8 @@ pub(super) struct Hedging<S: Service<Req>, Req> {
     pub(super) others: Vec<Other<S, Req>>,
     /// The failure that is the call's if nothing else comes.
     pub(super) last: Option<Outcome<S, Req>>,
+    /// Of failed attempts that are about to be mended, until it is known whether a newer configuration moved the key.
+    pub(super) waiters: Vec<(CallContext, ConfigWaiter)>,
     sleep: Option<Pin<Box<Sleep>>>,
     /// The first delay runs, or does not have to any more.
     pub(super) armed: bool,
@@ -51,6 +54,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
             source,
             others: Vec::new(),
             last: None,
+            waiters: Vec::new(),
             sleep: None,
             armed: false,
             over: false,
@@ -76,6 +80,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     pub(super) fn end(&mut self) {
         self.over = true;
         self.source = None;
+        self.waiters.clear();
     }
 
     /// The deadline ends the call: nothing is held until then.
@@ -83,6 +88,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         self.expired = true;
         self.source = None;
         self.last = None;
+        self.waiters.clear();
     }
 
     /// True when the instant has come.

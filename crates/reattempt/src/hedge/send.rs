@@ -1,7 +1,7 @@
 //! Attempts beyond the first: planned when they are due, sent when their service is ready.
 
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use reattempt_core::machine::{Due, Permit};
 use reattempt_core::{Annotated, Classify, NextAttempt, Replay};
@@ -26,6 +26,25 @@ where
         if !hedging.armed {
             hedging.armed = true;
             hedging.machine.pending(clock::now(), &hedging.policy);
+        }
+        // Each until the configuration is known, or what it might bring forward went out without it.
+        let mut at = 0;
+        while let Some((context, waiter)) = hedging.waiters.get_mut(at) {
+            let moved = if hedging.machine.may_nudge(context.attempt()) {
+                waiter.as_mut().poll(cx)
+            } else {
+                Poll::Ready(false)
+            };
+            match moved {
+                Poll::Pending => at += 1,
+                Poll::Ready(moved) => {
+                    let (context, _) = hedging.waiters.swap_remove(at);
+                    if moved {
+                        let env = this.config.env(&context, true);
+                        hedging.machine.nudged(clock::now(), &env);
+                    }
+                }
+            }
         }
         let mut planned = false;
         while let Some(at) = hedging.machine.wake() {

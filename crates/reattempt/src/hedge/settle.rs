@@ -90,6 +90,11 @@ where
             }
             HedgeAction::Go => {
                 hedging.last = Some(outcome);
+                if hedging.machine.may_nudge(context.attempt()) {
+                    let waiter = context.take_config_waiter();
+                    let waiter = waiter.map(|waiter| (context.clone(), waiter));
+                    hedging.waiters.extend(waiter);
+                }
                 None
             }
             HedgeAction::Expire => {

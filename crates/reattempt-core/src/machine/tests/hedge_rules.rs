@@ -300,6 +300,25 @@ fn a_reason_that_always_retries_takes_the_next_hedge_uncounted() {
     assert_eq!(story.sent_ms(), [0, 1, 11, 61, 161]);
 }
 
+/// C33
+#[test]
+fn a_configuration_that_moved_the_key_brings_forward_what_mends_the_failure() {
+    let script = [
+        every_attempt_from(1).fails(KV_NOT_MY_VBUCKET),
+        attempt(3).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(20)),
+        attempt(4).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(900)),
+        attempt(5),
+    ];
+    let story = call().hedged(&HedgePolicy::new(1, ms(0)), &script);
+    assert_eq!(
+        story.sent_ms(),
+        [0, 1, 11, 31, 131],
+        "the later one is too late"
+    );
+    let delays = story.info.records().filter_map(|record| record.delay);
+    assert!(delays.eq([ms(1), ms(10), ms(20), ms(100)]));
+}
+
 /// C6 R43
 #[test]
 fn a_mend_and_a_hedge_that_are_due_together_both_go_out() {

@@ -22,6 +22,8 @@ pub(super) struct HedgedCall<'a> {
     flights: Vec<Flight>,
     /// Planned attempts, and when their service is ready.
     readying: Vec<(Instant, AttemptKind)>,
+    /// When a newer configuration is there that moved the key, and the failed attempt that asked for it.
+    moves: Vec<(Instant, CallContext)>,
     last: u32,
     sent: Vec<(Duration, AttemptKind)>,
 }
@@ -37,6 +39,7 @@ impl<'a> HedgedCall<'a> {
             now: start(),
             flights: Vec::new(),
             readying: Vec::new(),
+            moves: Vec::new(),
             last: 0,
             sent: Vec::new(),
         }
@@ -67,7 +70,8 @@ impl<'a> HedgedCall<'a> {
             let planned = self.machine.wake().into_iter();
             let ready = self.readying.iter().map(|(at, _)| *at);
             let ends = self.flights.iter().filter_map(|flight| flight.ends);
-            let Some(next) = planned.chain(ready).chain(ends).min() else {
+            let moves = self.moves.iter().map(|(at, _)| *at);
+            let Some(next) = planned.chain(ready).chain(ends).chain(moves).min() else {
                 end = Some(self.call.enforced().map_or(End::Stuck, |_| End::TimedOut));
                 break;
             };
@@ -77,6 +81,7 @@ impl<'a> HedgedCall<'a> {
             }
             self.now = self.now.max(next);
             end = self.answered(policy).or_else(|| self.ready(script));
+            self.moved();
         }
         let end = end.unwrap_or(End::Stuck);
         if end == End::TimedOut {
@@ -91,6 +96,15 @@ impl<'a> HedgedCall<'a> {
             at: self.now - start(),
             info: self.context.info(),
         }
+    }
+
+    fn moved(&mut self) {
+        for (at, failed) in &self.moves {
+            if *at <= self.now {
+                self.machine.nudged(self.now, &self.call.env(failed));
+            }
+        }
+        self.moves.retain(|(at, _)| *at > self.now);
     }
 
     fn plan(&mut self, policy: &HedgePolicy, script: &[Line]) {
@@ -131,7 +145,13 @@ impl<'a> HedgedCall<'a> {
                 }
                 HedgeAction::Expire => return Some(End::TimedOut),
                 HedgeAction::Go if kept => {}
-                HedgeAction::Go => self.last = number,
+                HedgeAction::Go => {
+                    self.last = number;
+                    if let (Some(after), true) = (line.moved_after, self.machine.may_nudge(number))
+                    {
+                        self.moves.push((now + after, context));
+                    }
+                }
             }
         }
         None

@@ -1,0 +1,95 @@
+//! Every interleaving of layers on the block of one call.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::Stage;
+
+/// Two threads, one of which is this one.
+fn both<T: 'static>(
+    block: &Arc<CallBlock>,
+    other: impl FnOnce(&CallBlock) -> T + 'static,
+    mine: impl FnOnce(&CallBlock),
+) -> T {
+    let shared = Arc::clone(block);
+    let thread = thread::spawn(move || other(&shared));
+    mine(block);
+    thread.join().unwrap()
+}
+
+#[test]
+fn of_two_clones_of_a_request_one_claims_the_block() {
+    for first in [true, false] {
+        loom::model(move || {
+            let block = Arc::new(CallBlock::default());
+            let mut mine = false;
+            let claim = move |block: &CallBlock| {
+                if first {
+                    block.claim_first()
+                } else {
+                    block.claim()
+                }
+            };
+            let theirs = both(&block, claim, |block| mine = block.claim_first());
+            assert_ne!(mine, theirs);
+            assert!(block.is_claimed());
+        });
+    }
+}
+
+#[test]
+fn an_end_that_a_layer_above_says_hides_nothing_of_the_call() {
+    loom::model(|| {
+        let block = Arc::new(CallBlock::default());
+        assert!(block.claim_first());
+        let stop = |block: &CallBlock| block.stop(Stopped::Deadline);
+        both(&block, stop, CallBlock::limit_attempts);
+        assert!(block.is_claimed() && block.is_attempt_limited());
+        let info = block.info();
+        assert_eq!(
+            (info.attempts(), info.stopped()),
+            (1, Some(Stopped::Deadline))
+        );
+    });
+}
+
+/// A hedge goes out before the first attempt fails: whoever asks meanwhile hears that something is out.
+#[test]
+fn one_attempt_that_ends_never_hides_another_that_is_out() {
+    loom::model(|| {
+        let block = Arc::new(CallBlock::default());
+        assert!(block.claim_first());
+        let asks = both(&block, CallBlock::in_flight, |block| {
+            let second = block.sent(2, false);
+            block.settled(Seat::first_choice(1));
+            assert_eq!(second.attempt, 2);
+        });
+        assert!(asks);
+        assert!(block.in_flight());
+    });
+}
+
+#[test]
+fn an_answer_is_seen_as_the_end_of_all_attempts() {
+    loom::model(|| {
+        let block = Arc::new(CallBlock::default());
+        assert!(block.claim_first());
+        let late = |block: &CallBlock| block.slots.stage(Seat::first_choice(1), Stage::InFlight);
+        both(&block, late, |block| block.won(Stopped::Success));
+        assert!(!block.in_flight());
+    });
+}
+
+#[test]
+fn what_two_threads_log_is_both_there() {
+    loom::model(|| {
+        let block = Arc::new(CallBlock::default());
+        assert!(block.claim_first());
+        let goes = |block: &CallBlock| block.backend(1, Backend::new("a"));
+        both(&block, goes, |block| block.refused(Stopped::Throttled));
+        assert!(block.is_logged());
+        assert_eq!(block.backend_of(1), Some(Backend::new("a")));
+        assert_eq!(block.info().refused(Stopped::Throttled), 1);
+    });
+}

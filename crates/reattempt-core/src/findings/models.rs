@@ -1,0 +1,83 @@
+//! Every interleaving of reporters on one slot.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+
+/// A reporter of this attempt, at once with what the recovery layer does.
+fn beside(slots: &Arc<Slots>, seat: Seat, report: fn(&Slots, Seat), act: impl FnOnce(&Slots)) {
+    let shared = Arc::clone(slots);
+    let other = thread::spawn(move || report(&shared, seat));
+    act(slots);
+    other.join().unwrap();
+}
+
+#[test]
+fn two_reports_of_one_attempt_are_both_kept() {
+    loom::model(|| {
+        let slots = Arc::new(Slots::default());
+        let one = slots.begin(1);
+        let pushback_and_stage = |slots: &Slots, seat| {
+            slots.pushback(seat, ServerPushback::Stop);
+            slots.stage(seat, Stage::InFlight);
+        };
+        beside(&slots, one, pushback_and_stage, |slots| {
+            slots.forbid(one);
+            assert!(slots.config_coming(one));
+        });
+        let found = slots.read(one);
+        assert_eq!(found.pushback, Some(ServerPushback::Stop));
+        assert_eq!(found.stage, Some(Stage::InFlight));
+        assert!(found.forbidden && found.config_coming);
+    });
+}
+
+#[test]
+fn a_late_writer_of_a_dead_attempt_is_ignored_while_its_slot_changes_hands() {
+    loom::model(|| {
+        let slots = Arc::new(Slots::default());
+        let one = slots.begin(1);
+        let late = |slots: &Slots, seat| {
+            slots.pushback(seat, ServerPushback::Stop);
+            slots.forbid(seat);
+        };
+        beside(&slots, one, late, |slots| {
+            slots.over(one);
+            let later = slots.begin(1 + SLOTS as u32);
+            assert_eq!(
+                (later.slot, slots.read(later)),
+                (one.slot, Findings::default())
+            );
+        });
+        let later = Seat::first_choice(1 + SLOTS as u32);
+        assert_eq!(slots.read(later), Findings::default());
+        assert!(slots.any_may_have_left(later.attempt), "it is out");
+    });
+}
+
+#[test]
+fn a_late_report_never_brings_back_an_attempt_that_is_over() {
+    loom::model(|| {
+        let slots = Arc::new(Slots::default());
+        let one = slots.begin(1);
+        let stage = |slots: &Slots, seat| slots.stage(seat, Stage::InFlight);
+        beside(&slots, one, stage, |slots| slots.over(one));
+        assert!(!slots.any_may_have_left(1));
+    });
+}
+
+#[test]
+fn of_two_who_conclude_an_attempt_one_counts() {
+    loom::model(|| {
+        let slots = Arc::new(Slots::default());
+        let one = slots.begin(1);
+        slots.commit(one);
+        let other = {
+            let slots = Arc::clone(&slots);
+            thread::spawn(move || slots.conclude(one))
+        };
+        let mine = slots.conclude(one);
+        assert_ne!(mine, other.join().unwrap());
+    });
+}
