@@ -6,6 +6,7 @@ mod buffer;
 mod deadline;
 mod hedging;
 mod hold_headers;
+mod message_limit;
 mod metadata;
 mod pushback;
 mod retry;
@@ -32,7 +33,8 @@ use reattempt::{
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
-    GrpcTimeoutLayer, HoldHeadersLayer, PreviousAttemptsLayer,
+    GrpcTimeoutLayer, HoldHeadersLayer, LimitedRequestBody, MessageLimitLayer,
+    PreviousAttemptsLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::grpc::{Messages, Script, SeenCall, Server, Step, frame_message};
@@ -93,7 +95,7 @@ fn tokens(config: &ServiceConfig) -> Option<u64> {
 /// A channel: the documented stack around one HTTP/2 client.
 struct Channel {
     config: ServiceConfig,
-    http: Client<HttpConnector, ReplayBody<Body>>,
+    http: Client<HttpConnector, ReplayBody<LimitedRequestBody<Body>>>,
     bytes_per_call: usize,
     budget: BufferBudget,
 }
@@ -135,6 +137,7 @@ impl Channel {
             .layer(GrpcTimeoutLayer)
             .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+            .layer(MessageLimitLayer::new())
             .layer(
                 ReplayBodyLayer::new()
                     .bytes_per_call(self.bytes_per_call)

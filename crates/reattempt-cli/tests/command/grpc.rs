@@ -337,6 +337,25 @@ async fn a_service_config_that_cannot_be_used_is_told_per_call_and_nothing_is_se
     assert_eq!(server.connections_accepted(), 0);
 }
 
+#[tokio::test]
+async fn messages_longer_than_their_method_allows_fail_the_call() {
+    let server = Server::start(Step::messages(["hi", "world"]).end_hang())
+        .await
+        .unwrap();
+    for (field, responses, text) in [
+        ("maxRequestMessageBytes", json!([]), "request"),
+        ("maxResponseMessageBytes", json!(["aGk="]), "response"),
+    ] {
+        let config = json!({"methodConfig": [{"name": [{}], field: 4}]});
+        let answer = answer(configured(&server, config, json!({}))).await;
+        assert_eq!(answer["code"], 8, "{answer}");
+        let message = format!("a {text} message has 5 bytes, and at most 4 are allowed");
+        assert_eq!(answer["message"], message);
+        assert_eq!(answer["responses"], responses);
+        assert_eq!(each(&answer, "kind"), ["initial"]);
+    }
+}
+
 /// R20 R21: one bucket for all calls of the channel.
 #[tokio::test]
 async fn the_throttle_of_the_service_config_holds_retries_back() {
