@@ -78,6 +78,8 @@ pub(super) struct Buffer<B> {
     /// The attempts whose copies were told that they are cut off. No more than there were copies when one went on alone.
     cut_off: Vec<u32>,
     fits: bool,
+    /// The length was known before anything was read.
+    sized: bool,
     wake_all: Option<Arc<WakeAll>>,
 }
 
@@ -181,7 +183,8 @@ where
 {
     pub(super) fn new(source: B, limit: usize, budget: Option<BufferBudget>) -> Self {
         // A body that is known to be too large is never begun to be kept.
-        let fits = usize::try_from(source.size_hint().lower()).is_ok_and(|least| least <= limit);
+        let hint = source.size_hint();
+        let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
         Self {
             source: Some(source),
             end: End::Open,
@@ -191,6 +194,7 @@ where
             committed: false,
             cut_off: Vec::new(),
             fits,
+            sized: hint.exact().is_some(),
             wake_all: None,
         }
     }
@@ -206,24 +210,19 @@ where
     }
 
     pub(super) fn size_hint(&self, key: u32) -> SizeHint {
-        let mut hint = self
-            .source
-            .as_ref()
-            .map_or_else(SizeHint::new, Body::size_hint);
-        if matches!(self.end, End::Clean) {
-            hint.set_exact(0);
-        }
+        let source = self.source.as_ref().map(Body::size_hint);
+        let rest = source.map_or(0, |hint| hint.lower());
         let ahead = self
             .live(key)
             .map_or(0, |cursor| self.frames.data_from(cursor.place));
-        let upper = hint.upper().map(|upper| upper.saturating_add(ahead));
-        let lower = hint.lower().saturating_add(ahead);
-        let mut sum = SizeHint::new();
-        sum.set_lower(lower);
-        if let Some(upper) = upper {
-            sum.set_upper(upper);
+        let lower = rest.saturating_add(ahead);
+        if self.sized && !matches!(self.end, End::Failed(_)) {
+            return SizeHint::with_exact(lower);
         }
-        sum
+        // Of a stream the length stays unsaid, also where it is known by now: a later attempt is to look like the first.
+        let mut hint = SizeHint::new();
+        hint.set_lower(lower);
+        hint
     }
 
     pub(super) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {

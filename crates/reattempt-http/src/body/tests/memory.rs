@@ -141,8 +141,11 @@ async fn many_short_frames_are_replayed_in_few() {
         sent.push_str(&text(&mut first).await);
     }
     drop(feed);
+    assert!(first.frame().await.is_none() && first.is_end_stream());
     let mut again = template.replay(&next(2)).unwrap();
-    assert_eq!(again.size_hint().lower(), sent.len() as u64);
+    let hint = again.size_hint();
+    assert_eq!(hint.lower(), sent.len() as u64);
+    assert_eq!(hint.upper(), None, "a retry looks like the first attempt");
     let mut read = String::new();
     let mut frames = 0;
     while !again.is_end_stream() {
