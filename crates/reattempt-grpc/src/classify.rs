@@ -6,7 +6,7 @@ use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Ver
 use reattempt_http::{TransportError, TransportFault};
 
 use crate::reasons::GRPC_UNKNOWN;
-use crate::{Code, CodeSet, GRPC_STATUS, MethodPolicy};
+use crate::{Code, CodeSet, ControlPlaneFailure, GRPC_STATUS, MethodPolicy};
 
 static OPEN: OpenAnswers = OpenAnswers::new();
 
@@ -19,6 +19,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | `grpc-status` in the head, another code | fatal |
 /// | a head without it, HTTP 200 | committed: the status comes in the trailers |
 /// | a head without it, another HTTP status | by gRPC's mapping of HTTP statuses |
+/// | a [`ControlPlaneFailure`] | never sent, and judged by its code; one that is dropped is fatal |
 /// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
 /// | refused stream, GOAWAY | UNAVAILABLE, transparent once |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
@@ -132,6 +133,15 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
         };
         if code == Code::Ok {
             return Verdict::Success;
+        }
+        if let Some(own) = response.extensions().get::<ControlPlaneFailure>() {
+            // Never sent, and yet the policy's to decide (A54); unless it is dropped, which is final.
+            let failure = failure_of(code, Stage::Dispatch);
+            return if own.is_dropped() {
+                Verdict::Fatal(failure)
+            } else {
+                judge(code, failure)
+            };
         }
         // An answer that our own deadline made never came from the server.
         let stage = match response.extensions().get::<Elapsed>() {

@@ -10,6 +10,7 @@
 //! | servers that send failures in real trailers (not in A6) | [`HoldHeadersLayer`] |
 //! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
 //! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
+//! | failures before anything is sent (A54), call credentials | [`ControlPlaneFailure`], [`CallCredentialsLayer`] |
 //! | maxRequestMessageBytes, maxResponseMessageBytes | [`MessageLimitLayer`] |
 //! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
 //!
@@ -67,11 +68,14 @@
 //! # Ok(()) }
 //! ```
 
+mod call_credentials;
 mod classify;
 mod code;
 mod code_set;
+mod control_plane;
 mod hold_headers;
 mod message_limit;
+mod metadata;
 mod method_policy;
 mod outcome;
 mod previous_attempts;
@@ -83,9 +87,13 @@ mod status;
 mod tests;
 mod timeout;
 
+pub use call_credentials::{
+    CallCredentials, CallCredentialsFuture, CallCredentialsLayer, WithCallCredentials,
+};
 pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
 pub use code_set::CodeSet;
+pub use control_plane::ControlPlaneFailure;
 pub use hold_headers::{HeldBody, HoldHeaders, HoldHeadersFuture, HoldHeadersLayer, Unary};
 pub use message_limit::{
     LimitedRequestBody, LimitedResponseBody, MessageLimit, MessageLimitFuture, MessageLimitLayer,

@@ -27,14 +27,14 @@ use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Randomness;
 use reattempt::strategy::Once;
 use reattempt::{
-    CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, Watch,
+    Annotated, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryInfo,
+    RetryLayer, RetryThrottle, RouteLayer, Watch,
 };
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
-    AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
-    GrpcTimeoutLayer, HoldHeadersLayer, LimitedRequestBody, MessageLimitLayer,
-    PreviousAttemptsLayer,
+    AsGrpcStatus, CallCredentialsLayer, Code, ControlPlaneFailure, GRPC_STATUS, GrpcClassifier,
+    GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer, HoldHeadersLayer, LimitedRequestBody,
+    MessageLimitLayer, PreviousAttemptsLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::grpc::{Messages, Script, SeenCall, Server, Step, frame_message};
@@ -98,7 +98,11 @@ struct Channel {
     http: Client<HttpConnector, ReplayBody<LimitedRequestBody<Body>>>,
     bytes_per_call: usize,
     budget: BufferBudget,
+    credentials: fn(attempt: u32) -> Made,
 }
+
+/// The metadata of an attempt's own, or why there is none.
+type Made = Result<HeaderMap, ControlPlaneFailure>;
 
 /// What the caller got.
 struct Ended {
@@ -118,6 +122,7 @@ impl Channel {
                 .build_http(),
             bytes_per_call: 256 * 1024,
             budget: BufferBudget::default(),
+            credentials: |_| Ok(HeaderMap::new()),
         }
     }
 
@@ -132,6 +137,11 @@ impl Channel {
         request: Request<Body>,
     ) -> Result<Response<impl http_body::Body<Data = Bytes, Error = BoxError> + use<>>, BoxError>
     {
+        let credentials = self.credentials;
+        let credentials = move |call: &http::request::Parts| {
+            let attempt = call.extensions.context().map_or(0, CallContext::attempt);
+            std::future::ready(credentials(attempt))
+        };
         let service = ServiceBuilder::new()
             .layer(RouteLayer::new(self.config.clone()))
             .layer(GrpcTimeoutLayer)
@@ -151,6 +161,7 @@ impl Channel {
             .layer(PreviousAttemptsLayer)
             .layer(PushbackLayer::new(GrpcPushback))
             .layer(GrpcOutcomeLayer::new())
+            .layer(CallCredentialsLayer::new(credentials))
             .layer(HoldHeadersLayer::new().at_most(PATIENCE))
             .map_response(|answer: Response<Incoming>| {
                 answer.map(|body| body.map_err(BoxError::from).boxed_unsync())

@@ -11,6 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
 use super::body::{First, HeldBody};
+use crate::metadata::append;
 use crate::outcome::is_open;
 use crate::{Code, GRPC_STATUS};
 
@@ -105,14 +106,7 @@ fn merge(headers: &mut HeaderMap, trailers: HeaderMap) {
     for name in said {
         headers.remove(name);
     }
-    let mut last = None;
-    for (name, value) in trailers {
-        // Only the first value of several comes with its name.
-        last = name.or(last);
-        if let Some(name) = &last {
-            headers.append(name, value);
-        }
-    }
+    append(headers, trailers);
 }
 
 pin_project! {

@@ -1,6 +1,7 @@
 //! The rules of A6 through the whole stack, on paused time. Rule numbers as in docs/conformance/grpc.md.
 
 mod classify;
+mod control_plane;
 mod hedging;
 mod hold_headers;
 mod message_limit;
@@ -81,6 +82,7 @@ struct Seen {
     at_ms: u128,
     previous: Option<String>,
     timeout: Option<String>,
+    headers: HeaderMap,
 }
 
 #[derive(Clone)]
@@ -167,6 +169,7 @@ impl Server {
             at_ms: self.began.elapsed().as_millis(),
             previous: text(PREVIOUS_ATTEMPTS),
             timeout: text(GRPC_TIMEOUT),
+            headers: request.headers().clone(),
         });
         let mut step = self.script.get(at).or(self.script.last()).unwrap().clone();
         while let After(ms, inner) = step {
