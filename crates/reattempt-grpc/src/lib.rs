@@ -11,6 +11,7 @@
 //! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
 //! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
 //! | failures before anything is sent (A54), call credentials | [`ControlPlaneFailure`], [`CallCredentialsLayer`] |
+//! | waitForReady | [`WaitForReadyLayer`] |
 //! | maxRequestMessageBytes, maxResponseMessageBytes | [`MessageLimitLayer`] |
 //! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
 //!
@@ -86,6 +87,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod timeout;
+mod wait_for_ready;
 
 pub use call_credentials::{
     CallCredentials, CallCredentialsFuture, CallCredentialsLayer, WithCallCredentials,
@@ -110,6 +112,7 @@ pub use previous_attempts::{
 pub use pushback::{GrpcPushback, RETRY_PUSHBACK_MS};
 pub use status::AsGrpcStatus;
 pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer};
+pub use wait_for_ready::{WaitForReady, WaitForReadyFuture, WaitForReadyLayer, WaitsForReady};
 
 /// The trailer that carries the status code.
 pub const GRPC_STATUS: http::HeaderName = http::HeaderName::from_static("grpc-status");

@@ -7,7 +7,7 @@ use crate::CodeSet;
 /// A route policy's data: what gRPC's own layers read of a method.
 ///
 /// [`GrpcClassifier`](crate::GrpcClassifier) and [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) read the codes,
-/// [`MessageLimitLayer`](crate::MessageLimitLayer) the limits, [`WaitForReadyLayer` the last. A
+/// [`MessageLimitLayer`](crate::MessageLimitLayer) the limits, [`WaitForReadyLayer`](crate::WaitForReadyLayer) the last. A
 /// [`ServiceConfig`](crate::service_config::ServiceConfig) puts it into each policy it makes.
 ///
 /// ```

@@ -34,7 +34,7 @@ use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, CallCredentialsLayer, Code, ControlPlaneFailure, GRPC_STATUS, GrpcClassifier,
     GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer, HoldHeadersLayer, LimitedRequestBody,
-    MessageLimitLayer, PreviousAttemptsLayer,
+    MessageLimitLayer, PreviousAttemptsLayer, WaitForReadyLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::grpc::{Messages, Script, SeenCall, Server, Step, frame_message};
@@ -158,6 +158,7 @@ impl Channel {
                 GrpcClassifier::new(),
                 HedgePolicy::new(1, Duration::ZERO),
             ))
+            .layer(WaitForReadyLayer::new())
             .layer(PreviousAttemptsLayer)
             .layer(PushbackLayer::new(GrpcPushback))
             .layer(GrpcOutcomeLayer::new())

@@ -9,6 +9,7 @@ mod metadata;
 mod pushback;
 mod retry;
 mod throttle;
+mod wait_for_ready;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
-use reattempt::backoff::Randomness;
+use reattempt::backoff::{Backoff, Randomness};
 use reattempt::pushback::ReadPushback;
 use reattempt::strategy::Attempts;
 use reattempt::throttle::Settled;
@@ -246,6 +247,7 @@ async fn call(config: &ServiceConfig, server: &Server, request: Request<Full<Byt
             GrpcClassifier::new(),
             reattempt::HedgePolicy::new(1, Duration::ZERO),
         ))
+        .layer(WaitForReadyLayer::new().backoff(Backoff::constant(Duration::from_millis(100))))
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
