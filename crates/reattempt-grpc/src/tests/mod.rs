@@ -1,5 +1,6 @@
 //! The rules of A6 through the whole stack, on paused time. Rule numbers as in docs/conformance/grpc.md.
 
+mod budget;
 mod classify;
 mod control_plane;
 mod hedging;
