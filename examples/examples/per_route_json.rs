@@ -13,10 +13,10 @@ use hyper_util::rt::TokioExecutor;
 use reattempt::strategy::Attempts;
 use reattempt::{
     CallContext, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
-    RouteLayer, Routes,
+    RouteLayer,
 };
 use reattempt_http::body::ReplayBodyLayer;
-use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, RetryAfter};
+use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, LiveHttpPolicies, RetryAfter};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -57,7 +57,7 @@ async fn main() -> Result<(), BoxError> {
 
     let parsed = HttpPolicies::parse(POLICIES)?;
     assert!(parsed.warnings.is_empty(), "{:?}", parsed.warnings);
-    let routes = Routes::new(parsed.policies);
+    let routes = LiveHttpPolicies::new(parsed.policies);
 
     let client = ServiceBuilder::new()
         .layer(RouteLayer::new(routes.clone()))
@@ -105,18 +105,17 @@ async fn main() -> Result<(), BoxError> {
 
     // A text that cannot be used changes nothing, and tells all that is wrong.
     let slip = POLICIES.replace("\"5s\"", "\"5m\"");
-    let faults = routes.load().parse_over(&slip).unwrap_err();
+    let faults = routes.update(&slip).unwrap_err();
     for fault in faults.faults() {
         println!("  {fault}");
     }
     assert_eq!(faults.faults().len(), 3);
 
     // A good one is for the calls from now on; the bucket stays as full as it was.
-    let next = routes.load().parse_over(&POLICIES.replace(
+    routes.update(&POLICIES.replace(
         "\"default\": {\"timeout\": \"5s\"}",
         "\"default\": {\"timeout\": \"0.1s\"}",
     ))?;
-    routes.swap(next.policies);
     let error = send("GET", "/report").await.unwrap_err();
     println!("GET /report: {error}");
     let elapsed = error.downcast::<Elapsed>()?;

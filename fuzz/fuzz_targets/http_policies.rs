@@ -4,7 +4,7 @@
 use http::Request;
 use libfuzzer_sys::fuzz_target;
 use reattempt::Route;
-use reattempt_http::HttpPolicies;
+use reattempt_http::{HttpPolicies, LiveHttpPolicies};
 
 fuzz_target!(|text: &str| {
     match HttpPolicies::parse(text) {
@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
                     let _ = parsed.policies.route(&request);
                 }
             }
-            assert!(parsed.policies.parse_over(text).is_ok());
+            assert!(LiveHttpPolicies::new(parsed.policies).update(text).is_ok());
         }
         Err(refused) => {
             let said = refused.faults();

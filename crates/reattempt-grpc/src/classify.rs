@@ -5,8 +5,9 @@ use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Verdict};
 use reattempt_http::{TransportError, TransportFault};
 
+use crate::head::status_in_head;
 use crate::reasons::GRPC_UNKNOWN;
-use crate::{Code, CodeSet, ControlPlaneFailure, GRPC_STATUS, MethodPolicy};
+use crate::{Code, CodeSet, ControlPlaneFailure, MethodPolicy};
 
 static OPEN: OpenAnswers = OpenAnswers::new();
 
@@ -19,6 +20,8 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | `grpc-status` in the head, another code | fatal |
 /// | a head without it, HTTP 200 | committed: the status comes in the trailers |
 /// | a head without it, another HTTP status | by gRPC's mapping of HTTP statuses |
+/// | a head without it, a content type that is not gRPC's | UNKNOWN |
+/// | a head without it, and nothing after it ([`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) sees that) | UNKNOWN |
 /// | a [`ControlPlaneFailure`] | never sent, and judged by its code; one that is dropped is fatal |
 /// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
 /// | refused stream, GOAWAY | UNAVAILABLE, transparent once |
@@ -82,13 +85,13 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         }
         TransportFault::StreamReset(error) => (Code::from_http2_error(error), Stage::InFlight),
         TransportFault::Timeout => (Code::DeadlineExceeded, Stage::InFlight),
-        TransportFault::Protocol | TransportFault::RequestFailed => {
-            (Code::Internal, Stage::InFlight)
-        }
+        TransportFault::RequestFailed => (Code::Internal, Stage::InFlight),
         TransportFault::Abandoned => (Code::Cancelled, Stage::InFlight),
+        // A peer that breaks the protocol loses the connection, with all calls on it.
         TransportFault::StreamRefused
         | TransportFault::ConnectionClosed
-        | TransportFault::ConnectionReset => (Code::Unavailable, Stage::InFlight),
+        | TransportFault::ConnectionReset
+        | TransportFault::Protocol => (Code::Unavailable, Stage::InFlight),
         _ => (Code::Unknown, Stage::InFlight),
     };
     let transparent = match fault {
@@ -123,13 +126,9 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
                 };
             }
         };
-        let code = match response.headers().get(GRPC_STATUS) {
-            Some(status) => Code::from_header(status),
-            None if response.status() == http::StatusCode::OK => {
-                OPEN.check("GrpcClassifier", "GrpcOutcomeLayer", context);
-                return Verdict::Committed;
-            }
-            None => Code::from_http_status(response.status().as_u16()),
+        let Some(code) = status_in_head(response) else {
+            OPEN.check("GrpcClassifier", "GrpcOutcomeLayer", context);
+            return Verdict::Committed;
         };
         if code == Code::Ok {
             return Verdict::Success;

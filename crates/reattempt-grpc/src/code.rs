@@ -134,10 +134,15 @@ impl Code {
         })
     }
 
-    /// The code in a `grpc-status` header or trailer; anything that is no code is UNKNOWN.
+    /// The code in a `grpc-status` header or trailer: digits alone. Anything that is no code is UNKNOWN.
     #[must_use]
     pub fn from_header(value: &http::HeaderValue) -> Self {
-        let number = value.to_str().ok().and_then(|text| text.parse().ok());
+        // `parse` would take a plus sign too, and make `+0` a success.
+        let digits = value
+            .to_str()
+            .ok()
+            .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let number = digits.and_then(|digits| digits.parse().ok());
         number.and_then(Self::from_number).unwrap_or(Self::Unknown)
     }
 

@@ -14,6 +14,8 @@
 //! | waitForReady | [`WaitForReadyLayer`] |
 //! | maxRequestMessageBytes, maxResponseMessageBytes | [`MessageLimitLayer`] |
 //! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
+//! | Retry and Hedging Statistics; metrics of A66 and A96 | [`stats`]: [`GrpcStats`](stats::GrpcStats)'s two layers and observer |
+//! | spans of A72 | [`spans`]: [`CallSpanLayer`](spans::CallSpanLayer), [`AttemptSpanLayer`](spans::AttemptSpanLayer) |
 //!
 //! Around a tonic channel or any other service of `http::Request`:
 //!
@@ -74,6 +76,9 @@ mod classify;
 mod code;
 mod code_set;
 mod control_plane;
+mod error_code;
+mod follow;
+mod head;
 mod hold_headers;
 mod message_limit;
 mod metadata;
@@ -83,6 +88,8 @@ mod previous_attempts;
 mod pushback;
 pub mod reasons;
 pub mod service_config;
+pub mod spans;
+pub mod stats;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -96,22 +103,21 @@ pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
 pub use code_set::CodeSet;
 pub use control_plane::ControlPlaneFailure;
+pub use error_code::{BodyErrorCode, ByKnownError, ByTransportError, ErrorCodes};
+pub use follow::{FollowedBody, FollowedFuture};
 pub use hold_headers::{HeldBody, HoldHeaders, HoldHeadersFuture, HoldHeadersLayer, Unary};
 pub use message_limit::{
     LimitedRequestBody, LimitedResponseBody, MessageLimit, MessageLimitFuture, MessageLimitLayer,
     MessageSide, MessageTooLong,
 };
 pub use method_policy::MethodPolicy;
-pub use outcome::{
-    BodyErrorCode, ByKnownError, ByTransportError, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture,
-    GrpcOutcomeLayer,
-};
+pub use outcome::{GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcOutcomeLayer};
 pub use previous_attempts::{
     PREVIOUS_ATTEMPTS, PreviousAttempts, PreviousAttemptsFuture, PreviousAttemptsLayer,
 };
 pub use pushback::{GrpcPushback, RETRY_PUSHBACK_MS};
 pub use status::AsGrpcStatus;
-pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer};
+pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer, renew_timeout};
 pub use wait_for_ready::{WaitForReady, WaitForReadyFuture, WaitForReadyLayer, WaitsForReady};
 
 /// The trailer that carries the status code.

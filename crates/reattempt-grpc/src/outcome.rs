@@ -34,62 +34,19 @@
 //! # Ok(()) }
 //! ```
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::Response;
-use http_body::{Body, Frame, SizeHint};
-use pin_project_lite::pin_project;
+use http_body::Body;
 use reattempt::order::{InsideRecovery, OpenAnswers};
 use reattempt::{Annotated, Conclusion, Reporter, Stage};
-use reattempt_http::{TransportError, TransportFault};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::classify::{failure_of, failure_of_fault};
-use crate::{Code, CodeSet, GRPC_STATUS, MethodPolicy};
-
-/// Says which code an error of the answer's stream stands for. Closures `Fn(&E) -> Code` implement it.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` finds no status code in `{E}`",
-    note = "name the code with `GrpcOutcomeLayer::new().body_error(|error: &{E}| …)`; for tonic: `|status: &tonic::Status| Code::from(status.code() as i32)`"
-)]
-pub trait BodyErrorCode<E> {
-    /// The code.
-    fn code(&self, error: &E) -> Code;
-}
-
-#[diagnostic::do_not_recommend]
-impl<F, E> BodyErrorCode<E> for F
-where
-    F: Fn(&E) -> Code,
-{
-    fn code(&self, error: &E) -> Code {
-        self(error)
-    }
-}
-
-/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ByKnownError;
-
-impl<E: 'static> BodyErrorCode<E> for ByKnownError {
-    fn code(&self, error: &E) -> Code {
-        failure_of_fault(TransportFault::of_any(error)).0
-    }
-}
-
-/// Goes by the [`TransportError`], for error types of your own.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ByTransportError;
-
-impl<E: TransportError> BodyErrorCode<E> for ByTransportError {
-    fn code(&self, error: &E) -> Code {
-        failure_of_fault(error.fault()).0
-    }
-}
+use crate::classify::failure_of;
+use crate::error_code::NotAsked;
+use crate::follow::{Follow, FollowedBody, FollowedFuture};
+use crate::{ByKnownError, Code, CodeSet, ErrorCodes, MethodPolicy};
 
 /// Reports how gRPC answers end.
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +67,7 @@ impl GrpcOutcomeLayer {
 }
 
 impl<R> GrpcOutcomeLayer<R> {
-    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`]. For tonic's bodies, whose
-    /// error is a status, say `|status: &tonic::Status| Code::from(status.code() as i32)`.
+    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`].
     #[must_use]
     pub fn body_error<N>(self, body_error: N) -> GrpcOutcomeLayer<N> {
         GrpcOutcomeLayer {
@@ -161,6 +117,7 @@ where
     S: Service<Req, Response = Response<B>>,
     R: Clone,
     Req: Annotated,
+    B: Body,
 {
     type Response = Response<GrpcOutcomeBody<B, R>>;
     type Error = S::Error;
@@ -176,30 +133,36 @@ where
             conclusion: context.conclusion(),
             reporter: context.reporter(),
             retryable: MethodPolicy::codes(context, self.retryable),
-            body_error: self.body_error.clone(),
         });
-        GrpcOutcomeFuture {
-            inner: self.inner.call(request),
-            open,
-        }
+        let inner = self.inner.call(request);
+        let errors = ErrorCodes::new().call(NotAsked);
+        FollowedFuture::new(inner, open, errors.body(self.body_error.clone()))
     }
 }
 
-/// True of a head that the classifier commits to.
-pub(crate) fn is_open<B>(response: &Response<B>) -> bool {
-    response.status() == http::StatusCode::OK && !response.headers().contains_key(GRPC_STATUS)
-}
+/// The future of [`GrpcOutcome`].
+pub type GrpcOutcomeFuture<F, R> = FollowedFuture<F, Open, NotAsked, R>;
+
+/// An answer's stream whose status is reported.
+pub type GrpcOutcomeBody<B, R = ByKnownError> = FollowedBody<B, Open, R>;
 
 /// What is still to be told.
-struct Open<R> {
+#[derive(Debug)]
+pub struct Open {
     conclusion: Conclusion,
     reporter: Reporter,
     retryable: CodeSet,
-    body_error: R,
 }
 
-impl<R> Open<R> {
-    fn ended(&self, code: Code) {
+impl Follow for Open {
+    fn opened(&mut self) {
+        OpenAnswers::follow(&self.reporter);
+    }
+
+    /// The recovery layer has judged the head.
+    fn closed(self, _: Code) {}
+
+    fn ended(self, code: Code) {
         if code == Code::Ok {
             self.conclusion.conclude(Ok(()));
         } else {
@@ -207,112 +170,5 @@ impl<R> Open<R> {
             self.conclusion
                 .conclude(Err((&failure, self.retryable.contains(code))));
         }
-    }
-}
-
-pin_project! {
-    /// The future of [`GrpcOutcome`].
-    pub struct GrpcOutcomeFuture<F, R> {
-        #[pin]
-        inner: F,
-        open: Option<Open<R>>,
-    }
-}
-
-impl<F, R> fmt::Debug for GrpcOutcomeFuture<F, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GrpcOutcomeFuture").finish_non_exhaustive()
-    }
-}
-
-impl<F, R, B, E> Future for GrpcOutcomeFuture<F, R>
-where
-    F: Future<Output = Result<Response<B>, E>>,
-{
-    type Output = Result<Response<GrpcOutcomeBody<B, R>>, E>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let outcome = ready!(this.inner.poll(cx));
-        let open = this.open.take();
-        if let (Ok(response), Some(open)) = (&outcome, &open) {
-            if is_open(response) {
-                OpenAnswers::follow(&open.reporter);
-            }
-        }
-        Poll::Ready(outcome.map(|response| response.map(|inner| GrpcOutcomeBody { inner, open })))
-    }
-}
-
-pin_project! {
-    /// An answer's stream whose status is reported.
-    pub struct GrpcOutcomeBody<B, R = ByKnownError> {
-        #[pin]
-        inner: B,
-        open: Option<Open<R>>,
-    }
-}
-
-impl<B: Default, R> Default for GrpcOutcomeBody<B, R> {
-    fn default() -> Self {
-        Self {
-            inner: B::default(),
-            open: None,
-        }
-    }
-}
-
-impl<B, R> fmt::Debug for GrpcOutcomeBody<B, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GrpcOutcomeBody")
-            .field("open", &self.open.is_some())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<B, R> Body for GrpcOutcomeBody<B, R>
-where
-    B: Body,
-    R: BodyErrorCode<B::Error>,
-{
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let this = self.project();
-        let polled = ready!(this.inner.poll_frame(cx));
-        match &polled {
-            Some(Ok(frame)) => {
-                if let Some(trailers) = frame.trailers_ref() {
-                    if let Some(open) = this.open.take() {
-                        let status = trailers.get(GRPC_STATUS);
-                        open.ended(status.map_or(Code::Unknown, Code::from_header));
-                    }
-                }
-            }
-            Some(Err(error)) => {
-                if let Some(open) = this.open.take() {
-                    open.ended(open.body_error.code(error));
-                }
-            }
-            // A stream that ends without a status broke gRPC's own rules.
-            None => {
-                if let Some(open) = this.open.take() {
-                    open.ended(Code::Internal);
-                }
-            }
-        }
-        Poll::Ready(polled)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }

@@ -37,7 +37,7 @@ use reattempt::{Annotated, CallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::timeout::{self, GRPC_TIMEOUT};
+use crate::timeout::renew_timeout;
 
 /// The header that carries the number of attempts before this one.
 pub const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
@@ -65,24 +65,12 @@ pub struct PreviousAttempts<S> {
 }
 
 /// Attempts before this one, without transparent ones.
-fn previous(context: &CallContext) -> u32 {
+pub(crate) fn previous_attempts(context: &CallContext) -> u32 {
     // The first attempt of a call asks for nothing that takes a lock.
     if context.attempt() <= 1 {
         return 0;
     }
     context.info().retries()
-}
-
-fn set_timeout<B>(request: &mut Request<B>) {
-    let Some(limit) = request.context().and_then(CallContext::limit) else {
-        return;
-    };
-    let left = limit.left(tokio::time::Instant::now().into_std());
-    if timeout::read(request.headers()).is_none_or(|own| left < own) {
-        request
-            .headers_mut()
-            .insert(GRPC_TIMEOUT, timeout::write(left));
-    }
 }
 
 impl<S, B, ResBody> Service<Request<B>> for PreviousAttempts<S>
@@ -104,7 +92,7 @@ where
                 "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
             );
         }
-        let previous = request.context().map_or(0, previous);
+        let previous = request.context().map_or(0, previous_attempts);
         if previous == 0 {
             request.headers_mut().remove(PREVIOUS_ATTEMPTS);
         } else {
@@ -112,7 +100,7 @@ where
                 .headers_mut()
                 .insert(PREVIOUS_ATTEMPTS, HeaderValue::from(previous));
         }
-        set_timeout(&mut request);
+        renew_timeout(&mut request);
         PreviousAttemptsFuture {
             inner: self.inner.call(request),
             previous,

@@ -15,6 +15,9 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 /// For a `DeadlineLayer` it makes a Trailers-Only response, with [`Elapsed`] and its `RetryInfo` in the extensions; for a
 /// `DeadlineBodyLayer` it ends the stream with trailers. (Through a boxed error tonic would say UNKNOWN or CANCELLED.)
 ///
+/// Past the deadline it also speaks in place of a transport's error and of a status CANCELLED: those are what a channel's and
+/// a server's own timers on the same `grpc-timeout` make of it, tonic's both among them, and one of theirs may be heard first.
+///
 /// Trailers have no extensions: whether it was this client's deadline that ended a stream, and not a server that said
 /// DEADLINE_EXCEEDED, is known from the call's watch ([`CallContext::watch`](reattempt::CallContext::watch)), which then says
 /// [`Stopped::Deadline`](reattempt::Stopped). By then the server has the request, so of a call that may not take effect twice such a
@@ -41,6 +44,13 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsGrpcStatus;
+
+/// Nobody but the caller cancels a call, and who does that does not wait for its status.
+fn is_cancelled(headers: &HeaderMap) -> bool {
+    headers
+        .get(GRPC_STATUS)
+        .is_some_and(|status| Code::from_header(status) == Code::Cancelled)
+}
 
 /// A status that is made on this side, as trailers.
 pub(crate) fn trailers(code: Code, message: &str) -> HeaderMap {
@@ -84,6 +94,10 @@ impl<B: Default, E> OnElapsed<Response<B>, E> for AsGrpcStatus {
         response.extensions_mut().insert(elapsed);
         Ok(response)
     }
+
+    fn is_echo(&self, outcome: Result<&Response<B>, &E>) -> bool {
+        outcome.map_or(true, |response| is_cancelled(response.headers()))
+    }
 }
 
 impl<E> OnBodyElapsed<E> for AsGrpcStatus {
@@ -96,14 +110,77 @@ impl<E> OnBodyElapsed<E> for AsGrpcStatus {
     fn failed(&self, error: E) -> E {
         error
     }
+
+    fn is_echo(&self, end: Result<&HeaderMap, &E>) -> bool {
+        end.map_or(true, is_cancelled)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use http::Request;
+    use http_body_util::{BodyExt, Empty};
+    use reattempt::DeadlineLayer;
+    use reattempt_http::body::DeadlineBodyLayer;
+    use tower::{BoxError, ServiceBuilder, ServiceExt};
+
     use super::*;
 
     #[test]
     fn messages_are_percent_encoded() {
         assert_eq!(percent_encoded("50% of \u{fc}\n"), "50%25 of %C3%BC%0A");
+    }
+
+    type End = Option<Result<HeaderMap, BoxError>>;
+
+    /// The code of a stream that comes to this end after so many ms, bounded by a second.
+    async fn code_of(after: u64, end: impl FnOnce() -> End + Send + 'static) -> Option<Code> {
+        let end = async move {
+            tokio::time::sleep(Duration::from_millis(after)).await;
+            end()
+        };
+        read(end).await
+    }
+
+    async fn read(end: impl Future<Output = End> + Send + 'static) -> Option<Code> {
+        let body = Empty::<Bytes>::new()
+            .map_err(|never| match never {})
+            .with_trailers(end);
+        let body = std::sync::Mutex::new(Some(body.boxed_unsync()));
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(Duration::from_secs(1)).on_elapsed(AsGrpcStatus))
+            .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+            .service_fn(|_: Request<()>| {
+                let body = body.lock().unwrap().take().unwrap_or_default();
+                async { Ok::<_, BoxError>(Response::new(body)) }
+            });
+        let answer = service.oneshot(Request::new(())).await.unwrap();
+        let collected = answer.into_body().collect().await.ok()?;
+        let status = collected.trailers()?.get(GRPC_STATUS)?;
+        Some(Code::from_header(status))
+    }
+
+    fn with_status(code: Code) -> End {
+        let mut trailers = HeaderMap::new();
+        trailers.insert(GRPC_STATUS, HeaderValue::from(code.number()));
+        Some(Ok(trailers))
+    }
+
+    /// R14
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_others_end_at_the_deadline_is_deadline_exceeded() {
+        let late = Some(Code::DeadlineExceeded);
+        let cancelled = || with_status(Code::Cancelled);
+        assert_eq!(code_of(999, cancelled).await, Some(Code::Cancelled));
+        assert_eq!(code_of(1000, cancelled).await, late);
+        let reset = || Some(Err(BoxError::from("reset")));
+        assert_eq!(code_of(999, reset).await, None, "the transport's own error");
+        assert_eq!(code_of(1000, reset).await, late);
+        let ok = || with_status(Code::Ok);
+        assert_eq!(code_of(1000, ok).await, Some(Code::Ok));
     }
 }

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use reattempt::order::OneWarning;
-use reattempt::{Annotated, TimeLimit};
+use reattempt::{Annotated, CallContext, TimeLimit};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -39,8 +39,9 @@ use tower_service::Service;
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// At most eight digits (gRPC over HTTP/2, Timeout).
-const MOST: u128 = 99_999_999;
-const UNITS: [(u8, u128); 6] = [
+const MOST: u64 = 99_999_999;
+const DIGITS: usize = 8;
+const UNITS: [(u8, u64); 6] = [
     (b'n', 1),
     (b'u', 1_000),
     (b'm', 1_000_000),
@@ -69,16 +70,44 @@ pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// The finest unit that takes at most eight digits, rounded up, so that the server never gives up first.
+/// The finest unit that takes at most eight digits, rounded up, so that the server never gives up first. Never zero: the
+/// form is a positive integer.
+///
+/// Never to be put into HTTP/2's table of headers: hardly two calls have the same time left, and each would push out a header that
+/// later calls do share.
 pub(crate) fn write(left: Duration) -> HeaderValue {
-    let nanos = left.as_nanos();
-    let (unit, amount) = UNITS
+    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let (unit, mut amount) = UNITS
         .iter()
         .map(|(unit, size)| (*unit, nanos.div_ceil(*size)))
         .find(|(_, amount)| *amount <= MOST)
         .unwrap_or((b'H', MOST));
-    let text = format!("{amount}{}", char::from(unit));
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("99999999H"))
+    let mut text = [unit; DIGITS + 1];
+    let mut first = DIGITS;
+    while first == DIGITS || amount > 0 {
+        first -= 1;
+        text[first] = b'0' + (amount % 10) as u8;
+        amount /= 10;
+    }
+    let mut value =
+        HeaderValue::from_bytes(&text[first..]).unwrap_or(HeaderValue::from_static("99999999H"));
+    value.set_sensitive(true);
+    value
+}
+
+/// Writes the time that the call has left now, if it has a time limit, as the request's `grpc-timeout`, unless that is
+/// shorter already.
+///
+/// [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) does it when an attempt begins. A transport that has made the
+/// request wait since then (Wait for Ready) calls this before it sends.
+pub fn renew_timeout<B>(request: &mut Request<B>) {
+    let Some(limit) = request.context().and_then(CallContext::limit) else {
+        return;
+    };
+    let left = limit.left(tokio::time::Instant::now().into_std());
+    if read(request.headers()).is_none_or(|own| left < own) {
+        request.headers_mut().insert(GRPC_TIMEOUT, write(left));
+    }
 }
 
 /// Stamps the caller's own `grpc-timeout` as the call's time limit. Put it above the `DeadlineLayer`.
@@ -161,7 +190,17 @@ mod tests {
         assert_eq!(write(Duration::from_millis(50)), "50000000n");
         assert_eq!(write(Duration::from_nanos(100_000_001)), "100001u");
         assert_eq!(write(Duration::from_secs(100)), "100000m");
-        assert_eq!(write(Duration::ZERO), "0n");
-        assert_eq!(write(Duration::MAX), "99999999H");
+        assert_eq!(write(Duration::ZERO), "1n");
+        assert_eq!(
+            write(Duration::from_secs(u64::MAX / 1_000_000_000)),
+            "5124096H"
+        );
+        assert_eq!(write(Duration::MAX), "5124096H", "all that 64 bits can say");
+        for nanos in [1, 9, 10, 99_999_999] {
+            assert_eq!(
+                write(Duration::from_nanos(nanos)),
+                format!("{nanos}n").as_str()
+            );
+        }
     }
 }

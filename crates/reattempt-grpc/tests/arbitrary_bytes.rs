@@ -1,4 +1,4 @@
-//! What the fuzz targets hold, on every test run: service configs of any text, headers of any value.
+//! What the fuzz targets hold, on every test run: service configs and lists of choices of any text, headers of any value.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use http::{HeaderValue, Request, Response};
 use proptest::prelude::*;
 use reattempt::pushback::ReadPushback;
 use reattempt::{CallContext, Classify, RetryStrategy, ServerPushback};
-use reattempt_grpc::service_config::{Options, ServiceConfig};
+use reattempt_grpc::service_config::choices::{self, Client};
+use reattempt_grpc::service_config::{LiveServiceConfig, ServiceConfig};
 use reattempt_grpc::{GrpcClassifier, GrpcPushback, GrpcTimeoutLayer};
 use tower::{Layer, Service};
 
@@ -51,12 +52,78 @@ fn policy() -> impl Strategy<Value = String> {
     })
 }
 
+/// Any JSON, of whose members many have names that mean something.
+fn json() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec![
+        "methodConfig",
+        "name",
+        "service",
+        "method",
+        "timeout",
+        "retryPolicy",
+        "hedgingPolicy",
+        "maxAttempts",
+        "hedgingDelay",
+        "retryableStatusCodes",
+        "retryThrottling",
+        "maxTokens",
+        "tokenRatio",
+        "loadBalancingConfig",
+        "loadBalancingPolicy",
+        "healthCheckConfig",
+        "serviceConfig",
+        "percentage",
+        "clientLanguage",
+        "clientHostname",
+        "MAX_ATTEMPTS",
+        "",
+        "\\u0000\\ud83d\\ude00",
+    ]);
+    let leaf = prop_oneof![
+        value(),
+        "\"[a-z./]{0,5}\"",
+        Just("true".to_owned()),
+        "[0-9]{1,3}",
+    ];
+    leaf.prop_recursive(6, 60, 6, move |inner| {
+        let member =
+            (name.clone(), inner.clone()).prop_map(|(name, json)| format!("\"{name}\":{json}"));
+        let members = prop::collection::vec(member, 0..6);
+        let items = prop::collection::vec(inner, 0..4);
+        prop_oneof![
+            3 => members.prop_map(|members| format!("{{{}}}", members.join(","))),
+            2 => items.prop_map(|items| format!("[{}]", items.join(","))),
+        ]
+    })
+}
+
+fn check_choices(list: &str, client: &Client) {
+    match choices::choose(list, client) {
+        Ok(Some(config)) => {
+            check(&config);
+            assert!(
+                choices::Choices::parse(list)
+                    .unwrap()
+                    .iter()
+                    .any(|choice| choice.is_for(client))
+            );
+        }
+        Ok(None) => {}
+        Err(refused) => assert!(
+            refused
+                .faults()
+                .iter()
+                .all(|fault| fault.path.starts_with('$'))
+        ),
+    }
+}
+
 fn check(text: &str) {
     match ServiceConfig::parse(text) {
         Ok(config) => {
             assert!(config.warnings().iter().all(|w| w.path.starts_with('$')));
             let _ = (config.method("/a.B/C"), config.method(text));
-            assert!(config.successor(text, &Options::default()).is_ok());
+            assert!(LiveServiceConfig::default().update(text).is_ok());
         }
         Err(refused) => assert!(!refused.faults().is_empty()),
     }
@@ -67,6 +134,34 @@ proptest! {
     fn no_service_config_panics(text in ".{0,80}", config in config(), policy in policy()) {
         for text in [text, config, policy] {
             check(&text);
+        }
+    }
+
+    #[test]
+    fn no_json_panics_as_a_service_config_and_a_bad_one_changes_nothing(json in json()) {
+        check(&json);
+        let live = LiveServiceConfig::default();
+        live.update(r#"{"retryThrottling":{"maxTokens":7,"tokenRatio":1}}"#).unwrap();
+        let before = live.load();
+        let refused = live.update(&json).is_err();
+        prop_assert_eq!(refused, std::sync::Arc::ptr_eq(&before, &live.load()));
+    }
+
+    #[test]
+    fn no_list_of_choices_panics(
+        json in json(), list in prop::collection::vec(json(), 0..3), text in ".{0,80}", percentile in any::<u32>(),
+        record in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..4),
+    ) {
+        let client = Client::new(percentile).hostname("a");
+        check_choices(&json, &client);
+        check_choices(&text, &client);
+        check_choices(&format!("[{}]", list.join(",")), &client);
+        let of_each = list.iter().map(|config| format!(r#"{{"percentage":50,"serviceConfig":{config}}}"#));
+        check_choices(&format!("[{}]", of_each.collect::<Vec<_>>().join(",")), &client);
+        let _ = choices::txt_value(&record);
+        let record = [b"grpc_config=".to_vec()].into_iter().chain(record);
+        if let Ok(value) = choices::txt_value(record) {
+            check_choices(&value.expect("it has the attribute"), &client);
         }
     }
 

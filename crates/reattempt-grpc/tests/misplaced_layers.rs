@@ -9,7 +9,9 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
 use reattempt::strategy::Once;
-use reattempt::{DeadlineLayer, RetryLayer, ThrottleLayer, TokenBucket};
+use reattempt::{Annotated, DeadlineLayer, RetryLayer, ThrottleLayer, TokenBucket};
+use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
+use reattempt_grpc::stats::{GrpcStats, SentBody};
 use reattempt_grpc::{
     AsGrpcStatus, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcTimeoutLayer,
     PreviousAttemptsLayer,
@@ -22,7 +24,7 @@ pub mod listen;
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Headers, then the status in trailers.
-async fn streams(_: Request<()>) -> Result<Response<Body>, BoxError> {
+async fn streams<B>(_: Request<B>) -> Result<Response<Body>, BoxError> {
     let mut trailers = HeaderMap::new();
     trailers.insert(GRPC_STATUS, 0.into());
     let end = std::future::ready(Some(Ok(trailers)));
@@ -101,5 +103,86 @@ async fn layers_in_their_places_say_nothing() {
         .layer(GrpcOutcomeLayer::new())
         .service_fn(streams);
     service.oneshot(request()).await.unwrap();
+    assert_eq!(listener.heard(), [""; 0]);
+}
+
+fn stats() -> GrpcStats {
+    GrpcStats::new((), "dns:///h")
+}
+
+/// Unavailable at first, then as [`streams`].
+async fn recovers(request: Request<SentBody<()>>) -> Result<Response<Body>, BoxError> {
+    if request.context().is_some_and(|call| call.attempt() > 1) {
+        return streams(request).await;
+    }
+    let busy = Response::builder().header(GRPC_STATUS, 14);
+    Ok(busy.body(Empty::new().boxed_unsync())?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_that_measure_say_so_once_where_they_see_too_little() {
+    let listener = listen::listen();
+    let stats = stats();
+    let unrecovered = ServiceBuilder::new()
+        .layer(AttemptSpanLayer::new())
+        .layer(stats.attempt_layer())
+        .service_fn(streams);
+    let inside = ServiceBuilder::new()
+        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(CallSpanLayer::new())
+        .layer(stats.call_layer())
+        .service_fn(streams);
+    for _ in 0..3 {
+        unrecovered.clone().oneshot(request()).await.unwrap();
+        inside.clone().oneshot(request()).await.unwrap();
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 4, "{heard:?}");
+    assert!(heard[0].starts_with("AttemptSpanLayer is outside of any recovery layer"));
+    assert!(heard[1].starts_with("AttemptStatsLayer is outside of any recovery layer"));
+    assert!(heard[2].starts_with("CallSpanLayer is inside the recovery layer"));
+    assert!(heard[3].starts_with("CallStatsLayer is inside the recovery layer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn statistics_that_miss_a_part_say_so_once() {
+    let listener = listen::listen();
+    let retry = || RetryLayer::new(GrpcClassifier::new(), Once);
+    let one = stats();
+    let unobserved = ServiceBuilder::new()
+        .layer(one.call_layer())
+        .layer(retry())
+        .layer(one.attempt_layer())
+        .service_fn(recovers);
+    let two = stats();
+    let without_call_layer = ServiceBuilder::new()
+        .layer(retry().observer(Arc::new(two.clone())))
+        .layer(two.attempt_layer())
+        .service_fn(recovers);
+    for _ in 0..3 {
+        unobserved.clone().oneshot(request()).await.unwrap();
+        without_call_layer.clone().oneshot(request()).await.unwrap();
+    }
+    assert_eq!(one.retry_statistics()["a.B/C"].attempts(), 0);
+    assert_eq!(two.retry_statistics()["other"].attempts(), 3);
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 2, "{heard:?}");
+    assert!(heard[0].starts_with("GrpcStats is not told of retries"));
+    assert!(heard[1].starts_with("GrpcStats observes calls that did not come through"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn statistics_with_all_their_parts_say_nothing() {
+    let listener = listen::listen();
+    let stats = stats();
+    let service = ServiceBuilder::new()
+        .layer(CallSpanLayer::new())
+        .layer(stats.call_layer())
+        .layer(RetryLayer::new(GrpcClassifier::new(), Once).observer(Arc::new(stats.clone())))
+        .layer(AttemptSpanLayer::new())
+        .layer(stats.attempt_layer())
+        .service_fn(recovers);
+    service.oneshot(request()).await.unwrap();
+    assert_eq!(stats.retry_statistics()["a.B/C"].attempts(), 1);
     assert_eq!(listener.heard(), [""; 0]);
 }

@@ -4,7 +4,14 @@ use std::future::Ready;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::service_config::{LiveServiceConfig, ServiceConfig};
+use reattempt_grpc::spans::{
+    AttemptSpan, AttemptSpanBody, AttemptSpanFuture, CallSpan, CallSpanBody, CallSpanFuture,
+};
+use reattempt_grpc::stats::{
+    AttemptStats, AttemptStatsBody, AttemptStatsFuture, CallStats, CallStatsBody, CallStatsFuture,
+    GrpcStats, SentBody,
+};
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcPushback,
     GrpcTimeout, PreviousAttempts, PreviousAttemptsFuture,
@@ -21,9 +28,15 @@ const _: () = {
     service::<GrpcTimeout<()>>();
     service::<PreviousAttempts<()>>();
     service::<DeadlineBodyService<(), AsGrpcStatus>>();
+    service::<CallStats<()>>();
+    service::<AttemptStats<()>>();
+    service::<GrpcStats>();
+    service::<CallSpan<()>>();
+    service::<AttemptSpan<()>>();
     service::<GrpcClassifier>();
     service::<GrpcPushback>();
     service::<ServiceConfig>();
+    service::<LiveServiceConfig>();
 };
 
 /// The assertions are the test; the calls make the file one.
@@ -31,6 +44,15 @@ const _: () = {
 fn services_can_be_shared_and_futures_and_bodies_moved() {
     future::<GrpcOutcomeFuture<Ready<()>, ()>>();
     future::<PreviousAttemptsFuture<Ready<()>>>();
+    future::<CallStatsFuture<Ready<()>>>();
+    future::<AttemptStatsFuture<Ready<()>>>();
+    future::<CallSpanFuture<Ready<()>>>();
+    future::<AttemptSpanFuture<Ready<()>>>();
     future::<GrpcOutcomeBody<Body>>();
+    future::<CallStatsBody<Body>>();
+    future::<AttemptStatsBody<Body>>();
+    future::<CallSpanBody<Body>>();
+    future::<AttemptSpanBody<Body>>();
+    future::<SentBody<Body>>();
     future::<DeadlineBody<Body, AsGrpcStatus>>();
 }

@@ -4,7 +4,7 @@
 //! | question | answered by |
 //! | --- | --- |
 //! | does this status or error call for another attempt? | [`HttpStatus`], with the [reasons] by meaning |
-//! | how far did a failed request come? | [`TransportFault`], found in the errors of hyper, hyper-util, h2, reqwest |
+//! | how far did a failed request come? | [`TransportFault`], found in the errors of hyper, hyper-util, h2, reqwest, tonic; [`AnyTransportError`] for all of them |
 //! | when does the server want to be asked again? | [`RetryAfter`], in a `PushbackLayer` |
 //! | may this POST be repeated? | [`IdempotencyKeyLayer`] |
 //! | how is a body sent twice? | [`ReplayBody`](body::ReplayBody), [`ReplayBodyLayer`](body::ReplayBodyLayer) |
@@ -48,6 +48,7 @@
 //! # Ok(()) }
 //! ```
 
+mod any_error;
 pub mod body;
 mod idempotency_key;
 mod info;
@@ -60,9 +61,10 @@ mod status;
 mod status_set;
 mod transport;
 
+pub use any_error::AnyTransportError;
 pub use idempotency_key::{IdempotencyKey, IdempotencyKeyLayer};
 pub use info::{ExposeInfo, ExposeInfoFuture, ExposeInfoLayer};
-pub use policy::HttpPolicies;
+pub use policy::{HttpPolicies, LiveHttpPolicies};
 pub use retry_after::{BeyondCap, RetryAfter};
 pub use route::HttpRoute;
 pub use status::HttpStatus;

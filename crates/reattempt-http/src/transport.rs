@@ -7,6 +7,7 @@ use std::io;
 
 use reattempt::{Elapsed, Failure, Stage, Transparent, Verdict};
 
+use crate::AnyTransportError;
 use crate::body::ReplayBodyError;
 use crate::reasons::*;
 
@@ -43,7 +44,7 @@ impl TransportFault {
     /// Finds the fault in an error and its sources.
     ///
     /// The outermost error that says something decides, because it knows most: an I/O error inside hyper-util's
-    /// connect error happened before anything was sent. Errors of hyper, hyper-util, h2 and reqwest
+    /// connect error happened before anything was sent. Errors of hyper, hyper-util, h2, reqwest and tonic
     /// are known with the features of those names; `std::io`, tokio's and our own always.
     ///
     /// ```
@@ -57,6 +58,8 @@ impl TransportFault {
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         let mut fault = None;
         let mut next = Some(error);
+        let mut of_connection = false;
+        let mut broken = None;
         // Bounded, because a chain is made by whoever wrote the error.
         for _ in 0..32 {
             let Some(error) = next else { break };
@@ -68,13 +71,18 @@ impl TransportFault {
                 };
             }
             fault = fault.or_else(|| Self::of_one(error));
+            if of_connection && error.is::<io::Error>() {
+                // Whatever its kind, the connection is gone: a frame that was cut off is an error of no kind.
+                broken = Some(Self::ConnectionReset);
+            }
+            of_connection |= is_of_connection(error);
             next = source(error);
         }
-        fault.unwrap_or(Self::Unknown)
+        fault.or(broken).unwrap_or(Self::Unknown)
     }
 
     /// Finds the fault in an error of any type, also of one that does not implement [`TransportError`] (a `tonic::Status` of a
-    /// body): what is not known here is [`TransportFault::Unknown`].
+    /// body, by what caused it): what is not known here is [`TransportFault::Unknown`].
     #[must_use]
     pub fn of_any<E: 'static>(error: &E) -> Self {
         let error: &dyn Any = error;
@@ -88,6 +96,9 @@ impl TransportFault {
             return Self::of(error);
         }
         if let Some(error) = error.downcast_ref::<ReplayBodyError>() {
+            return Self::of(error);
+        }
+        if let Some(error) = error.downcast_ref::<AnyTransportError>() {
             return Self::of(error);
         }
         #[cfg(feature = "reqwest")]
@@ -106,6 +117,14 @@ impl TransportFault {
         if let Some(error) = error.downcast_ref::<h2::Error>() {
             return Self::of(error);
         }
+        #[cfg(feature = "tonic")]
+        if let Some(error) = error.downcast_ref::<tonic::Status>() {
+            return Self::of(error);
+        }
+        #[cfg(feature = "tonic")]
+        if let Some(error) = error.downcast_ref::<tonic::transport::Error>() {
+            return Self::of(error);
+        }
         Self::Unknown
     }
 
@@ -119,6 +138,15 @@ impl TransportFault {
         #[cfg(feature = "reqwest")]
         if let Some(error) = error.downcast_ref::<reqwest::Error>() {
             return of_reqwest(error);
+        }
+        // Its connector's word, around an error that alone may also end an old connection.
+        #[cfg(feature = "tonic")]
+        if error.is::<tonic::ConnectError>() {
+            return Some(Self::ConnectFailed);
+        }
+        #[cfg(feature = "tonic")]
+        if error.is::<tonic::TimeoutExpired>() {
+            return Some(Self::Timeout);
         }
         #[cfg(feature = "hyper-util")]
         if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
@@ -183,6 +211,20 @@ impl TransportFault {
         };
         Verdict::Retry(failure)
     }
+}
+
+/// True of what a connection fails with once it is there.
+fn is_of_connection(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "hyper")]
+    if error.is::<hyper::Error>() {
+        return true;
+    }
+    #[cfg(feature = "h2")]
+    if error.is::<h2::Error>() {
+        return true;
+    }
+    let _ = error;
+    false
 }
 
 /// The next error of the chain. `io::Error` says the source of what it wraps, and so hides what it wraps.
@@ -260,7 +302,7 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
 /// An error of an HTTP transport. Implement it for your own by [`TransportFault::of`], or by what it knows.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known as the error of an HTTP transport",
-    note = "switch on reattempt-http's feature `hyper`, `hyper-util`, `h2` or `reqwest`; put `.map_err(tower::BoxError::from)` below the recovery layer; or implement `TransportError`"
+    note = "switch on reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"
 )]
 pub trait TransportError {
     /// What went wrong.
@@ -289,6 +331,8 @@ transport_errors!(
     h2::Error,
     #[cfg(feature = "reqwest")]
     reqwest::Error,
+    #[cfg(feature = "tonic")]
+    tonic::transport::Error,
 );
 
 impl TransportError for Box<dyn Error + Send + Sync> {
@@ -357,6 +401,22 @@ mod tests {
             TransportFault::Abandoned.verdict(),
             Verdict::Retry(_)
         ));
+    }
+
+    #[cfg(feature = "tonic")]
+    #[test]
+    fn what_tonics_connector_says_was_never_sent_whatever_caused_it() {
+        for kind in [
+            io::ErrorKind::TimedOut,
+            io::ErrorKind::HostUnreachable,
+            io::ErrorKind::Other,
+        ] {
+            let connect = tonic::ConnectError(Box::new(io(kind)));
+            let fault = TransportFault::of(&Outer(Box::new(connect)));
+            assert_eq!(fault, TransportFault::ConnectFailed, "{kind:?}");
+        }
+        let timeout = Outer(Box::new(tonic::TimeoutExpired(())));
+        assert_eq!(TransportFault::of(&timeout), TransportFault::Timeout);
     }
 
     #[cfg(feature = "h2")]

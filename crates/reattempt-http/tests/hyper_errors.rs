@@ -101,3 +101,26 @@ async fn an_answer_whose_head_is_too_large_is_no_refused_stream() {
     let answer = tokio::spawn(async move { sender.send_request(order()).await });
     may_have_been_processed(fault(answer).await);
 }
+
+/// An I/O error of no kind is one of the connection all the same.
+#[tokio::test]
+async fn a_frame_that_is_cut_off_is_a_broken_connection() {
+    let (client, mut peer) = tokio::io::duplex(1 << 16);
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let answer = tokio::spawn(async move { sender.send_request(order()).await });
+    let mut read = Vec::new();
+    while !read.ends_with(b"one of each") {
+        assert_ne!(peer.read_buf(&mut read).await.unwrap(), 0);
+    }
+    // SETTINGS, and a HEADERS frame that has no end.
+    peer.write_all(b"\0\0\0\x04\0\0\0\0\0\0\0\x09\x01\x04\0\0\0\x01half")
+        .await
+        .unwrap();
+    drop(peer);
+    let fault = fault(answer).await;
+    assert_eq!(fault, TransportFault::ConnectionReset);
+    may_have_been_processed(fault);
+}

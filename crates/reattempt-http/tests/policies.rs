@@ -9,10 +9,10 @@ use http_body_util::{BodyExt, Full};
 use reattempt::strategy::Attempts;
 use reattempt::{
     CallContext, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, Routes, Stopped,
+    RetryThrottle, RouteLayer, Stopped,
 };
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
-use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, RetryAfter};
+use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, LiveHttpPolicies, RetryAfter};
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -72,7 +72,7 @@ impl Server {
 
 /// One call through the documented stack: its outcome, how long it took in milliseconds, and its story.
 async fn call(
-    routes: &Routes<HttpPolicies>,
+    routes: &LiveHttpPolicies,
     server: &Server,
     mut request: Request<Full<Bytes>>,
 ) -> (Result<u16, BoxError>, u128, RetryInfo) {
@@ -95,8 +95,8 @@ async fn call(
     (outcome, began.elapsed().as_millis(), watch.info())
 }
 
-fn routes(text: &str) -> Routes<HttpPolicies> {
-    Routes::new(HttpPolicies::parse(text).unwrap().policies)
+fn routes(text: &str) -> LiveHttpPolicies {
+    LiveHttpPolicies::new(HttpPolicies::parse(text).unwrap().policies)
 }
 
 fn request(method: Method, path: &str, body: &'static str) -> Request<Full<Bytes>> {
@@ -255,7 +255,7 @@ async fn attempts_and_calls_have_the_routes_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_swap_is_for_later_calls_and_keeps_what_the_throttle_knows() {
+async fn an_update_is_for_later_calls_and_keeps_what_the_throttle_knows() {
     let one = |name: &str, attempts: u32| {
         format!(
             r#"{{"default": {{"retry": {{"maxAttempts": {attempts}, "backoff": {{"jitter": "none"}}}}, "throttle": "{name}"}},
@@ -268,16 +268,14 @@ async fn a_swap_is_for_later_calls_and_keeps_what_the_throttle_knows() {
     assert_eq!((outcome.unwrap(), info.attempts()), (503, 2));
     assert_eq!(info.stopped(), Some(Stopped::Throttled));
 
-    assert!(routes.load().parse_over("{\"default\": 1}").is_err());
-    let next = routes.load().parse_over(&one("backend", 2)).unwrap();
-    routes.swap(next.policies);
+    assert!(routes.update("{\"default\": 1}").is_err());
+    routes.update(&one("backend", 2)).unwrap();
     let (_, _, info) = call(&routes, &server, get("/")).await;
     assert_eq!(info.stopped(), Some(Stopped::Throttled), "still low");
     let bucket = Arc::clone(routes.load().throttle("backend").unwrap());
     assert_eq!(bucket.milli_tokens(), Some(1000));
 
-    let next = routes.load().parse_over(&one("another", 2)).unwrap();
-    routes.swap(next.policies);
+    routes.update(&one("another", 2)).unwrap();
     let (_, _, info) = call(&routes, &server, get("/")).await;
     assert_eq!(
         info.stopped(),
@@ -293,7 +291,10 @@ async fn a_route_without_recovery_sends_once() {
     let (outcome, _, info) = call(&routes, &server, get("/")).await;
     assert_eq!((outcome.unwrap(), info.attempts()), (503, 1));
 
-    let (routes, server) = (Routes::new(HttpPolicies::default()), Server::default());
+    let (routes, server) = (
+        LiveHttpPolicies::new(HttpPolicies::default()),
+        Server::default(),
+    );
     server.will(&[Step::Status(503)]);
     let (outcome, _, info) = call(&routes, &server, get("/")).await;
     assert_eq!(

@@ -9,7 +9,8 @@ use reattempt_http::body::{
     OutcomeBodyService, ReplayBody, ReplayBodyService,
 };
 use reattempt_http::{
-    ExposeInfo, ExposeInfoFuture, HttpPolicies, HttpRoute, HttpStatus, IdempotencyKey, RetryAfter,
+    ExposeInfo, ExposeInfoFuture, HttpPolicies, HttpRoute, HttpStatus, IdempotencyKey,
+    LiveHttpPolicies, RetryAfter,
 };
 
 type Body = Full<Bytes>;
@@ -26,6 +27,7 @@ const _: () = {
     service::<HttpStatus>();
     service::<HttpRoute>();
     service::<HttpPolicies>();
+    service::<LiveHttpPolicies>();
     service::<RetryAfter>();
 };
 

@@ -12,6 +12,7 @@
 //! | [`HedgeLayer`] | sends again before a failure |
 //! | [`PushbackLayer`] | reads the server's word on another attempt |
 //! | [`ConfigPollLayer`] | sees that the configuration is old, and gets a newer one |
+//! | [`Backends`] | innermost: sends each attempt of a call to another backend |
 //! | [`CallLayer`], [`UncallLayer`] | let plain requests into such a stack, and out again |
 //!
 //! Leave out what you do not need. With both recovery layers in one stack the route's policy says which of them acts. A layer in
@@ -54,6 +55,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod backends;
 pub mod call;
 mod checked;
 mod clock;
@@ -73,6 +75,7 @@ pub mod throttle;
 
 pub use reattempt_core::*;
 
+pub use backends::Backends;
 pub use call::{CallLayer, UncallLayer};
 pub use checked::checked;
 pub use config_poll::ConfigPollLayer;

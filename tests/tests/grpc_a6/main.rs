@@ -6,10 +6,13 @@ mod buffer;
 mod deadline;
 mod hedging;
 mod hold_headers;
+mod hostile;
 mod message_limit;
 mod metadata;
 mod pushback;
+mod raw_server;
 mod retry;
+mod stats;
 mod throttle;
 mod transparent;
 

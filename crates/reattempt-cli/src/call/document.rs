@@ -11,7 +11,7 @@ use reattempt::backoff::Randomness;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// What is wrong with a document, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -153,7 +153,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
 
 /// One value or a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a text or a list of texts")]
 pub(crate) enum OneOrMany {
     One(String),
     Many(Vec<String>),
@@ -266,8 +266,8 @@ impl Document {
             DeadlineChoice::Cap => OnDeadline::Cap,
             DeadlineChoice::GiveUp => OnDeadline::GiveUp,
         };
-        let randomness = match fields.optional("seed")? {
-            Some(seed) => Randomness::seeded(seed),
+        let randomness = match fields.optional::<Number>("seed")? {
+            Some(number) => Randomness::seeded(seed(&number)),
             None => Randomness::Thread,
         };
         Ok(Self {
@@ -283,6 +283,14 @@ impl Document {
             rest: fields,
         })
     }
+}
+
+/// Any number will do as a seed, if only the same one always gives the same.
+fn seed(number: &Number) -> u64 {
+    let whole = number
+        .as_u64()
+        .or_else(|| number.as_i64().map(|n| n as u64));
+    whole.unwrap_or_else(|| number.as_f64().unwrap_or_default().to_bits())
 }
 
 fn head(mut fields: Fields, place: usize) -> Result<(Head, Fields), Fault> {

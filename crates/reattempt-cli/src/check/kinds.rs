@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use reattempt_couchbase::{ClusterConfig, ErrorMap};
 use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::service_config::choices::Choices;
 use reattempt_http::HttpPolicies;
 use reattempt_http::json::{Fault, Faults};
 
@@ -14,6 +15,8 @@ pub(super) enum Kind {
     /// A gRPC service config (A6)
     #[default]
     ServiceConfig,
+    /// A list of choices of a gRPC service config (A2), all of which are looked into
+    ServiceConfigChoices,
     /// An HTTP policy of this project
     HttpPolicy,
     /// A KV error map (RFC 0013)
@@ -26,6 +29,7 @@ impl Kind {
     pub(super) fn check(self, bytes: &[u8]) -> Findings {
         match self {
             Self::ServiceConfig => service_config(bytes),
+            Self::ServiceConfigChoices => service_config_choices(bytes),
             Self::HttpPolicy => http_policy(bytes),
             Self::ErrorMap => error_map(bytes),
             Self::ClusterConfig => cluster_config(bytes),
@@ -61,7 +65,7 @@ fn findings(read: Result<Vec<Remark>, Faults>) -> Findings {
         },
         Err(faults) => Findings {
             faults: remarks(faults.faults()),
-            warnings: Vec::new(),
+            warnings: remarks(faults.warnings()),
         },
     }
 }
@@ -71,6 +75,23 @@ fn service_config(bytes: &[u8]) -> Findings {
         Ok(text) => findings(ServiceConfig::parse(text).map(|config| remarks(config.warnings()))),
         Err(fault) => fault,
     }
+}
+
+fn service_config_choices(bytes: &[u8]) -> Findings {
+    let choices = match text(bytes).map(Choices::parse) {
+        Ok(Ok(choices)) => choices,
+        Ok(Err(faults)) => return findings(Err(faults)),
+        Err(fault) => return fault,
+    };
+    let mut all = Findings::default();
+    for (at, choice) in choices.iter().enumerate() {
+        let found = service_config(choice.service_config().as_bytes());
+        let below = format!("$[{at}].serviceConfig");
+        let placed = |remark: Remark| remark.below(&below);
+        all.faults.extend(found.faults.into_iter().map(placed));
+        all.warnings.extend(found.warnings.into_iter().map(placed));
+    }
+    all
 }
 
 fn http_policy(bytes: &[u8]) -> Findings {

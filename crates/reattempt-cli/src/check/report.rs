@@ -23,6 +23,12 @@ impl Remark {
         }
     }
 
+    /// The same, of a document that stands at this path in another.
+    pub(super) fn below(mut self, path: &str) -> Self {
+        self.path.replace_range(..1, path);
+        self
+    }
+
     /// Of a text `PATH: MESSAGE`; one that names no path is about the whole.
     pub(super) fn of_text(text: &str) -> Self {
         match text.split_once(": ") {

@@ -69,6 +69,58 @@ async fn warnings_are_marked_and_do_not_fail() {
 }
 
 #[tokio::test]
+async fn what_is_not_known_is_told_beside_the_faults_and_what_amplifies_load_is_a_warning() {
+    let slip = r#"{"methodConfig": [{"name": [{}], "hedgingPolicy": {"MaxAttempts": 3}}]}"#;
+    let slip = file("slip.json", slip);
+    let (status, lines) = check(&[], &slip).await;
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        lines,
+        [
+            "FILE: $.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed",
+            "FILE: warning: $.methodConfig[0].hedgingPolicy.MaxAttempts: is not known and has no effect: write maxAttempts",
+        ]
+    );
+    let hedges = r#"{"methodConfig": [{"name": [{}], "hedgingPolicy": {"maxAttempts": 3, "hedgingDelay": "1s"}}]}"#;
+    let (status, lines) = check(&["--json"], &file("hedges.json", hedges)).await;
+    assert_eq!(status, Some(0));
+    let report: Value = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!(report["usable"], true);
+    assert_eq!(
+        report["warnings"][0]["path"],
+        "$.methodConfig[0].hedgingPolicy"
+    );
+    let message = report["warnings"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with("can amplify load: "), "{message}");
+}
+
+#[tokio::test]
+async fn every_choice_of_a_list_is_looked_into() {
+    let kind = ["--kind", "service-config-choices"];
+    let list = r#"[{"percentage": 5, "serviceConfig": {"methodConfig": [{"timeout": "1"}], "x": 1}}, {"serviceConfig": {}}]"#;
+    let (status, lines) = check(&kind, &file("list.json", list)).await;
+    assert_eq!(status, Some(1));
+    assert!(
+        lines[0]
+            .starts_with("FILE: $[0].serviceConfig.methodConfig[0].timeout: must be a duration"),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].starts_with("FILE: warning: $[0].serviceConfig.x: is not known"),
+        "{lines:?}"
+    );
+    let list = r#"[{"percent": 5, "serviceConfig": {}}]"#;
+    let (status, lines) = check(&kind, &file("unknown.json", list)).await;
+    assert_eq!(status, Some(1));
+    assert!(lines[0].starts_with("FILE: $[0].percent: is not known"));
+    let good = file("choices.json", r#"[{"serviceConfig": {}}]"#);
+    assert_eq!(
+        check(&kind, &good).await,
+        (Some(0), vec!["FILE: ok".to_owned()])
+    );
+}
+
+#[tokio::test]
 async fn error_maps_and_cluster_configurations_are_checked_as_such() {
     let map = r#"{"version": 1, "revision": 1, "errors": {"d": {"name": "A", "desc": "b", "attrs": []}}}"#;
     let map = file("map.json", map);

@@ -148,16 +148,20 @@ impl CallContext {
         self
     }
 
-    /// Puts your own data on the call, for strategies, classifiers and services further in.
+    /// Puts your own data on the call, for strategies, classifiers, observers and services further in. Of each type one is
+    /// kept, the last: a layer's data and a caller's stay out of each other's way.
     pub fn set_data<T: Any + Send + Sync>(&mut self, data: T) -> &mut Self {
-        self.own_mut().data = Some(Arc::new(data));
+        let kept = &mut self.own_mut().data;
+        kept.retain(|kept| !(**kept).is::<T>());
+        kept.push(Arc::new(data));
         self
     }
 
-    /// Your own data, if it is of this type.
+    /// Your own data of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.stamps.as_ref()?.data.as_ref()?.downcast_ref()
+        let kept = &self.stamps.as_ref()?.data;
+        kept.iter().find_map(|kept| kept.downcast_ref())
     }
 
     /// The backends that earlier attempts of this call went to, first used first: a hint for

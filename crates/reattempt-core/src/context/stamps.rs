@@ -14,7 +14,8 @@ pub(super) struct Stamps {
     pub(super) throttle: Option<Arc<dyn RetryThrottle>>,
     pub(super) policy: Option<Arc<RoutePolicy>>,
     pub(super) watch: Option<Watch>,
-    pub(super) data: Option<Arc<dyn Any + Send + Sync>>,
+    /// Of each type one.
+    pub(super) data: Vec<Arc<dyn Any + Send + Sync>>,
     pub(super) layer_throttle: Option<Arc<dyn RetryThrottle>>,
 }
 
@@ -24,7 +25,7 @@ impl std::fmt::Debug for Stamps {
             .field("strategy", &self.strategy)
             .field("throttle", &self.throttle)
             .field("policy", &self.policy)
-            .field("data", &self.data.is_some())
+            .field("data", &self.data.len())
             .field("layer_throttle", &self.layer_throttle)
             .finish_non_exhaustive()
     }

@@ -109,7 +109,12 @@ fn of_two_limits_the_earlier_counts() {
 #[test]
 fn data_is_found_by_its_type() {
     let mut context = CallContext::default();
-    context.set_data(7_u8);
+    context.set_data(7_u8).set_data("a layer's");
     assert_eq!(context.data::<u8>(), Some(&7));
     assert_eq!(context.data::<u16>(), None);
+    let earlier = context.clone();
+    context.set_data(8_u8);
+    assert_eq!(context.data::<u8>(), Some(&8), "the last of its type");
+    assert_eq!(context.data::<&str>(), Some(&"a layer's"));
+    assert_eq!(earlier.data::<u8>(), Some(&7), "a clone keeps its own");
 }

@@ -4,13 +4,16 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 
+/// A frame, an error, or the end.
+pub(super) type Polled<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
+
 /// What the first look at a body found, if it found anything.
-pub(super) type First<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
+pub(super) type First<B> = Option<Polled<B>>;
 
 /// A response body whose first frame may have been looked at. Made by [`HoldHeadersLayer`](super::HoldHeadersLayer).
 pub struct HeldBody<B: Body> {
     first: First<B>,
-    /// `None` for one that was at its end.
+    /// `None` for one that is at its end, but for what was found.
     inner: Option<B>,
 }
 
@@ -47,7 +50,7 @@ impl<B: Body + Unpin> Body for HeldBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
+            return Poll::Ready(first);
         }
         match &mut self.inner {
             Some(inner) => Pin::new(inner).poll_frame(cx),
@@ -65,8 +68,10 @@ impl<B: Body + Unpin> Body for HeldBody<B> {
             .inner
             .as_ref()
             .map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
-        let data =
-            |frame: &Result<Frame<B::Data>, _>| Some(frame.as_ref().ok()?.data_ref()?.remaining());
+        let data = |first: &Polled<B>| {
+            let frame = first.as_ref()?.as_ref().ok()?;
+            Some(frame.data_ref()?.remaining())
+        };
         let first = self.first.as_ref().and_then(data).unwrap_or(0) as u64;
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower().saturating_add(first));

@@ -11,8 +11,8 @@ use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
 use super::body::{First, HeldBody};
+use crate::head::status_in_head;
 use crate::metadata::append;
-use crate::outcome::is_open;
 use crate::{Code, GRPC_STATUS};
 
 /// How long headers are held.
@@ -50,8 +50,6 @@ enum Look<B: Body> {
     Status(HeaderMap),
     /// They go on, with this in front of the body.
     Goes(First<B>),
-    /// They go on, and the body is at its end.
-    Ended,
 }
 
 impl<B: Body + Unpin> Held<B> {
@@ -61,9 +59,8 @@ impl<B: Body + Unpin> Held<B> {
                 return self.poll_time(cx);
             };
             let frame = match frame {
-                None => return Poll::Ready(Look::Ended),
-                Some(Err(error)) => return Poll::Ready(Look::Goes(Some(Err(error)))),
                 Some(Ok(frame)) => frame,
+                ended => return Poll::Ready(Look::Goes(Some(ended))),
             };
             // Data without content is no message, nor the beginning of one.
             if frame.data_ref().is_some_and(|data| !data.has_remaining()) {
@@ -71,8 +68,8 @@ impl<B: Body + Unpin> Held<B> {
             }
             return Poll::Ready(match frame.into_trailers() {
                 Ok(trailers) if is_failure(&trailers) => Look::Status(trailers),
-                Ok(trailers) => Look::Goes(Some(Ok(Frame::trailers(trailers)))),
-                Err(frame) => Look::Goes(Some(Ok(frame))),
+                Ok(trailers) => Look::Goes(Some(Some(Ok(Frame::trailers(trailers))))),
+                Err(frame) => Look::Goes(Some(Some(Ok(frame)))),
             });
         }
         cx.waker().wake_by_ref();
@@ -153,7 +150,7 @@ where
                 Ok(response) => response,
                 Err(error) => return Poll::Ready(Err(error)),
             };
-            let goes_on = is_open(&response) && !response.body().is_end_stream();
+            let goes_on = status_in_head(&response).is_none() && !response.body().is_end_stream();
             match this.until.take().filter(|_| goes_on) {
                 None => return Poll::Ready(Ok(pass(response, None))),
                 Some(until) => {
@@ -174,7 +171,6 @@ where
         };
         Poll::Ready(Ok(match look {
             Look::Goes(first) => pass(response, first),
-            Look::Ended => response.map(|_| HeldBody::default()),
             Look::Status(trailers) => {
                 let mut response = response.map(|_| HeldBody::default());
                 merge(response.headers_mut(), trailers);
@@ -185,5 +181,7 @@ where
 }
 
 fn pass<B: Body>(response: Response<B>, first: First<B>) -> Response<HeldBody<B>> {
-    response.map(|body| HeldBody::new(first, Some(body)))
+    // One that has ended is not asked again.
+    let goes_on = !matches!(first, Some(None | Some(Err(_))));
+    response.map(|body| HeldBody::new(first, goes_on.then_some(body)))
 }

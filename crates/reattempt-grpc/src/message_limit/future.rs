@@ -11,7 +11,7 @@ use super::link::CallSide;
 use super::prefixes::Sieve;
 use super::response::{LimitedResponseBody, Watched};
 use crate::Code;
-use crate::outcome::is_open;
+use crate::head::status_in_head;
 use crate::status::trailers_only;
 
 /// A call some of whose messages are limited.
@@ -93,7 +93,7 @@ where
             let limit = limited
                 .as_ref()
                 .and_then(|limited| limited.response)
-                .filter(|_| is_open(&response));
+                .filter(|_| status_in_head(&response).is_none());
             let watched = limited.map(|Limited { call, .. }| Watched {
                 sieve: limit.map(|limit| (Sieve::new(limit), limit)),
                 call,

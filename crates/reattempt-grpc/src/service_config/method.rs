@@ -1,16 +1,19 @@
 //! One entry of `methodConfig`: its names, its policy, its limits.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::{HedgePolicy, Recovery, RoutePolicy, TokenBucket};
+use reattempt::backoff::Backoff;
+use reattempt::strategy::Attempts;
+use reattempt::{OnDeadline, Recovery, RoutePolicy, TokenBucket};
 use reattempt_http::json::{Json, Members, Place};
 
 use crate::{CodeSet, MethodPolicy};
 
-use super::Options;
-use super::retry_policy::{RetryPolicy, max_attempts};
-use super::values;
+use super::retry_policy::RetryPolicy;
+use super::{Options, hedging_policy, values};
 
 /// What the service config says of a method.
 #[derive(Clone, Debug)]
@@ -34,17 +37,17 @@ pub(super) enum Name {
 }
 
 impl Name {
-    pub(super) fn read(faults: &mut Place<'_>, json: &Json) -> Option<Self> {
-        let members = Members::of(faults, json, &["service", "method"])?;
+    fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
+        let members = Members::of(place, json, &["service", "method"])?;
         let mut part = |name| match members.get(name) {
             None => Some(""),
-            Some(json) => values::string(&mut faults.field(name), json),
+            Some(json) => values::string(&mut place.field(name), json),
         };
         let (service, method) = (part("service")?, part("method")?);
         match (service.is_empty(), method.is_empty()) {
             (true, true) => Some(Self::Default),
             (true, false) => {
-                faults.wrong("a method needs its service");
+                place.wrong("a method needs its service");
                 None
             }
             (false, true) => Some(Self::Service(service.to_owned())),
@@ -60,8 +63,19 @@ impl Name {
     }
 }
 
-/// An entry, read but not yet given the names and the bucket that all entries share.
+/// What all entries share while they are read.
+pub(super) struct Reading<'a> {
+    pub(super) options: &'a Options,
+    /// Does the config have `retryThrottling`?
+    pub(super) throttled: bool,
+    /// The names so far, and where they stand.
+    pub(super) named: HashMap<Name, String>,
+}
+
+/// An entry, read but not yet given the bucket that all entries share.
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
+    pub(super) names: Vec<Name>,
     recovery: Recovery,
     codes: CodeSet,
     timeout: Option<Duration>,
@@ -72,52 +86,67 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn read(
-        faults: &mut Place<'_>,
-        members: &Members<'_>,
-        options: &Options,
+        place: &mut Place<'_>,
+        json: &Json,
+        reading: &mut Reading<'_>,
     ) -> Option<Self> {
-        if members.get("retryPolicy").is_some() && members.get("hedgingPolicy").is_some() {
-            faults.wrong("has both retryPolicy and hedgingPolicy: only one may be set");
-        }
-        let retry = members.optional(faults, "retryPolicy", |faults, json| {
-            RetryPolicy::read(faults, json, options)
-        });
-        let hedge = members.optional(faults, "hedgingPolicy", |faults, json| {
-            hedging_policy(faults, json, options)
-        });
-        let bytes = |faults: &mut Place<'_>, json| {
-            values::integer(
-                faults,
-                json,
-                "a whole number of bytes below 2^32",
-                0,
-                u32::MAX.into(),
-            )
+        let known = [
+            "name",
+            "waitForReady",
+            "timeout",
+            "maxRequestMessageBytes",
+            "maxResponseMessageBytes",
+            "retryPolicy",
+            "hedgingPolicy",
+        ];
+        let members = Members::of(place, json, &known)?;
+        let names = members.optional(place, "name", |place, json| names(place, json, reading));
+        let nameless = match members.get("name") {
+            None => true,
+            Some(Json::Array(items)) => items.is_empty(),
+            Some(_) => false,
         };
+        if nameless {
+            place.warn("has no name, so it is for no call");
+        }
+        if members.get("retryPolicy").is_some() && members.get("hedgingPolicy").is_some() {
+            place.wrong("has both retryPolicy and hedgingPolicy: only one may be set");
+        }
+        let (throttled, options) = (reading.throttled, reading.options);
+        let retry = members.optional(place, "retryPolicy", |place, json| {
+            RetryPolicy::read(place, json, throttled, options)
+        });
+        let hedge = members.optional(place, "hedgingPolicy", |place, json| {
+            hedging_policy::read(place, json, throttled, options)
+        });
         let (recovery, codes) = match (retry, hedge) {
             (Some(retry), _) => {
                 let codes = retry.retryable_status_codes();
                 (Recovery::Retry(Arc::new(retry)), codes)
             }
             (None, Some((hedge, codes))) => (Recovery::Hedge(Arc::new(hedge)), codes),
-            (None, None) => (Recovery::None, CodeSet::EMPTY),
+            (None, None) => (no_policy(options), CodeSet::EMPTY),
+        };
+        let bytes = |place: &mut Place<'_>, json| {
+            let must = "a whole number of bytes below 2^32";
+            values::integer(place, json, must, 0, u32::MAX.into())
         };
         Some(Self {
+            names: names.unwrap_or_default(),
             recovery,
             codes,
-            timeout: members.optional(faults, "timeout", |faults, json| {
-                values::duration(faults, json, false)
-            }),
-            wait_for_ready: members.optional(faults, "waitForReady", values::boolean),
-            max_request_message_bytes: members.optional(faults, "maxRequestMessageBytes", bytes),
-            max_response_message_bytes: members.optional(faults, "maxResponseMessageBytes", bytes),
+            timeout: members.optional(place, "timeout", timeout),
+            wait_for_ready: members.optional(place, "waitForReady", values::boolean),
+            max_request_message_bytes: members.optional(place, "maxRequestMessageBytes", bytes),
+            max_response_message_bytes: members.optional(place, "maxResponseMessageBytes", bytes),
         })
     }
 
     /// For calls that no entry is for: neither retried nor hedged, but counted.
-    pub(super) const fn nothing() -> Self {
+    pub(super) fn nothing(options: &Options) -> Self {
         Self {
-            recovery: Recovery::None,
+            names: Vec::new(),
+            recovery: no_policy(options),
             codes: CodeSet::EMPTY,
             timeout: None,
             wait_for_ready: None,
@@ -153,22 +182,36 @@ impl Entry {
     }
 }
 
-/// A6, Validation of hedgingPolicy.
-fn hedging_policy(
-    faults: &mut Place<'_>,
-    json: &Json,
-    options: &Options,
-) -> Option<(HedgePolicy, CodeSet)> {
-    let known = ["maxAttempts", "hedgingDelay", "nonFatalStatusCodes"];
-    let members = Members::of(faults, json, &known)?;
-    let attempts = max_attempts(faults, &members, options);
-    let delay = members.optional(faults, "hedgingDelay", |faults, json| {
-        values::duration(faults, json, false)
-    });
-    let codes = members.optional(faults, "nonFatalStatusCodes", values::codes);
-    let policy = HedgePolicy::new(attempts?, delay.unwrap_or_default());
-    Some((
-        policy.on_deadline(options.on_deadline),
-        codes.unwrap_or_default(),
-    ))
+fn names(place: &mut Place<'_>, json: &Json, reading: &mut Reading<'_>) -> Option<Vec<Name>> {
+    values::array(place, json, "objects", |place, json| {
+        let name = Name::read(place, json)?;
+        match reading.named.entry(name.clone()) {
+            Slot::Occupied(earlier) => {
+                place.wrong(&format!("names the same calls as {}", earlier.get()));
+            }
+            Slot::Vacant(slot) => {
+                slot.insert(place.path().to_owned());
+            }
+        }
+        Some(name)
+    })
+}
+
+fn timeout(place: &mut Place<'_>, json: &Json) -> Option<Duration> {
+    let timeout = values::duration(place, json, false)?;
+    if timeout.is_zero() {
+        place.advise("ends every call before it begins");
+    }
+    Some(timeout)
+}
+
+/// Neither retried nor hedged (A6, Configuration Language). Only a transparent retry can meet the deadline.
+fn no_policy(options: &Options) -> Recovery {
+    match options.on_deadline {
+        OnDeadline::Cap => Recovery::None,
+        OnDeadline::GiveUp => {
+            let once = Attempts::new(1, Backoff::constant(Duration::ZERO));
+            Recovery::Retry(Arc::new(once.on_deadline(OnDeadline::GiveUp)))
+        }
+    }
 }

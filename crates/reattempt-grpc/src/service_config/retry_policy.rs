@@ -77,9 +77,15 @@ impl RetryPolicy {
         self.backoff.delay(retries, None)
     }
 
-    pub(super) fn read(faults: &mut Place<'_>, json: &Json, options: &Options) -> Option<Self> {
+    /// A6, Validation of retryPolicy. `throttled`: the config has `retryThrottling`.
+    pub(super) fn read(
+        place: &mut Place<'_>,
+        json: &Json,
+        throttled: bool,
+        options: &Options,
+    ) -> Option<Self> {
         let members = Members::of(
-            faults,
+            place,
             json,
             &[
                 "maxAttempts",
@@ -89,23 +95,33 @@ impl RetryPolicy {
                 "retryableStatusCodes",
             ],
         )?;
-        let attempts = max_attempts(faults, &members, options);
-        let long = |faults: &mut Place<'_>, json| values::duration(faults, json, true);
-        let initial = members.required(faults, "initialBackoff", "a duration", long);
-        let max = members.required(faults, "maxBackoff", "a duration", long);
-        let multiplier = members.required(faults, "backoffMultiplier", "a number", values::factor);
+        let attempts = max_attempts(place, &members, options.max_attempts_limit);
+        let long = |place: &mut Place<'_>, json| values::duration(place, json, true);
+        let initial = members.required(place, "initialBackoff", "a duration", long);
+        let max = members.required(place, "maxBackoff", "a duration", long);
+        let multiplier = members.required(place, "backoffMultiplier", "a number", values::factor);
         let codes = members.required(
-            faults,
+            place,
             "retryableStatusCodes",
             "an array of status codes",
-            |faults, json| {
+            |place, json| {
                 if matches!(json, Json::Array(items) if items.is_empty()) {
-                    faults.wrong("must name at least one status code");
+                    place.wrong("must name at least one status code");
                     return None;
                 }
-                values::codes(faults, json)
+                values::codes(place, json)
             },
         );
+        if let Some(attempts) = attempts.filter(|attempts| *attempts > MANY_ATTEMPTS && !throttled)
+        {
+            place.advise(&format!(
+                "can amplify load: a server that fails gets up to {attempts} times its calls, and no retryThrottling holds them back"
+            ));
+        }
+        if max < initial {
+            let mut place = place.field("maxBackoff");
+            place.advise("is below initialBackoff, which it caps too");
+        }
         let policy = Self::new(attempts?, initial?, max?, multiplier?, codes?);
         Some(
             policy
@@ -116,20 +132,26 @@ impl RetryPolicy {
     }
 }
 
+/// More attempts than this, and a server that is down gets them all: worth a throttle.
+const MANY_ATTEMPTS: u32 = 3;
+
 /// A whole number above 1; more than the client's limit acts as the limit.
 pub(super) fn max_attempts(
-    faults: &mut Place<'_>,
+    place: &mut Place<'_>,
     members: &Members<'_>,
-    options: &Options,
+    limit: u32,
 ) -> Option<u32> {
-    let attempts = members.required(faults, "maxAttempts", "an integer", |faults, json| {
-        values::integer(faults, json, "an integer greater than 1", 2, u64::MAX)
+    let attempts = members.required(place, "maxAttempts", "an integer", |place, json| {
+        values::integer(place, json, "an integer greater than 1", 2, u64::MAX)
     })?;
-    Some(
-        u32::try_from(attempts)
-            .unwrap_or(u32::MAX)
-            .min(options.max_attempts_limit),
-    )
+    let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+    if attempts > limit {
+        let mut place = place.field("maxAttempts");
+        place.advise(&format!(
+            "acts as {limit}, the most attempts of this client"
+        ));
+    }
+    Some(attempts.min(limit))
 }
 
 impl RetryStrategy for RetryPolicy {

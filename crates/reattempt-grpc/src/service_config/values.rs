@@ -5,15 +5,15 @@ use reattempt_http::json::{Decimal, Json, Place};
 use crate::{Code, CodeSet};
 
 pub(super) use reattempt_http::json::{
-    boolean, duration, factor, integer, string, thousandths, wrong,
+    array, boolean, duration, factor, integer, string, thousandths, wrong,
 };
 
 /// An array of codes, by number or name in any case. OK is no failure and so no member.
-pub(super) fn codes(faults: &mut Place<'_>, json: &Json) -> Option<CodeSet> {
+pub(super) fn codes(place: &mut Place<'_>, json: &Json) -> Option<CodeSet> {
     const MUST: &str =
         "a gRPC status code other than OK: a number from 1 to 16 or a name such as \"UNAVAILABLE\"";
     let Json::Array(items) = json else {
-        return wrong(faults, "an array of status codes", json);
+        return wrong(place, "an array of status codes", json);
     };
     let mut set = CodeSet::EMPTY;
     let mut whole = true;
@@ -35,7 +35,7 @@ pub(super) fn codes(faults: &mut Place<'_>, json: &Json) -> Option<CodeSet> {
             Some(code) if code != Code::Ok => set = set.with(code),
             _ => {
                 whole = false;
-                wrong::<()>(&mut faults.index(at), MUST, item);
+                wrong::<()>(&mut place.index(at), MUST, item);
             }
         }
     }

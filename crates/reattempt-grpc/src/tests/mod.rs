@@ -9,6 +9,8 @@ mod message_limit;
 mod metadata;
 mod pushback;
 mod retry;
+mod spans;
+mod stats;
 mod throttle;
 mod wait_for_ready;
 
@@ -26,15 +28,16 @@ use reattempt::pushback::ReadPushback;
 use reattempt::strategy::Attempts;
 use reattempt::throttle::Settled;
 use reattempt::{
-    CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, PushbackLayer, RetryInfo,
-    RetryLayer, RetryThrottle, RouteLayer, ServerPushback, Stage, Stopped, Transparent, Verdict,
+    CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, OnDeadline, PushbackLayer,
+    RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer, ServerPushback, Stage, Stopped,
+    Transparent, Verdict,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};
 use tokio::time::Instant;
 use tower::{ServiceBuilder, ServiceExt};
 
-use crate::service_config::{Options, ServiceConfig};
+use crate::service_config::{LiveServiceConfig, Options, ServiceConfig};
 use crate::*;
 
 type Body = UnsyncBoxBody<Bytes, Broken>;
@@ -234,7 +237,10 @@ struct Ended {
 }
 
 /// One call through the documented stack, its answer read to the end.
-async fn call(config: &ServiceConfig, server: &Server, request: Request<Full<Bytes>>) -> Ended {
+async fn call<R>(config: &R, server: &Server, request: Request<Full<Bytes>>) -> Ended
+where
+    R: Route<Request<Full<Bytes>>> + Clone,
+{
     let server_of_attempt = server.clone();
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(config.clone()))

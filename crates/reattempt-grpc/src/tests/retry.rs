@@ -61,6 +61,27 @@ async fn the_earlier_of_both_deadlines_ends_the_call_at_its_instant() {
 
 /// R14
 #[tokio::test(start_paused = true)]
+async fn another_timers_word_on_the_deadline_is_deadline_exceeded() {
+    let config = config(r#""timeout":"1s""#);
+    for (at, code) in [(999, Code::Cancelled), (1000, Code::DeadlineExceeded)] {
+        let server = Server::new([After(at, Box::new(Status(Code::Cancelled)))]);
+        let ended = call(&config, &server, request()).await;
+        assert_eq!((ended.code, ended.at_ms), (code, at.into()), "the server's");
+        let server = Server::new([After(at, Box::new(Fault(TransportFault::Abandoned)))]);
+        let ended = call(&config, &server, request()).await;
+        assert_eq!(
+            (ended.code, ended.at_ms),
+            (code, at.into()),
+            "the channel's"
+        );
+    }
+    let server = Server::new([After(1000, Box::new(Status(Code::NotFound)))]);
+    let ended = call(&config, &server, request()).await;
+    assert_eq!(ended.code, Code::NotFound, "an answer at the very instant");
+}
+
+/// R14
+#[tokio::test(start_paused = true)]
 async fn a_stream_ends_at_the_deadline_with_the_status_in_trailers() {
     let server = Server::new([HangsInBody]);
     let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;
@@ -81,6 +102,61 @@ async fn attempts_that_were_never_sent_cost_nothing_and_need_no_policy() {
     assert_eq!(server.previous(), [None, None, None, None]);
     assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
     assert!(!ended.head.contains_key(PREVIOUS_ATTEMPTS));
+}
+
+/// R9, R25: the config is chosen when the call starts and holds for all its attempts; the bucket is the server name's.
+#[tokio::test(start_paused = true)]
+async fn a_call_keeps_the_config_it_started_with_while_a_newer_one_comes_into_force() {
+    let of = |attempts: u32, tokens: u32| {
+        format!(
+            r#"{{"methodConfig":[{{"name":[{{}}],"timeout":"{attempts}s","retryPolicy":{{"maxAttempts":{attempts},
+            "initialBackoff":"0.1s","maxBackoff":"0.1s","backoffMultiplier":1,"retryableStatusCodes":[14]}}}}],
+            "retryThrottling":{{"maxTokens":{tokens},"tokenRatio":1}}}}"#
+        )
+    };
+    let live = LiveServiceConfig::new(Options::new().randomness(Randomness::Fixed(0.5)));
+    live.update(&of(4, 20)).unwrap();
+    let server = Server::new([Status(Code::Unavailable)]);
+    let updates = async {
+        tokio::time::sleep(Duration::from_millis(75)).await;
+        live.update("junk").unwrap_err();
+        live.update(&of(2, 200)).unwrap();
+    };
+    let (ended, ()) = tokio::join!(call(&live, &server, request()), updates);
+    assert_eq!(
+        server.times(),
+        [0, 50, 100, 150],
+        "four attempts all the same"
+    );
+    assert_eq!(ended.code, Code::Unavailable);
+    let bucket = live.load().throttle().cloned().unwrap();
+    // Two of twenty were gone, so twenty of two hundred; then two more failures.
+    assert_eq!(bucket.milli_tokens(), Some(178_000));
+
+    let ended = call(&live, &server, request()).await;
+    assert_eq!(
+        ended.info.attempts(),
+        2,
+        "the next call has the newer config"
+    );
+    assert_eq!(bucket.milli_tokens(), Some(176_000));
+}
+
+/// R14, R60: what is to be done at the deadline holds for methods without a policy too.
+#[tokio::test(start_paused = true)]
+async fn a_method_without_a_policy_gives_up_at_the_deadline_if_asked_to() {
+    let refused = || Fault(TransportFault::ConnectFailed);
+    let ended = async |on_deadline| {
+        let options = Options::new().on_deadline(on_deadline);
+        let text = r#"{"methodConfig":[{"name":[{}],"timeout":"0.004s"}]}"#;
+        let config = ServiceConfig::parse_with(text, &options).unwrap();
+        let ended = call(&config, &Server::new([refused()]), request()).await;
+        assert_eq!(ended.info.attempts(), 6);
+        assert_eq!(ended.info.stopped(), Some(Stopped::Deadline));
+        (ended.code, ended.at_ms)
+    };
+    assert_eq!(ended(OnDeadline::GiveUp).await, (Code::Unavailable, 3));
+    assert_eq!(ended(OnDeadline::Cap).await, (Code::DeadlineExceeded, 4));
 }
 
 /// R61: a refused stream is sent again once, then the policy decides.

@@ -57,6 +57,13 @@ pub trait OnBodyElapsed<E> {
     fn elapsed(&self, elapsed: Elapsed) -> Result<HeaderMap, Self::Error>;
     /// The body itself failed.
     fn failed(&self, error: E) -> Self::Error;
+
+    /// True of an end (trailers, or an error) that is not the answer's own but may be another timer's word on this same deadline:
+    /// where the deadline has passed when it arrives, [`elapsed`](Self::elapsed) speaks in its place. By default no end is.
+    fn is_echo(&self, end: Result<&HeaderMap, &E>) -> bool {
+        let _ = end;
+        false
+    }
 }
 
 /// Ends with [`DeadlineBodyError::Elapsed`].
@@ -295,11 +302,21 @@ where
         };
         // The frame first: at the very instant of the deadline it wins.
         if let Poll::Ready(frame) = inner.as_mut().poll_frame(cx) {
-            // A server that sends faster than we read never lets the body be pending, and so never reaches the
-            // timer: each frame that is not the last is held against the clock.
-            let goes_on = matches!(&frame, Some(Ok(frame)) if frame.is_data());
-            let late = |armed: &Armed| tokio::time::Instant::now().into_std() > armed.at;
-            if !(goes_on && this.armed.as_ref().is_some_and(late) && !inner.is_end_stream()) {
+            let (overruled, echo) = match &frame {
+                Some(Ok(frame)) => match frame.trailers_ref() {
+                    Some(trailers) => (false, this.on_elapsed.is_echo(Ok(trailers))),
+                    // A server that sends faster than we read never lets the body be pending, and so never reaches
+                    // the timer: each frame that is not the last is held against the clock.
+                    None => (!inner.is_end_stream(), false),
+                },
+                Some(Err(error)) => (false, this.on_elapsed.is_echo(Err(error))),
+                None => (false, false),
+            };
+            let late = |armed: &Armed| {
+                let now = tokio::time::Instant::now().into_std();
+                now > armed.at || (echo && now == armed.at)
+            };
+            if !((overruled || echo) && this.armed.as_ref().is_some_and(late)) {
                 return Poll::Ready(frame.map(|f| f.map_err(|e| this.on_elapsed.failed(e))));
             }
         } else {

@@ -9,6 +9,16 @@ pub struct Fault {
     pub path: String,
     /// What is allowed there, and what was found.
     pub what: String,
+    advice: bool,
+}
+
+impl Fault {
+    /// True for a warning about something that is in order and only deserves a look: it can amplify load, or a limit cuts it.
+    /// False where something has no effect.
+    #[must_use]
+    pub const fn is_advice(&self) -> bool {
+        self.advice
+    }
 }
 
 impl fmt::Display for Fault {
@@ -22,13 +32,21 @@ impl fmt::Display for Fault {
 pub struct Faults {
     pub(super) subject: &'static str,
     pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
 }
 
 impl Faults {
-    /// The faults, in the order in which the document was read; never empty.
+    /// The faults, in the order in which the document was read; never empty. Of very many the first ten thousand, and then
+    /// how many more there are.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
+    }
+
+    /// What has no effect besides: often the slip of the pen behind a fault.
+    #[must_use]
+    pub fn warnings(&self) -> &[Fault] {
+        &self.warnings
     }
 }
 
@@ -50,13 +68,27 @@ impl std::error::Error for Faults {}
 pub(super) struct Found {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Fault>,
+    /// Faults past the most that are told.
+    untold: usize,
 }
 
+/// So many faults are told one by one: a hostile document has one in every second byte.
+const MOST_FAULTS: usize = 10_000;
+
 impl Found {
-    pub(super) fn rejecting(self, subject: &'static str) -> Faults {
+    pub(super) fn rejecting(mut self, subject: &'static str) -> Faults {
+        if self.untold > 0 {
+            let untold = self.untold;
+            self.faults.push(Fault {
+                path: "$".to_owned(),
+                what: format!("has {untold} faults more than are told here"),
+                advice: false,
+            });
+        }
         Faults {
             subject,
             faults: self.faults,
+            warnings: self.warnings,
         }
     }
 }
@@ -106,19 +138,39 @@ impl<'a> Place<'a> {
         self.inside(path)
     }
 
-    /// Notes a fault.
-    pub fn wrong(&mut self, what: &str) {
-        self.found.faults.push(Fault {
-            path: self.path.clone(),
-            what: what.to_owned(),
-        });
+    /// Its JSON path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
-    /// Notes a warning: no reason to reject the document.
+    /// Notes a fault.
+    pub fn wrong(&mut self, what: &str) {
+        if self.found.faults.len() == MOST_FAULTS {
+            self.found.untold += 1;
+            return;
+        }
+        let fault = self.fault(what, false);
+        self.found.faults.push(fault);
+    }
+
+    /// Notes a warning, that something has no effect: no reason to reject the document.
     pub fn warn(&mut self, what: &str) {
-        self.found.warnings.push(Fault {
+        let warning = self.fault(what, false);
+        self.found.warnings.push(warning);
+    }
+
+    /// Notes a warning about something that is in order and deserves a look.
+    pub fn advise(&mut self, what: &str) {
+        let warning = self.fault(what, true);
+        self.found.warnings.push(warning);
+    }
+
+    fn fault(&self, what: &str, advice: bool) -> Fault {
+        Fault {
             path: self.path.clone(),
             what: what.to_owned(),
-        });
+            advice,
+        }
     }
 }

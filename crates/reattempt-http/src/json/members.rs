@@ -4,6 +4,19 @@ use std::collections::HashSet;
 
 use super::{Json, Place};
 
+/// What to say of a name that is not known: most are slips of case, and names are told apart by it.
+fn unknown(name: &str, known: &[&str]) -> String {
+    fn letters(name: &str) -> impl Iterator<Item = u8> {
+        let letters = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));
+        letters.map(|byte| byte.to_ascii_lowercase())
+    }
+    let meant = known.iter().find(|known| letters(known).eq(letters(name)));
+    match meant {
+        Some(meant) => format!("is not known and has no effect: write {meant}"),
+        None => "is not known and has no effect".to_owned(),
+    }
+}
+
 /// The members of one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'j> {
@@ -16,7 +29,7 @@ impl<'j> Members<'j> {
         let members = Self::any(place, json)?;
         for (name, _) in members.members {
             if !known.contains(&name.as_str()) {
-                place.field(name).warn("is not known and has no effect");
+                place.field(name).warn(&unknown(name, known));
             }
         }
         Some(members)

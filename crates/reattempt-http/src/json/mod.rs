@@ -1,7 +1,8 @@
 //! Strict reading of configuration documents in JSON: HTTP [policies](crate::policy), and gRPC's service config.
 //!
-//! Every fault is told at once, each with its JSON path, what is allowed there and what was found. Unknown members are
-//! warnings. Numbers keep their text, so that thousandths and nanoseconds are exact.
+//! Every fault is told at once, each with its JSON path, what is allowed there and what was found; where a text is no JSON, the
+//! byte. Unknown members are warnings. Numbers keep their text, so that thousandths and nanoseconds are exact. Documents may be
+//! 4 MiB long and nested 64 deep.
 //!
 //! ```
 //! use reattempt_http::json::{self, Members};
@@ -27,6 +28,8 @@ mod decimal;
 mod fault;
 mod members;
 mod read;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use decimal::Decimal;
@@ -39,6 +42,9 @@ pub use value::Json;
 
 use fault::Found;
 
+/// The longest document that is read, in bytes: far more than any that is meant.
+pub const LONGEST_DOCUMENT: usize = 4 * 1024 * 1024;
+
 /// Reads a document by `of_root`, which gets the root of the document and notes what it finds. Gives
 /// what it made and the warnings, or all faults; `subject` ("the service config") opens their message.
 pub fn read<T>(
@@ -48,6 +54,13 @@ pub fn read<T>(
 ) -> Result<(T, Vec<Fault>), Faults> {
     let mut found = Found::default();
     let mut place = Place::root(&mut found);
+    if text.len() > LONGEST_DOCUMENT {
+        place.wrong(&format!(
+            "must be at most {LONGEST_DOCUMENT} bytes long, got {}",
+            text.len()
+        ));
+        return Err(found.rejecting(subject));
+    }
     let made = match value::parse(text) {
         Ok(json) => of_root(&mut place, &json),
         Err(syntax) => {

@@ -1,6 +1,8 @@
 //! A small JSON reader that keeps what a configuration needs and serde_json's own value loses: the text of numbers
 //! (0.5466 is to be cut, not rounded) and keys that appear twice.
 
+use std::fmt::{self, Write as _};
+
 /// Arrays and objects may be nested this deep.
 const DEEPEST: u32 = 64;
 
@@ -36,6 +38,47 @@ impl Json {
     }
 }
 
+/// As JSON again, on one line: numbers as they were written, members in their order, doubles included.
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Number(text) => f.write_str(text),
+            Self::String(text) => write_string(f, text),
+            Self::Array(items) => {
+                f.write_str("[")?;
+                for (at, item) in items.iter().enumerate() {
+                    let before = if at == 0 { "" } else { "," };
+                    write!(f, "{before}{item}")?;
+                }
+                f.write_str("]")
+            }
+            Self::Object(members) => {
+                f.write_str("{")?;
+                for (at, (name, value)) in members.iter().enumerate() {
+                    f.write_str(if at == 0 { "" } else { "," })?;
+                    write_string(f, name)?;
+                    write!(f, ":{value}")?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
+fn write_string(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_str("\"")?;
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => write!(f, "\\{c}")?,
+            '\0'..='\u{1f}' => write!(f, "\\u{:04x}", u32::from(c))?,
+            _ => f.write_char(c)?,
+        }
+    }
+    f.write_str("\"")
+}
+
 /// Why a text is not JSON: the byte, and what was wrong there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Syntax {
@@ -48,7 +91,7 @@ pub(super) fn parse(text: &str) -> Result<Json, Syntax> {
     let value = reader.value(0)?;
     reader.space();
     if reader.at < text.len() {
-        return reader.fail("something follows the value");
+        return reader.unexpected("something follows the value");
     }
     Ok(value)
 }
@@ -61,6 +104,18 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn fail<T>(&self, what: &'static str) -> Result<T, Syntax> {
         Err(Syntax { at: self.at, what })
+    }
+
+    /// As `fail`, where something else should be; says so of what people take for JSON.
+    fn unexpected<T>(&self, what: &'static str) -> Result<T, Syntax> {
+        let rest = &self.text.as_bytes()[self.at..];
+        if rest.starts_with(b"//") || rest.starts_with(b"/*") {
+            return self.fail("a comment is not allowed");
+        }
+        if rest.starts_with("\u{feff}".as_bytes()) {
+            return self.fail("a byte order mark is not allowed");
+        }
+        self.fail(what)
     }
 
     fn peek(&self) -> Option<u8> {
@@ -90,14 +145,14 @@ impl Reader<'_> {
             Some(b't') => self.word("true", Json::Bool(true)),
             Some(b'f') => self.word("false", Json::Bool(false)),
             Some(b'n') => self.word("null", Json::Null),
-            Some(_) => self.fail("no JSON value starts like this"),
+            Some(_) => self.unexpected("no JSON value starts like this"),
             None => self.fail("the text ends where a value should be"),
         }
     }
 
     fn word(&mut self, word: &str, value: Json) -> Result<Json, Syntax> {
         if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
-            return self.fail("no JSON value starts like this");
+            return self.unexpected("no JSON value starts like this");
         }
         self.at += word.len();
         Ok(value)
@@ -113,12 +168,12 @@ impl Reader<'_> {
         loop {
             self.space();
             if self.peek() != Some(b'"') {
-                return self.fail("a member needs a name in quotes");
+                return self.unexpected("a member needs a name in quotes");
             }
             let name = self.string()?;
             self.space();
             if !self.eat(b':') {
-                return self.fail("a colon must follow the name");
+                return self.unexpected("a colon must follow the name");
             }
             members.push((name, self.value(depth + 1)?));
             self.space();
@@ -126,7 +181,7 @@ impl Reader<'_> {
                 return Ok(Json::Object(members));
             }
             if !self.eat(b',') {
-                return self.fail("a comma or the object's end must follow");
+                return self.unexpected("a comma or the object's end must follow");
             }
         }
     }
@@ -145,7 +200,7 @@ impl Reader<'_> {
                 return Ok(Json::Array(items));
             }
             if !self.eat(b',') {
-                return self.fail("a comma or the array's end must follow");
+                return self.unexpected("a comma or the array's end must follow");
             }
         }
     }
@@ -293,14 +348,50 @@ mod tests {
             ("nul", 0),
             ("1 2", 2),
             ("\"a", 2),
+            ("\"\\u12g4\"", 5),
+            ("\"\\udc00\"", 7),
+            ("\"\\ud800\\u0041\"", 13),
+            ("{} trailing", 3),
         ] {
             assert_eq!(parse(text).map_err(|e| e.at), Err(at), "{text:?}");
+        }
+        for (text, at, what) in [
+            ("\u{feff}{}", 0, "a byte order mark is not allowed"),
+            ("// a\n{}", 0, "a comment is not allowed"),
+            ("{\"a\": /* b */ 1}", 6, "a comment is not allowed"),
+            ("{\"a\": 1, // b\n}", 9, "a comment is not allowed"),
+            ("[1 // a\n]", 3, "a comment is not allowed"),
+            ("{} // a", 3, "a comment is not allowed"),
+        ] {
+            assert_eq!(parse(text), Err(Syntax { at, what }), "{text:?}");
         }
         let deep = "[".repeat(100_000);
         assert_eq!(parse(&deep).unwrap_err().what, "nested too deep");
     }
 
+    fn json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::Bool),
+            "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,9})?".prop_map(Json::Number),
+            ".{0,9}".prop_map(Json::String),
+            any::<String>().prop_map(Json::String),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Json::Array),
+                prop::collection::vec(("[ab\"\\\\\u{1}é]{0,3}", inner), 0..6)
+                    .prop_map(Json::Object),
+            ]
+        })
+    }
+
     proptest! {
+        #[test]
+        fn what_was_read_is_written_as_it_was(json in json()) {
+            prop_assert_eq!(parse(&json.to_string()).unwrap(), json);
+        }
+
         #[test]
         fn no_text_panics(text in ".{0,60}", wild in "[\\[\\]{}\",:\\\\ud0-9eE.+-]{0,60}") {
             let _ = (parse(&text), parse(&wild));

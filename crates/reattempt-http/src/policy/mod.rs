@@ -1,14 +1,14 @@
 //! Policies of single routes from JSON: which requests are retried or hedged, how, and within which limits.
 //!
-//! A table of [`HttpPolicies`] is a [`Route`]: give it to a `RouteLayer`, inside of [`Routes`](reattempt::Routes) if it is to
+//! A table of [`HttpPolicies`] is a [`Route`]: give it to a `RouteLayer`, inside of [`LiveHttpPolicies`] if it is to
 //! be replaced live. Parsing is strict and tells every fault at once, each with its JSON path; unknown
 //! members and policies that can amplify load are warnings.
 //!
 //! ```
 //! use std::time::Duration;
 //! use http::Request;
-//! use reattempt::{Recovery, Route, Routes};
-//! use reattempt_http::HttpPolicies;
+//! use reattempt::{Recovery, Route};
+//! use reattempt_http::{HttpPolicies, LiveHttpPolicies};
 //!
 //! let parsed = HttpPolicies::parse(r#"{
 //!   "routes": [
@@ -27,7 +27,7 @@
 //! }"#)?;
 //! assert!(parsed.warnings.is_empty());
 //!
-//! let routes = Routes::new(parsed.policies);
+//! let routes = LiveHttpPolicies::new(parsed.policies);
 //! let of = |request: http::request::Builder| routes.route(&request.body(()).unwrap()).unwrap();
 //! let reads = of(Request::get("http://example.com:8080/v1/items"));
 //! assert!(matches!(reads.get_recovery(), Recovery::Hedge(hedge) if hedge.max_attempts() == 3));
@@ -35,7 +35,7 @@
 //! assert_eq!(of(Request::delete("/")).get_call_limit(), Some(Duration::from_secs(5)));
 //!
 //! // A text that cannot be used changes nothing, and says all that is wrong with it.
-//! let faults = routes.load().parse_over(r#"{"routes": [{"match": {"methods": ["get"]}, "timeout": "5m"}]}"#).unwrap_err();
+//! let faults = routes.update(r#"{"routes": [{"match": {"methods": ["get"]}, "timeout": "5m"}]}"#).unwrap_err();
 //! let lines: Vec<_> = faults.faults().iter().map(ToString::to_string).collect();
 //! assert_eq!(lines, [
 //!     r#"$.routes[0].match.methods[0]: must be a method in capitals such as "GET", got "get""#,
@@ -91,6 +91,7 @@
 //! and budget stand in place of a `ThrottleLayer`'s bucket.
 
 mod entry;
+mod live;
 mod matching;
 mod options;
 mod recovery;
@@ -105,11 +106,12 @@ use http::Request;
 use reattempt::throttle::HedgeBudget;
 use reattempt::{Route, RoutePolicy, TokenBucket};
 
+pub use live::LiveHttpPolicies;
 pub use options::Options;
 
 use crate::json::{self, Fault, Faults};
 use matching::Matching;
-use table::Document;
+use table::{Carried, Document};
 
 /// A table of policies by route.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +134,13 @@ pub struct Parsed {
     pub warnings: Vec<Fault>,
 }
 
+/// A table that is not yet in force.
+struct Successor {
+    policies: HttpPolicies,
+    carried: Carried,
+    warnings: Vec<Fault>,
+}
+
 impl HttpPolicies {
     /// Reads a table with the default options.
     pub fn parse(text: &str) -> Result<Parsed, Faults> {
@@ -144,20 +153,22 @@ impl HttpPolicies {
             options: options.clone(),
             ..Self::default()
         };
-        empty.parse_over(text)
+        let Successor {
+            policies, warnings, ..
+        } = empty.successor(text)?;
+        Ok(Parsed { policies, warnings })
     }
 
-    /// Reads the table that is to follow this one, with the same options. Throttles of the same name are carried over and keep
-    /// the fraction to which they are filled; hedge budgets of routes of the same name keep what was
-    /// saved. Both tables share them, and they count by the new numbers as soon as this returns, before
-    /// [`Routes::swap`](reattempt::Routes::swap) and also without it: call this only for a table that you put in force; to look at a
-    /// text first, use [`HttpPolicies::parse_with`]. A text that cannot be used changes nothing.
-    pub fn parse_over(&self, text: &str) -> Result<Parsed, Faults> {
+    /// Reads the table that is to follow this one, with the same options. Both share what is carried over; its numbers change
+    /// only when the newer table is put in force.
+    fn successor(&self, text: &str) -> Result<Successor, Faults> {
         let (document, warnings) = json::read("the HTTP policy", text, |place, json| {
             Document::read(place, json, &self.options)
         })?;
-        Ok(Parsed {
-            policies: document.into_policies(self),
+        let (policies, carried) = document.into_policies(self);
+        Ok(Successor {
+            policies,
+            carried,
             warnings,
         })
     }

@@ -46,7 +46,7 @@ impl Retry {
         let members = Members::of(place, json, &known)?;
         let max = attempts(place, &members, MOST_ATTEMPTS).unwrap_or(3);
         if max > MANY_ATTEMPTS && !throttled {
-            place.field("maxAttempts").warn(&format!(
+            place.field("maxAttempts").advise(&format!(
                 "can amplify load: a server that fails gets up to {max} times its calls, and no throttle holds them back"
             ));
         }
@@ -95,14 +95,14 @@ impl Hedge {
             json::tenths(place, json, must, 100)
         });
         if members.get("budgetPercent").is_none() {
-            place.warn(
+            place.advise(
                 "can amplify load: without budgetPercent a slow server gets every hedge there is",
             );
         }
         if delay == Some(Duration::ZERO) {
             place
                 .field("delay")
-                .warn("can amplify load: every call goes out several times at once");
+                .advise("can amplify load: every call goes out several times at once");
         }
         if may_be_unsafe {
             place.warn(
@@ -176,7 +176,7 @@ fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32) -> Option<Backoff>
         jitter: jitter.unwrap_or(usual.jitter),
     };
     if attempts > 2 && (backing.initial.is_zero() || backing.max.is_zero()) {
-        place.warn("can amplify load: all retries go out at once");
+        place.advise("can amplify load: all retries go out at once");
     } else if backing.max < backing.initial {
         place
             .field("max")

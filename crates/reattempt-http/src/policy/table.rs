@@ -10,7 +10,7 @@ use super::entry::{Entry, Shared};
 use super::{HttpPolicies, Options};
 use crate::json::{self, Json, Members, Place};
 
-/// A document without faults, read but not yet put into a table: only then may it touch live throttles.
+/// A document without faults, read but not yet put into a table.
 pub(super) struct Document {
     entries: Vec<Entry>,
     default: Option<Entry>,
@@ -60,9 +60,18 @@ impl Document {
         })
     }
 
-    pub(super) fn into_policies(self, old: &HttpPolicies) -> HttpPolicies {
+    /// The table that follows `old`, and what the two share.
+    pub(super) fn into_policies(self, old: &HttpPolicies) -> (HttpPolicies, Carried) {
+        let mut carried = Carried::default();
         let throttles = self.throttles.into_iter().filter_map(|(name, throttle)| {
-            let bucket = throttle.carry(old.throttles.get(&name))?;
+            let bucket = match old.throttles.get(&name) {
+                Some(bucket) => {
+                    carried.buckets.push((Arc::clone(bucket), throttle));
+                    Arc::clone(bucket)
+                }
+                // The reader has checked both numbers, so that this cannot fail.
+                None => Arc::new(TokenBucket::new(throttle.max, throttle.ratio).ok()?),
+            };
             Some((name, bucket))
         });
         let mut table = HttpPolicies {
@@ -74,11 +83,40 @@ impl Document {
         };
         for entry in self.entries {
             let matching = entry.matching.clone();
-            let policy = policy(entry, old, &mut table);
+            let policy = policy(entry, old, &mut table, &mut carried);
             table.routes.push((matching, policy));
         }
-        table.default = self.default.map(|entry| policy(entry, old, &mut table));
-        table
+        let default = self.default;
+        table.default = default.map(|entry| policy(entry, old, &mut table, &mut carried));
+        (table, carried)
+    }
+}
+
+/// What a table has from the one before it, with the numbers that hold once it is in force.
+#[derive(Default)]
+pub(super) struct Carried {
+    buckets: Vec<(Arc<TokenBucket>, Throttle)>,
+    budgets: Vec<(Arc<HedgeBudget>, u32)>,
+}
+
+impl Carried {
+    fn budget(&mut self, share: u32, old: Option<&Arc<HedgeBudget>>) -> Option<Arc<HedgeBudget>> {
+        let Some(old) = old else {
+            return HedgeBudget::of_thousandths(share).ok().map(Arc::new);
+        };
+        self.budgets.push((Arc::clone(old), share));
+        Some(Arc::clone(old))
+    }
+
+    /// From now on the new numbers hold; what was counted and saved stays.
+    pub(super) fn reconfigure(&self) {
+        // The reader has checked all numbers, so that no step can fail.
+        for (bucket, Throttle { max, ratio }) in &self.buckets {
+            let _ = bucket.reconfigure(*max, *ratio);
+        }
+        for (budget, share) in &self.budgets {
+            let _ = budget.reconfigure(*share);
+        }
     }
 }
 
@@ -100,7 +138,12 @@ fn routes(place: &mut Place<'_>, json: &Json, shared: &mut Shared<'_>) -> Option
     })
 }
 
-fn policy(entry: Entry, old: &HttpPolicies, table: &mut HttpPolicies) -> Arc<RoutePolicy> {
+fn policy(
+    entry: Entry,
+    old: &HttpPolicies,
+    table: &mut HttpPolicies,
+    carried: &mut Carried,
+) -> Arc<RoutePolicy> {
     let mut policy = RoutePolicy::new(entry.name.clone()).data(entry.http);
     let bucket = entry
         .throttle
@@ -112,7 +155,7 @@ fn policy(entry: Entry, old: &HttpPolicies, table: &mut HttpPolicies) -> Arc<Rou
         (None, Some(hedge)) => {
             budget = hedge
                 .budget
-                .and_then(|share| carry_budget(share, old.budgets.get(&entry.name)));
+                .and_then(|share| carried.budget(share, old.budgets.get(&entry.name)));
             policy.hedge(hedge.policy)
         }
         (None, None) => policy.no_recovery(),
@@ -139,14 +182,6 @@ fn policy(entry: Entry, old: &HttpPolicies, table: &mut HttpPolicies) -> Arc<Rou
     Arc::new(policy)
 }
 
-fn carry_budget(share: u32, old: Option<&Arc<HedgeBudget>>) -> Option<Arc<HedgeBudget>> {
-    // The reader has checked the share, so that neither step can fail.
-    match old {
-        Some(old) => old.reconfigure(share).ok().map(|()| Arc::clone(old)),
-        None => HedgeBudget::of_thousandths(share).ok().map(Arc::new),
-    }
-}
-
 impl Throttle {
     fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
         let members = Members::of(place, json, &["maxTokens", "tokenRatio"])?;
@@ -158,14 +193,5 @@ impl Throttle {
             max: u32::try_from(max?).ok()?,
             ratio: ratio?,
         })
-    }
-
-    fn carry(self, old: Option<&Arc<TokenBucket>>) -> Option<Arc<TokenBucket>> {
-        let Self { max, ratio } = self;
-        // The reader has checked both numbers, so that neither step can fail.
-        match old {
-            Some(old) => old.reconfigure(max, ratio).ok().map(|()| Arc::clone(old)),
-            None => TokenBucket::new(max, ratio).ok().map(Arc::new),
-        }
     }
 }

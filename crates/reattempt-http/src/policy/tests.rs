@@ -311,9 +311,15 @@ const SHARED: &str = r#"{
     ],
     "throttles": {"t": {"maxTokens": 10, "tokenRatio": 0.1}}}"#;
 
+fn later_of(text: &str) -> String {
+    text.replace("\"maxTokens\": 10", "\"maxTokens\": 100")
+        .replace("\"budgetPercent\": 0.1", "\"budgetPercent\": 50")
+}
+
 #[test]
-fn routes_share_throttles_by_name_and_a_swap_keeps_their_fill() {
-    let first = table(SHARED);
+fn routes_share_throttles_by_name_and_an_update_keeps_their_fill() {
+    let live = LiveHttpPolicies::new(table(SHARED));
+    let first = live.load();
     let throttle = |table: &HttpPolicies, uri: &str| {
         let policy = table.route(&Request::get(uri).body(()).unwrap()).unwrap();
         Arc::clone(policy.get_throttle().unwrap())
@@ -323,18 +329,18 @@ fn routes_share_throttles_by_name_and_a_swap_keeps_their_fill() {
     assert!(throttle(&first, "/a").permits(), "the first hedge is free");
     assert!(!throttle(&first, "/a").permits(), "the budget is spent");
 
-    let faults = first.parse_over(&SHARED.replace("0.1}}", "0.1}, \"t\": 1}"));
-    assert!(faults.is_err());
+    let broken = later_of(SHARED).replace("0.1}}", "0.1}, \"t\": 1}");
+    assert!(live.update(&broken).is_err());
     assert_eq!(
         throttle(&first, "/b").milli_tokens(),
         Some(9000),
         "a bad text changes nothing"
     );
 
-    let later = SHARED
-        .replace("\"maxTokens\": 10", "\"maxTokens\": 100")
-        .replace("\"budgetPercent\": 0.1", "\"budgetPercent\": 50");
-    let second = first.parse_over(&later).unwrap().policies;
+    assert!(Arc::ptr_eq(&live.load(), &first));
+
+    live.update(&later_of(SHARED)).unwrap();
+    let second = live.load();
     assert_eq!(
         throttle(&second, "/b").milli_tokens(),
         Some(90_000),

@@ -35,6 +35,7 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>
         reply,
         mut ended,
     } = stream;
+    let _open = desk.answers();
     let Some(head) = Head::of(&head) else {
         reply.reset(ErrorCode::PROTOCOL_ERROR).await;
         return Then::Gone;
@@ -64,12 +65,19 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>
         if matches!(next, Next::Ask(_)) {
             wait(&progress, Wait::Messages(1)).await;
         }
-        perform(&response, &desk.step(next, call), &progress, |place| {
+        let step = desk.step(next, call);
+        let then = perform(&response, &step, &progress, |place| {
             desk.log
                 .with(call, |seen| seen.messages.get(place).cloned())
                 .flatten()
         })
-        .await
+        .await;
+        let stays = step.leaves_open && then == Then::Answered && !progress.borrow().half_closed;
+        if stays {
+            // Until the client ends the stream, which the select below sees.
+            std::future::pending::<()>().await;
+        }
+        then
     };
     let gone = tokio::select! {
         biased;
@@ -150,6 +158,9 @@ async fn perform(
 ) -> Then {
     wait(progress, step.wait).await;
     pause(step.after).await;
+    if step.says_goodbye {
+        response.reply.goodbye().await;
+    }
     match step.kind {
         Kind::Answer => {
             response.begin(&step.initial).await;
@@ -181,10 +192,14 @@ async fn perform(
         Kind::HttpStatus(status) => {
             let status = status.to_string();
             let first = [(":status", status.as_bytes())];
+            let ends = step.data.is_empty();
             response
                 .reply
-                .headers(fields(&first, &step.initial), true)
+                .headers(fields(&first, &step.initial), ends)
                 .await;
+            if !ends {
+                response.reply.data(step.data.clone(), true).await;
+            }
             return Then::Answered;
         }
         Kind::Hang => std::future::pending().await,
@@ -200,10 +215,18 @@ async fn perform(
             return Then::End(Ending::Close);
         }
     }
+    response.reply.data(step.data.clone(), false).await;
     pause(step.before_end).await;
     match step.end {
         End::Trailers => {
             response.status(step).await;
+            Then::Answered
+        }
+        End::NoStatus => {
+            response
+                .reply
+                .headers(fields(&[], &step.trailers), true)
+                .await;
             Then::Answered
         }
         End::Reset(code) => response.reset(code).await,

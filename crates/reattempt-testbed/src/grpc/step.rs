@@ -19,12 +19,15 @@ pub struct Step {
     pub(crate) after: Duration,
     pub(crate) initial: Metadata,
     pub(crate) messages: Vec<Bytes>,
+    pub(crate) data: Bytes,
     pub(crate) between: Duration,
     pub(crate) before_end: Duration,
     pub(crate) end: End,
     pub(crate) code: i32,
     pub(crate) message: String,
     pub(crate) trailers: Metadata,
+    pub(crate) says_goodbye: bool,
+    pub(crate) leaves_open: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,8 @@ pub(crate) enum Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Trailers,
+    /// Trailers that say everything but the status.
+    NoStatus,
     Reset(ErrorCode),
     Close,
     Hang,
@@ -68,12 +73,15 @@ impl Step {
             after: Duration::ZERO,
             initial: Metadata::new(),
             messages: Vec::new(),
+            data: Bytes::new(),
             between: Duration::ZERO,
             before_end: Duration::ZERO,
             end: End::Trailers,
             code: 0,
             message: String::new(),
             trailers: Metadata::new(),
+            says_goodbye: false,
+            leaves_open: false,
         }
     }
 
@@ -115,7 +123,8 @@ impl Step {
         Self::of(Kind::Answer).status(code, "")
     }
 
-    /// Answers without gRPC, as a proxy does: an HTTP status and no body.
+    /// Answers without gRPC, as a proxy does: an HTTP status, no body unless [`data`](Self::data) has one, no trailers.
+    /// [`initial`](Self::initial) adds headers, also what makes it gRPC after all.
     #[must_use]
     pub fn http_status(status: u16) -> Self {
         Self::of(Kind::HttpStatus(status))
@@ -189,6 +198,13 @@ impl Step {
         self
     }
 
+    /// Sends these bytes as they are, after the messages: half a message, a page, whatever a server should not send.
+    #[must_use]
+    pub fn data(mut self, bytes: impl Into<Bytes>) -> Self {
+        self.data = bytes.into();
+        self
+    }
+
     /// Waits so long before anything is sent.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
@@ -228,6 +244,28 @@ impl Step {
     #[must_use]
     pub fn end_hang(mut self) -> Self {
         self.end = End::Hang;
+        self
+    }
+
+    /// After headers and messages: trailers without `grpc-status`.
+    #[must_use]
+    pub fn end_without_status(mut self) -> Self {
+        self.end = End::NoStatus;
+        self
+    }
+
+    /// Sends GOAWAY with NO_ERROR first, whose last stream is this one: it is still answered, later ones are not.
+    #[must_use]
+    pub fn goodbye(mut self) -> Self {
+        self.says_goodbye = true;
+        self
+    }
+
+    /// Leaves it to the client to end a stream that is answered before the client has half-closed it, and remembers how
+    /// it does.
+    #[must_use]
+    pub fn leave_open(mut self) -> Self {
+        self.leaves_open = true;
         self
     }
 

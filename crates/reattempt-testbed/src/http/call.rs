@@ -24,6 +24,7 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Http>
         reply,
         mut ended,
     } = stream;
+    let _open = desk.answers();
     let Some(head) = Head::of(&head) else {
         reply.reset(ErrorCode::PROTOCOL_ERROR).await;
         return Then::Gone;

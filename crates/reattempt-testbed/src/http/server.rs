@@ -50,10 +50,17 @@ pub(crate) struct Desk<P: Wire> {
     script: Mutex<Script<P>>,
     accepted: AtomicU64,
     open: AtomicUsize,
+    answering: AtomicUsize,
     drop_all: Notify,
 }
 
 impl<P: Wire> Desk<P> {
+    /// Counts a call as open for as long as what is given back lives.
+    pub(crate) fn answers(self: &Arc<Self>) -> Answering<P> {
+        self.answering.fetch_add(1, Ordering::AcqRel);
+        Answering(Arc::clone(self))
+    }
+
     pub(crate) fn next(&self) -> Next<P> {
         locked(&self.script).next()
     }
@@ -68,6 +75,15 @@ impl<P: Wire> Desk<P> {
                 .with(number, |seen| seen.clone())
                 .map_or_else(P::Step::default, |seen| handler(&seen)),
         }
+    }
+}
+
+/// A call that is neither answered nor given up.
+pub(crate) struct Answering<P: Wire>(Arc<Desk<P>>);
+
+impl<P: Wire> Drop for Answering<P> {
+    fn drop(&mut self) {
+        self.0.answering.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -109,6 +125,7 @@ impl<P: Wire> Server<P> {
             script: Mutex::new(script.into()),
             accepted: AtomicU64::new(0),
             open: AtomicUsize::new(0),
+            answering: AtomicUsize::new(0),
             drop_all: Notify::new(),
         });
         let (stop, stopped) = oneshot::channel();
@@ -200,6 +217,12 @@ impl<P: Wire> Server<P> {
     /// Waits until `count` of the calls seen pass `test`, and gives those back.
     pub async fn wait_for(&self, count: usize, test: impl Fn(&P::Seen) -> bool) -> Vec<P::Seen> {
         self.desk.log.wait(count, test).await
+    }
+
+    /// How many HTTP/2 streams are open now: neither answered to their end, nor given up by their client.
+    #[must_use]
+    pub fn streams_open(&self) -> usize {
+        self.desk.answering.load(Ordering::Acquire)
     }
 
     /// How many connections were accepted since the start.

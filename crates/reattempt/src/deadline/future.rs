@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
-use reattempt_core::{CallHandle, DeadlineScope, Elapsed, Stopped};
+use reattempt_core::{CallHandle, DeadlineScope, Elapsed, Stage, Stopped};
 use tokio::time::Sleep;
 
 use super::OnElapsed;
@@ -83,6 +83,9 @@ where
         };
         // The answer first: at the very instant of the deadline it wins.
         if let Poll::Ready(outcome) = inner.poll(cx) {
+            if this.on_elapsed.is_echo(outcome.as_ref()) {
+                return Poll::Ready(self.heard(outcome));
+            }
             // Nothing is armed any more: who polls once more, against the contract, finds no deadline.
             if let Some(armed) = this.armed.take() {
                 armed.handle.retire();
@@ -120,15 +123,43 @@ impl<F, M> DeadlineFuture<F, M> {
         let Some(armed) = this.armed.take() else {
             return Poll::Pending;
         };
-        if armed.scope == DeadlineScope::Call {
-            armed.handle.stop(Stopped::Deadline);
-        }
-        let elapsed = Elapsed {
-            scope: armed.scope,
-            limit: armed.limit,
-            ambiguous,
-            info: Box::new(armed.handle.info()),
-        };
+        let elapsed = armed.elapsed(ambiguous);
         Poll::Ready(this.on_elapsed.on_elapsed(elapsed))
+    }
+
+    /// An outcome that may be another timer's word on this deadline.
+    #[cold]
+    #[inline(never)]
+    fn heard<Res, Err>(self: Pin<&mut Self>, outcome: Result<Res, Err>) -> Result<Res, Err>
+    where
+        M: OnElapsed<Res, Err>,
+    {
+        let mut this = self.project();
+        this.inner.set(None);
+        match this.armed.take() {
+            Some(armed) if clock::now() >= armed.at => {
+                // The attempt that it ended had left the client, unless its record says that it had not.
+                let records = armed.handle.info();
+                let last = records.records().next_back();
+                let stage = last.and_then(|record| Some(record.failure?.stage));
+                let ambiguous = !armed.idempotent && stage != Some(Stage::Dispatch);
+                this.on_elapsed.on_elapsed(armed.elapsed(ambiguous))
+            }
+            _ => outcome,
+        }
+    }
+}
+
+impl Armed {
+    fn elapsed(self, ambiguous: bool) -> Elapsed {
+        if self.scope == DeadlineScope::Call {
+            self.handle.stop(Stopped::Deadline);
+        }
+        Elapsed {
+            scope: self.scope,
+            limit: self.limit,
+            ambiguous,
+            info: Box::new(self.handle.info()),
+        }
     }
 }

@@ -47,6 +47,15 @@ pub use layer::DeadlineLayer;
 pub trait OnElapsed<Res, Err> {
     /// The outcome in place of the one that did not come.
     fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err>;
+
+    /// True of an outcome that is no answer but may be another timer's word on this same deadline: where the deadline has
+    /// passed when it arrives, [`on_elapsed`](Self::on_elapsed) speaks in its place. By default no outcome is.
+    ///
+    /// A server and a transport that know the deadline keep timers of their own, which may be heard first.
+    fn is_echo(&self, outcome: Result<&Res, &Err>) -> bool {
+        let _ = outcome;
+        false
+    }
 }
 
 /// An error made from [`Elapsed`].

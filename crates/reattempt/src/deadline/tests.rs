@@ -72,6 +72,39 @@ async fn past_the_deadline_the_inner_future_is_dropped_and_the_caller_told() {
     assert_eq!(probe.log().future_dropped(1), Some((50, false)));
 }
 
+/// Takes any error for another timer's word on the same deadline.
+#[derive(Clone, Copy)]
+struct ErrorsEcho;
+
+impl OnElapsed<Answer, Fault> for ErrorsEcho {
+    fn on_elapsed(&self, elapsed: Elapsed) -> Outcome {
+        AsError.on_elapsed(elapsed)
+    }
+
+    fn is_echo(&self, outcome: Result<&Answer, &Fault>) -> bool {
+        outcome.is_err()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_echo_of_the_deadline_is_the_deadline_and_an_earlier_one_is_not() {
+    for (at, limit, is_deadline) in [(49, 50, false), (50, 50, true), (51, 50, true)] {
+        let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(at))]);
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(limit)).on_elapsed(ErrorsEcho))
+            .layer(retry(Attempts::new(1, Backoff::constant(ms(1)))))
+            .service(probe.inner());
+        let (outcome, info) = send(service, probe.request()).await;
+        if is_deadline {
+            assert!(elapsed(outcome).ambiguous, "it was out");
+            assert_eq!(info.stopped(), Some(Stopped::Deadline));
+        } else {
+            assert_eq!(told(&outcome), Told::Error(1));
+            assert_eq!(info.stopped(), Some(Stopped::Attempts));
+        }
+    }
+}
+
 #[test]
 fn an_answer_that_is_there_arms_no_timer() {
     // There is no runtime here: any timer would panic.

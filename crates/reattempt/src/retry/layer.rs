@@ -4,13 +4,14 @@ use std::sync::Arc;
 use reattempt_core::{Observer, RetryStrategy};
 use tower_layer::Layer;
 
-use super::{Config, Retry, may_follow};
+use super::{Config, Retry, may_follow, no_recovery};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
 
 /// Sends calls again by the verdicts of `C` (a [`Classify`](reattempt_core::Classify)).
 ///
-/// The caller's own strategy (`CallContext::set_strategy`) and the route's policy beat the layer's.
+/// The caller's own strategy (`CallContext::set_strategy`) and the route's policy beat the layer's. Where the policy says "no
+/// recovery", only what a transparent retry does that does not fit before the deadline is still the layer's strategy's word.
 pub struct RetryLayer<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
@@ -78,6 +79,7 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
         let config = Config {
             classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
+            no_recovery: no_recovery(&*self.strategy),
             transparent: self.transparent,
             is_simple: self.observer.is_none() && may_follow(&*self.strategy),
             hears: self.observer.is_some(),

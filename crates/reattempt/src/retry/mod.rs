@@ -51,12 +51,14 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use reattempt_core::backoff::Backoff;
 use reattempt_core::machine::Env;
-use reattempt_core::strategy::FailFast;
+use reattempt_core::strategy::{Attempts, FailFast};
 use reattempt_core::{
-    Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
-    Replay, RetryStrategy, RoutePolicy,
+    Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, OnDeadline,
+    Recovery, Replay, RetryStrategy, RoutePolicy,
 };
 use tower_service::Service;
 
@@ -70,6 +72,8 @@ use source::{Source, with_context};
 struct Config<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
+    /// For policies that say "no recovery".
+    no_recovery: &'static dyn RetryStrategy,
     transparent: bool,
     observer: Arc<dyn Observer>,
     /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
@@ -91,7 +95,7 @@ impl<C> Config<C> {
         }
         match context.policy().map(|policy| policy.get_recovery()) {
             Some(Recovery::Retry(strategy)) => &**strategy,
-            Some(Recovery::None) => &FailFast,
+            Some(Recovery::None) => self.no_recovery,
             Some(Recovery::Default | Recovery::Hedge(_)) | None => &*self.strategy,
         }
     }
@@ -102,6 +106,17 @@ impl<C> Config<C> {
         env.transparent = self.transparent;
         env.observer = Some(&*self.observer);
         env
+    }
+}
+
+/// Sends no call again, and treats a transparent retry that does not fit before the deadline as the layer's strategy does:
+/// of that the policy says nothing.
+fn no_recovery(layer: &dyn RetryStrategy) -> &'static dyn RetryStrategy {
+    static GIVES_UP: Attempts =
+        Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(OnDeadline::GiveUp);
+    match layer.on_deadline() {
+        OnDeadline::Cap => &FailFast,
+        OnDeadline::GiveUp => &GIVES_UP,
     }
 }
 

@@ -88,9 +88,6 @@ where
         let env = this.config.env(context, replayable);
         let mut found = context.findings();
         found.cut_off = outcome.is_err() && was_cut_off(this.source, context);
-        if let Source::Template { request, .. } = &*this.source {
-            request.attempt_over(context.attempt());
-        }
         let action = recovering
             .machine
             .failed(clock::now(), &verdict, found, strategy, &env);
@@ -147,6 +144,10 @@ where
             }
             Action::Wait(wait) => {
                 recovering.wait(&wait, outcome, context);
+                // After its answer was dropped, which may end the request in the transport's own way.
+                if let Source::Template { request, .. } = &*this.source {
+                    request.attempt_over(context.attempt());
+                }
                 *this.phase = if wait.until.is_some() {
                     Phase::Waiting
                 } else {

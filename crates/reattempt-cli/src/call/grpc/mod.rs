@@ -1,5 +1,7 @@
 //! gRPC calls: raw messages over plain HTTP/2, through the layers of A6.
 
+mod exchange;
+mod metadata;
 mod payloads;
 mod reply;
 mod stack;
@@ -8,28 +10,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, TE};
+use http::header::{CONTENT_TYPE, HeaderValue, TE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Uri};
-use http_body_util::BodyExt;
-use reattempt::{Elapsed, RetryInfo, Stopped};
 use reattempt_grpc::Code;
 use reattempt_grpc::service_config::ServiceConfig;
-use reattempt_testbed::grpc::Messages;
 use serde::Deserialize;
 use serde_json::Value;
-use tower::ServiceExt;
 
-use super::answer::{Answer, Timeout, readable};
-use super::attempts::Ending;
+use super::answer::{Answer, readable};
 use super::document::{Base64, Document, Fault, Fields, Head, Millis, to_base64};
-use super::http::{chain, headers};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 use super::transport::WaitForReady;
+use exchange::{end, exchange};
 use payloads::Payloads;
-use reply::{Reply, Status};
+use reply::Reply;
 use stack::{ChannelOptions, Stack};
+
+/// Unless the call's metadata names another.
+const AGENT: &str = concat!("grpc-rust-reattempt/", env!("CARGO_PKG_VERSION"));
 
 /// Calls one gRPC server; or nobody, where its service config cannot be used.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ struct Channel {
 #[derive(Debug)]
 pub(crate) struct GrpcCall {
     method: PathAndQuery,
+    kind: Kind,
     payloads: Vec<Bytes>,
     gap: Duration,
     half_close_after: Duration,
@@ -55,8 +56,8 @@ pub(crate) struct GrpcCall {
     wait_for_ready: Option<bool>,
 }
 
-/// Raw messages make no difference between the kinds; the name has to be right all the same.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+/// How many messages each side sends: one, or as many as it likes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
     #[default]
@@ -64,6 +65,16 @@ enum Kind {
     ServerStream,
     ClientStream,
     Bidi,
+}
+
+impl Kind {
+    const fn asks_once(self) -> bool {
+        matches!(self, Self::Unary | Self::ServerStream)
+    }
+
+    const fn answers_once(self) -> bool {
+        matches!(self, Self::Unary | Self::ClientStream)
+    }
 }
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
@@ -92,144 +103,22 @@ fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
         let what = format!("must be /package.Service/Method, got {method:?}");
         return Err(fields.fault("method", what));
     };
-    let _: Kind = fields.or("kind", Kind::default())?;
+    let kind: Kind = fields.or("kind", Kind::default())?;
     let payloads: Vec<Base64> = fields.or("payloads", Vec::new())?;
+    let mut payloads: Vec<_> = payloads.into_iter().map(|Base64(bytes)| bytes).collect();
+    if payloads.is_empty() && kind.asks_once() {
+        // Such a call always has its one message; without a word on it, an empty one.
+        payloads.push(Bytes::new());
+    }
     Ok(GrpcCall {
         method: path,
-        payloads: payloads.into_iter().map(|Base64(bytes)| bytes).collect(),
+        kind,
+        payloads,
         gap: fields.or("payload_gap_ms", Millis::default())?.0,
         half_close_after: fields.or("half_close_after_ms", Millis::default())?.0,
-        metadata: headers(fields, "metadata")?,
+        metadata: metadata::read(fields)?,
         wait_for_ready: fields.optional("wait_for_ready")?,
     })
-}
-
-/// How the call ended for its caller.
-#[derive(Debug)]
-struct End {
-    status: Status,
-    ending: Ending,
-    timeout: Option<Timeout>,
-}
-
-impl End {
-    fn of(status: Status) -> Self {
-        let ending = match status.code {
-            Code::Ok => Ending::Success,
-            _ => Ending::Failure,
-        };
-        Self {
-            status,
-            ending,
-            timeout: None,
-        }
-    }
-
-    fn deadline(status: Status, timeout: Timeout) -> Self {
-        Self {
-            status,
-            ending: Ending::Deadline,
-            timeout: Some(timeout),
-        }
-    }
-}
-
-/// How far the answer could be read.
-#[derive(Debug)]
-enum Read {
-    /// To its end.
-    Whole,
-    /// The deadline passed before its head.
-    Elapsed(Timeout),
-    /// It broke off, or never came; the layers know the code.
-    Broken(String),
-    /// Its messages cannot be read.
-    Malformed(String),
-}
-
-async fn exchange(stack: Stack, request: Request<Payloads>, reply: &mut Reply) -> Read {
-    let response = match stack.oneshot(request).await {
-        Ok(response) => response,
-        Err(error) => return Read::Broken(chain(&*error)),
-    };
-    let (head, mut body) = response.into_parts();
-    reply.head(head.status, head.headers);
-    if let Some(elapsed) = head.extensions.get::<Elapsed>() {
-        return Read::Elapsed(Timeout::from(elapsed));
-    }
-    let mut messages = Messages::default();
-    while let Some(frame) = body.frame().await {
-        let frame = match frame {
-            Ok(frame) => frame,
-            Err(error) => return Read::Broken(chain(&error)),
-        };
-        match frame.into_data() {
-            Ok(data) => {
-                messages.push(&data);
-                loop {
-                    match messages.next_message() {
-                        Ok(Some(message)) => reply.messages.push(message),
-                        Ok(None) => break,
-                        Err(error) => return Read::Malformed(error.to_string()),
-                    }
-                }
-            }
-            Err(frame) => {
-                if let Ok(trailers) = frame.into_trailers() {
-                    reply.trailers(trailers);
-                }
-            }
-        }
-    }
-    match messages.finish() {
-        Err(error) if reply.status().is_some_and(|status| status.code == Code::Ok) => {
-            Read::Malformed(error.to_string())
-        }
-        _ => Read::Whole,
-    }
-}
-
-/// The code that the layers found for an answer that did not come, or broke off.
-fn code_found(info: &RetryInfo) -> Code {
-    let code = info
-        .records()
-        .filter_map(|record| record.failure?.code)
-        .last();
-    code.and_then(|code| Code::from_number(code.into()))
-        .unwrap_or(Code::Unknown)
-}
-
-fn end(read: Option<Read>, reply: &Reply, info: &RetryInfo) -> End {
-    let Some(read) = read else {
-        let status = Status::new(Code::Cancelled, "the caller cancelled");
-        return End {
-            ending: Ending::Cancelled,
-            ..End::of(status)
-        };
-    };
-    match read {
-        Read::Broken(error) => End::of(Status::new(code_found(info), error)),
-        Read::Malformed(error) => End::of(Status::new(Code::Internal, error)),
-        Read::Elapsed(timeout) => {
-            let status = reply.status();
-            End::deadline(status.unwrap_or_else(|| own_deadline("")), timeout)
-        }
-        Read::Whole => {
-            let status = reply
-                .status()
-                .unwrap_or_else(|| Status::new(Code::Unknown, "the stream ended without a status"));
-            if info.stopped() == Some(Stopped::Deadline) && status.code == Code::DeadlineExceeded {
-                // The answer had begun, so the server has the request, and nothing says that
-                // it may take effect twice.
-                return End::deadline(status, Timeout::Ambiguous);
-            }
-            End::of(status)
-        }
-    }
-}
-
-fn own_deadline(message: &str) -> Status {
-    Status::new(Code::DeadlineExceeded, message)
 }
 
 impl GrpcCaller {
@@ -255,6 +144,9 @@ impl GrpcCaller {
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         headers.insert(TE, HeaderValue::from_static("trailers"));
+        headers
+            .entry(USER_AGENT)
+            .or_insert(HeaderValue::from_static(AGENT));
         if waits {
             request.extensions_mut().insert(WaitForReady);
         }
@@ -270,16 +162,23 @@ impl Caller for GrpcCaller {
             Ok(channel) => channel,
             Err(refused) => return refuse(head, refused),
         };
+        let kind = call.kind;
         let mut request = self.request(call, channel);
         let story = Story::begin(&head, &mut request);
         let mut reply = Reply::default();
         let read = tokio::select! {
             biased;
-            read = exchange(channel.stack.clone(), request, &mut reply) => Some(read),
+            read = exchange(channel.stack.clone(), kind, request, &mut reply) => Some(read),
             () = cancelled(&head) => None,
         };
-        let end = end(read, &reply, &story.info());
+        let end = end(read, kind, &reply, &story.info());
         let mut answer = story.end(head.call, end.ending);
+        // An answer that the layers let pass and that could not be read failed for this side's own reason.
+        let fatal = answer.attempts.iter_mut().filter(|a| a.verdict == "fatal");
+        for attempt in fatal {
+            let reason = end.status.code.reason().map(|reason| reason.name());
+            attempt.reason = attempt.reason.or(reason);
+        }
         answer.error = (end.status.code != Code::Ok)
             .then(|| format!("{}: {}", end.status.code, end.status.message));
         answer.timeout = end.timeout;

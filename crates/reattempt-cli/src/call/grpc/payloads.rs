@@ -10,36 +10,61 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use reattempt_testbed::grpc::frame_message;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 /// Sends messages with gaps between them, and half-closes some time after the last.
+///
+/// The times count from when the first attempt begins to send, as those of an application that writes to a stream: what
+/// falls due while no attempt is out goes out with the next one.
 #[derive(Debug)]
 pub(super) struct Payloads {
     messages: VecDeque<Bytes>,
     gap: Duration,
     half_close_after: Duration,
+    /// How long after the beginning the next message is due, or the half-close.
+    due: Duration,
+    began: Option<Instant>,
     pause: Option<Pin<Box<Sleep>>>,
-    half_close_waited: bool,
 }
 
 impl Payloads {
     pub(super) fn new(messages: &[Bytes], gap: Duration, half_close_after: Duration) -> Self {
+        let messages: VecDeque<_> = messages
+            .iter()
+            .map(|message| frame_message(message))
+            .collect();
+        let due = if messages.is_empty() {
+            half_close_after
+        } else {
+            Duration::ZERO
+        };
         Self {
-            messages: messages
-                .iter()
-                .map(|message| frame_message(message))
-                .collect(),
+            messages,
             gap,
             half_close_after,
+            due,
+            began: None,
             pause: None,
-            half_close_waited: half_close_after.is_zero(),
         }
     }
 
-    fn pause(&mut self, time: Duration) {
-        if !time.is_zero() {
-            self.pause = Some(Box::pin(tokio::time::sleep(time)));
+    /// Waits until what is next is due.
+    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.due.is_zero() {
+            return Poll::Ready(());
         }
+        let began = self.began();
+        let due = self.due;
+        let pause = self.pause.get_or_insert_with(|| {
+            Box::pin(tokio::time::sleep(due.saturating_sub(began.elapsed())))
+        });
+        ready!(pause.as_mut().poll(cx));
+        self.pause = None;
+        Poll::Ready(())
+    }
+
+    fn began(&mut self) -> Instant {
+        *self.began.get_or_insert_with(Instant::now)
     }
 }
 
@@ -51,29 +76,23 @@ impl Body for Payloads {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        loop {
-            if let Some(pause) = &mut self.pause {
-                ready!(pause.as_mut().poll(cx));
-                self.pause = None;
-            }
-            if let Some(message) = self.messages.pop_front() {
-                if !self.messages.is_empty() {
-                    let gap = self.gap;
-                    self.pause(gap);
-                }
-                return Poll::Ready(Some(Ok(Frame::data(message))));
-            }
-            if self.half_close_waited {
-                return Poll::Ready(None);
-            }
-            self.half_close_waited = true;
-            let wait = self.half_close_after;
-            self.pause(wait);
-        }
+        ready!(self.poll_due(cx));
+        self.began();
+        let Some(message) = self.messages.pop_front() else {
+            return Poll::Ready(None);
+        };
+        let next = if self.messages.is_empty() {
+            self.half_close_after
+        } else {
+            self.gap
+        };
+        self.due = self.due.saturating_add(next);
+        Poll::Ready(Some(Ok(Frame::data(message))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.messages.is_empty() && self.half_close_waited && self.pause.is_none()
+        // A half-close that comes later is an event of its own.
+        self.messages.is_empty() && self.half_close_after.is_zero()
     }
 }
 
@@ -81,7 +100,6 @@ impl Body for Payloads {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
-    use tokio::time::Instant;
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -100,7 +118,30 @@ mod tests {
         }
         assert_eq!(seen, [(ms(0), 6), (ms(10), 7)]);
         assert_eq!(began.elapsed(), ms(15));
-        assert!(body.is_end_stream());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_that_fell_due_while_nobody_read_come_at_once() {
+        let messages = ["a", "b", "c", "d"].map(Bytes::from);
+        let mut body = Payloads::new(&messages, ms(10), ms(0));
+        let began = Instant::now();
+        body.frame().await.unwrap().unwrap();
+        tokio::time::sleep(ms(25)).await;
+        let mut seen = Vec::new();
+        while !body.is_end_stream() {
+            body.frame().await.unwrap().unwrap();
+            seen.push(began.elapsed());
+        }
+        assert_eq!(seen, [ms(25), ms(25), ms(30)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_half_close_can_come_later_also_without_messages() {
+        let began = Instant::now();
+        let mut body = Payloads::new(&[], ms(10), ms(5));
+        assert!(!body.is_end_stream());
+        assert!(body.frame().await.is_none());
+        assert_eq!(began.elapsed(), ms(5));
     }
 
     #[tokio::test]

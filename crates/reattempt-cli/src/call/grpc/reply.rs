@@ -1,12 +1,12 @@
 //! What has come of the answer of a gRPC call.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use reattempt_grpc::{Code, GRPC_MESSAGE, GRPC_STATUS, PREVIOUS_ATTEMPTS};
 use serde_json::Value;
 
-use crate::call::http::shown;
+use super::metadata::shown;
 
 /// A status as the caller gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,65 +37,75 @@ impl Status {
 pub(super) struct Reply {
     http_status: StatusCode,
     head: HeaderMap,
-    trailers_only: bool,
+    /// Nothing comes after the head.
+    head_only: bool,
     pub(super) messages: Vec<Bytes>,
-    trailers: HeaderMap,
+    trailers: Option<HeaderMap>,
 }
 
 impl Reply {
-    pub(super) fn head(&mut self, status: StatusCode, headers: HeaderMap) {
+    pub(super) fn head(&mut self, status: StatusCode, headers: HeaderMap, at_end: bool) {
         self.http_status = status;
-        self.trailers_only = headers.contains_key(GRPC_STATUS);
+        self.head_only = at_end || headers.contains_key(GRPC_STATUS);
         self.head = headers;
     }
 
     pub(super) fn trailers(&mut self, trailers: HeaderMap) {
-        self.trailers = trailers;
+        self.trailers = Some(trailers);
     }
 
-    /// The status that the answer carries; without one the HTTP status stands for it.
+    /// The status, where the head decides it: what follows one is of no use, and need not be gRPC at all.
+    pub(super) fn status_in_head(&self) -> Option<Status> {
+        if let Some(said) = Status::of(&self.head) {
+            return Some(said);
+        }
+        match Code::from_head(self.http_status, &self.head) {
+            Some(code) => {
+                let of_type = self.head.get(CONTENT_TYPE).map(|value| {
+                    let value = String::from_utf8_lossy(value.as_bytes());
+                    format!(" and content-type {value}")
+                });
+                let what = format!("not a gRPC answer: HTTP status {}", self.http_status);
+                Some(Status::new(code, what + &of_type.unwrap_or_default()))
+            }
+            None if self.head_only => Some(Status::new(
+                Code::Unknown,
+                "the answer ended with its head, which has no grpc-status",
+            )),
+            None => None,
+        }
+    }
+
+    /// The status that the answer carries.
     pub(super) fn status(&self) -> Option<Status> {
-        let said = if self.trailers_only {
-            Status::of(&self.head)
-        } else {
-            Status::of(&self.trailers)
-        };
-        said.or_else(|| {
-            (self.http_status != StatusCode::OK).then(|| {
-                let code = Code::from_http_status(self.http_status.as_u16());
-                Status::new(code, format!("HTTP status {}", self.http_status))
-            })
+        self.status_in_head().or_else(|| {
+            let trailers = self.trailers.as_ref()?;
+            let unknown = || Status::new(Code::Unknown, "the trailers have no grpc-status");
+            Some(Status::of(trailers).unwrap_or_else(unknown))
         })
     }
 
     pub(super) fn initial_metadata(&self) -> Value {
-        if self.trailers_only {
-            // There was no initial metadata but what this client adds to it.
-            return shown(&self.head, |name| PREVIOUS_ATTEMPTS != name);
+        if self.head_only {
+            return shown(&HeaderMap::new());
         }
-        shown(&self.head, is_transports)
+        shown(&self.head)
     }
 
     pub(super) fn trailing_metadata(&self) -> Value {
-        let of = if self.trailers_only {
-            &self.head
-        } else {
-            &self.trailers
-        };
-        shown(of, |name| is_transports(name) || PREVIOUS_ATTEMPTS == name)
+        if self.head_only {
+            // What this client has added is told by itself.
+            let mut trailers = self.head.clone();
+            trailers.remove(PREVIOUS_ATTEMPTS);
+            return shown(&trailers);
+        }
+        shown(self.trailers.as_ref().unwrap_or(&HeaderMap::new()))
     }
 
     pub(super) fn previous_attempts(&self) -> Option<String> {
         let value = self.head.get(PREVIOUS_ATTEMPTS)?;
         Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
     }
-}
-
-/// What belongs to the protocol and not to the application.
-fn is_transports(name: &str) -> bool {
-    let own = [GRPC_STATUS, GRPC_MESSAGE, CONTENT_TYPE, CONTENT_LENGTH];
-    own.iter().any(|own| own == name)
-        || matches!(name, "grpc-encoding" | "grpc-accept-encoding" | "te")
 }
 
 /// gRPC over HTTP/2, Status-Message. What is not encoded as it should be stays as it came.
@@ -136,24 +146,54 @@ mod tests {
         assert_eq!(percent_decoded(b"\xff"), "\u{fffd}");
     }
 
-    #[test]
-    fn an_answer_without_a_status_goes_by_http() {
+    fn with_head(status: StatusCode, headers: &[(&'static str, &'static str)], end: bool) -> Reply {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
         let mut reply = Reply::default();
-        assert_eq!(reply.status(), None);
-        reply.head(StatusCode::BAD_GATEWAY, HeaderMap::new());
-        assert_eq!(reply.status().unwrap().code, Code::Unavailable);
+        reply.head(status, map, end);
+        reply
+    }
+
+    fn code(reply: &Reply) -> Option<Code> {
+        reply.status().map(|status| status.code)
+    }
+
+    #[test]
+    fn what_is_not_grpc_goes_by_http() {
+        assert_eq!(code(&Reply::default()), None);
+        let proxy = with_head(StatusCode::BAD_GATEWAY, &[], false);
+        assert_eq!(code(&proxy), Some(Code::Unavailable));
+        let page = with_head(StatusCode::OK, &[("content-type", "text/html")], false);
+        assert_eq!(code(&page), Some(Code::Unknown));
+        let empty = with_head(
+            StatusCode::OK,
+            &[("content-type", "application/grpc")],
+            true,
+        );
+        assert_eq!(code(&empty), Some(Code::Unknown));
+    }
+
+    #[test]
+    fn trailers_without_a_status_are_unknown_and_none_say_nothing() {
+        let mut reply = with_head(StatusCode::OK, &[], false);
+        assert_eq!(code(&reply), None);
+        reply.trailers(HeaderMap::new());
+        assert_eq!(code(&reply), Some(Code::Unknown));
     }
 
     #[test]
     fn the_head_of_a_trailers_only_answer_is_trailing_metadata() {
-        let mut headers = HeaderMap::new();
-        headers.insert(GRPC_STATUS, HeaderValue::from_static("5"));
-        headers.insert("x-a", HeaderValue::from_static("b"));
-        headers.insert(PREVIOUS_ATTEMPTS, HeaderValue::from_static("2"));
-        let mut reply = Reply::default();
-        reply.head(StatusCode::OK, headers);
+        let headers = [
+            ("grpc-status", "5"),
+            ("x-a", "b"),
+            ("grpc-previous-rpc-attempts", "2"),
+        ];
+        let reply = with_head(StatusCode::OK, &headers, true);
         assert_eq!(reply.status(), Some(Status::new(Code::NotFound, "")));
         assert_eq!(reply.trailing_metadata(), serde_json::json!({"x-a": ["b"]}));
+        assert_eq!(reply.initial_metadata(), serde_json::json!({}));
         assert_eq!(reply.previous_attempts().as_deref(), Some("2"));
     }
 }

@@ -71,13 +71,19 @@ pub(super) fn service_config(
         .randomness(setup.randomness.clone())
         .on_deadline(setup.on_deadline);
     if let Some(limit) = channel.max_attempts_limit {
-        options = options.max_attempts_limit(limit);
+        // As it is said: a limit of one makes one attempt.
+        options.max_attempts_limit = limit.max(1);
     }
     let Some(text) = text else { return Ok(None) };
     match ServiceConfig::parse_with(text, &options) {
         Ok(config) => {
             for warning in config.warnings() {
-                tracing::warn!("service config: {warning}");
+                // What is in order and may be unwise is for `reattempt check`.
+                if warning.is_advice() {
+                    tracing::info!("service config: {warning}");
+                } else {
+                    tracing::warn!("service config: {warning}");
+                }
             }
             Ok(Some(Arc::new(config)))
         }
@@ -144,6 +150,6 @@ pub(super) fn stack(
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
         .layer(JournalLayer)
-        .service(Transport::new(authority, Version::Http2));
+        .service(Transport::new(authority, Version::Grpc));
     BoxCloneSyncService::new(service)
 }

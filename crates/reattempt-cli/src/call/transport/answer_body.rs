@@ -4,12 +4,41 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::request_body::EndOfRequest;
+
 /// A body that comes from the connection, or, for an answer that was made on this side, none.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerBody(pub(super) Option<Incoming>);
+pub(crate) struct AnswerBody {
+    incoming: Option<Incoming>,
+    /// What of the request may still be on its way.
+    request: Option<EndOfRequest>,
+}
+
+impl AnswerBody {
+    pub(super) const fn new(incoming: Incoming, request: Option<EndOfRequest>) -> Self {
+        Self {
+            incoming: Some(incoming),
+            request,
+        }
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            let reason = if self.is_end_stream() {
+                Reason::NO_ERROR
+            } else {
+                Reason::CANCEL
+            };
+            request.with(reason);
+        }
+    }
+}
 
 impl Body for AnswerBody {
     type Data = Bytes;
@@ -19,18 +48,18 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.0 {
+        match &mut self.incoming {
             Some(incoming) => Pin::new(incoming).poll_frame(cx),
             None => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(Body::is_end_stream)
+        self.incoming.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0
+        self.incoming
             .as_ref()
             .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }

@@ -6,11 +6,10 @@ use bytes::Bytes;
 use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri, Version};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use reattempt::Reporter;
+use reattempt::{Reporter, Stage};
 
-use super::{Address, TransportError, sending};
+use super::{Address, AnswerBody, TransportError, sending};
 
 /// So many connections are kept at most; others are closed after their answer.
 const MOST_KEPT: usize = 64;
@@ -43,12 +42,8 @@ where
         }
     }
 
-    async fn connect(
-        &self,
-        address: &Address,
-        waits: bool,
-    ) -> Result<SendRequest<B>, TransportError> {
-        let (connection, driver) = handshake(address.connect(waits).await?).await?;
+    async fn connect(&self, address: &Address) -> Result<SendRequest<B>, TransportError> {
+        let (connection, driver) = handshake(address.dial().await?).await?;
         tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "connection ended");
@@ -60,13 +55,12 @@ where
     pub(super) async fn send(
         &self,
         address: &Address,
-        waits: bool,
         mut request: Request<B>,
         reporter: &Reporter,
-    ) -> Result<Response<Incoming>, TransportError> {
+    ) -> Result<Response<AnswerBody>, TransportError> {
         let mut connection = match self.idle() {
             Some(connection) => connection,
-            None => self.connect(address, waits).await?,
+            None => self.connect(address).await?,
         };
         if !request.headers().contains_key(HOST) {
             let host = HeaderValue::from_str(&address.authority)?;
@@ -75,9 +69,12 @@ where
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
         *request.version_mut() = Version::HTTP_11;
-        let answer = sending(reporter, connection.try_send_request(request)).await?;
+        reporter.stage(Stage::InFlight);
+        let answer = sending(reporter, connection.try_send_request(request))
+            .await
+            .map_err(|(error, _)| error)?;
         // Idle once the answer's body was read to its end; until then nobody takes it.
         self.keep(connection);
-        Ok(answer)
+        Ok(answer.map(|body| AnswerBody::new(body, None)))
     }
 }

@@ -3,20 +3,42 @@
 use bytes::Bytes;
 use http::{Request, Response, Version};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::TokioExecutor;
-use reattempt::Reporter;
+use reattempt::{Reporter, Stage};
 use tokio::sync::Mutex;
 
-use super::{Address, TransportError, sending};
+use super::request_body::{Length, RequestBody};
+use super::{Address, AnswerBody, REDIAL_FIRST, TransportError, sending};
 
-pub(super) struct Connection<B>(Mutex<Option<SendRequest<B>>>);
+/// So often one attempt looks for another connection, after ones that took nothing of it.
+const MOST_TRIED: u32 = 4;
+
+pub(super) struct Connection<B>(Mutex<Slot<B>>);
+
+struct Slot<B> {
+    open: Option<SendRequest<RequestBody<B>>>,
+    /// Which of the connections, one after another, that is.
+    number: u64,
+}
 
 impl<B> Default for Connection<B> {
     fn default() -> Self {
-        Self(Mutex::new(None))
+        Self(Mutex::new(Slot {
+            open: None,
+            number: 0,
+        }))
     }
+}
+
+/// A connection that looks usable.
+struct Ready<B> {
+    connection: SendRequest<RequestBody<B>>,
+    number: u64,
+    /// Nobody has used it before, nor can it have been said good-bye to.
+    fresh: bool,
+    /// It was not there at once.
+    waited: bool,
 }
 
 impl<B> Connection<B>
@@ -24,64 +46,110 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<TransportError>,
 {
-    /// The connection, dialled if there is none. Calls that come meanwhile wait for the same one.
-    async fn ready(
-        &self,
-        address: &Address,
-        waits: bool,
-    ) -> Result<SendRequest<B>, TransportError> {
-        let mut slot = self.0.lock().await;
-        if let Some(connection) = slot.as_mut() {
-            // One that the server has said good-bye to is not ready, although its streams go on.
-            if !connection.is_closed() && connection.ready().await.is_ok() {
-                return Ok(connection.clone());
+    /// The connection, dialled if there is none. Calls that come meanwhile wait for the same one; a call that waits for
+    /// readiness holds up no other between its dials.
+    async fn ready(&self, address: &Address, waits: bool) -> Result<Ready<B>, TransportError> {
+        let mut delay = REDIAL_FIRST;
+        let mut waited = false;
+        loop {
+            let mut slot = self.0.lock().await;
+            if let Some(connection) = slot.open.as_mut() {
+                // One that the server has said good-bye to is not ready, although its streams go on.
+                if !connection.is_closed() && connection.ready().await.is_ok() {
+                    return Ok(Ready {
+                        connection: connection.clone(),
+                        number: slot.number,
+                        fresh: false,
+                        waited,
+                    });
+                }
+                slot.open = None;
             }
-            *slot = None;
+            let socket = match address.dial().await {
+                Ok(socket) => socket,
+                Err(error) if waits => {
+                    drop(slot);
+                    waited = true;
+                    delay = address.not_ready(&error, delay).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let (connection, driver) = handshake(TokioExecutor::new(), socket).await?;
+            tokio::spawn(async move {
+                if let Err(error) = driver.await {
+                    tracing::debug!(%error, "connection ended");
+                }
+            });
+            slot.number += 1;
+            slot.open = Some(connection.clone());
+            return Ok(Ready {
+                connection,
+                number: slot.number,
+                fresh: true,
+                waited,
+            });
         }
-        let socket = if waits {
-            // Not under the lock, or a call that does not wait would.
-            drop(slot);
-            let socket = address.connect(true).await?;
-            slot = self.0.lock().await;
-            socket
-        } else {
-            address.connect(false).await?
-        };
-        let (connection, driver) = handshake(TokioExecutor::new(), socket).await?;
-        tokio::spawn(async move {
-            if let Err(error) = driver.await {
-                tracing::debug!(%error, "connection ended");
-            }
-        });
-        *slot = Some(connection.clone());
-        Ok(connection)
     }
 
-    /// The next call dials anew.
-    async fn forget(&self, reporter: &Reporter) {
-        let attempt = reporter.attempt();
-        tracing::debug!(attempt, "the connection took no request; dialling anew");
-        *self.0.lock().await = None;
+    /// The next call dials anew, unless another has done so already.
+    async fn forget(&self, number: u64, reporter: &Reporter) {
+        let mut slot = self.0.lock().await;
+        if slot.number == number {
+            let attempt = reporter.attempt();
+            tracing::debug!(attempt, "the connection takes no requests; dialling anew");
+            slot.open = None;
+        }
     }
 
     pub(super) async fn send(
         &self,
         address: &Address,
         waits: bool,
+        length: Length,
         mut request: Request<B>,
         reporter: &Reporter,
-    ) -> Result<Response<Incoming>, TransportError> {
-        let mut connection = self.ready(address, waits).await?;
+    ) -> Result<Response<AnswerBody>, TransportError> {
         *request.version_mut() = Version::HTTP_2;
-        let answered = sending(reporter, connection.try_send_request(request)).await;
-        if let Err(error) = &answered {
-            let refused = error
-                .downcast_ref::<hyper::Error>()
-                .is_some_and(|error| error.is_canceled() || error.is_closed());
-            if refused {
-                self.forget(reporter).await;
+        let mut tried = 0;
+        loop {
+            let mut ready = self.ready(address, waits).await?;
+            if ready.waited && length == Length::Unsaid {
+                // The time left is less than when the attempt began.
+                reattempt_grpc::renew_timeout(&mut request);
+            }
+            let (head, body) = request.into_parts();
+            let (body, end) = RequestBody::new(body, length, reporter);
+            if body.is_end_stream() {
+                // Never polled, so that nobody else reports that it goes out.
+                reporter.stage(Stage::InFlight);
+            }
+            let sent = ready
+                .connection
+                .try_send_request(Request::from_parts(head, body));
+            let (error, unsent) = match sending(reporter, sent).await {
+                Ok(answer) => return Ok(answer.map(|body| AnswerBody::new(body, Some(end)))),
+                Err(failed) => failed,
+            };
+            if unsent.is_some() || is_goodbye(&*error) {
+                self.forget(ready.number, reporter).await;
+            }
+            tried += 1;
+            match unsent {
+                // A connection that was said good-bye to while nobody looked: nothing was sent, so this is still the same
+                // attempt.
+                Some(unsent) if !ready.fresh && tried < MOST_TRIED => {
+                    request = unsent.map(RequestBody::into_inner);
+                }
+                _ => return Err(error),
             }
         }
-        answered
     }
+}
+
+/// True of a GOAWAY: the connection takes no further streams.
+fn is_goodbye(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<h2::Error>())
+        .any(h2::Error::is_go_away)
 }

@@ -5,6 +5,7 @@
 mod answer_body;
 mod http1;
 mod http2;
+mod request_body;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,6 +24,7 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 pub(crate) use answer_body::AnswerBody;
+use request_body::Length;
 
 /// What a transport fails with: hyper's own errors, and those of dialling.
 pub(crate) type TransportError = Box<dyn std::error::Error + Send + Sync>;
@@ -37,6 +39,8 @@ pub(crate) enum Version {
     Http1,
     /// With prior knowledge.
     Http2,
+    /// HTTP/2 whose requests are streams of messages.
+    Grpc,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,33 +76,17 @@ impl Address {
         Ok(TokioIo::new(socket))
     }
 
-    /// Dials until it works.
-    async fn dial_until_ready(&self) -> Result<TokioIo<TcpStream>, TransportError> {
-        let mut delay = REDIAL_FIRST;
-        loop {
-            match self.dial().await {
-                Ok(socket) => return Ok(socket),
-                Err(error) => {
-                    tracing::debug!(%error, ?delay, "not ready yet, waiting");
-                    tokio::time::sleep(delay).await;
-                    delay = (delay * 2).min(REDIAL_LONGEST);
-                }
-            }
-        }
-    }
-
-    async fn connect(&self, waits: bool) -> Result<TokioIo<TcpStream>, TransportError> {
-        if waits {
-            self.dial_until_ready().await
-        } else {
-            self.dial().await
-        }
+    /// Waits before it is dialled again, and says how long to wait after that.
+    async fn not_ready(&self, error: &TransportError, delay: Duration) -> Duration {
+        tracing::debug!(%error, ?delay, "not ready yet, waiting");
+        tokio::time::sleep(delay).await;
+        (delay * 2).min(REDIAL_LONGEST)
     }
 }
 
 enum Connections<B> {
     Http1(http1::Pool<B>),
-    Http2(http2::Connection<B>),
+    Http2(http2::Connection<B>, Length),
 }
 
 /// One server. Clones share the connections.
@@ -131,7 +119,8 @@ impl<B> Transport<B> {
             },
             connections: match version {
                 Version::Http1 => Connections::Http1(http1::Pool::default()),
-                Version::Http2 => Connections::Http2(http2::Connection::default()),
+                Version::Http2 => Connections::Http2(http2::Connection::default(), Length::Said),
+                Version::Grpc => Connections::Http2(http2::Connection::default(), Length::Unsaid),
             },
         }))
     }
@@ -159,30 +148,32 @@ where
         Box::pin(async move {
             let address = &shared.address;
             let answered = match &shared.connections {
-                Connections::Http1(pool) => pool.send(address, waits, request, &reporter).await,
-                Connections::Http2(one) => one.send(address, waits, request, &reporter).await,
+                Connections::Http1(pool) => pool.send(address, request, &reporter).await,
+                Connections::Http2(one, length) => {
+                    one.send(address, waits, *length, request, &reporter).await
+                }
             };
             if answered.is_ok() {
                 reporter.stage(Stage::Response);
             }
-            answered.map(|response| response.map(|body| AnswerBody(Some(body))))
+            answered
         })
     }
 }
 
-/// Reports that a request goes out, and takes it back if it never did.
-async fn sending<B, F>(
-    reporter: &Reporter,
-    sending: F,
-) -> Result<Response<Incoming>, TransportError>
+/// Why a request has no answer, and the request itself if nothing of it was sent.
+type Unanswered<B> = (TransportError, Option<Request<B>>);
+
+/// Waits for the answer of a request. What was reported of it is taken back where it never went out.
+async fn sending<B, F>(reporter: &Reporter, sending: F) -> Result<Response<Incoming>, Unanswered<B>>
 where
     F: Future<Output = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<B>>>>,
 {
-    reporter.stage(Stage::InFlight);
     sending.await.map_err(|mut error| {
-        if error.take_message().is_some() {
+        let unsent = error.take_message();
+        if unsent.is_some() {
             reporter.stage(Stage::Dispatch);
         }
-        error.into_error().into()
+        (error.into_error().into(), unsent)
     })
 }

@@ -58,10 +58,17 @@ async fn an_answer_that_never_ends_can_be_cancelled() {
     stream.send_data(Bytes::new(), true).unwrap();
     let mut body = timeout(SOON, response).await.unwrap().unwrap().into_body();
     timeout(SOON, body.data()).await.unwrap().unwrap().unwrap();
+    assert_eq!(server.streams_open(), 1);
     assert!(timeout(A_WHILE, body.data()).await.is_err());
     drop((body, stream));
     let call = &timeout(SOON, server.wait_cancelled(1)).await.unwrap()[0];
     assert_eq!(call.cancelled.unwrap().code, Some(ErrorCode::CANCEL));
+    let closed = async {
+        while server.streams_open() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, closed).await.expect("the stream is over");
 }
 
 /// R61

@@ -66,7 +66,12 @@ where
                 let code = ErrorCode(frame.number()?);
                 self.refuse_idle(frame.stream)?;
                 if let Some(stream) = self.streams.get(&frame.stream) {
-                    stream.ended.send_replace(Some(Ended::Reset(code)));
+                    // A client answers what crosses its first reset with another.
+                    stream.ended.send_if_modified(|ended| {
+                        let first = ended.is_none();
+                        ended.get_or_insert(Ended::Reset(code));
+                        first
+                    });
                     self.windows.close(frame.stream);
                 }
                 Ok(())

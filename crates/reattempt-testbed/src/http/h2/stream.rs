@@ -111,6 +111,12 @@ impl Reply {
         self.write(frame::reset(self.id, code)).await;
     }
 
+    /// GOAWAY with NO_ERROR that leaves this stream and those before it alone.
+    pub(crate) async fn goodbye(&self) {
+        self.write(frame::go_away(self.id, ErrorCode::NO_ERROR))
+            .await;
+    }
+
     async fn write(&self, frames: Bytes) {
         // Fails only when the connection is over.
         let _ = self.writes.send(frames).await;

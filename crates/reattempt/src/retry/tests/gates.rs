@@ -147,3 +147,28 @@ async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
         Some(Stopped::Deadline)
     );
 }
+
+/// The policy sends nothing again, but what never left is mended all the same: what it does at the deadline is the layer's
+/// strategy's word.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_recovery_gives_up_at_the_deadline_where_the_layer_does() {
+    let unsent = |n| {
+        let attempt = attempt(n).fails(TMPFAIL);
+        attempt.transparently(Transparent::Unlimited)
+    };
+    let send = async |strategy: Attempts| {
+        let probe = probe((1..=6).map(unsent));
+        let mut request = probe.request();
+        let context = request.context_mut();
+        context.stamp_policy(Arc::new(RoutePolicy::new("none").no_recovery()));
+        context.stamp_limit(TimeLimit::enforced(crate::clock::now() + ms(4)));
+        let call = retry(strategy).layer(probe.inner()).oneshot(request);
+        // Nobody enforces the limit here, so that a call that leaves its end to the deadline never ends.
+        let ended = tokio::time::timeout(ms(100), call).await.ok();
+        (ended.map(|outcome| told(&outcome)), probe.log().times())
+    };
+    let times = vec![0, 0, 0, 0, 1, 3];
+    let gives_up = three().on_deadline(OnDeadline::GiveUp);
+    assert_eq!(send(gives_up).await, (Some(Told::Error(6)), times.clone()));
+    assert_eq!(send(three()).await, (None, times));
+}

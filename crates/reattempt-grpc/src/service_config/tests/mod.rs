@@ -1,5 +1,11 @@
+mod choices;
+mod live;
+mod parsing_table;
+mod warnings;
+
 use std::time::Duration;
 
+use reattempt::backoff::Jitter;
 use reattempt::throttle::Settled;
 use reattempt::{Failure, HedgePolicy, Recovery, RetryStrategy, RetryThrottle, Stage};
 
@@ -268,7 +274,7 @@ fn a_name_twice_is_a_fault_also_in_another_entry() {
     let across = r#"{"methodConfig":[{"name":[{"service":"a"}]},{"name":[{"service":"a"}]}]}"#;
     assert_eq!(
         faults(across),
-        ["$.methodConfig[1].name[0]: names what another entry names already"]
+        ["$.methodConfig[1].name[0]: names the same calls as $.methodConfig[0].name[0]"]
     );
 }
 
@@ -339,23 +345,6 @@ fn what_is_no_object_or_no_json_is_refused() {
         assert!(!faults(bad).is_empty(), "{bad}");
     }
     assert!(faults("{}").is_empty());
-}
-
-#[test]
-fn a_successor_keeps_the_fill_fraction_and_a_bad_one_changes_nothing() {
-    let with =
-        |max: u32| format!(r#"{{"retryThrottling":{{"maxTokens":{max},"tokenRatio":0.1}}}}"#);
-    let first = ServiceConfig::parse(&with(4)).unwrap();
-    let failure = Failure::new(GRPC_UNAVAILABLE, Stage::Response);
-    first
-        .throttle()
-        .unwrap()
-        .settled(Settled::Failure(&failure));
-    let options = Options::default();
-    assert!(first.successor(&with(2000), &options).is_err());
-    assert_eq!(first.throttle().unwrap().milli_tokens(), Some(3_000));
-    let second = first.successor(&with(10), &options).unwrap();
-    assert_eq!(second.throttle().unwrap().milli_tokens(), Some(7_500));
 }
 
 /// R11, R12

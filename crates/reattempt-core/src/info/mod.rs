@@ -1,5 +1,7 @@
 //! What became of a call: attempt records and the summary a caller reads.
 
+mod display;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -267,7 +269,9 @@ impl RetryInfo {
     }
 
     /// The last records, oldest first. A call that worked at once leaves none.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = &AttemptRecord> + '_ {
+    pub fn records(
+        &self,
+    ) -> impl ExactSizeIterator<Item = &AttemptRecord> + DoubleEndedIterator + '_ {
         self.records.iter()
     }
 

@@ -1,0 +1,261 @@
+//! tonic echo over loopback: a bare channel, tower's timeout and retry at the level of messages, and this stack.
+//!
+//! `cargo run --release -p reattempt-wire-cost --bin tonic_echo -- [calls a turn] [rounds] [the name of one contender]`
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reattempt::strategy::{Attempts, Once};
+use reattempt::{Backends, DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
+use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::{
+    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+    PreviousAttemptsLayer,
+};
+use reattempt_http::ExposeInfoLayer;
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_wire_cost::{Case, Contest, Figure, ServerProcess};
+use tokio::net::TcpListener;
+use tonic::body::Body;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Response, Status};
+use tower::retry::budget::{Budget, TpsBudget};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+use wire::echo_client::EchoClient;
+use wire::echo_server::{Echo, EchoServer};
+
+/// What is echoed.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Text {
+    /// The text.
+    #[prost(string, tag = "1")]
+    pub text: String,
+}
+
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    reason = "generated"
+)]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/wire.Echo.rs"));
+}
+
+struct Parrot;
+
+#[tonic::async_trait]
+impl Echo for Parrot {
+    async fn say(&self, request: Request<Text>) -> Result<Response<Text>, Status> {
+        Ok(Response::new(request.into_inner()))
+    }
+}
+
+async fn serve() -> Result<(), BoxError> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{}", listener.local_addr()?)?;
+    stdout.flush()?;
+    tonic::transport::Server::builder()
+        .add_service(EchoServer::new(Parrot))
+        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
+        .await?;
+    Ok(())
+}
+
+fn text() -> Text {
+    Text {
+        text: "0123456789".repeat(10),
+    }
+}
+
+/// One worker of a generated client, around whatever channel.
+macro_rules! generated {
+    ($name:literal, $channel:expr) => {{
+        let client = EchoClient::new($channel);
+        Case::new($name, move |calls| {
+            let mut client = client.clone();
+            async move {
+                for _ in 0..calls {
+                    client.say(text()).await.expect("an echo");
+                }
+            }
+        })
+    }};
+}
+
+/// Retries what failed for good reasons while the budget lasts, three attempts at most: what is usually put around the
+/// calls of a generated client.
+#[derive(Clone, Debug)]
+struct RetryMessages {
+    budget: Arc<TpsBudget>,
+    left: u32,
+}
+
+impl tower::retry::Policy<Text, Text, BoxError> for RetryMessages {
+    type Future = std::future::Ready<()>;
+
+    fn retry(&mut self, _: &mut Text, result: &mut Result<Text, BoxError>) -> Option<Self::Future> {
+        let Err(error) = result else {
+            self.budget.deposit();
+            return None;
+        };
+        let code = error.downcast_ref::<Status>().map(Status::code);
+        if code != Some(tonic::Code::Unavailable) || self.left == 0 || !self.budget.withdraw() {
+            return None;
+        }
+        self.left -= 1;
+        Some(std::future::ready(()))
+    }
+
+    fn clone_request(&mut self, message: &Text) -> Option<Text> {
+        Some(message.clone())
+    }
+}
+
+/// tower's retry with a budget over its timeout, around a service of messages.
+fn towers(channel: Channel) -> Case {
+    let client = EchoClient::new(channel);
+    let service = ServiceBuilder::new()
+        .retry(RetryMessages {
+            budget: Arc::new(TpsBudget::default()),
+            left: 2,
+        })
+        .timeout(Duration::from_secs(5))
+        .service_fn(move |message: Text| {
+            let mut client = client.clone();
+            async move { Ok::<_, Status>(client.say(message).await?.into_inner()) }
+        });
+    Case::new("tower retry + timeout, of messages", move |calls| {
+        let mut service = service.clone();
+        async move {
+            for _ in 0..calls {
+                let ready = service.ready().await.expect("it is ready");
+                ready.call(text()).await.expect("an echo");
+            }
+        }
+    })
+}
+
+const SERVICE_CONFIG: &str = r#"{
+    "methodConfig": [{
+        "name": [{"service": "wire.Echo"}],
+        "timeout": "5s",
+        "retryPolicy": {
+            "maxAttempts": 3, "initialBackoff": "0.1s", "maxBackoff": "1s",
+            "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]
+        }
+    }],
+    "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
+}"#;
+
+fn boxed<B>(request: http::Request<B>) -> http::Request<Body>
+where
+    B: http_body::Body<Data = bytes::Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    request.map(Body::new)
+}
+
+/// The documented stack, whole.
+macro_rules! stack {
+    ($channel:expr) => {
+        ServiceBuilder::new()
+            .layer(RouteLayer::new(
+                ServiceConfig::parse(SERVICE_CONFIG).expect("a service config"),
+            ))
+            .layer(GrpcTimeoutLayer)
+            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+            .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+            .layer(ReplayBodyLayer::new())
+            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+            .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+            .layer(PreviousAttemptsLayer)
+            .layer(PushbackLayer::new(GrpcPushback))
+            .layer(GrpcOutcomeLayer::new())
+            .map_request(boxed)
+            .service($channel)
+    };
+}
+
+/// All contenders, each with a connection of its own.
+fn cases(channel: impl Fn() -> Channel) -> Vec<Case> {
+    vec![
+        generated!("bare channel", channel()),
+        generated!("bare channel, with a timeout", {
+            let limited = |mut request: http::Request<Body>| {
+                let timeout = http::HeaderValue::from_static("5000000u");
+                request.headers_mut().insert("grpc-timeout", timeout);
+                request
+            };
+            ServiceBuilder::new()
+                .map_request(limited)
+                .service(channel())
+        }),
+        towers(channel()),
+        generated!(
+            "replayable body",
+            ServiceBuilder::new()
+                .layer(ReplayBodyLayer::new())
+                .map_request(boxed)
+                .service(channel())
+        ),
+        generated!(
+            "replayable body + retry",
+            ServiceBuilder::new()
+                .layer(ReplayBodyLayer::new())
+                .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+                .map_request(boxed)
+                .service(channel())
+        ),
+        generated!(
+            "deadline of call and stream",
+            ServiceBuilder::new()
+                .layer(DeadlineLayer::new(Duration::from_secs(5)).on_elapsed(AsGrpcStatus))
+                .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+                .service(channel())
+        ),
+        generated!("the whole stack", stack!(channel())),
+        generated!(
+            "the whole stack, over three backends, telling its story",
+            ServiceBuilder::new().layer(ExposeInfoLayer).service(stack!(
+                Backends::new(["one", "two", "three"].map(|name| (name, channel())))
+                    .expect("three")
+            ))
+        ),
+    ]
+}
+
+fn number(argument: Option<String>, default: u32) -> Result<u32, BoxError> {
+    Ok(argument.map_or(Ok(default), |text| text.parse())?)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next();
+    if first.as_deref() == Some("serve") {
+        return serve().await;
+    }
+    let contest = Contest {
+        calls: number(first, 2_000)?,
+        rounds: number(arguments.next(), 21)?,
+    };
+    let server = ServerProcess::start()?;
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address()))?;
+    let mut cases = cases(|| endpoint.connect_lazy());
+    if let Some(name) = arguments.next() {
+        cases.retain(|case| case.name() == name);
+    }
+    println!("{}", Figure::HEAD);
+    // One contender alone is one that is profiled.
+    let in_flight = if cases.len() > 1 { &[1, 64][..] } else { &[1] };
+    for in_flight in in_flight {
+        for figure in contest.run(&cases, *in_flight).await {
+            println!("{figure}");
+        }
+    }
+    Ok(())
+}

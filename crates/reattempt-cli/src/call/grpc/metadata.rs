@@ -1,0 +1,171 @@
+//! Metadata as gRPC has it: what a call may carry, and how that of an answer is shown.
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+
+use crate::call::document::{Fault, Fields, OneOrMany};
+
+/// What gRPC and HTTP/2 send of themselves. Other clients do not let a caller set it either.
+const OWN: [&str; 18] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "grpc-accept-encoding",
+    "grpc-encoding",
+    "grpc-message",
+    "grpc-message-type",
+    "grpc-previous-rpc-attempts",
+    "grpc-status",
+    "grpc-timeout",
+];
+
+/// The metadata of a call (gRPC over HTTP/2, Custom-Metadata). Values of `-bin` keys are base64 already, and go out as
+/// they are.
+pub(super) fn read(fields: &mut Fields) -> Result<HeaderMap, Fault> {
+    let said: BTreeMap<String, OneOrMany> = fields.optional("metadata")?.unwrap_or_default();
+    let mut metadata = HeaderMap::new();
+    for (key, values) in said {
+        let place = format!("metadata.{key}");
+        let Some(name) = name(&key) else {
+            let what = "a name has letters, digits, '_', '-' and '.' only";
+            return Err(fields.fault(&place, what));
+        };
+        if OWN.contains(&name.as_str()) {
+            tracing::warn!("{}: is gRPC's own, ignored", fields.path_of(&place));
+            continue;
+        }
+        for text in values.into_vec() {
+            let value = value(&text)
+                .ok_or_else(|| fields.fault(&place, "a value has printable ASCII only"))?;
+            metadata.append(name.clone(), value);
+        }
+    }
+    Ok(metadata)
+}
+
+/// Header-Name, in any case.
+fn name(key: &str) -> Option<HeaderName> {
+    let name = key.to_ascii_lowercase();
+    let known = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'.')
+    };
+    let name = Some(name).filter(|name| name.bytes().all(known))?;
+    HeaderName::try_from(name).ok()
+}
+
+/// ASCII-Value.
+fn value(text: &str) -> Option<HeaderValue> {
+    let printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    HeaderValue::from_str(text).ok().filter(|_| printable)
+}
+
+/// What belongs to the protocol and not to the application.
+fn is_transports(name: &HeaderName) -> bool {
+    // Of gRPC's own the count of attempts and the pushback are for the application to see.
+    matches!(
+        name.as_str(),
+        "content-length"
+            | "content-type"
+            | "grpc-accept-encoding"
+            | "grpc-encoding"
+            | "grpc-message"
+            | "grpc-status"
+            | "te"
+    )
+}
+
+/// The application's metadata among these headers: names with the list of their values.
+pub(super) fn shown(headers: &HeaderMap) -> Value {
+    let mut shown = Map::new();
+    for name in headers.keys().filter(|name| !is_transports(name)) {
+        let mut list = Vec::new();
+        for value in headers.get_all(name) {
+            let text = String::from_utf8_lossy(value.as_bytes());
+            if name.as_str().ends_with("-bin") {
+                // Several may share one field, because base64 has no comma.
+                list.extend(text.split(',').map(|part| Value::from(part.trim())));
+            } else {
+                list.push(text.into());
+            }
+        }
+        shown.insert(name.to_string(), list.into());
+    }
+    shown.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(metadata: Value) -> Result<HeaderMap, String> {
+        let fields = Fields::of(json!({ "metadata": metadata }), "$");
+        read(&mut fields.map_err(|fault| fault.to_string())?).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn names_are_folded_and_values_stay_in_order() {
+        let read = of(json!({"X-Many": ["2", "1"], "a.b_c-1": "", "b-bin": "AAEC"})).unwrap();
+        let many: Vec<_> = read.get_all("x-many").iter().collect();
+        assert_eq!(many, ["2", "1"]);
+        assert_eq!(read["a.b_c-1"], "");
+        assert_eq!(read["b-bin"], "AAEC");
+    }
+
+    #[test]
+    fn what_no_metadata_can_be_is_a_fault_with_its_place() {
+        for name in [":path", "", "x y", "x!", "\u{fc}"] {
+            let fault = of(json!({ name: "v" })).unwrap_err();
+            let place = format!("$.metadata.{name}: a name has");
+            assert!(fault.starts_with(&place), "{fault}");
+        }
+        for value in ["\u{fc}", "a\nb", "\u{7f}", "a\tb"] {
+            let fault = of(json!({"x": ["ok", value]})).unwrap_err();
+            assert_eq!(fault, "$.metadata.x: a value has printable ASCII only");
+        }
+        let fault = of(json!({"x": 1})).unwrap_err();
+        assert_eq!(
+            fault,
+            "$.metadata: must be a text or a list of texts for each name"
+        );
+    }
+
+    #[test]
+    fn what_is_grpcs_own_does_not_pass() {
+        let read = of(json!({
+            "TE": "gzip", "grpc-timeout": "1H", "content-type": "text/html", "connection": "close",
+            "grpc-encoding": "gzip", "grpc-previous-rpc-attempts": "7", "x": "1",
+        }));
+        assert_eq!(read.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn of_an_answer_the_applications_part_is_shown() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("grpc-status", "0"),
+            ("content-type", "application/grpc"),
+            ("x-a", "1,2"),
+            ("x-a", "3"),
+            ("b-bin", "AAEC, AwQF"),
+            ("grpc-retry-pushback-ms", "5"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        let expected = json!({
+            "x-a": ["1,2", "3"], "b-bin": ["AAEC", "AwQF"], "grpc-retry-pushback-ms": ["5"],
+        });
+        assert_eq!(shown(&headers), expected);
+    }
+}

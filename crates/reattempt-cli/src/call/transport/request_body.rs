@@ -1,0 +1,173 @@
+//! The body of a request on its way to an HTTP/2 stream, which ends with the answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::Reason;
+use http_body::{Body, Frame, SizeHint};
+use reattempt::{Reporter, Stage};
+use tokio::sync::oneshot;
+
+use super::TransportError;
+
+/// Whether a body says how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    /// If it knows.
+    Said,
+    /// Never: the length of a stream of messages would be known of a copy only, and a retry look different from its original.
+    Unsaid,
+}
+
+/// Begins with the stream that it is for, which it reports: until the server allows one more stream nothing is sent. And
+/// ends with it: a server that has answered wants no more of the request, and one that answers
+/// without half-closing would else be sent messages of an attempt that is long over.
+#[derive(Debug)]
+pub(super) struct RequestBody<B> {
+    inner: B,
+    length: Length,
+    over: Option<oneshot::Receiver<Reason>>,
+    reporter: Option<Reporter>,
+}
+
+/// Ends the request's body when the answer does, or when it is dropped before that.
+#[derive(Debug)]
+pub(super) struct EndOfRequest(oneshot::Sender<Reason>);
+
+impl EndOfRequest {
+    pub(super) fn with(self, reason: Reason) {
+        // Fails when the body was sent to its end, as most are.
+        let _ = self.0.send(reason);
+    }
+}
+
+/// Why a request's body stops; hyper finds the reason for its RST_STREAM in the source.
+#[derive(Debug, thiserror::Error)]
+#[error("the request is not wanted any more: {what}")]
+struct Stopped {
+    what: String,
+    source: h2::Error,
+}
+
+impl Stopped {
+    fn new(what: impl ToString, reason: Reason) -> TransportError {
+        Box::new(Self {
+            what: what.to_string(),
+            source: reason.into(),
+        })
+    }
+}
+
+impl<B> RequestBody<B> {
+    pub(super) fn new(inner: B, length: Length, reporter: &Reporter) -> (Self, EndOfRequest) {
+        let (end, over) = oneshot::channel();
+        let body = Self {
+            inner,
+            length,
+            over: Some(over),
+            reporter: Some(reporter.clone()),
+        };
+        (body, EndOfRequest(end))
+    }
+
+    pub(super) fn into_inner(self) -> B {
+        self.inner
+    }
+}
+
+impl<B> Body for RequestBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<TransportError>,
+{
+    type Data = Bytes;
+    type Error = TransportError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, TransportError>>> {
+        if let Some(reporter) = self.reporter.take() {
+            reporter.stage(Stage::InFlight);
+        }
+        let Some(over) = self.over.as_mut() else {
+            return Poll::Ready(None);
+        };
+        if let Poll::Ready(reason) = Pin::new(over).poll(cx) {
+            self.over = None;
+            // Whoever waited for the answer has left.
+            let reason = reason.unwrap_or(Reason::CANCEL);
+            return Poll::Ready(Some(Err(Stopped::new("the answer has ended", reason))));
+        }
+        Pin::new(&mut self.inner).poll_frame(cx).map(|frame| {
+            // Cancelled, and not INTERNAL_ERROR: another attempt goes on in its place (A6, Memory Management).
+            let stop = |error: B::Error| Stopped::new(error.into(), Reason::CANCEL);
+            frame.map(|frame| frame.map_err(stop))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // A stream of messages that has none ends all the same in a frame of its own.
+        let begun = self.length == Length::Said || self.reporter.is_none();
+        begun && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.length {
+            Length::Said => self.inner.size_hint(),
+            Length::Unsaid => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::{BodyExt, Empty, Full};
+    use reattempt::CallContext;
+
+    fn reason(error: &TransportError) -> Option<Reason> {
+        let source = error.source()?.downcast_ref::<h2::Error>()?;
+        source.reason()
+    }
+
+    fn new<B>(body: B, length: Length) -> (RequestBody<B>, EndOfRequest) {
+        RequestBody::new(body, length, &CallContext::default().reporter())
+    }
+
+    #[tokio::test]
+    async fn a_body_ends_with_its_answer_and_says_why() {
+        let full = || Full::new(Bytes::from("never sent"));
+        let (mut answered, end) = new(full(), Length::Said);
+        end.with(Reason::NO_ERROR);
+        let error = answered.frame().await.unwrap().unwrap_err();
+        assert_eq!(reason(&error), Some(Reason::NO_ERROR));
+        assert!(answered.frame().await.is_none());
+
+        let (mut left, end) = new(full(), Length::Said);
+        drop(end);
+        let error = left.frame().await.unwrap().unwrap_err();
+        assert_eq!(reason(&error), Some(Reason::CANCEL));
+    }
+
+    #[test]
+    fn a_stream_of_messages_does_not_say_its_length() {
+        let full = || Full::new(Bytes::from("four"));
+        let (sized, _end) = new(full(), Length::Said);
+        assert_eq!(sized.size_hint().exact(), Some(4));
+        let (stream, _end) = new(full(), Length::Unsaid);
+        assert_eq!(stream.size_hint().exact(), None);
+    }
+
+    #[tokio::test]
+    async fn only_a_stream_of_messages_ends_in_a_frame_of_its_own() {
+        let (sized, _end) = new(Empty::<Bytes>::new(), Length::Said);
+        assert!(sized.is_end_stream());
+        let (mut stream, _end) = new(Empty::<Bytes>::new(), Length::Unsaid);
+        assert!(!stream.is_end_stream());
+        assert!(stream.frame().await.is_none());
+        assert!(stream.is_end_stream());
+    }
+}

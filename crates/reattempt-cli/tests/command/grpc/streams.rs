@@ -1,0 +1,108 @@
+//! Streams: when messages go out, answers that come before the last of them, long and many messages.
+
+use base64::Engine;
+use reattempt_testbed::grpc::{ErrorCode, Script, Server, Step};
+use serde_json::json;
+
+use super::*;
+use crate::{answer, each, ms};
+
+#[tokio::test]
+async fn messages_and_the_half_close_go_out_at_their_times() {
+    let server = Server::start(Step::echo()).await.unwrap();
+    let fields = json!({
+        "kind": "bidi", "payloads": [HELLO, WORLD], "payload_gap_ms": 60, "half_close_after_ms": 60,
+    });
+    let answer = answer(one(&server, fields)).await;
+    assert_eq!(answer["code"], 0, "{answer}");
+    let whole = ms(&answer["elapsed_ms"]);
+    assert!((119.0..119.0 + ROOM).contains(&whole), "{answer}");
+}
+
+/// An answer before the half-close ends the call, and the stream: with NO_ERROR, as grpc-go does.
+#[tokio::test]
+async fn an_early_answer_ends_the_call_and_the_stream() {
+    let server = Server::start(Script::new()).await.unwrap();
+    for step in [Step::ok("world"), Step::trailers_only(5, "")] {
+        for step in [step.clone().at_once(), step.at_once().leave_open()] {
+            server.forget();
+            server.set_script(step);
+            let fields = json!({"kind": "bidi", "payload_gap_ms": 100, "payloads": [HELLO, HELLO, HELLO],
+                "half_close_after_ms": 20_000});
+            let document = with(one(&server, fields), "linger_ms", json!(300));
+            let answer = answer(document).await;
+            assert!(
+                [0, 5].map(|code| json!(code)).contains(&answer["code"]),
+                "{answer}"
+            );
+            assert!(ms(&answer["elapsed_ms"]) < 100.0 + ROOM, "{answer}");
+            let seen = &server.seen()[0];
+            assert!(
+                seen.messages.len() < 3,
+                "nothing goes to a stream that is over"
+            );
+            if let Some(reset) = seen.cancelled {
+                assert_eq!(reset.code, Some(ErrorCode::NO_ERROR));
+            }
+        }
+        assert!(
+            server.seen()[0].cancelled.is_some(),
+            "it was left to the client"
+        );
+    }
+}
+
+/// The answer's messages that cannot be used end the stream with CANCEL.
+#[tokio::test]
+async fn an_answer_that_is_given_up_is_reset() {
+    let step = Step::messages(["a", "b"]).end_hang();
+    let server = Server::start(step).await.unwrap();
+    let answer = answer(one(&server, json!({}))).await;
+    assert_eq!(
+        answer["code"], 13,
+        "two messages of a unary method: {answer}"
+    );
+    let seen = server.wait_cancelled(1).await;
+    assert_eq!(seen[0].cancelled.unwrap().code, Some(ErrorCode::CANCEL));
+}
+
+#[tokio::test]
+async fn many_messages_come_in_order() {
+    let payloads: Vec<_> = (0..1_000_u32)
+        .map(|at| base64::engine::general_purpose::STANDARD.encode(at.to_be_bytes()))
+        .collect();
+    let script = Script::new()
+        .then(Step::trailers_only(14, ""))
+        .otherwise(Step::echo());
+    let server = Server::start(script).await.unwrap();
+    let fields = json!({"kind": "bidi", "payloads": payloads});
+    let answer = answer(configured(&server, retrying(2), fields)).await;
+    assert_eq!(answer["code"], 0);
+    assert_eq!(each(&answer, "n").len(), 2);
+    assert_eq!(answer["responses"], json!(payloads));
+    for call in server.seen() {
+        assert_eq!(call.messages.len(), 1_000);
+    }
+}
+
+/// Beyond every window of flow control.
+#[tokio::test]
+async fn long_messages_pass_in_both_directions() {
+    let long = base64::engine::general_purpose::STANDARD.encode(vec![7; 3 << 20]);
+    let server = Server::start(Step::echo()).await.unwrap();
+    let fields = json!({"kind": "bidi", "payloads": [long, HELLO]});
+    let answer = answer(one(&server, fields)).await;
+    assert_eq!(answer["code"], 0, "{}", answer["error"]);
+    assert!(answer["responses"] == json!([long, HELLO]));
+}
+
+/// Four megabytes are gRPC's own limit where nothing is said.
+#[tokio::test]
+async fn a_message_that_is_too_long_is_resource_exhausted() {
+    let server = Server::start(Step::ok(vec![7; (4 << 20) + 1]))
+        .await
+        .unwrap();
+    let answer = answer(one(&server, json!({}))).await;
+    assert_eq!(answer["code"], 8, "{}", answer["error"]);
+    assert_eq!(answer["responses"], json!([]));
+}

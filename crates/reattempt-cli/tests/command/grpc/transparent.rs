@@ -1,0 +1,208 @@
+//! Transparent retries.
+
+use reattempt_testbed::grpc::{Script, Server, Step};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{answer, answers, document, each};
+
+fn unseen() -> [Step; 2] {
+    [Step::refuse_stream(), Step::go_away()]
+}
+
+/// R61 R62 R63: once, at once, without a policy, and not counted.
+#[tokio::test]
+async fn what_the_server_never_saw_is_sent_again() {
+    for step in unseen() {
+        let script = Script::new().then(step).otherwise(Step::ok("world"));
+        let server = Server::start(script).await.unwrap();
+        let answer = answer(one(&server, json!({}))).await;
+        assert_eq!(answer["code"], 0, "{answer}");
+        assert_eq!(each(&answer, "kind"), ["initial", "transparent"]);
+        assert_eq!(each(&answer, "verdict"), ["retry", "success"]);
+        assert_eq!(each(&answer, "delay_ms"), [json!(0), Value::Null]);
+        assert_eq!(answer["previous_attempts"], Value::Null);
+        assert_eq!(previous(&server.seen()), [None, None]);
+        assert_eq!(server.seen_count(), 2);
+    }
+}
+
+/// R61: the second time the policy decides; without one the failure is the call's.
+#[tokio::test]
+async fn the_second_time_the_policy_decides() {
+    let twice = || {
+        Script::new()
+            .then_times(2, Step::refuse_stream())
+            .otherwise(Step::ok("world"))
+    };
+    let server = Server::start(twice()).await.unwrap();
+    let failed = answer(one(&server, json!({}))).await;
+    assert_eq!(failed["code"], 14);
+    assert_eq!(each(&failed, "kind"), ["initial", "transparent"]);
+
+    server.forget();
+    server.set_script(twice());
+    let retried = answer(configured(&server, retrying(2), json!({}))).await;
+    assert_eq!(retried["code"], 0, "{retried}");
+    assert_eq!(each(&retried, "kind"), ["initial", "transparent", "retry"]);
+    assert_eq!(retried["previous_attempts"], "1");
+    assert_eq!(previous(&server.seen()), [None, None, Some(1)]);
+}
+
+/// R61 R63: also after an attempt that was processed, beyond the maximum of attempts.
+#[tokio::test]
+async fn it_does_not_count_as_an_attempt() {
+    for step in unseen() {
+        let script = Script::new()
+            .then(Step::trailers_only(14, ""))
+            .then(step)
+            .otherwise(Step::trailers_only(14, ""));
+        let server = Server::start(script).await.unwrap();
+        let answer = answer(configured(&server, retrying(2), json!({}))).await;
+        assert_eq!(answer["stopped"], "attempts");
+        assert_eq!(
+            each(&answer, "kind"),
+            ["initial", "retry", "transparent"],
+            "{answer}"
+        );
+        assert_eq!(previous(&server.seen()), [None, Some(1), Some(1)]);
+    }
+}
+
+/// Also of a method that its policy does not let retry this code.
+#[tokio::test]
+async fn the_codes_of_a_policy_do_not_matter() {
+    let script = Script::new()
+        .then(Step::refuse_stream())
+        .otherwise(Step::ok("world"));
+    let server = Server::start(script).await.unwrap();
+    let config = policy(2, "0.02s", json!(["ABORTED"]));
+    let answer = answer(configured(&server, config, json!({}))).await;
+    assert_eq!(answer["code"], 0, "{answer}");
+}
+
+/// A hedge that was refused is replaced, and the others go on.
+#[tokio::test]
+async fn a_refused_hedge_is_sent_again() {
+    let script = Script::new()
+        .then(Step::hang())
+        .then(Step::refuse_stream())
+        .otherwise(Step::ok("world"));
+    let server = Server::start(script).await.unwrap();
+    let answer = answer(configured(&server, hedging(2, "0.1s"), json!({}))).await;
+    assert_eq!(answer["code"], 0, "{answer}");
+    assert_eq!(each(&answer, "kind"), ["initial", "hedge", "transparent"]);
+    assert_eq!(each(&answer, "verdict"), ["cancelled", "retry", "success"]);
+    assert_eq!(previous(&server.seen()), [None, Some(1), Some(1)]);
+}
+
+/// With retries switched off (A6, Disabling Retries) transparent ones are too, as in grpc-java and grpc-js.
+#[tokio::test]
+async fn they_can_be_switched_off() {
+    let options = json!({"enable_retries": false});
+    for step in unseen() {
+        let script = Script::new().then(step).otherwise(Step::ok("world"));
+        let server = Server::start(script).await.unwrap();
+        let document = configured(&server, retrying(3), json!({}));
+        let answer = answer(with(document, "channel_options", options.clone())).await;
+        assert_eq!(answer["code"], 14, "{answer}");
+        assert_eq!(server.seen_count(), 1);
+    }
+}
+
+/// Off means off for retries and hedges; time limits and counting stay.
+#[tokio::test]
+async fn switched_off_means_one_attempt() {
+    let server = Server::start(Script::new()).await.unwrap();
+    let options = json!({"enable_retries": false});
+    for (config, step, code) in [
+        (retrying(3), Step::trailers_only(14, ""), 14),
+        (hedging(3, "0s"), Step::ok("world").after(millis(100)), 0),
+    ] {
+        server.forget();
+        server.set_script(step);
+        let document = configured(&server, config, json!({}));
+        let answer = answer(with(document, "channel_options", options.clone())).await;
+        assert_eq!(answer["code"], code, "{answer}");
+        assert_eq!(each(&answer, "kind"), ["initial"]);
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+/// A GOAWAY whose last stream is this one: it is still answered, and the next call has another connection.
+#[tokio::test]
+async fn a_goodbye_that_still_answers_costs_nothing() {
+    let step = Step::ok("world").end_after(millis(50)).goodbye();
+    let server = Server::start(step).await.unwrap();
+    let answers = answers(several(&server, [json!({}), json!({})])).await;
+    for answer in &answers {
+        assert_eq!(answer["code"], 0, "{answer}");
+        assert_eq!(each(answer, "kind"), ["initial"]);
+    }
+    let connections: Vec<_> = server.seen().iter().map(|call| call.connection).collect();
+    assert_eq!(connections, [0, 1]);
+}
+
+/// The connection went away between two calls.
+#[tokio::test]
+async fn a_connection_that_is_gone_is_dialled_anew() {
+    let server = Server::start(Step::ok("world")).await.unwrap();
+    let calls = [json!({}), json!({"start_delay_ms": 300})];
+    let running = tokio::spawn(answers(several(&server, calls)));
+    server.wait_seen(1).await;
+    tokio::time::sleep(millis(50)).await;
+    server.drop_connections();
+    for answer in running.await.unwrap() {
+        assert_eq!(answer["code"], 0, "{answer}");
+        assert_eq!(each(&answer, "kind"), ["initial"]);
+    }
+    assert_eq!(server.connections_accepted(), 2);
+}
+
+/// R60 R63: what never left the client is sent until the deadline, and counts nowhere.
+#[tokio::test]
+async fn a_connection_that_is_refused_is_tried_until_the_deadline() {
+    let target = nobody().await.to_string();
+    for config in [json!({}), retrying(2), hedging(2, "10s")] {
+        let calls = json!([call(json!({"timeout_ms": 150}))]);
+        let document = with(document("grpc", &target, calls), "service_config", config);
+        let answer = answer(document).await;
+        assert_eq!(answer["code"], 4, "{answer}");
+        assert_eq!(answer["timeout"], "unambiguous");
+        assert_eq!(answer["stopped"], "deadline");
+        let kinds = each(&answer, "kind");
+        assert!(kinds.len() > 2 && kinds[1..].iter().all(|kind| kind == "transparent"));
+        assert!(
+            each(&answer, "stage")
+                .iter()
+                .all(|stage| stage == "dispatch")
+        );
+        assert!(
+            each(&answer, "reason")
+                .iter()
+                .all(|reason| reason == "GRPC_UNAVAILABLE")
+        );
+    }
+}
+
+/// Without a deadline nothing else would end it: five, and then the policy.
+#[tokio::test]
+async fn without_a_deadline_a_refused_connection_ends_the_call_soon() {
+    let target = nobody().await.to_string();
+    for (options, config, attempts) in [
+        (json!({}), json!({}), 6),
+        (json!({}), retrying(3), 8),
+        (json!({"enable_retries": false}), retrying(3), 1),
+    ] {
+        let document = document("grpc", &target, json!([call(json!({}))]));
+        let document = with(document, "channel_options", options);
+        let answer = answer(with(document, "service_config", config)).await;
+        assert_eq!(answer["code"], 14, "{answer}");
+        assert_eq!(each(&answer, "n").len(), attempts, "{answer}");
+        assert!(
+            each(&answer, "stage")
+                .iter()
+                .all(|stage| stage == "dispatch")
+        );
+    }
+}

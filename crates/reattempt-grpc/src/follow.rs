@@ -1,0 +1,229 @@
+//! Follows a call, or one attempt of it, to where its status is known: in the head, in the trailers, or in an error.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use reattempt::TimeLimit;
+use tracing::Span;
+
+use crate::head::judged;
+use crate::{BodyErrorCode, Code, ErrorCodes, GRPC_STATUS};
+
+/// Told of what is followed. Exactly one of both ends is told, or neither where whoever asked has left: then it is dropped.
+pub trait Follow: Sized {
+    /// What is followed runs inside of this span.
+    fn span(&self) -> Option<&Span> {
+        None
+    }
+
+    /// The head leaves the status to the trailers.
+    fn opened(&mut self) {}
+
+    /// Data of the answer.
+    fn received(&mut self, data: &impl Buf) {
+        let _ = data;
+    }
+
+    /// There is no stream to follow: the head has the status, or an error stands in its place.
+    fn closed(self, code: Code);
+
+    /// The stream has told the status, or broke off.
+    fn ended(self, code: Code);
+}
+
+/// The status of what was dropped before it told one: its time was up, or nobody wants it any more.
+pub(crate) fn code_of_dropped(limit: Option<TimeLimit>) -> Code {
+    let now = || tokio::time::Instant::now().into_std();
+    match limit {
+        Some(limit) if limit.enforced && limit.passed(now()) => Code::DeadlineExceeded,
+        _ => Code::Cancelled,
+    }
+}
+
+pin_project! {
+    /// The future of a layer that follows calls or attempts to their end; it resolves with the head of the answer.
+    pub struct FollowedFuture<F, T, C, R> {
+        #[pin]
+        inner: F,
+        following: Option<Following<T, R>>,
+        call_error: C,
+    }
+}
+
+/// Who follows, and how errors of the stream are read.
+struct Following<T, R> {
+    follower: T,
+    body_error: R,
+}
+
+impl<F, T, C, R> FollowedFuture<F, T, C, R> {
+    pub(crate) fn new(inner: F, follower: Option<T>, errors: ErrorCodes<C, R>) -> Self {
+        Self {
+            inner,
+            following: follower.map(|follower| Following {
+                follower,
+                body_error: errors.body,
+            }),
+            call_error: errors.call,
+        }
+    }
+}
+
+impl<F, T, C, R> fmt::Debug for FollowedFuture<F, T, C, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FollowedFuture").finish_non_exhaustive()
+    }
+}
+
+impl<F, T, C, R, B, E> Future for FollowedFuture<F, T, C, R>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    T: Follow,
+    C: BodyErrorCode<E>,
+    B: Body,
+{
+    type Output = Result<Response<FollowedBody<B, T, R>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut outcome = {
+            let span = this.following.as_ref().and_then(|f| f.follower.span());
+            let _inside = span.map(Span::enter);
+            ready!(this.inner.poll(cx))
+        };
+        let mut following = this.following.take();
+        let code = match &mut outcome {
+            Ok(response) => judged(response),
+            Err(error) => Some(this.call_error.code(error)),
+        };
+        match code {
+            Some(code) => {
+                if let Some(following) = following.take() {
+                    following.follower.closed(code);
+                }
+            }
+            None => {
+                if let Some(following) = &mut following {
+                    following.follower.opened();
+                }
+            }
+        }
+        Poll::Ready(outcome.map(|response| {
+            response.map(|inner| FollowedBody {
+                at_end: inner.is_end_stream(),
+                inner,
+                following,
+            })
+        }))
+    }
+}
+
+pin_project! {
+    /// An answer's stream that a layer follows to its status.
+    ///
+    /// A stream that ends without a status breaks gRPC's own rules and counts as INTERNAL.
+    pub struct FollowedBody<B, T, R>
+    where
+        T: Follow,
+    {
+        #[pin]
+        inner: B,
+        following: Option<Following<T, R>>,
+        at_end: bool,
+    }
+
+    impl<B, T, R> PinnedDrop for FollowedBody<B, T, R>
+    where
+        T: Follow,
+    {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            // A reader need not ask for the end of a stream that is known to be over.
+            if *this.at_end {
+                if let Some(following) = this.following.take() {
+                    following.follower.ended(Code::Internal);
+                }
+            }
+        }
+    }
+}
+
+impl<B: Default, T: Follow, R> Default for FollowedBody<B, T, R> {
+    fn default() -> Self {
+        Self {
+            inner: B::default(),
+            following: None,
+            at_end: false,
+        }
+    }
+}
+
+impl<B, T: Follow, R> fmt::Debug for FollowedBody<B, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FollowedBody")
+            .field("open", &self.following.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B, T, R> Body for FollowedBody<B, T, R>
+where
+    B: Body,
+    T: Follow,
+    R: BodyErrorCode<B::Error>,
+{
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let mut this = self.project();
+        let polled = {
+            let span = this.following.as_ref().and_then(|f| f.follower.span());
+            let _inside = span.map(Span::enter);
+            ready!(this.inner.as_mut().poll_frame(cx))
+        };
+        let Some(following) = this.following.as_mut() else {
+            return Poll::Ready(polled);
+        };
+        let code = match &polled {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    following.follower.received(data);
+                }
+                frame.trailers_ref().map(|trailers| {
+                    trailers
+                        .get(GRPC_STATUS)
+                        .map_or(Code::Unknown, Code::from_header)
+                })
+            }
+            Some(Err(error)) => Some(following.body_error.code(error)),
+            None => Some(Code::Internal),
+        };
+        match code {
+            Some(code) => {
+                if let Some(following) = this.following.take() {
+                    following.follower.ended(code);
+                }
+            }
+            None => *this.at_end = this.inner.is_end_stream(),
+        }
+        Poll::Ready(polled)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

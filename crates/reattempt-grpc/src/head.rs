@@ -1,0 +1,95 @@
+//! What the head of an answer alone says of its status.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::Body;
+
+use crate::{Code, GRPC_STATUS};
+
+/// On an answer that ended with its head, which has no status.
+#[derive(Clone, Copy, Debug)]
+struct EndsWithHead;
+
+impl Code {
+    /// The code, where the head of an answer decides it: `grpc-status` (Trailers-Only); an HTTP status other than 200 (by
+    /// gRPC's mapping); a content type that is not gRPC's, which is UNKNOWN. `None` where the trailers say it.
+    #[must_use]
+    pub fn from_head(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
+        if let Some(said) = headers.get(GRPC_STATUS) {
+            return Some(Self::from_header(said));
+        }
+        if status == StatusCode::OK && is_grpc(headers) {
+            return None;
+        }
+        Some(Self::from_http_status(status.as_u16()))
+    }
+}
+
+/// `application/grpc`, alone or with a format or parameters. Nothing said is taken for it.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    let Some(said) = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()) else {
+        return true;
+    };
+    said.get(..GRPC.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+        && matches!(said.get(GRPC.len()), None | Some(b'+' | b';' | b' '))
+}
+
+/// The same of a response; one that ended with a head that says nothing is UNKNOWN.
+pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
+    let ended = response.extensions().get::<EndsWithHead>().is_some();
+    Code::from_head(response.status(), response.headers()).or(ended.then_some(Code::Unknown))
+}
+
+/// The same for who sees the body: a response that ends with its head is marked, so that the classifier sees it too.
+pub(crate) fn judged<B: Body>(response: &mut Response<B>) -> Option<Code> {
+    let code = status_in_head(response);
+    if code.is_none() && response.body().is_end_stream() {
+        response.extensions_mut().insert(EndsWithHead);
+        return Some(Code::Unknown);
+    }
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn code(status: u16, headers: &[(&'static str, &'static str)]) -> Option<Code> {
+        let headers = headers.iter().map(|(name, value)| {
+            let name: http::HeaderName = name.parse().unwrap();
+            (name, HeaderValue::from_static(value))
+        });
+        Code::from_head(StatusCode::from_u16(status).unwrap(), &headers.collect())
+    }
+
+    #[test]
+    fn the_status_said_beats_http_and_http_beats_nothing() {
+        let status = ("grpc-status", "5");
+        assert_eq!(code(503, &[status]), Some(Code::NotFound));
+        let html = ("content-type", "text/html");
+        assert_eq!(code(200, &[html, status]), Some(Code::NotFound));
+        assert_eq!(code(503, &[]), Some(Code::Unavailable));
+        assert_eq!(code(503, &[html]), Some(Code::Unavailable));
+        assert_eq!(code(200, &[html]), Some(Code::Unknown));
+    }
+
+    #[test]
+    fn grpc_in_any_format_leaves_it_to_the_trailers() {
+        assert_eq!(code(200, &[]), None);
+        for content_type in [
+            "application/grpc",
+            "application/grpc+proto",
+            "application/grpc;charset=utf-8",
+            "Application/GRPC",
+        ] {
+            assert_eq!(code(200, &[("content-type", content_type)]), None);
+        }
+        for other in ["application/grpc-web", "application/grp", ""] {
+            let found = code(200, &[("content-type", other)]);
+            assert_eq!(found, Some(Code::Unknown), "{other}");
+        }
+    }
+}

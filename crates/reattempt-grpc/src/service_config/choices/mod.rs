@@ -1,0 +1,162 @@
+//! Choices of a service config, for trying a change on a part of the clients first (A2, Service Config via DNS).
+//!
+//! The owner of a service publishes a list of choices in the TXT record of `_grpc_config.<server name>`, as
+//! `grpc_config=[…]`. [`txt_value`] finds the list in a record, [`choose`] the first choice that is for this client; its
+//! service config is then read as any other. Nothing here asks a name server.
+//!
+//! ```
+//! use reattempt_grpc::service_config::choices::{self, Client};
+//! use reattempt_grpc::service_config::LiveServiceConfig;
+//!
+//! // One record; its strings are joined, whatever their lengths.
+//! let record = [
+//!     r#"grpc_config=[{"clientLanguage": ["go", "Rust"], "percentage": 10, "serviceConfig": "#,
+//!     r#"{"methodConfig": [{"name": [{}], "timeout": "2s"}]}}, {"serviceConfig": {}}]"#,
+//! ];
+//! let list = choices::txt_value(record)?.expect("a record with the attribute");
+//!
+//! // A client keeps its percentile, so that it does not go back and forth with every answer of the resolver.
+//! let client = Client::new(7);
+//! let live = LiveServiceConfig::default();
+//! match choices::choose(&list, &client)? {
+//!     Some(config) => drop(live.update(&config)?),
+//!     None => live.use_default(),
+//! }
+//! let limit = live.load().method("/a.B/C").policy.get_call_limit();
+//! assert_eq!(limit.map(|limit| limit.as_secs()), Some(2));
+//!
+//! assert_eq!(choices::choose(&list, &Client::new(10))?.as_deref(), Some("{}"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is decided where A2 leaves it open
+//!
+//! - All choices are checked, whichever is chosen: a field that is not known, a field twice, a value of another form and
+//!   `null` make the whole list unusable. Of the service configs only the chosen one is read further.
+//! - A percentage of `p` is for clients whose percentile, from 0 to 99, is below `p`: 0 is for none, 100 for all.
+//! - An empty list of languages or host names is for every client. A client that was not told its host name is in no list
+//!   of host names.
+//! - Escapes may name characters beyond ASCII; the record itself may not hold any.
+
+mod client;
+mod txt;
+
+use reattempt_http::json::{self, Json, Members, Place};
+
+pub use client::Client;
+pub use reattempt_http::json::Faults as InvalidChoices;
+pub use txt::{ATTRIBUTE, NAME_PREFIX, NotAscii, txt_value};
+
+use super::values;
+
+/// Reads a list of choices and gives the service config of the first that is for this client, as JSON for
+/// [`ServiceConfig::parse`](super::ServiceConfig::parse); `None` when there is none for it.
+pub fn choose(list: &str, client: &Client) -> Result<Option<String>, InvalidChoices> {
+    let mut choices = Choices::parse(list)?.0.into_iter();
+    let chosen = choices.find(|choice| choice.is_for(client));
+    Ok(chosen.map(|choice| choice.service_config))
+}
+
+/// A list of choices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choices(Vec<Choice>);
+
+impl Choices {
+    /// Reads a list; faults name their place in it, such as `$[0].percentage`.
+    pub fn parse(list: &str) -> Result<Self, InvalidChoices> {
+        let (choices, _) =
+            json::read("the list of service config choices", list, |place, json| {
+                values::array(place, json, "choices", Choice::read)
+            })?;
+        Ok(Self(choices))
+    }
+
+    /// The choices in their order: the first that is for a client counts.
+    pub fn iter(&self) -> impl Iterator<Item = &Choice> {
+        self.0.iter()
+    }
+}
+
+/// One choice: for whom, and what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    languages: Vec<String>,
+    percentage: Option<u32>,
+    hostnames: Vec<String>,
+    service_config: String,
+}
+
+impl Choice {
+    fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
+        let mut choice = Self {
+            languages: Vec::new(),
+            percentage: None,
+            hostnames: Vec::new(),
+            service_config: String::new(),
+        };
+        let members = Members::any(place, json)?;
+        // Not by name: `null` is a value of another form here, and what is not known is a fault.
+        for (name, json) in members.iter() {
+            let mut place = place.field(name);
+            match name {
+                "clientLanguage" => choice.languages = strings(&mut place, json),
+                "clientHostname" => choice.hostnames = strings(&mut place, json),
+                "percentage" => choice.percentage = percentage(&mut place, json),
+                "serviceConfig" => choice.service_config = object(&mut place, json),
+                _ => place.wrong(UNKNOWN),
+            }
+        }
+        if !members.iter().any(|(name, _)| name == "serviceConfig") {
+            let mut place = place.field("serviceConfig");
+            place.wrong("is missing: an object is needed");
+        }
+        Some(choice)
+    }
+
+    /// Is it for this client? All that it says must be so.
+    #[must_use]
+    pub fn is_for(&self, client: &Client) -> bool {
+        let language = |name: &String| name.eq_ignore_ascii_case(&client.language);
+        let hostname = |name: &String| client.hostname.as_ref() == Some(name);
+        let percentage = self.percentage.unwrap_or(100);
+        (self.languages.is_empty() || self.languages.iter().any(language))
+            && (self.hostnames.is_empty() || self.hostnames.iter().any(hostname))
+            && client.percentile < percentage
+    }
+
+    /// Its service config as JSON, not yet checked.
+    #[must_use]
+    pub fn service_config(&self) -> &str {
+        &self.service_config
+    }
+}
+
+const UNKNOWN: &str = "is not known, which makes the list unusable: a choice has clientLanguage, percentage, \
+                       clientHostname and serviceConfig";
+
+// A value that cannot be read has left a fault, which rejects the whole list: what stands in its place is never seen.
+
+fn strings(place: &mut Place<'_>, json: &Json) -> Vec<String> {
+    let strings = values::array(place, json, "strings", |place, json| {
+        values::string(place, json).map(str::to_owned)
+    });
+    strings.unwrap_or_default()
+}
+
+fn object(place: &mut Place<'_>, json: &Json) -> String {
+    match json {
+        Json::Object(_) => json.to_string(),
+        _ => values::wrong(place, "an object", json).unwrap_or_default(),
+    }
+}
+
+/// A2 gives a pattern for it, which the text itself has to match: 50.0 and 5e1 do not.
+fn percentage(place: &mut Place<'_>, json: &Json) -> Option<u32> {
+    if let Json::Number(text) = json {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        if let Some(percentage) = text.parse().ok().filter(|p| digits && *p <= 100) {
+            return Some(percentage);
+        }
+    }
+    values::wrong(place, "an integer from 0 to 100, written in digits", json)
+}

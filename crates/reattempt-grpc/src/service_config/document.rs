@@ -1,0 +1,135 @@
+//! A service config that was read and has no fault, but is not yet in force.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use reattempt::TokenBucket;
+use reattempt_http::json::{self, Json, Members, Place};
+
+use super::method::{Entry, Name, Reading};
+use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig, load_balancing, values};
+
+/// The document. Touches no bucket: that is for whoever puts it in force.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    entries: Vec<Entry>,
+    /// For calls that no entry is for.
+    nothing: Entry,
+    pub(super) throttling: Option<RetryThrottling>,
+    pub(super) warnings: Vec<ConfigFault>,
+}
+
+/// `retryThrottling`: checked, so that it makes a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RetryThrottling {
+    max_tokens: u32,
+    /// `tokenRatio` in thousandths.
+    milli_ratio: u32,
+}
+
+impl Document {
+    pub(super) fn parse(text: &str, options: &Options) -> Result<Self, InvalidServiceConfig> {
+        let (mut document, warnings) = json::read("the service config", text, |place, json| {
+            Self::read(place, json, options)
+        })?;
+        document.warnings = warnings;
+        Ok(document)
+    }
+
+    /// `{}`: what holds while there is no config.
+    pub(super) fn empty(options: &Options) -> Self {
+        Self {
+            entries: Vec::new(),
+            nothing: Entry::nothing(options),
+            throttling: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn read(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<Self> {
+        let known = [
+            "loadBalancingPolicy",
+            "loadBalancingConfig",
+            "healthCheckConfig",
+            "methodConfig",
+            "retryThrottling",
+        ];
+        let members = Members::of(place, json, &known)?;
+        members.optional(place, "loadBalancingPolicy", |place, json| {
+            load_balancing::policy(place, json, options)
+        });
+        members.optional(place, "loadBalancingConfig", |place, json| {
+            load_balancing::config(place, json, options)
+        });
+        members.optional(place, "healthCheckConfig", |place, json| {
+            let members = Members::of(place, json, &["serviceName"])?;
+            members.optional(place, "serviceName", values::string)
+        });
+        let mut reading = Reading {
+            options,
+            throttled: members.get("retryThrottling").is_some(),
+            named: HashMap::new(),
+        };
+        let entries = members.optional(place, "methodConfig", |place, json| {
+            values::array(place, json, "objects", |place, json| {
+                Entry::read(place, json, &mut reading)
+            })
+        });
+        Some(Self {
+            entries: entries.unwrap_or_default(),
+            throttling: members.optional(place, "retryThrottling", RetryThrottling::read),
+            ..Self::empty(options)
+        })
+    }
+
+    /// The tables, all of whose policies count in this bucket.
+    pub(super) fn config(&self, bucket: Option<Arc<TokenBucket>>) -> ServiceConfig {
+        let mut config = ServiceConfig {
+            methods: HashMap::new(),
+            services: HashMap::new(),
+            default: self.nothing.named(&Name::Default, bucket.as_ref()),
+            bucket,
+            warnings: self.warnings.clone(),
+        };
+        for entry in &self.entries {
+            for name in &entry.names {
+                let method = entry.named(name, config.bucket.as_ref());
+                match name {
+                    Name::Method(name) => drop(config.methods.insert(name.clone(), method)),
+                    Name::Service(name) => drop(config.services.insert(name.clone(), method)),
+                    Name::Default => config.default = method,
+                }
+            }
+        }
+        config
+    }
+}
+
+impl RetryThrottling {
+    /// A6, Validation of retryThrottling.
+    fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
+        let members = Members::of(place, json, &["maxTokens", "tokenRatio"])?;
+        let max = members.required(place, "maxTokens", "an integer", |place, json| {
+            values::integer(place, json, "an integer from 1 to 1000", 1, 1000)
+        });
+        let ratio = members.required(place, "tokenRatio", "a number", values::thousandths);
+        Some(Self {
+            max_tokens: u32::try_from(max?).ok()?,
+            milli_ratio: ratio?,
+        })
+    }
+
+    /// A full bucket.
+    pub(super) fn bucket(self) -> Option<Arc<TokenBucket>> {
+        // Both numbers were checked, so that there is one.
+        TokenBucket::new(self.max_tokens, self.milli_ratio)
+            .ok()
+            .map(Arc::new)
+    }
+
+    /// From now on these numbers hold for the bucket; the fraction to which it is filled stays.
+    pub(super) fn reconfigure(self, bucket: &TokenBucket) {
+        // As above: it cannot fail.
+        let _ = bucket.reconfigure(self.max_tokens, self.milli_ratio);
+    }
+}

@@ -1,0 +1,81 @@
+//! `loadBalancingConfig` and `loadBalancingPolicy`: whoever balances stands below. Here is only looked whether one of the
+//! policies is known, because a config that names none is invalid (A21).
+
+use reattempt_http::json::{Json, Members, Place};
+
+use super::Options;
+use super::values;
+
+/// The policies of gRPC's schema of the service config.
+const KNOWN: [&str; 20] = [
+    "pick_first",
+    "round_robin",
+    "weighted_round_robin",
+    "grpclb",
+    "priority_experimental",
+    "weighted_target_experimental",
+    "outlier_detection_experimental",
+    "rls_experimental",
+    "xds_cluster_manager_experimental",
+    "cds_experimental",
+    "xds_cluster_impl_experimental",
+    "override_host_experimental",
+    "xds_wrr_locality_experimental",
+    "ring_hash_experimental",
+    "least_request_experimental",
+    "random_subsetting_experimental",
+    "slicer_experimental",
+    "xds_cluster_resolver_experimental",
+    "lrs_experimental",
+    "xds_experimental",
+];
+
+const MUST: &str =
+    "a load balancing policy that is known here, such as \"pick_first\" or \"round_robin\"";
+
+fn names(options: &Options) -> impl Iterator<Item = &str> {
+    let own = options.load_balancing_policies.iter();
+    KNOWN.into_iter().chain(own.map(String::as_str))
+}
+
+/// `loadBalancingConfig`: a list of objects with one member each, the policy's name. The first that is known counts; an
+/// empty list names none and leaves the choice to the client.
+pub(super) fn config(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<()> {
+    let Json::Array(items) = json else {
+        return values::wrong(place, "an array of objects", json);
+    };
+    let mut known = items.is_empty();
+    let mut whole = true;
+    for (at, item) in items.iter().enumerate() {
+        match name(&mut place.index(at), item) {
+            Some(name) => known |= names(options).any(|known| known == name),
+            None => whole = false,
+        }
+    }
+    if whole && !known {
+        place.wrong(&format!("must name {MUST}"));
+    }
+    Some(())
+}
+
+fn name<'j>(place: &mut Place<'_>, json: &'j Json) -> Option<&'j str> {
+    let mut members = Members::any(place, json)?.iter();
+    let (Some((name, of_policy)), None) = (members.next(), members.next()) else {
+        place.wrong("must have one member, the name of a load balancing policy");
+        return None;
+    };
+    if !matches!(of_policy, Json::Object(_)) {
+        return values::wrong(&mut place.field(name), "an object", of_policy);
+    }
+    Some(name)
+}
+
+/// `loadBalancingPolicy`, the older form: one name in any case.
+pub(super) fn policy(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<()> {
+    let name = values::string(place, json)?;
+    let known = names(options).any(|known| known.eq_ignore_ascii_case(name));
+    if !known && !name.is_empty() {
+        return values::wrong(place, MUST, json);
+    }
+    Some(())
+}

@@ -1,0 +1,112 @@
+//! What is no fault but worth a word.
+
+use crate::service_config::{Options, ServiceConfig};
+
+fn warnings_with(text: &str, options: &Options) -> Vec<String> {
+    let config = ServiceConfig::parse_with(text, options).unwrap();
+    let told = config.warnings().iter().map(|warning| {
+        let no_effect = warning.what.contains("no effect") || warning.what.contains("for no call");
+        assert_eq!(warning.is_advice(), !no_effect, "{warning}");
+        warning.to_string()
+    });
+    told.collect()
+}
+
+fn entry(members: &str, rest: &str) -> Vec<String> {
+    let text = format!(r#"{{"methodConfig":[{{"name":[{{}}],{members}}}]{rest}}}"#);
+    warnings_with(&text, &Options::new())
+}
+
+fn retry(attempts: u32, initial: &str, max: &str) -> String {
+    format!(
+        r#""retryPolicy":{{"maxAttempts":{attempts},"initialBackoff":"{initial}","maxBackoff":"{max}",
+        "backoffMultiplier":2,"retryableStatusCodes":[14]}}"#
+    )
+}
+
+const THROTTLED: &str = r#","retryThrottling":{"maxTokens":10,"tokenRatio":0.1}"#;
+
+#[test]
+fn policies_that_can_amplify_load_are_warned_of() {
+    let hedges = r#""hedgingPolicy":{"maxAttempts":3,"hedgingDelay":"0.5s"}"#;
+    assert_eq!(
+        entry(hedges, ""),
+        [
+            "$.methodConfig[0].hedgingPolicy: can amplify load: a slow server gets up to 3 times its calls, and no \
+             retryThrottling holds them back"
+        ]
+    );
+    assert_eq!(entry(hedges, THROTTLED), [""; 0]);
+    for at_once in [
+        r#""hedgingPolicy":{"maxAttempts":3}"#,
+        r#""hedgingPolicy":{"maxAttempts":3,"hedgingDelay":"0s"}"#,
+    ] {
+        assert_eq!(
+            entry(at_once, THROTTLED),
+            [
+                "$.methodConfig[0].hedgingPolicy: can amplify load: without a hedgingDelay all 3 attempts of every call go \
+                 out at once"
+            ]
+        );
+        assert_eq!(entry(at_once, "").len(), 2);
+    }
+    assert_eq!(
+        entry(&retry(4, "0.1s", "1s"), ""),
+        [
+            "$.methodConfig[0].retryPolicy: can amplify load: a server that fails gets up to 4 times its calls, and no \
+             retryThrottling holds them back"
+        ]
+    );
+    assert_eq!(entry(&retry(3, "0.1s", "1s"), ""), [""; 0]);
+    assert_eq!(entry(&retry(4, "0.1s", "1s"), THROTTLED), [""; 0]);
+}
+
+#[test]
+fn what_acts_otherwise_than_it_reads_is_warned_of() {
+    assert_eq!(
+        entry(&retry(6, "0.1s", "1s"), THROTTLED),
+        ["$.methodConfig[0].retryPolicy.maxAttempts: acts as 5, the most attempts of this client"]
+    );
+    assert_eq!(
+        entry(&retry(2, "2s", "1s"), ""),
+        ["$.methodConfig[0].retryPolicy.maxBackoff: is below initialBackoff, which it caps too"]
+    );
+    assert_eq!(
+        entry(r#""timeout":"0s""#, ""),
+        ["$.methodConfig[0].timeout: ends every call before it begins"]
+    );
+    assert_eq!(
+        warnings_with(r#"{"methodConfig":[{"timeout":"1s"}]}"#, &Options::new()),
+        ["$.methodConfig[0]: has no name, so it is for no call"]
+    );
+    // A hedged call has a limit of its own.
+    let text = format!(
+        r#"{{"methodConfig":[{{"name":[{{}}],"hedgingPolicy":{{"maxAttempts":20,"hedgingDelay":"1s"}}}}]{THROTTLED}}}"#
+    );
+    assert_eq!(
+        warnings_with(&text, &Options::new().max_attempts_limit(100)),
+        [
+            "$.methodConfig[0].hedgingPolicy.maxAttempts: acts as 16, the most attempts of this client"
+        ]
+    );
+}
+
+#[test]
+fn a_slip_of_case_is_told_with_the_name_that_is_meant() {
+    let refused = ServiceConfig::parse(
+        r#"{"methodConfig":[{"name":[{}],"hedgingPolicy":{"MaxAttempts":3}}],"retry_throttling":{}}"#,
+    );
+    let refused = refused.unwrap_err();
+    let lines: Vec<_> = refused.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "$.retry_throttling: is not known and has no effect: write retryThrottling",
+            "$.methodConfig[0].hedgingPolicy.MaxAttempts: is not known and has no effect: write maxAttempts",
+        ]
+    );
+    assert_eq!(
+        refused.faults()[0].to_string(),
+        "$.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed"
+    );
+}

@@ -1,0 +1,104 @@
+//! Spans of calls and of their attempts (A72), for `tracing`.
+//!
+//! | layer | where it goes | its span |
+//! | --- | --- | --- |
+//! | [`CallSpanLayer`] | outermost | `Sent.<service>.<method>` |
+//! | [`AttemptSpanLayer`] | below the recovery layers | `Attempt.<service>.<method>`, a child of the call's |
+//!
+//! A span is open from the send to the status: until the stream of the answer ends, or is dropped. What runs below the layer
+//! runs inside of its span. Names of tracing's spans are fixed, `Sent` and `Attempt`; the whole name is in
+//! the field `otel.name`, and the end in `otel.status_code` (`OK` or `ERROR`) and `otel.status_description` (the gRPC code), where
+//! tracing-opentelemetry looks for them. An attempt has two fields more: `previous-rpc-attempts`, the attempts before it without
+//! transparent ones, and `transparent-retry`. Level INFO, target `reattempt`.
+//!
+//! ```
+//! use http::{Request, Response};
+//! use http_body_util::{Empty, Full};
+//! use reattempt::RetryLayer;
+//! use reattempt::strategy::Once;
+//! use reattempt_grpc::GrpcClassifier;
+//! use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
+//! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
+//! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+//! # use bytes::Bytes;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+//! let channel = ServiceBuilder::new()
+//!     .layer(CallSpanLayer::new())
+//!     .layer(ReplayBodyLayer::new())
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+//!     .layer(AttemptSpanLayer::new())
+//!     .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
+//!         tracing::info!("inside of Attempt, which is inside of Sent");
+//!         Ok::<_, BoxError>(Response::builder().header("grpc-status", "0").body(Empty::<Bytes>::new())?)
+//!     });
+//! channel.oneshot(Request::post("http://h/shop.Cart/Add").body(Full::from("frame"))?).await?;
+//! # Ok(()) }
+//! ```
+
+mod attempt;
+mod call;
+
+use reattempt::TimeLimit;
+use tracing::Span;
+
+use crate::Code;
+use crate::follow::{Follow, code_of_dropped};
+
+pub use attempt::{AttemptSpan, AttemptSpanBody, AttemptSpanFuture, AttemptSpanLayer};
+pub use call::{CallSpan, CallSpanBody, CallSpanFuture, CallSpanLayer};
+
+/// `/shop.Cart/Add` is `shop.Cart.Add` in a span's name.
+fn dotted(path: &str) -> String {
+    path.strip_prefix('/').unwrap_or(path).replace('/', ".")
+}
+
+/// What is inside of a span, until its status is known. Dropped before: DEADLINE_EXCEEDED if its time is up, else CANCELLED.
+#[derive(Debug)]
+pub struct OpenSpan {
+    span: Span,
+    limit: Option<TimeLimit>,
+    told: bool,
+}
+
+impl OpenSpan {
+    fn new(span: Span, limit: Option<TimeLimit>) -> Self {
+        Self {
+            told: span.is_disabled(),
+            span,
+            limit,
+        }
+    }
+
+    fn tell(&mut self, code: Code) {
+        self.told = true;
+        if code == Code::Ok {
+            self.span.record("otel.status_code", "OK");
+        } else {
+            self.span.record("otel.status_code", "ERROR");
+            self.span.record("otel.status_description", code.name());
+        }
+    }
+}
+
+impl Follow for OpenSpan {
+    fn span(&self) -> Option<&Span> {
+        Some(&self.span)
+    }
+
+    fn closed(mut self, code: Code) {
+        self.tell(code);
+    }
+
+    fn ended(mut self, code: Code) {
+        self.tell(code);
+    }
+}
+
+impl Drop for OpenSpan {
+    fn drop(&mut self) {
+        if !self.told {
+            self.tell(code_of_dropped(self.limit));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The instruments of A66 and A96.
+
+/// How values of an instrument are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InstrumentKind {
+    /// Counts up: fed through [`GrpcMeter::add`](super::GrpcMeter::add).
+    Counter,
+    /// A distribution: fed through [`GrpcMeter::record`](super::GrpcMeter::record).
+    Histogram,
+}
+
+/// A metric of a gRPC client, with the name, unit and buckets that OpenTelemetry knows it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Instrument {
+    /// `grpc.client.attempt.started` (A66).
+    AttemptStarted,
+    /// `grpc.client.attempt.duration` (A66): from its send to its status.
+    AttemptDuration,
+    /// `grpc.client.attempt.sent_total_compressed_message_size` (A66).
+    AttemptSent,
+    /// `grpc.client.attempt.rcvd_total_compressed_message_size` (A66).
+    AttemptReceived,
+    /// `grpc.client.call.duration` (A66): as the application sees it.
+    CallDuration,
+    /// `grpc.client.call.retries` (A96); 0 is not reported.
+    CallRetries,
+    /// `grpc.client.call.transparent_retries` (A96); 0 is not reported.
+    CallTransparentRetries,
+    /// `grpc.client.call.hedges` (A96); 0 is not reported.
+    CallHedges,
+    /// `grpc.client.call.retry_delay` (A96).
+    CallRetryDelay,
+}
+
+const LATENCY: &[f64] = &[
+    0.0, 0.00001, 0.00005, 0.0001, 0.0003, 0.0006, 0.0008, 0.001, 0.002, 0.003, 0.004, 0.005,
+    0.006, 0.008, 0.01, 0.013, 0.016, 0.02, 0.025, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.13, 0.16,
+    0.2, 0.25, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
+];
+const SIZE: &[f64] = &[
+    0.0,
+    1024.0,
+    2048.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+    268_435_456.0,
+    1_073_741_824.0,
+    4_294_967_296.0,
+];
+const UP_TO_FIVE: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0];
+const UP_TO_TEN: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 10.0];
+
+impl Instrument {
+    /// All of them, in order.
+    pub const ALL: [Self; 9] = [
+        Self::AttemptStarted,
+        Self::AttemptDuration,
+        Self::AttemptSent,
+        Self::AttemptReceived,
+        Self::CallDuration,
+        Self::CallRetries,
+        Self::CallTransparentRetries,
+        Self::CallHedges,
+        Self::CallRetryDelay,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AttemptStarted => "grpc.client.attempt.started",
+            Self::AttemptDuration => "grpc.client.attempt.duration",
+            Self::AttemptSent => "grpc.client.attempt.sent_total_compressed_message_size",
+            Self::AttemptReceived => "grpc.client.attempt.rcvd_total_compressed_message_size",
+            Self::CallDuration => "grpc.client.call.duration",
+            Self::CallRetries => "grpc.client.call.retries",
+            Self::CallTransparentRetries => "grpc.client.call.transparent_retries",
+            Self::CallHedges => "grpc.client.call.hedges",
+            Self::CallRetryDelay => "grpc.client.call.retry_delay",
+        }
+    }
+
+    /// Its unit, as UCUM writes it: `s`, `By`, or what is counted in braces.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::AttemptStarted => "{attempt}",
+            Self::AttemptDuration | Self::CallDuration | Self::CallRetryDelay => "s",
+            Self::AttemptSent | Self::AttemptReceived => "By",
+            Self::CallRetries => "{retry}",
+            Self::CallTransparentRetries => "{transparent_retry}",
+            Self::CallHedges => "{hedge}",
+        }
+    }
+
+    /// What it tells.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::AttemptStarted => "Attempts started, also those that have not ended yet",
+            Self::AttemptDuration => "Time from the start of an attempt to its status",
+            Self::AttemptSent => {
+                "Compressed bytes of all request messages of an attempt, without framing"
+            }
+            Self::AttemptReceived => {
+                "Compressed bytes of all response messages of an attempt, without framing"
+            }
+            Self::CallDuration => "Time that a call takes from the application's perspective",
+            Self::CallRetries => "Retries of a call; none is not reported",
+            Self::CallTransparentRetries => "Transparent retries of a call; none is not reported",
+            Self::CallHedges => "Hedges of a call; none is not reported",
+            Self::CallRetryDelay => "Time of a call between its attempts, with none active",
+        }
+    }
+
+    /// How its values are put together.
+    #[must_use]
+    pub const fn kind(self) -> InstrumentKind {
+        match self {
+            Self::AttemptStarted => InstrumentKind::Counter,
+            _ => InstrumentKind::Histogram,
+        }
+    }
+
+    /// The upper bounds of a histogram's buckets, in its unit; empty for a counter.
+    #[must_use]
+    pub const fn boundaries(self) -> &'static [f64] {
+        match self {
+            Self::AttemptStarted => &[],
+            Self::AttemptDuration | Self::CallDuration | Self::CallRetryDelay => LATENCY,
+            Self::AttemptSent | Self::AttemptReceived => SIZE,
+            Self::CallRetries | Self::CallHedges => UP_TO_FIVE,
+            Self::CallTransparentRetries => UP_TO_TEN,
+        }
+    }
+
+    /// True of those that [`Options::retry_metrics`](super::Options::retry_metrics) switches on (A96, experimental).
+    #[must_use]
+    pub const fn is_opt_in(self) -> bool {
+        matches!(
+            self,
+            Self::CallRetries
+                | Self::CallTransparentRetries
+                | Self::CallHedges
+                | Self::CallRetryDelay
+        )
+    }
+}

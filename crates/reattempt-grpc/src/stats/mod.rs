@@ -1,0 +1,218 @@
+//! Statistics and metrics of a gRPC client: A6's own statistics, and the metrics of A66 and A96.
+//!
+//! [`GrpcStats`] is one for each server. It has three parts, and each knows what the others cannot:
+//!
+//! | part | where it goes | what it tells |
+//! | --- | --- | --- |
+//! | [`GrpcStats::call_layer`] | outermost | `grpc.client.call.*`; the call's method, for the other two |
+//! | [`GrpcStats::observer`] | the recovery layers' `observer` | retries, hedges, transparent retries: [`RetryStatistics`] and A96 |
+//! | [`GrpcStats::attempt_layer`] | below the recovery layers | `grpc.client.attempt.*`; the delay between attempts |
+//!
+//! | [`Instrument`] | | unit | labels besides `grpc.method` and `grpc.target` |
+//! | --- | --- | --- | --- |
+//! | `grpc.client.attempt.started` | counter | `{attempt}` | |
+//! | `grpc.client.attempt.duration` | histogram | `s` | `grpc.status` |
+//! | `grpc.client.attempt.sent_total_compressed_message_size` | histogram | `By` | `grpc.status` |
+//! | `grpc.client.attempt.rcvd_total_compressed_message_size` | histogram | `By` | `grpc.status` |
+//! | `grpc.client.call.duration` | histogram | `s` | `grpc.status` |
+//! | `grpc.client.call.retries`, opt-in | histogram | `{retry}` | |
+//! | `grpc.client.call.transparent_retries`, opt-in | histogram | `{transparent_retry}` | |
+//! | `grpc.client.call.hedges`, opt-in | histogram | `{hedge}` | |
+//! | `grpc.client.call.retry_delay`, opt-in | histogram | `s` | |
+//!
+//! - Call and attempt last to their status: in the head, in the trailers, or in an error that the
+//!   [`ErrorCodes`](crate::ErrorCodes) read. What is dropped before ends as CANCELLED, or as DEADLINE_EXCEEDED where its deadline cut it off.
+//! - Sizes are those of the messages as they are sent, compressed if they are, without the five bytes before each. What
+//!   the transport took of a request counts, whether it arrived or not.
+//! - Counts of retries, hedges and transparent retries are told at the end of a call, and only if there were any. The delay is all
+//!   time after the first attempt with none active, up to the last attempt, or to the end of a wait that was cut off.
+//! - Methods are told apart up to a bound, and by name only if you want: see [`Options`].
+//!
+//! Metrics go to a [`GrpcMeter`]: `OpenTelemetryMeter` (feature `opentelemetry`), `MetricsMeter` (feature `metrics`), your own, `()` for
+//! none, or a pair of them. For spans see [`spans`](crate::spans).
+//!
+//! ```
+//! use http::{Request, Response};
+//! use http_body_util::{Empty, Full};
+//! use reattempt::strategy::Attempts;
+//! use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
+//! use reattempt_grpc::service_config::ServiceConfig;
+//! use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
+//! use reattempt_grpc::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options, SentBody};
+//! use reattempt_grpc::{AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer, PreviousAttemptsLayer};
+//! use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+//! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+//! # use bytes::Bytes;
+//!
+//! /// Prints; yours is an `OpenTelemetryMeter` or a `MetricsMeter`.
+//! #[derive(Debug)]
+//! struct Print;
+//!
+//! impl GrpcMeter for Print {
+//!     fn add(&self, instrument: Instrument, value: u64, labels: &Labels<'_>) {
+//!         println!("{} {} +{value} {}", labels.method, instrument.name(), instrument.unit());
+//!     }
+//!
+//!     fn record(&self, instrument: Instrument, value: f64, labels: &Labels<'_>) {
+//!         println!("{} {} {value} {} {:?}", labels.method, instrument.name(), instrument.unit(), labels.status);
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! # let config = ServiceConfig::parse(r#"{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
+//! #     "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": [14]}}]}"#)?;
+//! let stats = GrpcStats::with_options(Print, "dns:///shop.example.com:443", Options::new().retry_metrics(true));
+//! let channel = ServiceBuilder::new()
+//!     .layer(CallSpanLayer::new())
+//!     .layer(stats.call_layer())
+//!     .layer(RouteLayer::new(config))
+//!     .layer(GrpcTimeoutLayer)
+//!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+//!     .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+//!     .layer(ReplayBodyLayer::new())
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()).observer(stats.observer()))
+//!     .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
+//!     .layer(PreviousAttemptsLayer)
+//!     .layer(PushbackLayer::new(GrpcPushback))
+//!     .layer(AttemptSpanLayer::new())
+//!     .layer(stats.attempt_layer())
+//!     .layer(GrpcOutcomeLayer::new())
+//!     .service_fn(|request: Request<SentBody<ReplayBody<Full<Bytes>>>>| async move {
+//!         // your channel
+//!         # let again = request.headers().contains_key("grpc-previous-rpc-attempts");
+//!         # let status = if again { "0" } else { "14" };
+//!         # Ok::<_, BoxError>(Response::builder().header("grpc-status", status).body(Empty::<Bytes>::new())?)
+//!     });
+//! channel.oneshot(Request::post("http://h/shop.Cart/Add").body(Full::from("frame"))?).await?;
+//!
+//! let add = stats.retry_statistics()["shop.Cart/Add"];
+//! assert_eq!((add.attempts(), add.failed()), (1, 0));
+//! assert_eq!(add.histogram().next(), Some((1, 1)));
+//! # Ok(()) }
+//! ```
+
+mod attempt;
+mod call;
+mod instrument;
+mod message_sizes;
+mod meter;
+mod methods;
+#[cfg(feature = "metrics")]
+mod metrics_facade;
+mod observer;
+#[cfg(feature = "opentelemetry")]
+mod open_telemetry;
+mod options;
+mod progress;
+mod retry_statistics;
+mod sent_body;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use reattempt::Observer;
+use reattempt::observe::LogObserver;
+use reattempt::order::OneWarning;
+
+use crate::Code;
+
+pub use attempt::{AttemptStats, AttemptStatsBody, AttemptStatsFuture, AttemptStatsLayer};
+pub use call::{CallStats, CallStatsBody, CallStatsFuture, CallStatsLayer};
+pub use instrument::{Instrument, InstrumentKind};
+pub use meter::{GrpcMeter, Labels};
+#[cfg(feature = "metrics")]
+pub use metrics_facade::MetricsMeter;
+#[cfg(feature = "opentelemetry")]
+pub use open_telemetry::OpenTelemetryMeter;
+pub use options::Options;
+pub use retry_statistics::RetryStatistics;
+pub use sent_body::SentBody;
+
+use methods::{Method, Methods};
+
+/// Statistics and metrics of the calls to one server: two layers and an observer that share it, as the
+/// [module](crate::stats) shows.
+///
+/// Clones share what they count. One goes into a stack: for several meters give it a pair of them.
+#[derive(Clone, Debug)]
+pub struct GrpcStats(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    meter: Box<dyn GrpcMeter>,
+    target: Arc<str>,
+    methods: Methods,
+    retry_metrics: bool,
+    no_call_layer: OneWarning,
+}
+
+impl Inner {
+    fn labels<'a>(&'a self, method: &'a Method, status: Option<Code>) -> Labels<'a> {
+        Labels {
+            method: &method.name,
+            target: &self.target,
+            status,
+        }
+    }
+
+    fn add(&self, instrument: Instrument, value: u64, method: &Method) {
+        let labels = self.labels(method, None);
+        self.meter.add(instrument, value, &labels);
+    }
+
+    fn record(&self, instrument: Instrument, value: f64, method: &Method, status: Option<Code>) {
+        let labels = self.labels(method, status);
+        self.meter.record(instrument, value, &labels);
+    }
+}
+
+impl GrpcStats {
+    /// Feeds this meter; `target` is the server's address as a URI, `dns:///shop.example.com:443` (A66, `grpc.target`).
+    #[must_use]
+    pub fn new(meter: impl GrpcMeter + 'static, target: impl Into<Arc<str>>) -> Self {
+        Self::with_options(meter, target, Options::new())
+    }
+
+    /// The same with [`Options`].
+    #[must_use]
+    pub fn with_options(
+        meter: impl GrpcMeter + 'static,
+        target: impl Into<Arc<str>>,
+        options: Options,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            meter: Box::new(meter),
+            target: target.into(),
+            methods: Methods::new(options.most_methods, options.methods),
+            retry_metrics: options.retry_metrics,
+            no_call_layer: OneWarning::default(),
+        }))
+    }
+
+    /// Measures whole calls, from here to their status. Put it outermost.
+    #[must_use]
+    pub fn call_layer(&self) -> CallStatsLayer {
+        CallStatsLayer::new(self.clone())
+    }
+
+    /// Measures each attempt, from here to its status. Put it below the recovery layers. It changes the request's type: below it
+    /// the body is a [`SentBody`].
+    #[must_use]
+    pub fn attempt_layer(&self) -> AttemptStatsLayer {
+        AttemptStatsLayer::new(self.clone())
+    }
+
+    /// Counts what the recovery layers do: give it to each one's `observer`. Decisions are logged as before
+    /// ([`LogObserver`]); without the log, or beside an observer of your own, use `GrpcStats` itself, which is one.
+    #[must_use]
+    pub fn observer(&self) -> Arc<dyn Observer> {
+        Arc::new((LogObserver, self.clone()))
+    }
+
+    /// A6's statistics of every method seen so far, by `shop.Cart/Add`; of all methods that are not kept by name as `other`.
+    /// Each number is exact; two may be of different instants.
+    #[must_use]
+    pub fn retry_statistics(&self) -> BTreeMap<Arc<str>, RetryStatistics> {
+        self.0.methods.statistics()
+    }
+}

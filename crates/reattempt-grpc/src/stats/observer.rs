@@ -1,0 +1,77 @@
+//! What the recovery layer tells: retries, hedges, transparent retries, and which of them failed.
+
+use std::sync::Arc;
+
+use reattempt::{
+    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo, Stopped,
+};
+
+use super::GrpcStats;
+use super::methods::Method;
+use super::progress::Progress;
+
+impl GrpcStats {
+    /// The method of a call that the recovery layer tells of, and its progress.
+    fn told<'a>(&self, context: &'a CallContext) -> (Arc<Method>, Option<&'a Progress>) {
+        match Progress::of(self, context) {
+            Some(progress) => (Arc::clone(&progress.method), Some(progress)),
+            None => {
+                self.0.no_call_layer.warn(
+                    "GrpcStats",
+                    "observes calls that did not come through its call_layer, so it does not know their method: put it above",
+                );
+                (self.0.methods.other(), None)
+            }
+        }
+    }
+}
+
+const fn is_retry_attempt(kind: AttemptKind) -> bool {
+    matches!(kind, AttemptKind::Retry | AttemptKind::Hedge)
+}
+
+impl Observer for GrpcStats {
+    /// Durations and statuses come from the layers.
+    fn sees_success(&self) -> bool {
+        false
+    }
+
+    fn attempt_sent(&self, context: &CallContext) {
+        let kind = context.kind();
+        let (method, progress) = self.told(context);
+        let nth = match progress {
+            Some(progress) => progress.sent(kind),
+            None => is_retry_attempt(kind).then(|| context.info().retries()),
+        };
+        if let Some(nth) = nth {
+            method.retries.sent(nth);
+        }
+    }
+
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        let (method, progress) = self.told(context);
+        if let Some(progress) = progress {
+            // Where a delay does not fit before the deadline, the deadline is waited for.
+            let waits = matches!(record.stopped, None | Some(Stopped::Deadline));
+            progress.settled(waits && record.outcome == AttemptOutcome::Retry);
+        }
+        // A stream that had begun is the attempt layer's to judge.
+        let failed = match record.outcome {
+            AttemptOutcome::Retry | AttemptOutcome::Fatal => true,
+            AttemptOutcome::Cancelled => record.stopped == Some(Stopped::Deadline),
+            AttemptOutcome::Success | AttemptOutcome::Committed => false,
+        };
+        if failed && is_retry_attempt(record.kind) {
+            method.retries.failed();
+        }
+    }
+
+    fn call_ended(&self, _: &CallContext, _: &RetryInfo) {}
+}
+
+/// A stream ended whose head had committed the call: did a retry attempt fail with it?
+pub(super) fn stream_failed(method: &Method, kind: AttemptKind) {
+    if is_retry_attempt(kind) {
+        method.retries.failed();
+    }
+}

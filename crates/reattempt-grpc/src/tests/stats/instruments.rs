@@ -1,0 +1,72 @@
+//! Names, units and buckets, and what meters are made of.
+
+use super::*;
+use crate::stats::InstrumentKind;
+
+/// R72: as A66 and A96 write them.
+#[test]
+fn instruments_have_the_names_units_and_buckets_of_their_proposals() {
+    let table = Instrument::ALL.map(|i| (i.name(), i.unit(), i.boundaries().len(), i.is_opt_in()));
+    assert_eq!(
+        table,
+        [
+            ("grpc.client.attempt.started", "{attempt}", 0, false),
+            ("grpc.client.attempt.duration", "s", 41, false),
+            (
+                "grpc.client.attempt.sent_total_compressed_message_size",
+                "By",
+                14,
+                false
+            ),
+            (
+                "grpc.client.attempt.rcvd_total_compressed_message_size",
+                "By",
+                14,
+                false
+            ),
+            ("grpc.client.call.duration", "s", 41, false),
+            ("grpc.client.call.retries", "{retry}", 5, true),
+            (
+                "grpc.client.call.transparent_retries",
+                "{transparent_retry}",
+                6,
+                true
+            ),
+            ("grpc.client.call.hedges", "{hedge}", 5, true),
+            ("grpc.client.call.retry_delay", "s", 41, true),
+        ]
+    );
+    for instrument in Instrument::ALL {
+        let boundaries = instrument.boundaries();
+        assert!(boundaries.windows(2).all(|pair| pair[0] < pair[1]));
+        let counts_up = instrument.kind() == InstrumentKind::Counter;
+        assert_eq!(boundaries.is_empty(), counts_up);
+        assert!(!instrument.description().is_empty());
+    }
+    let ends = |i: Instrument| {
+        (
+            i.boundaries().first().copied(),
+            i.boundaries().last().copied(),
+        )
+    };
+    assert_eq!(ends(Instrument::CallDuration), (Some(0.0), Some(100.0)));
+    let four_gib = f64::from(u32::MAX) + 1.0;
+    assert_eq!(ends(Instrument::AttemptSent), (Some(0.0), Some(four_gib)));
+    let ten = ends(Instrument::CallTransparentRetries);
+    assert_eq!(ten, (Some(1.0), Some(10.0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pair_of_meters_feeds_both_and_none_feeds_nobody() {
+    let (one, two) = (Memory::default(), Memory::default());
+    let pair = (Arc::new(one.clone()), (two.clone(), ()));
+    let measured = Measured {
+        stats: GrpcStats::new(pair, TARGET),
+        memory: one,
+    };
+    let server = Server::new([Status(Code::Ok)]);
+    measured.call(&many_retries(2), &server).await;
+    let told = measured.memory.0.lock().unwrap();
+    assert_eq!(told.len(), 5);
+    assert_eq!(*told, *two.0.lock().unwrap());
+}

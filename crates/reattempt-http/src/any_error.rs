@@ -1,0 +1,74 @@
+//! `AnyTransportError`: one type for the errors of any transport.
+
+use std::error::Error;
+use std::fmt;
+
+use reattempt::Elapsed;
+
+use crate::{TransportError, TransportFault};
+
+/// The error of whatever transport, boxed: for services whose errors differ, or are boxed already (tower's `Buffer` and all
+/// that is built on it). Put `.map_err(AnyTransportError::new)` right above them.
+///
+/// A plain `BoxError` does the same, save inside of spawned tasks: there the compiler forgets that it is `'static`, and says that
+/// the "implementation of `TransportError` is not general enough".
+///
+/// ```
+/// use http::{Request, Response};
+/// use reattempt::RetryLayer;
+/// use reattempt::strategy::Once;
+/// use reattempt_http::{AnyTransportError, HttpStatus};
+/// use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+/// let client = ServiceBuilder::new()
+///     .layer(RetryLayer::new(HttpStatus::new(), Once))
+///     .map_err(AnyTransportError::new)
+///     .buffer(16)
+///     .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new("hello")) });
+/// let task = tokio::spawn(async move { client.oneshot(Request::new(())).await });
+/// assert_eq!(task.await??.into_body(), "hello");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct AnyTransportError(Box<dyn Error + Send + Sync>);
+
+impl AnyTransportError {
+    /// Boxes this error.
+    #[must_use]
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+
+    /// The error itself.
+    #[must_use]
+    pub fn into_inner(self) -> Box<dyn Error + Send + Sync> {
+        self.0
+    }
+}
+
+impl fmt::Display for AnyTransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for AnyTransportError {
+    // The error itself, not its source: whoever looks for it along the chain, as tonic does, would miss it.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+impl TransportError for AnyTransportError {
+    fn fault(&self) -> TransportFault {
+        TransportFault::of(&*self.0)
+    }
+}
+
+/// So that a `DeadlineLayer` can stand above it.
+impl From<Elapsed> for AnyTransportError {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::new(elapsed)
+    }
+}

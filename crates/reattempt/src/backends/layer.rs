@@ -1,0 +1,62 @@
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use reattempt_core::{Annotated, Backend};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Reports that an attempt went to this backend. Put it around each service that a balancer of your own chooses from;
+/// [`Backends`](super::Backends) reports by itself.
+#[derive(Clone, Debug)]
+pub struct BackendLayer {
+    backend: Backend,
+}
+
+impl BackendLayer {
+    /// The backend is known in records by this name: an address, say.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self {
+            backend: Backend::new(name),
+        }
+    }
+}
+
+impl<S> Layer<S> for BackendLayer {
+    type Service = AtBackend<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        AtBackend {
+            inner,
+            backend: self.backend.clone(),
+        }
+    }
+}
+
+/// Made by [`BackendLayer`].
+#[derive(Clone, Debug)]
+pub struct AtBackend<S> {
+    inner: S,
+    backend: Backend,
+}
+
+impl<S, Req> Service<Req> for AtBackend<S>
+where
+    S: Service<Req>,
+    Req: Annotated,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        if let Some(context) = request.context() {
+            context.reporter().backend(self.backend.clone());
+        }
+        self.inner.call(request)
+    }
+}

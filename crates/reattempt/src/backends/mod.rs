@@ -1,0 +1,158 @@
+//! `Backends`: each attempt of a call to another backend (A6, Hedging Policy: distinct backends).
+//!
+//! A service over a fixed list of services, one a backend. Put it innermost, where one transport would be. Calls take the
+//! backends in turn; a further attempt of a call, retry or hedge, goes to one that the call has not tried yet, and once it has
+//! tried all, to the one that it tried longest ago. Where each attempt went is in its record.
+//!
+//! ```
+//! use std::convert::Infallible;
+//! use std::time::Duration;
+//! use reattempt::backends::Backends;
+//! use reattempt::{Call, CallContext, HedgeLayer, HedgePolicy, Verdict, classify_fn};
+//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let any_answer = classify_fn(|_: Result<&&str, &Infallible>, _: &CallContext| Verdict::Success);
+//! let replica = |name: &'static str, delay_ms| {
+//!     let serve = service_fn(move |_: Call<()>| async move {
+//!         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+//!         Ok::<_, Infallible>(name)
+//!     });
+//!     (name, serve)
+//! };
+//! let service = ServiceBuilder::new()
+//!     .layer(HedgeLayer::new(any_answer, HedgePolicy::new(2, Duration::from_millis(20))))
+//!     .service(Backends::new([replica("slow", 1000), replica("quick", 1)])?);
+//!
+//! let mut get = Call::new(());
+//! let watch = CallContext::watch(&mut get);
+//! assert_eq!(service.oneshot(get).await?, "quick");
+//! let went: Vec<_> = watch.info().records().filter_map(|record| record.backend.clone()).collect();
+//! assert_eq!(went.iter().map(|backend| backend.as_str()).collect::<Vec<_>>(), ["slow", "quick"]);
+//! # Ok(()) }
+//! ```
+//!
+//! It knows of no health, load or discovery. Something that does, such as `tower::balance`, can stand in its place: wrap each
+//! backend's service in a [`BackendLayer`], so that the records tell where attempts went, and let it take
+//! [`CallContext::backends_tried`] as the hint that A6 means.
+
+mod future;
+mod layer;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+#[cfg(doc)]
+use reattempt_core::Stage;
+use reattempt_core::{Annotated, Backend, CallContext};
+use tower_service::Service;
+
+pub use future::BackendsFuture;
+pub use layer::{AtBackend, BackendLayer};
+
+/// There was no backend in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a list of backends needs one at least")]
+pub struct NoBackends;
+
+/// A list of services, one a backend, from which each attempt takes one. Clones share the list and whose turn it is.
+///
+/// It is always ready: the chosen backend's own readiness is waited for as part of the attempt, so that one backend that is not
+/// ready, or broken, holds up neither calls to others nor a hedge to one of them.
+pub struct Backends<S> {
+    list: Arc<List<S>>,
+}
+
+struct List<S> {
+    /// A service is locked while it is cloned, so that it need not be `Sync`.
+    all: Box<[(Backend, Mutex<S>)]>,
+    turn: AtomicUsize,
+}
+
+impl<S> Backends<S> {
+    /// Takes these services in turn, each with the name (an address, say) by which it is known in records.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn new<N: Into<Arc<str>>>(
+        backends: impl IntoIterator<Item = (N, S)>,
+    ) -> Result<Self, NoBackends> {
+        let named = |(name, service): (N, S)| (Backend::new(name), Mutex::new(service));
+        let all: Box<[_]> = backends.into_iter().map(named).collect();
+        if all.is_empty() {
+            return Err(NoBackends);
+        }
+        let turn = AtomicUsize::new(0);
+        Ok(Self {
+            list: Arc::new(List { all, turn }),
+        })
+    }
+}
+
+impl<S> List<S> {
+    /// The place in the list of the backend that an attempt of this call goes to.
+    fn pick(&self, context: Option<&CallContext>) -> usize {
+        let len = self.all.len();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % len;
+        // What a first attempt asks takes no lock.
+        let Some(context) = context.filter(|context| context.attempt() > 1) else {
+            return turn;
+        };
+        let tried = context.backends_tried();
+        let place = |name: &Backend| self.all.iter().position(|(backend, _)| backend == name);
+        (0..len)
+            .map(|step| (turn + step) % len)
+            .find(|at| !tried.contains(&self.all[*at].0))
+            .or_else(|| {
+                // Round and round in the order of the first round.
+                let mut again = tried.iter().filter_map(place).cycle();
+                again.nth(context.attempt() as usize - 1)
+            })
+            .unwrap_or(turn)
+    }
+}
+
+impl<S, Req> Service<Req> for Backends<S>
+where
+    S: Service<Req> + Clone,
+    Req: Annotated,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BackendsFuture<S, Req>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let at = self.list.pick(request.context());
+        let (backend, service) = &self.list.all[at];
+        if let Some(context) = request.context() {
+            context.reporter().backend(backend.clone());
+        }
+        let service = service.lock().unwrap_or_else(PoisonError::into_inner);
+        BackendsFuture::new(service.clone(), request)
+    }
+}
+
+impl<S> Clone for Backends<S> {
+    fn clone(&self) -> Self {
+        Self {
+            list: Arc::clone(&self.list),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Backends<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.list.all.iter().map(|(backend, _)| backend))
+            .finish()
+    }
+}

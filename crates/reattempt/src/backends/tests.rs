@@ -1,0 +1,197 @@
+use std::time::Duration;
+
+use reattempt_core::backoff::Backoff;
+use reattempt_core::reason::KV_TEMPORARY_FAILURE;
+use reattempt_core::strategy::Attempts;
+use reattempt_core::{Call, Failure, HedgePolicy, RetryInfo, Stage, Verdict};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use super::*;
+use crate::{HedgeLayer, RetryLayer};
+
+type Outcome = Result<&'static str, &'static str>;
+
+/// An error may be mended.
+fn verdict(outcome: Result<&&'static str, &&'static str>, _: &CallContext) -> Verdict {
+    match outcome {
+        Ok(_) => Verdict::Success,
+        Err(_) => Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response).safe(true)),
+    }
+}
+
+type Verdicts = fn(Result<&&'static str, &&'static str>, &CallContext) -> Verdict;
+
+fn retrying(attempts: u32) -> RetryLayer<Verdicts> {
+    let at_once = Backoff::constant(Duration::ZERO);
+    RetryLayer::new(verdict, Attempts::new(attempts, at_once))
+}
+
+fn hedging(attempts: u32) -> HedgeLayer<Verdicts> {
+    HedgeLayer::new(
+        verdict,
+        HedgePolicy::new(attempts, Duration::from_millis(10)),
+    )
+}
+
+/// What a backend does with every attempt.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    Answers,
+    Fails,
+    Hangs,
+    /// Is never ready.
+    Stalls,
+    /// Says instead of being ready that it never will.
+    Breaks,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Replica(&'static str, Does);
+
+impl Service<Call<()>> for Replica {
+    type Response = &'static str;
+    type Error = &'static str;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        match self.1 {
+            Does::Stalls => Poll::Pending,
+            Does::Breaks => Poll::Ready(Err("broken")),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn call(&mut self, _: Call<()>) -> Self::Future {
+        let Self(name, does) = *self;
+        Box::pin(async move {
+            match does {
+                Does::Answers => Ok(name),
+                Does::Fails => Err("failed"),
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}
+
+const NAMES: [&str; 3] = ["one", "two", "three"];
+
+fn three(does: [Does; 3]) -> Backends<Replica> {
+    let all = NAMES.into_iter().zip(does);
+    Backends::new(all.map(|(name, does)| (name, Replica(name, does)))).unwrap()
+}
+
+async fn send<S>(
+    layer: &impl Layer<Backends<Replica>, Service = S>,
+    to: &Backends<Replica>,
+) -> (Outcome, RetryInfo)
+where
+    S: Service<Call<()>, Response = &'static str, Error = &'static str>,
+{
+    let mut request = Call::new(());
+    let watch = CallContext::watch(&mut request);
+    (layer.layer(to.clone()).oneshot(request).await, watch.info())
+}
+
+/// Where the attempts went, by number.
+fn went(info: &RetryInfo) -> Vec<String> {
+    let mut went: Vec<_> = info
+        .records()
+        .map(|record| (record.number, record.backend.clone()))
+        .collect();
+    went.sort();
+    let name = |backend: Option<Backend>| backend.map_or_else(String::new, |b| b.to_string());
+    went.into_iter().map(|(_, backend)| name(backend)).collect()
+}
+
+/// R40
+#[tokio::test]
+async fn attempts_go_to_distinct_backends_and_then_round_again() {
+    let list = three([Does::Fails; 3]);
+    let (outcome, info) = send(&retrying(7), &list).await;
+    assert_eq!(outcome, Err("failed"));
+    let went = went(&info);
+    let mut first_round = went[..3].to_vec();
+    first_round.sort();
+    assert_eq!(first_round, ["one", "three", "two"]);
+    assert_eq!(went[3..6], went[..3], "the one that was tried longest ago");
+    assert_eq!(went[6], went[0]);
+}
+
+#[tokio::test]
+async fn calls_take_turns() {
+    let list = three([Does::Answers; 3]);
+    let mut answers = Vec::new();
+    for _ in 0..6 {
+        answers.push(send(&retrying(3), &list).await.0.unwrap());
+    }
+    assert_eq!(answers[..3], NAMES);
+    assert_eq!(answers[3..], NAMES);
+}
+
+#[tokio::test]
+async fn a_failed_backend_is_passed_over_by_the_calls_next_attempt() {
+    let list = three([Does::Fails, Does::Fails, Does::Answers]);
+    for _ in 0..7 {
+        assert_eq!(send(&retrying(3), &list).await.0, Ok("three"));
+    }
+}
+
+/// R40
+#[tokio::test(start_paused = true)]
+async fn hedges_go_where_the_attempts_that_are_out_did_not() {
+    let list = three([Does::Hangs, Does::Hangs, Does::Answers]);
+    for _ in 0..3 {
+        let (outcome, info) = send(&hedging(3), &list).await;
+        assert_eq!(outcome, Ok("three"));
+        let mut went = went(&info);
+        let len = went.len();
+        went.sort();
+        went.dedup();
+        assert_eq!(went.len(), len, "distinct");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_is_not_ready_holds_up_no_hedge_and_a_broken_one_is_a_failed_attempt() {
+    let list = three([Does::Stalls, Does::Breaks, Does::Answers]);
+    for _ in 0..3 {
+        assert_eq!(send(&hedging(3), &list).await.0, Ok("three"));
+    }
+    let list = three([Does::Breaks; 3]);
+    assert_eq!(send(&retrying(2), &list).await.0, Err("broken"));
+}
+
+#[tokio::test]
+async fn without_a_recovery_layer_it_takes_turns() {
+    let list = three([Does::Answers; 3]);
+    for name in NAMES {
+        assert_eq!(list.clone().oneshot(Call::new(())).await, Ok(name));
+    }
+}
+
+#[tokio::test]
+async fn a_balancer_of_ones_own_reports_by_the_layer() {
+    let service = BackendLayer::new("10.0.0.1:11210").layer(Replica("one", Does::Fails));
+    let mut request = Call::new(());
+    let watch = CallContext::watch(&mut request);
+    let outcome = retrying(2).layer(service).oneshot(request).await;
+    assert_eq!(outcome, Err("failed"));
+    assert_eq!(went(&watch.info()), ["10.0.0.1:11210"; 2]);
+}
+
+#[test]
+fn a_list_of_none_is_refused() {
+    let none: [(&str, Replica); 0] = [];
+    assert_eq!(Backends::new(none).unwrap_err(), NoBackends);
+}
+
+#[test]
+fn services_need_not_be_sync() {
+    fn is_send_and_sync<T: Send + Sync>(_: &T) {}
+    let cell = std::cell::Cell::new(0);
+    let service = service_fn(move |_: Call<()>| {
+        cell.set(cell.get() + 1);
+        std::future::ready(Ok::<_, ()>(()))
+    });
+    is_send_and_sync(&Backends::new([("one", service)]).unwrap());
+}

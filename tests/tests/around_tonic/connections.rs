@@ -1,0 +1,185 @@
+//! Connections that cannot be made, that break, and that come back.
+
+use super::server::{Server, Step};
+use super::stack::{around, channel, client};
+use super::*;
+use reattempt::{Stage, Stopped};
+use tokio::net::TcpSocket;
+use tonic::Code;
+use tonic::transport::Endpoint;
+
+/// Bound but not listening: connections are refused, and nobody else gets the port.
+pub(crate) fn nobody() -> (TcpSocket, std::net::SocketAddr) {
+    let reserved = TcpSocket::new_v4().expect("a socket");
+    reserved.set_reuseaddr(true).expect("an option");
+    reserved
+        .bind(([127, 0, 0, 1], 0).into())
+        .expect("a free port");
+    let address = reserved.local_addr().expect("its address");
+    (reserved, address)
+}
+
+/// R60, R62, R63: tonic says UNAVAILABLE, the records say that nothing was sent.
+#[tokio::test]
+async fn nobody_listens_is_unavailable_in_the_stage_of_dispatch() {
+    let (_reserved, address) = nobody();
+    let config = no_policy();
+    let mut client = around(&config, channel(address));
+    let (request, watch) = watched(item("pie"));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    let info = watch.info();
+    assert!(info.attempts() > 1 && info.retries() == 0, "transparent");
+    for record in info.records() {
+        let failure = record.failure.expect("it failed");
+        assert_eq!((failure.code, failure.stage), (Some(14), Stage::Dispatch));
+    }
+    assert_eq!(tokens(&config), 10_000, "no policy calls it retryable");
+}
+
+/// Whatever the connector ran into: here a connect that timed out, which alone might have ended an old connection.
+#[tokio::test]
+async fn every_fault_of_a_connector_is_in_the_stage_of_dispatch() {
+    let endpoint = Endpoint::from_static("http://nobody");
+    let connector = tower::service_fn(|_| async {
+        Err::<hyper_util::rt::TokioIo<tokio::net::TcpStream>, _>(std::io::Error::from(
+            std::io::ErrorKind::TimedOut,
+        ))
+    });
+    let mut client = around(
+        &no_policy(),
+        endpoint.connect_with_connector_lazy(connector),
+    );
+    let (request, watch) = watched(item("pie"));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    let info = watch.info();
+    let stages = info
+        .records()
+        .filter_map(|record| Some(record.failure?.stage));
+    assert!(stages.eq(vec![Stage::Dispatch; info.records().len()]));
+}
+
+/// R60: with a deadline it is asked until it is up.
+#[tokio::test]
+async fn a_server_that_is_not_there_yet_is_asked_until_it_is_up() {
+    let (_reserved, address) = nobody();
+    let mut client = around(&config(r#""timeout":"25s""#), channel(address));
+    let (request, watch) = watched(item("pie"));
+    let up = async {
+        while watch.info().attempts() < 8 {
+            tokio::task::yield_now().await;
+        }
+        Server::start_at(address, []).await
+    };
+    let (answer, server) = within(async { tokio::join!(client.add(request), up) }).await;
+    assert_eq!(answer.expect("an answer").get_ref().names, ["pie"]);
+    assert_eq!(previous(&server.seen()), [None]);
+    assert_eq!(watch.info().retries(), 0);
+}
+
+/// R14, R60: a server that never comes up is DEADLINE_EXCEEDED, with the reason in its message.
+#[tokio::test]
+async fn a_server_that_never_comes_up_ends_at_the_deadline() {
+    let (_reserved, address) = nobody();
+    let mut client = around(&config(r#""timeout":"0.1s""#), channel(address));
+    let (request, watch) = watched(item("pie"));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    assert!(
+        status.message().contains("(unambiguous timeout"),
+        "{status}"
+    );
+    assert!(status.message().contains("GRPC_UNAVAILABLE"), "{status}");
+    let info = watch.info();
+    assert!(
+        info.records()
+            .all(|record| record.failure.is_some_and(|f| f.stage == Stage::Dispatch))
+    );
+}
+
+/// A channel outlives its server: the next call finds the one that came in its place.
+#[tokio::test]
+async fn a_server_that_was_restarted_between_two_calls_is_found_again() {
+    let mut server = Server::start([]).await;
+    let address = server.address();
+    let mut client = client(&retrying(4), &server);
+    within(client.add(item("pie"))).await.expect("an answer");
+    server.kill();
+    let server = Server::start_at(address, []).await;
+    within(client.add(item("pie"))).await.expect("an answer");
+    assert_eq!(server.seen().len(), 1);
+}
+
+/// R61: a server that drains (GOAWAY) finishes what it has; later calls go to the one in its place.
+#[tokio::test]
+async fn a_server_that_drains_finishes_its_calls_and_the_next_go_elsewhere() {
+    let mut server = Server::start([]).await;
+    let mut client = client(&retrying(4), &server);
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let stream = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    let answer = within(client.swap(stream)).await.expect("a stream");
+    let mut stream = answer.into_inner();
+    server.drain();
+    for name in ["apples", "pears"] {
+        sender.send(item(name)).await.expect("it is read");
+        let back = within(stream.message()).await.expect("a message");
+        assert_eq!(back, Some(item(name)));
+    }
+    drop(sender);
+    assert_eq!(within(stream.message()).await.expect("the end"), None);
+    // With its last call the old server goes.
+    let address = server.address();
+    server.wait_gone().await;
+    let server = Server::start_at(address, []).await;
+    within(client.add(item("pie"))).await.expect("an answer");
+    assert_eq!(server.seen().len(), 1);
+}
+
+/// The connection breaks while a call is on it: UNAVAILABLE in flight, which this policy retries.
+#[tokio::test]
+async fn a_server_that_dies_with_a_call_in_flight_is_retried_by_the_policy() {
+    let mut server = Server::start([Step::Hang]).await;
+    let address = server.address();
+    let patient = config(
+        r#""retryPolicy":{"maxAttempts":2,"initialBackoff":"1s","maxBackoff":"1s",
+        "backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE"]}"#,
+    );
+    let mut client = client(&patient, &server);
+    let (request, watch) = watched(item("pie"));
+    let dies = async {
+        server.seen_when(|seen| seen.len() == 1).await;
+        server.kill();
+        Server::start_at(address, []).await
+    };
+    let (answer, server) = within(async { tokio::join!(client.add(request), dies) }).await;
+    answer.expect("an answer");
+    assert_eq!(previous(&server.seen()), [Some("1")]);
+    let info = watch.info();
+    let failure = info.records().next().and_then(|record| record.failure);
+    let failure = failure.expect("it failed");
+    assert_eq!((failure.code, failure.stage), (Some(14), Stage::InFlight));
+}
+
+/// R22: a stream that breaks off is the caller's, and the bucket hears of it as UNAVAILABLE.
+#[tokio::test]
+async fn a_server_that_dies_in_the_middle_of_a_stream_counts_as_unavailable() {
+    let mut server = Server::start([Step::HangAfter(1)]).await;
+    let config = retrying(4);
+    let mut client = client(&config, &server);
+    let (request, watch) = watched(items("pie", 3));
+    let answer = within(client.list(request)).await.expect("a stream");
+    let mut stream = answer.into_inner();
+    assert!(within(stream.message()).await.expect("a message").is_some());
+    server.kill();
+    let status = within(stream.message()).await.unwrap_err();
+    assert_ne!(status.code(), Code::Ok);
+    let info = watch.info();
+    assert_eq!(
+        (info.attempts(), info.stopped()),
+        (1, Some(Stopped::Committed))
+    );
+    let failure = info.records().next().and_then(|record| record.failure);
+    assert_eq!(failure.and_then(|failure| failure.code), Some(14));
+    assert_eq!(tokens(&config), 9_000);
+}

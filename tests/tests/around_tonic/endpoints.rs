@@ -1,0 +1,184 @@
+//! Several endpoints: each attempt can go to another.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::connections::nobody;
+use super::server::{Server, Step};
+use super::shop::cart_client::CartClient;
+use super::stack::{Stack, around, channel};
+use super::*;
+use reattempt::Backend;
+use reattempt::backends::{BackendLayer, Backends};
+use tonic::transport::{Channel, Endpoint};
+use tower::balance::p2c::Balance;
+use tower::discover::ServiceList;
+use tower::load::Constant;
+use tower::{BoxError, Layer, ServiceBuilder};
+
+fn backends(addresses: impl IntoIterator<Item = SocketAddr>) -> Backends<Channel> {
+    let named = |address: SocketAddr| (address.to_string(), channel(address));
+    Backends::new(addresses.into_iter().map(named)).expect("some")
+}
+
+fn names(servers: &[Server]) -> Vec<Backend> {
+    let name = |server: &Server| Backend::new(server.address().to_string());
+    servers.iter().map(name).collect()
+}
+
+async fn three(steps: [Step; 3]) -> Vec<Server> {
+    let mut servers = Vec::new();
+    for step in steps {
+        servers.push(Server::start([step]).await);
+    }
+    servers
+}
+
+fn client_of(config: &ServiceConfig, servers: &[Server]) -> CartClient<impl Stack> {
+    around(config, backends(servers.iter().map(Server::address)))
+}
+
+/// R13, R40: distinct backends, also for retries; the records tell where each went.
+#[tokio::test]
+async fn each_retry_goes_to_an_endpoint_that_the_call_has_not_tried() {
+    let servers = three([Step::Fail(busy()), Step::Fail(busy()), Step::Serve]).await;
+    let mut client = client_of(&retrying(3), &servers);
+    let (request, watch) = watched(item("pie"));
+    within(client.add(request)).await.expect("an answer");
+    let went: Vec<_> = watch
+        .info()
+        .records()
+        .filter_map(|record| record.backend.clone())
+        .collect();
+    assert_eq!(went, names(&servers));
+    let counts: Vec<_> = servers.iter().map(|server| server.seen().len()).collect();
+    assert_eq!(counts, [1, 1, 1]);
+    assert_eq!(previous(&servers[2].seen()), [Some("2")]);
+}
+
+/// R40, R41: one endpoint hangs, the next answers, and the first hears that it lost.
+#[tokio::test]
+async fn hedges_go_to_distinct_endpoints() {
+    let servers = three([Step::Hang, Step::Hang, Step::Serve]).await;
+    let mut client = client_of(&hedging(3, "0.01s"), &servers);
+    let (request, watch) = watched(item("pie"));
+    within(client.add(request)).await.expect("an answer");
+    for loser in &servers[..2] {
+        loser
+            .seen_when(|seen| seen.len() == 1 && seen[0].cancelled)
+            .await;
+    }
+    let info = watch.info();
+    let mut went: Vec<_> = info
+        .records()
+        .map(|record| (record.number, record.backend.clone()))
+        .collect();
+    went.sort();
+    assert!(
+        went.into_iter()
+            .filter_map(|(_, backend)| backend)
+            .eq(names(&servers))
+    );
+}
+
+/// R60, R63: an endpoint where nobody listens costs the call no attempt that counts.
+#[tokio::test]
+async fn a_dead_endpoint_is_passed_over_transparently() {
+    let (_reserved, dead) = nobody();
+    let server = Server::start([]).await;
+    let mut client = around(&no_policy(), backends([dead, server.address()]));
+    for _ in 0..4 {
+        let (request, watch) = watched(item("pie"));
+        within(client.add(request)).await.expect("an answer");
+        assert_eq!(watch.info().retries(), 0);
+    }
+    assert_eq!(previous(&server.seen()), [None; 4]);
+}
+
+/// R60: tonic's own balancer picks anew for each attempt; it does not say where it went.
+#[tokio::test]
+async fn tonics_own_balanced_channel_takes_the_stack_too() {
+    let (_reserved, dead) = nobody();
+    let server = Server::start([Step::Fail(busy()), Step::Fail(busy())]).await;
+    let endpoints = [dead, server.address()]
+        .map(|address| Endpoint::from_shared(format!("http://{address}")).expect("an address"));
+    let mut client = around(
+        &config(RETRY_AND_TIMEOUT),
+        Channel::balance_list(endpoints.into_iter()),
+    );
+    for _ in 0..8 {
+        within(client.add(item("pie"))).await.expect("an answer");
+    }
+    assert_eq!(server.seen().len(), 2 + 8);
+}
+
+const RETRY_AND_TIMEOUT: &str = r#""timeout":"25s","retryPolicy":{"maxAttempts":4,"initialBackoff":"0.002s",
+    "maxBackoff":"0.002s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]}"#;
+
+/// Any balancer of tower's: `BackendLayer` around each channel tells the records where attempts went.
+#[tokio::test]
+async fn towers_balancer_around_channels_reports_by_the_layer() {
+    let servers = three([Step::Serve, Step::Serve, Step::Serve]).await;
+    let channels = servers.iter().map(|server| {
+        let at = BackendLayer::new(server.address().to_string());
+        Constant::new(at.layer(channel(server.address())), 1)
+    });
+    let balanced = ServiceBuilder::new()
+        .buffer(16)
+        .service(Balance::new(ServiceList::new(channels.collect::<Vec<_>>())));
+    let mut client = around(&retrying(3), balanced);
+    for server in &servers {
+        // Each server fails as many calls as it takes for one of them to meet it.
+        server.then(vec![Step::Fail(busy()); 20]);
+    }
+    let (request, watch) = watched(item("pie"));
+    let _ = within(client.add(request)).await;
+    let info = watch.info();
+    let known = names(&servers);
+    let all = info
+        .records()
+        .all(|record| record.backend.as_ref().is_some_and(|b| known.contains(b)));
+    assert!(all, "{info:#}");
+}
+
+/// A picker of one's own: takes the hint that A6 means, and reports.
+#[derive(Clone)]
+struct Picker(Arc<[(Backend, Channel)]>);
+
+impl tower::Service<http::Request<tonic::body::Body>> for Picker {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = BoxError;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        let context = request.extensions().get::<CallContext>();
+        let tried = context.map_or_else(Vec::new, CallContext::backends_tried);
+        let untried = self.0.iter().find(|(backend, _)| !tried.contains(backend));
+        let (backend, channel) = untried.unwrap_or(&self.0[0]).clone();
+        if let Some(context) = context {
+            context.reporter().backend(backend);
+        }
+        Box::pin(async move { Ok(tower::ServiceExt::oneshot(channel, request).await?) })
+    }
+}
+
+/// R40
+#[tokio::test]
+async fn a_picker_of_ones_own_reads_the_hint() {
+    let servers = three([Step::Fail(busy()), Step::Fail(busy()), Step::Serve]).await;
+    let all = servers.iter().map(|server| {
+        (
+            Backend::new(server.address().to_string()),
+            channel(server.address()),
+        )
+    });
+    let mut client = around(&retrying(3), Picker(all.collect()));
+    within(client.add(item("pie"))).await.expect("an answer");
+    let counts: Vec<_> = servers.iter().map(|server| server.seen().len()).collect();
+    assert_eq!(counts, [1, 1, 1]);
+}

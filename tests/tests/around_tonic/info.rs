@@ -1,0 +1,81 @@
+//! What a caller reads next to the server's own word: on success, on error and on timeout.
+
+use super::server::{Server, Step};
+use super::stack::client;
+use super::*;
+use reattempt::{AttemptKind, AttemptOutcome, RetryInfo, ServerPushback, Stage, Stopped};
+use tonic::Code;
+
+/// R31, R47: every attempt with code, pushback, delay, and tokens; what went wrong on the way to an answer.
+#[tokio::test]
+async fn on_success_the_answer_carries_the_story() {
+    let steps = [Step::Fail(pushing_back("3")), Step::Fail(busy())];
+    let server = Server::start(steps).await;
+    let mut client = client(&retrying(4), &server);
+    let (request, watch) = watched(item("pie"));
+    let answer = within(client.add(request)).await.expect("an answer");
+    let info = answer.extensions().get::<RetryInfo>().expect("its story");
+    assert_eq!(info, &watch.info(), "the same by both ways");
+    assert_eq!(info.stopped(), Some(Stopped::Committed));
+    let [first, second, third] =
+        <[_; 3]>::try_from(info.records().collect::<Vec<_>>()).expect("a record of each attempt");
+    assert_eq!((first.number, first.kind), (1, AttemptKind::Initial));
+    let failure = first.failure.expect("it failed");
+    assert_eq!((failure.code, failure.stage), (Some(14), Stage::Response));
+    let asked = Duration::from_millis(3);
+    assert_eq!(first.pushback, Some(ServerPushback::After(asked)));
+    assert_eq!(first.delay, Some(asked));
+    assert_eq!(first.milli_tokens, Some(9_000));
+    assert_eq!((second.number, second.kind), (2, AttemptKind::Retry));
+    assert_eq!(second.pushback, None);
+    assert_eq!(second.delay, Some(Duration::from_millis(1)), "half of 2 ms");
+    assert_eq!(second.milli_tokens, Some(8_000));
+    assert_eq!(third.outcome, AttemptOutcome::Committed);
+    assert_eq!(third.stopped, Some(Stopped::Committed));
+}
+
+/// tonic makes its `Status` of head or trailers alone, so the story is beside it: in the watch.
+#[tokio::test]
+async fn on_an_error_the_watch_has_the_story_and_why_it_ended() {
+    let server = Server::start([Step::Fail(busy()), Step::Fail(Status::aborted("no"))]).await;
+    let mut client = client(&retrying(4), &server);
+    let (request, watch) = watched(item("pie"));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Aborted, "no"));
+    let story = format!("{:#}", watch.info());
+    assert_eq!(
+        story,
+        "2 attempts, ended by fatal; failed for GRPC_UNAVAILABLE (1)\n  \
+         attempt 1 (initial): retry, GRPC_UNAVAILABLE, code 14, response; 9 tokens; next after 1ms\n  \
+         attempt 2 (retry): fatal, GRPC_ABORTED, code 10, response; 9 tokens; no further attempt: fatal"
+    );
+}
+
+#[tokio::test]
+async fn on_a_timeout_the_watch_has_the_attempt_that_was_still_out() {
+    let server = Server::start([Step::Fail(busy()), Step::Hang]).await;
+    let mut client = client(&retrying(4), &server);
+    let (mut request, watch) = watched(item("pie"));
+    request.set_timeout(Duration::from_millis(100));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    let info = watch.info();
+    assert_eq!(
+        (info.attempts(), info.stopped()),
+        (2, Some(Stopped::Deadline))
+    );
+    let last = info.records().next_back().expect("a record");
+    assert_eq!((last.number, last.kind), (2, AttemptKind::Retry));
+    assert_ne!(last.outcome, AttemptOutcome::Committed);
+}
+
+/// A call that works at once leaves no record, only that it was one.
+#[tokio::test]
+async fn a_call_that_works_at_once_was_one_attempt() {
+    let server = Server::start([]).await;
+    let mut client = client(&retrying(4), &server);
+    let answer = within(client.add(item("pie"))).await.expect("an answer");
+    let info = answer.extensions().get::<RetryInfo>().expect("its story");
+    assert_eq!((info.attempts(), info.records().len()), (1, 0));
+    assert_eq!(info.to_string(), "1 attempt, ended by committed");
+}

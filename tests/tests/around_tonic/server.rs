@@ -1,0 +1,382 @@
+//! A tonic server that does with each call what the test says.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codec::CompressionEncoding;
+use tonic::metadata::MetadataMap;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::shop::cart_server::{Cart, CartServer};
+use super::{Item, Receipt, within};
+
+/// What is done with one call.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Answered, as the method does.
+    Serve,
+    /// A status and nothing else, before the request was read.
+    Fail(Status),
+    /// The same once the first item has been read.
+    FailAfterFirst(Status),
+    /// The same once the request has been read to its end.
+    FailAfterReading(Status),
+    /// A stream of so many items, then this status.
+    FailAfter(usize, Status),
+    /// Nothing at all.
+    Hang,
+    /// A stream of so many items, then nothing more.
+    HangAfter(usize),
+}
+
+/// A call as the server saw it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) metadata: MetadataMap,
+    /// Items that were read.
+    pub(crate) items: Vec<Item>,
+    /// The caller left before the end.
+    pub(crate) cancelled: bool,
+}
+
+impl Seen {
+    /// `grpc-previous-rpc-attempts`.
+    pub(crate) fn previous(&self) -> Option<&str> {
+        self.metadata
+            .get("grpc-previous-rpc-attempts")
+            .and_then(|value| value.to_str().ok())
+    }
+
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.items.iter().map(|item| item.name.as_str()).collect()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    steps: Mutex<VecDeque<Step>>,
+    seen: watch::Sender<Vec<Seen>>,
+}
+
+impl Shared {
+    fn steps(&self) -> MutexGuard<'_, VecDeque<Step>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call has come.
+    fn begin(self: &Arc<Self>, metadata: &MetadataMap) -> (Step, Served) {
+        let step = self.steps().pop_front().unwrap_or(Step::Serve);
+        let mut number = 0;
+        self.seen.send_modify(|seen| {
+            number = seen.len();
+            seen.push(Seen {
+                metadata: metadata.clone(),
+                ..Seen::default()
+            });
+        });
+        let served = Served {
+            shared: Arc::clone(self),
+            number,
+            ended: false,
+        };
+        (step, served)
+    }
+}
+
+/// One call; dropped before its end it was cancelled.
+struct Served {
+    shared: Arc<Shared>,
+    number: usize,
+    ended: bool,
+}
+
+impl Served {
+    fn note(&self, change: impl FnOnce(&mut Seen)) {
+        self.shared
+            .seen
+            .send_modify(|seen| change(&mut seen[self.number]));
+    }
+
+    fn item(&self, item: Item) {
+        self.note(|seen| seen.items.push(item));
+    }
+
+    async fn read_all(&self, mut items: Streaming<Item>) -> Result<Vec<Item>, Status> {
+        let mut all = Vec::new();
+        while let Some(item) = items.message().await? {
+            self.item(item.clone());
+            all.push(item);
+        }
+        Ok(all)
+    }
+
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.note(|seen| seen.cancelled = true);
+        }
+    }
+}
+
+type Items = ReceiverStream<Result<Item, Status>>;
+
+/// A channel that holds one item, so that nothing is sent long before it is read.
+fn items() -> (mpsc::Sender<Result<Item, Status>>, Response<Items>) {
+    let (sender, receiver) = mpsc::channel(1);
+    (sender, Response::new(ReceiverStream::new(receiver)))
+}
+
+/// Sends these items and then, if there is one, this end; a caller who leaves before it is noted.
+fn send(
+    all: impl Iterator<Item = Item> + Send + 'static,
+    end: Option<Result<(), Status>>,
+    served: Served,
+) -> Response<Items> {
+    let (sender, response) = items();
+    tokio::spawn(async move {
+        for item in all {
+            if sender.send(Ok(item)).await.is_err() {
+                return;
+            }
+        }
+        match end {
+            Some(Ok(())) => served.end(),
+            Some(Err(status)) => {
+                if sender.send(Err(status)).await.is_ok() {
+                    served.end();
+                }
+            }
+            None => sender.closed().await,
+        }
+    });
+    response
+}
+
+#[tonic::async_trait]
+impl Cart for Arc<Shared> {
+    type ListStream = Items;
+    type SwapStream = Items;
+
+    async fn add(&self, request: Request<Item>) -> Result<Response<Receipt>, Status> {
+        let (step, served) = self.begin(request.metadata());
+        let item = request.into_inner();
+        served.item(item.clone());
+        match step {
+            Step::Fail(status) | Step::FailAfterReading(status) => {
+                served.end();
+                return Err(status);
+            }
+            Step::Hang => std::future::pending().await,
+            _ => {}
+        }
+        served.end();
+        Ok(Response::new(Receipt {
+            names: vec![item.name],
+        }))
+    }
+
+    async fn list(&self, request: Request<Item>) -> Result<Response<Items>, Status> {
+        let (step, served) = self.begin(request.metadata());
+        let Item { name, count } = request.into_inner();
+        let all = (0..count).map(move |n| Item {
+            name: name.clone(),
+            count: n,
+        });
+        Ok(match step {
+            Step::Fail(status) | Step::FailAfterReading(status) => {
+                served.end();
+                return Err(status);
+            }
+            Step::FailAfter(n, status) => send(all.take(n), Some(Err(status)), served),
+            Step::HangAfter(n) => send(all.take(n), None, served),
+            Step::Hang => std::future::pending().await,
+            _ => send(all, Some(Ok(())), served),
+        })
+    }
+
+    async fn fill(&self, request: Request<Streaming<Item>>) -> Result<Response<Receipt>, Status> {
+        let (step, served) = self.begin(request.metadata());
+        if let Step::Fail(status) = step {
+            served.end();
+            return Err(status);
+        }
+        let mut incoming = request.into_inner();
+        if let Step::FailAfterFirst(status) = step {
+            if let Some(first) = incoming.message().await? {
+                served.item(first);
+            }
+            served.end();
+            return Err(status);
+        }
+        let all = served.read_all(incoming).await?;
+        match step {
+            Step::FailAfterReading(status) => {
+                served.end();
+                return Err(status);
+            }
+            Step::Hang => std::future::pending().await,
+            _ => {}
+        }
+        served.end();
+        Ok(Response::new(Receipt {
+            names: all.into_iter().map(|item| item.name).collect(),
+        }))
+    }
+
+    async fn swap(&self, request: Request<Streaming<Item>>) -> Result<Response<Items>, Status> {
+        let (step, served) = self.begin(request.metadata());
+        let mut incoming = request.into_inner();
+        match step {
+            Step::Fail(status) => {
+                served.end();
+                return Err(status);
+            }
+            Step::FailAfterReading(status) => {
+                served.read_all(incoming).await?;
+                served.end();
+                return Err(status);
+            }
+            Step::Hang => std::future::pending().await,
+            _ => {}
+        }
+        let (sender, response) = items();
+        tokio::spawn(async move {
+            while let Ok(Some(item)) = incoming.message().await {
+                served.item(item.clone());
+                if sender.send(Ok(item)).await.is_err() {
+                    return;
+                }
+            }
+            served.end();
+        });
+        Ok(response)
+    }
+}
+
+/// A server on loopback, on a thread of its own: its timers and its end are its own too. One thread, so that calls get
+/// their steps in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    drain: Option<oneshot::Sender<()>>,
+    end: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Server {
+    /// Does this with the first calls, and serves the others.
+    pub(crate) async fn start(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self::start_at(([127, 0, 0, 1], 0).into(), steps).await
+    }
+
+    pub(crate) async fn start_at(
+        address: SocketAddr,
+        steps: impl IntoIterator<Item = Step>,
+    ) -> Self {
+        let listener = std::net::TcpListener::bind(address).expect("a free port");
+        listener.set_nonblocking(true).expect("an option");
+        let address = listener.local_addr().expect("its address");
+        let shared = Arc::new(Shared {
+            steps: Mutex::new(steps.into_iter().collect()),
+            seen: watch::Sender::default(),
+        });
+        let cart = CartServer::new(Arc::clone(&shared))
+            .accept_compressed(CompressionEncoding::Gzip)
+            .send_compressed(CompressionEncoding::Gzip);
+        let (drain, drained) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let serve = async move {
+            let listener = TcpListener::from_std(listener).expect("a listener");
+            let serve = tonic::transport::Server::builder()
+                .add_service(cart)
+                .serve_with_incoming_shutdown(TcpIncoming::from(listener), async {
+                    // A server that is not told to drain never does so.
+                    if drained.await.is_err() {
+                        std::future::pending().await
+                    }
+                });
+            tokio::select! {
+                _ = serve => {}
+                _ = ended => {}
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let thread = std::thread::spawn(move || runtime.block_on(serve));
+        Self {
+            shared,
+            address,
+            drain: Some(drain),
+            end: Some((end, thread)),
+        }
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Does this with further calls, in place of serving them.
+    pub(crate) fn then(&self, steps: impl IntoIterator<Item = Step>) {
+        let mut planned = self.shared.steps();
+        planned.clear();
+        planned.extend(steps);
+    }
+
+    /// All calls so far.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.shared.seen.borrow().clone()
+    }
+
+    /// All calls, once they are as wanted.
+    pub(crate) async fn seen_when(&self, wanted: impl FnMut(&Vec<Seen>) -> bool) -> Vec<Seen> {
+        let mut seen = self.shared.seen.subscribe();
+        let seen = within(seen.wait_for(wanted)).await;
+        seen.expect("the server holds the sender").clone()
+    }
+
+    /// Takes no more calls (GOAWAY) and goes once those that it has are over.
+    pub(crate) fn drain(&mut self) {
+        if let Some(drain) = self.drain.take() {
+            drain.send(()).expect("it still runs");
+        }
+    }
+
+    /// Waits until it has gone by itself.
+    pub(crate) async fn wait_gone(&mut self) {
+        if let Some((end, thread)) = &mut self.end {
+            within(end.closed()).await;
+            while !thread.is_finished() {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.kill();
+    }
+
+    /// Ends it, and every connection, at once. Its port is free then.
+    pub(crate) fn kill(&mut self) {
+        if let Some((end, thread)) = self.end.take() {
+            // It may have gone by itself.
+            let _ = end.send(());
+            thread.join().expect("a server that works");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,337 @@
+//! One call, as A6 sees it: what may be sent when.
+
+use std::time::Duration;
+
+use reattempt::AttemptKind;
+use tokio::time::Instant;
+
+use super::fate::Word;
+use super::words::{Got, Method, Recovery, Told, Unseen};
+
+/// A6 leaves these bounds open; they are our own (docs/architecture.md, reattempt-core).
+const NEVER_SENT_WITH_DEADLINE: u32 = 1000;
+const NEVER_SENT_WITHOUT: u32 = 5;
+const NEVER_SENT_AT_ONCE: u32 = 3;
+const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// When the next retry is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// At once or soon: it was never sent, or never seen.
+    Mend,
+    At(Instant),
+    Between(Instant, Instant),
+}
+
+/// Why no attempt may follow, ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    /// It worked, committed or failed for good: this answer is the caller's.
+    Decided,
+    /// Those that are out go on.
+    Frozen,
+}
+
+/// One thing that happened, for whoever has to find out why the model and the stack differ.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "read by people only")]
+pub(super) enum Step {
+    Sent(AttemptKind),
+    Answered(u32, Got),
+    Asked(bool),
+    Told(Told),
+    Outgrown,
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(super) id: u32,
+    pub(super) method: &'static Method,
+    pub(super) limit: Option<Instant>,
+    /// A copy of the request is kept.
+    fits: bool,
+    most_read: usize,
+    sent: u32,
+    /// Sent, without transparent ones.
+    counted: u32,
+    in_flight: u32,
+    mends_owed: u32,
+    refused_before: bool,
+    never_sent: u32,
+    over: Option<Over>,
+    /// The attempt whose answer came last, our own cancellations left out.
+    last: Option<u32>,
+    /// Retrying: what follows.
+    due: Option<Due>,
+    since_pushback: u32,
+    /// Hedging: when the next hedge is planned, and how many were.
+    planned: Option<Instant>,
+    planned_so_far: u32,
+    /// Those that go out together with one that did, because there is no delay.
+    at_once: u32,
+    granted: u32,
+    /// The status at the end of the stream, or its break.
+    pub(crate) ended: Option<i32>,
+    story: Vec<(Instant, Step)>,
+}
+
+/// What becomes of a failure that the policy may retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Follows {
+    Nothing,
+    HeldBack,
+    Another,
+}
+
+impl Call {
+    pub(super) fn new(
+        id: u32,
+        method: &'static Method,
+        limit: Option<Instant>,
+        fits: bool,
+    ) -> Self {
+        Self {
+            id,
+            method,
+            limit,
+            fits,
+            most_read: 0,
+            sent: 0,
+            counted: 0,
+            in_flight: 0,
+            mends_owed: 0,
+            refused_before: false,
+            never_sent: 0,
+            over: None,
+            last: None,
+            due: None,
+            since_pushback: 0,
+            planned: None,
+            planned_so_far: 1,
+            at_once: 0,
+            granted: 0,
+            ended: None,
+            story: Vec::new(),
+        }
+    }
+
+    pub(super) fn happens(&mut self, step: Step) {
+        self.story.push((Instant::now(), step));
+    }
+
+    pub(crate) fn sent(&self) -> u32 {
+        self.sent
+    }
+
+    pub(crate) fn counted(&self) -> u32 {
+        self.counted
+    }
+
+    /// Some attempt has read so many bytes. True if that was the byte too many (R51).
+    pub(super) fn outgrows(&mut self, bytes: usize, limit: usize) -> bool {
+        self.most_read = self.most_read.max(bytes);
+        // Once the answer has begun nothing is kept for others any more.
+        let outgrown = self.fits && self.over != Some(Over::Decided) && self.most_read > limit;
+        if outgrown {
+            self.happens(Step::Outgrown);
+            self.fits = false;
+            self.freeze();
+        }
+        outgrown
+    }
+
+    fn freeze(&mut self) {
+        self.planned = None;
+        self.at_once = 0;
+        self.mends_owed = 0;
+        self.due = None;
+        self.over.get_or_insert(Over::Frozen);
+    }
+
+    pub(super) fn decide(&mut self) {
+        self.over = Some(Over::Decided);
+    }
+
+    fn plan(&mut self, now: Instant, delay_ms: u64, most: u32) {
+        let follows = self.over.is_none() && self.fits && self.planned_so_far < most;
+        self.planned = follows.then(|| now + Duration::from_millis(delay_ms));
+    }
+
+    /// The throttle is asked for a hedge: it has to be due now. `permits` is A6's answer (R46).
+    pub(super) fn asks(&mut self, permits: bool, now: Instant) {
+        self.happens(Step::Asked(permits));
+        let Recovery::Hedge { most, delay_ms } = self.method.recovery else {
+            return;
+        };
+        if self.at_once > 0 {
+            self.at_once -= 1;
+        } else {
+            // R40 R43 R44: neither before its time nor after it.
+            assert_eq!(self.planned, Some(now), "a hedge is asked for: {self:#?}");
+            self.planned_so_far += 1;
+            self.plan(now, delay_ms, most);
+            if delay_ms == 0 {
+                self.at_once = most - self.planned_so_far;
+                self.planned_so_far = most;
+                self.planned = None;
+            }
+        }
+        if permits {
+            self.granted += 1;
+        } else if self.in_flight == 0 {
+            // R26: nobody waits for better times.
+            self.planned = None;
+        }
+    }
+
+    /// An attempt goes out: may it?
+    pub(super) fn sends(&mut self, kind: AttemptKind, previous: Option<u32>, now: Instant) {
+        self.happens(Step::Sent(kind));
+        assert_eq!(self.over, None, "sent after the end: {self:#?}");
+        assert!(
+            self.limit.is_none_or(|limit| now < limit),
+            "R14 R48: sent at the deadline or after it"
+        );
+        self.sent += 1;
+        self.in_flight += 1;
+        let hedging = match self.method.recovery {
+            Recovery::Hedge { most, delay_ms } => Some((most, delay_ms)),
+            Recovery::None | Recovery::Retry { .. } => None,
+        };
+        match kind {
+            AttemptKind::Initial => {
+                assert_eq!(self.sent, 1);
+                if let Some((most, delay_ms)) = hedging {
+                    self.plan(now, delay_ms, most);
+                }
+            }
+            AttemptKind::Retry => match self.due.take() {
+                Some(Due::At(at)) => assert_eq!(now, at, "R31: exactly"),
+                Some(Due::Between(from, to)) => assert!(from <= now && now <= to, "R11 R32"),
+                other => panic!("no retry is due, but {other:?}: {self:#?}"),
+            },
+            AttemptKind::Hedge => {
+                assert_eq!(self.granted, 1, "R46");
+                self.granted = 0;
+            }
+            AttemptKind::Transparent => {
+                self.mends_owed = self.mends_owed.checked_sub(1).expect("R60 R61");
+                self.due = None;
+                if let (Some((most, delay_ms)), None) = (hedging, self.planned) {
+                    self.plan(now, delay_ms, most);
+                }
+            }
+        }
+        if kind != AttemptKind::Transparent {
+            self.counted += 1;
+        }
+        let most = match self.method.recovery {
+            Recovery::None => 1,
+            Recovery::Retry { most, .. } | Recovery::Hedge { most, .. } => most,
+        };
+        assert!(self.counted <= most, "R13 R33 R40");
+        // R63 R70: transparent ones are not counted, and tell what the attempt told that they stand in for.
+        assert_eq!(previous, Some(self.counted - 1).filter(|n| *n > 0));
+    }
+
+    pub(super) fn answers(&mut self, attempt: u32, got: Got) {
+        self.happens(Step::Answered(attempt, got));
+        self.in_flight -= 1;
+        if got != Got::Abandoned {
+            self.last = Some(attempt);
+        }
+    }
+
+    /// R60 R61: was this failure one that the application never saw, and another attempt of it allowed? Then that is planned.
+    pub(super) fn mends(&mut self, unseen: Unseen, now: Instant) -> bool {
+        let mends = self.fits
+            && match unseen {
+                Unseen::No => false,
+                Unseen::Once => !std::mem::replace(&mut self.refused_before, true),
+                Unseen::NeverSent => {
+                    let most = match self.limit {
+                        Some(_) => NEVER_SENT_WITH_DEADLINE,
+                        None => NEVER_SENT_WITHOUT,
+                    };
+                    self.never_sent += 1;
+                    self.never_sent <= most
+                }
+            };
+        if mends && self.over.is_none() {
+            self.mends_owed += 1;
+            match self.method.recovery {
+                // The next planned hedge is this one, unless it is due no later.
+                Recovery::Hedge { .. } => {
+                    let at = now + self.mend_delay(unseen);
+                    self.planned = self.planned.filter(|planned| *planned <= at);
+                }
+                Recovery::None | Recovery::Retry { .. } => self.due = Some(Due::Mend),
+            }
+        }
+        mends
+    }
+
+    fn mend_delay(&self, unseen: Unseen) -> Duration {
+        match self.never_sent.checked_sub(NEVER_SENT_AT_ONCE + 1) {
+            Some(steps) if unseen == Unseen::NeverSent => {
+                Duration::from_millis((1 << steps.min(10)).min(100))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// A failure with a code of the policy's; `permits` is what A6's throttle says right after it was counted.
+    pub(super) fn retries(&mut self, word: Option<Word>, permits: bool, now: Instant) -> Follows {
+        let asked = match word {
+            Some(Word::After(ms)) => Some(ms),
+            _ => None,
+        };
+        // R30; and nobody waits for more than a day where no deadline ends it.
+        let never = self.limit.is_none() && asked.is_some_and(|ms| ms > A_DAY_MS);
+        if word == Some(Word::Stop) || never {
+            self.freeze();
+            return Follows::Nothing;
+        }
+        match self.method.recovery {
+            Recovery::None => self.decide(),
+            Recovery::Hedge { most, .. } => self.plan(now, asked.unwrap_or(0), most),
+            Recovery::Retry { most, .. } if self.counted >= most || !self.fits => self.decide(),
+            Recovery::Retry { .. } if !permits => {
+                self.decide();
+                return Follows::HeldBack;
+            }
+            Recovery::Retry {
+                first_ms,
+                longest_ms,
+                ..
+            } => {
+                self.due = Some(match asked {
+                    Some(ms) => Due::At(now + Duration::from_millis(ms)),
+                    // R11 R32: the bound doubles, from the first one on since the last pushback.
+                    None => {
+                        let bound = (first_ms << self.since_pushback.min(20)).min(longest_ms);
+                        Due::Between(now, now + Duration::from_millis(bound))
+                    }
+                });
+                self.since_pushback = match asked {
+                    Some(_) => 0,
+                    None => self.since_pushback + 1,
+                };
+            }
+        }
+        Follows::Another
+    }
+
+    /// The caller has a head or an error from this attempt: is it the right one, and was there nothing left to do (R13 R47)?
+    pub(super) fn returns(&self, attempt: u32) {
+        assert_eq!(self.last, Some(attempt), "not the last answer: {self:#?}");
+        let nothing_left = self.in_flight == 0
+            && self.planned.is_none()
+            && self.due.is_none()
+            && self.mends_owed == 0;
+        assert!(
+            self.over == Some(Over::Decided) || nothing_left,
+            "given up too early: {self:#?}"
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! The model: A6 in its plainest form, fed by what the transport did and nothing else.
+//!
+//! It knows the script, the clock and the order in which attempts were sent and answered. It never asks the stack what it
+//! decided: from A6 alone it works out what each answer has to do to the token count and what may be sent when, and compares
+//! the stack with that at every step.
+
+use std::collections::VecDeque;
+
+use reattempt::AttemptKind;
+use tokio::time::Instant;
+
+use super::CALLERS;
+use super::call::{Call, Follows, Step};
+use super::fate::Word;
+use super::tally::Tally;
+use super::words::{Got, Method, Recovery, Told, Unseen};
+
+const MILLI: u64 = 1000;
+
+/// Milli-tokens, and what every call may do next.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    max: u64,
+    ratio: u64,
+    pub(crate) fill: u64,
+    /// What the throttle has to hear next.
+    expected: VecDeque<Told>,
+    /// One a caller, who makes one call after the other.
+    calls: Vec<Option<Call>>,
+    /// The call that is being polled.
+    pub(crate) polled: Option<u32>,
+    pub(crate) tally: Tally,
+}
+
+fn on(calls: &mut [Option<Call>], id: u32) -> &mut Call {
+    calls[(id % CALLERS) as usize]
+        .as_mut()
+        .filter(|call| call.id == id)
+        .expect("the call is on")
+}
+
+impl Ledger {
+    pub(crate) fn new(max_tokens: u64, milli_ratio: u64) -> Self {
+        Self {
+            max: max_tokens * MILLI,
+            ratio: milli_ratio,
+            fill: max_tokens * MILLI,
+            expected: VecDeque::new(),
+            calls: std::iter::repeat_with(|| None)
+                .take(CALLERS as usize)
+                .collect(),
+            polled: None,
+            tally: Tally::default(),
+        }
+    }
+
+    pub(crate) fn call(&mut self, id: u32) -> &mut Call {
+        on(&mut self.calls, id)
+    }
+
+    /// A call begins. `fits` is false for a body that is known to be too long.
+    pub(crate) fn begins(
+        &mut self,
+        id: u32,
+        method: &'static Method,
+        limit: Option<Instant>,
+        fits: bool,
+    ) {
+        self.tally.calls += 1;
+        self.tally.overflows += u64::from(!fits);
+        let call = Call::new(id, method, limit, fits);
+        let before = self.calls[(id % CALLERS) as usize].replace(call);
+        assert!(before.is_none());
+    }
+
+    /// An attempt has so many bytes of the request.
+    pub(crate) fn read(&mut self, id: u32, bytes: usize, limit: usize) {
+        let outgrown = self.call(id).outgrows(bytes, limit);
+        self.tally.overflows += u64::from(outgrown);
+    }
+
+    /// R20: strictly more than half.
+    fn above_half(&self) -> bool {
+        self.fill * 2 > self.max
+    }
+
+    /// The throttle is asked.
+    pub(crate) fn permits(&mut self, now: Instant) -> bool {
+        let permits = self.above_half();
+        let id = self.polled.expect("a call asks");
+        let call = on(&mut self.calls, id);
+        call.asks(permits, now);
+        if let (Recovery::Hedge { .. }, false) = (call.method.recovery, permits) {
+            self.tally.hedges_held_back += 1;
+        }
+        permits
+    }
+
+    /// The throttle hears of an attempt: it has to be the very next thing that A6 counts.
+    pub(crate) fn told(&mut self, told: Told) {
+        let id = self.polled.expect("a call is polled");
+        let expected = self.expected.pop_front();
+        let call = self.call(id);
+        call.happens(Step::Told(told));
+        assert_eq!(expected, Some(told), "{call:#?}");
+    }
+
+    /// Nothing that A6 counts was kept from the throttle.
+    pub(crate) fn assert_all_told(&self) {
+        assert!(self.expected.is_empty(), "not counted: {:?}", self.expected);
+    }
+
+    /// R21: between 0 and the maximum.
+    fn counts(&mut self, told: Told) {
+        self.expected.push_back(told);
+        match told {
+            Told::Success => {
+                self.tally.successes += 1;
+                self.fill = (self.fill + self.ratio).min(self.max);
+                self.tally.at_most += u64::from(self.fill == self.max);
+            }
+            Told::Failure => {
+                self.tally.failures += 1;
+                self.fill = self.fill.saturating_sub(MILLI);
+                self.tally.at_zero += u64::from(self.fill == 0);
+            }
+        }
+    }
+
+    /// An attempt goes out. Gives back its number.
+    pub(crate) fn sends(
+        &mut self,
+        id: u32,
+        kind: AttemptKind,
+        previous: Option<u32>,
+        now: Instant,
+    ) -> u32 {
+        self.assert_all_told();
+        assert_eq!(self.polled, Some(id));
+        let call = on(&mut self.calls, id);
+        call.sends(kind, previous, now);
+        self.tally.attempts += 1;
+        match kind {
+            AttemptKind::Initial => {}
+            AttemptKind::Retry => self.tally.retries += 1,
+            AttemptKind::Hedge => self.tally.hedges += 1,
+            AttemptKind::Transparent => self.tally.mends += 1,
+        }
+        call.sent()
+    }
+
+    /// An attempt is answered.
+    pub(crate) fn answered(&mut self, id: u32, attempt: u32, got: Got, now: Instant) {
+        self.assert_all_told();
+        assert_eq!(self.polled, Some(id));
+        let call = on(&mut self.calls, id);
+        call.answers(attempt, got);
+        match got {
+            Got::Ok => {
+                call.decide();
+                self.counts(Told::Success);
+            }
+            Got::Headers => call.decide(),
+            Got::RequestFailed => {
+                call.decide();
+                self.tally.request_failures += 1;
+            }
+            Got::Failed { code, word, unseen } => self.failed(id, code, word, unseen, now),
+            Got::Abandoned => self.tally.abandoned += 1,
+        }
+    }
+
+    fn failed(&mut self, id: u32, code: i32, word: Option<Word>, unseen: Unseen, now: Instant) {
+        let call = on(&mut self.calls, id);
+        // R24 R63: not counted.
+        if call.mends(unseen, now) {
+            return;
+        }
+        let retryable = call.method.codes.contains(&code);
+        let stops = word == Some(Word::Stop);
+        // R22: a code of the policy's, or a "do not retry" on any code.
+        if retryable || stops {
+            self.counts(Told::Failure);
+        }
+        let permits = self.above_half();
+        let call = on(&mut self.calls, id);
+        self.tally.stops += u64::from(stops);
+        if !retryable {
+            // R10 R34 R42
+            call.decide();
+            return;
+        }
+        self.tally.pushbacks += u64::from(matches!(word, Some(Word::After(_))));
+        // R20 R26: asked right after its own failure was counted.
+        let follows = call.retries(word, permits, now);
+        self.tally.retries_held_back += u64::from(follows == Follows::HeldBack);
+    }
+
+    /// The stream of a committed answer ended like this (R23).
+    pub(crate) fn stream_ends(&mut self, id: u32, code: i32) {
+        self.assert_all_told();
+        let call = on(&mut self.calls, id);
+        call.ended = Some(code);
+        if code == 0 {
+            self.counts(Told::Success);
+        } else if call.method.codes.contains(&code) {
+            self.counts(Told::Failure);
+        }
+    }
+
+    /// The caller has DEADLINE_EXCEEDED from the call's own deadline (R14).
+    pub(crate) fn times_out(&mut self, id: u32, now: Instant) {
+        self.tally.calls_timed_out += 1;
+        assert_eq!(self.call(id).limit, Some(now), "not at its instant");
+    }
+
+    /// The caller has a head or an error from this attempt.
+    pub(crate) fn returns(&mut self, id: u32, attempt: u32) {
+        self.call(id).returns(attempt);
+    }
+
+    /// The call is over for its caller too.
+    pub(crate) fn ends(&mut self, id: u32) -> Call {
+        self.assert_all_told();
+        self.calls[(id % CALLERS) as usize]
+            .take_if(|call| call.id == id)
+            .expect("the call is on")
+    }
+}

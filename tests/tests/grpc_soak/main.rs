@@ -1,0 +1,104 @@
+//! 100 000 gRPC calls, retried and hedged, under random faults and cancellations: nothing leaks, no rule of A6 is broken, and the
+//! token count is that of a model to the thousandth of a token at every step.
+//!
+//! The documented stack stands on a transport in memory and paused time. Two sides are compared. One is the stack with its own
+//! `TokenBucket`, behind a throttle that only writes down what it is told. The other is the model (`ledger.rs`), which
+//! knows what the transport did and when, and A6; it is told nothing by the stack but that an attempt went out, and when the throttle
+//! was asked.
+
+mod answer;
+mod call;
+mod caller;
+mod fate;
+mod ledger;
+mod stack;
+mod tally;
+mod transport;
+mod upload;
+mod wire;
+mod witness;
+mod words;
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use reattempt::{RetryThrottle, Routes};
+use reattempt_http::body::BufferBudget;
+use tokio::task::JoinSet;
+
+use caller::Caller;
+use ledger::Ledger;
+use stack::{MAX_TOKENS, MILLI_RATIO, config};
+use tally::Tally;
+use world::{World, count};
+
+/// What one call may keep of its request; many of them outgrow it.
+const BYTES_PER_CALL: usize = 64;
+
+/// So many callers make one call after the other.
+const CALLERS: u32 = 500;
+
+/// Runs so many calls, and looks at what is left of them.
+async fn soak(calls: u32, seed: u64) -> Tally {
+    let world = World::new(Ledger::new(MAX_TOKENS, MILLI_RATIO));
+    let budget = BufferBudget::default();
+    let config = config(seed);
+    let bucket = Arc::clone(config.throttle().expect("a throttle"));
+    let config = Routes::new(config);
+    let mut callers = JoinSet::new();
+    for number in 0..CALLERS {
+        let mut rng = SmallRng::seed_from_u64(seed ^ u64::from(number) << 32);
+        let caller = Caller::new(&world, &budget, &config);
+        callers.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(rng.random_range(0..500))).await;
+            for call in 0..calls / CALLERS {
+                caller.call(call * CALLERS + number, &mut rng).await;
+            }
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        if let Err(error) = ended {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+    assert_eq!(budget.used(), 0, "buffered bytes");
+    assert_eq!(count(&world.alive.attempts), 0, "attempts");
+    assert_eq!(count(&world.alive.answers), 0, "answers");
+    assert_eq!(count(&world.alive.uploads), 0, "requests");
+    assert_eq!(count(&world.alive.contexts), 0, "contexts");
+    let blocks = world.backends.lock().expect("whole");
+    assert!(
+        blocks.iter().all(|name| name.strong_count() == 0),
+        "blocks of calls that left a log"
+    );
+    assert_eq!(
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks(),
+        0
+    );
+    let ledger = world.ledger();
+    ledger.assert_all_told();
+    assert_eq!(bucket.milli_tokens(), Some(ledger.fill));
+    ledger.tally
+}
+
+/// A number from the environment, for who wants to soak for longer or otherwise.
+fn number<N: std::str::FromStr<Err: std::fmt::Debug>>(name: &str, otherwise: N) -> N {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+/// R10 R11 R13 R14 R15 R20 to R24, R26, R30 to R36, R40 to R48, R51 to R53, R60 to R63, R70, R80.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_calls_leak_nothing_and_count_to_the_milli_token() {
+    let tally = soak(
+        number("REATTEMPT_SOAK_CALLS", 100_000),
+        number("REATTEMPT_SOAK_SEED", 6),
+    )
+    .await;
+    println!("{tally:#?}");
+    tally.assert_everything_happened();
+}

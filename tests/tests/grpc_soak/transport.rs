@@ -1,0 +1,168 @@
+//! The server and the way to it, in memory: does what the fate of each attempt says, and tells the ledger.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::BodyExt;
+use reattempt_http::body::{ReplayBody, ReplayBodyError};
+use reattempt_http::{TransportError, TransportFault};
+use tokio::time::Instant;
+
+use super::BYTES_PER_CALL;
+use super::answer::ServerBody;
+use super::fate::{Answer, Fate, NO_PUSHBACK, Pushback, Reads};
+use super::upload::{Live, Upload};
+use super::words::{Got, Unseen};
+use super::world::World;
+
+/// A transport error that says what went wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Broken {
+    pub(crate) fault: TransportFault,
+    pub(crate) attempt: u32,
+}
+
+impl TransportError for Broken {
+    fn fault(&self) -> TransportFault {
+        self.fault
+    }
+}
+
+/// On each answer: which attempt it is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfAttempt(pub(crate) u32);
+
+/// One attempt, which goes out now; its head comes later.
+pub(crate) fn attempt(
+    world: Arc<World>,
+    request: Request<ReplayBody<Upload>>,
+) -> impl Future<Output = Result<Response<ServerBody>, Broken>> + Send {
+    let live = Live::one_of(&world.alive.attempts);
+    let (id, attempt) = world.sends(&request);
+    let fate = world.fate(id);
+    async move {
+        let _live = live;
+        answer(world, id, attempt, fate, request.into_body()).await
+    }
+}
+
+/// Until the head of the answer.
+async fn answer(
+    world: Arc<World>,
+    id: u32,
+    attempt: u32,
+    fate: Fate,
+    mut upload: ReplayBody<Upload>,
+) -> Result<Response<ServerBody>, Broken> {
+    let answers = |got| {
+        let now = Instant::now();
+        world.ledger().answered(id, attempt, got, now);
+    };
+    let breaks = |fault| Broken { fault, attempt };
+    if let Err(error) = read(&world, id, &mut upload, fate.reads).await {
+        let (got, fault) = match error {
+            ReplayBodyError::Body(_) => (Got::RequestFailed, TransportFault::RequestFailed),
+            ReplayBodyError::Abandoned => (Got::Abandoned, TransportFault::Abandoned),
+        };
+        answers(got);
+        return Err(breaks(fault));
+    }
+    if !fate.takes.is_zero() {
+        tokio::time::sleep(fate.takes).await;
+    }
+    let failed = |code: i32, pushback: Pushback, unseen| Got::Failed {
+        code: known(code),
+        word: pushback.means,
+        unseen,
+    };
+    let mut response = Response::new(ServerBody::default());
+    response.extensions_mut().insert(OfAttempt(attempt));
+    match fate.answer {
+        Answer::TrailersOnly(code, pushback) => {
+            *response.headers_mut() = trailers(code, pushback);
+            answers(if code == 0 {
+                Got::Ok
+            } else {
+                failed(code, pushback, Unseen::No)
+            });
+        }
+        Answer::Http(status) => {
+            *response.status_mut() = status.try_into().expect("a status");
+            answers(failed(of_http(status), NO_PUSHBACK, Unseen::No));
+        }
+        Answer::Fault(fault) => {
+            let (code, unseen) = of_fault(fault);
+            answers(failed(code, NO_PUSHBACK, unseen));
+            return Err(breaks(fault));
+        }
+        Answer::Stream(stream) => {
+            answers(Got::Headers);
+            let upload = stream.reads_on.then_some(upload);
+            *response.body_mut() = ServerBody::begin(&world, id, attempt, stream, upload);
+        }
+        Answer::Silence => std::future::pending().await,
+    }
+    Ok(response)
+}
+
+async fn read(
+    world: &World,
+    id: u32,
+    upload: &mut ReplayBody<Upload>,
+    reads: Reads,
+) -> Result<(), ReplayBodyError> {
+    let most = match reads {
+        Reads::Frames(most) => most,
+        Reads::Everything => u32::MAX,
+    };
+    let mut bytes = 0;
+    for _ in 0..most {
+        let Some(frame) = upload.frame().await else {
+            break;
+        };
+        bytes += frame?.data_ref().map_or(0, Bytes::len);
+        world.ledger().read(id, bytes, BYTES_PER_CALL);
+    }
+    Ok(())
+}
+
+pub(crate) fn trailers(code: i32, pushback: Pushback) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from(code));
+    for value in pushback.values {
+        let value = HeaderValue::from_static(value);
+        trailers.append("grpc-retry-pushback-ms", value);
+    }
+    trailers
+}
+
+/// What is no code means UNKNOWN.
+pub(crate) fn known(code: i32) -> i32 {
+    if (0..=16).contains(&code) { code } else { 2 }
+}
+
+/// "HTTP to gRPC Status Code Mapping".
+fn of_http(status: u16) -> i32 {
+    match status {
+        400 => 13,
+        401 => 16,
+        404 => 12,
+        503 => 14,
+        _ => 2,
+    }
+}
+
+/// "Errors" of gRPC over HTTP/2, and A6, Transparent Retries.
+pub(crate) fn of_fault(fault: TransportFault) -> (i32, Unseen) {
+    match fault {
+        TransportFault::ConnectFailed | TransportFault::NeverSent => (14, Unseen::NeverSent),
+        TransportFault::StreamRefused => (14, Unseen::Once),
+        TransportFault::ConnectionReset | TransportFault::ConnectionClosed => (14, Unseen::No),
+        TransportFault::StreamReset(8) => (1, Unseen::No),
+        TransportFault::StreamReset(11) => (8, Unseen::No),
+        TransportFault::StreamReset(_) | TransportFault::Protocol => (13, Unseen::No),
+        other => panic!("no server says {other:?}"),
+    }
+}
