@@ -66,7 +66,7 @@ async fn a_backoff_ends_at_the_deadline_and_tells_what_had_failed() {
     );
     let server = Server::start([Step::Fail(busy())]).await;
     let mut client = client(&late, &server);
-    let (request, watch) = within_ms(item("pie"), 60);
+    let (request, watch) = within_ms(item("pie"), 500);
     let status = within(client.add(request)).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
     assert!(
@@ -83,7 +83,7 @@ async fn a_backoff_ends_at_the_deadline_and_tells_what_had_failed() {
 async fn a_stream_ends_at_the_deadline_and_is_cancelled_on_the_server() {
     let server = Server::start([Step::HangAfter(2)]).await;
     let mut client = client(&retrying(4), &server);
-    let (request, watch) = within_ms(items("pie", 5), 150);
+    let (request, watch) = within_ms(items("pie", 5), 500);
     let answer = within(client.list(request)).await.expect("a stream");
     let mut stream = answer.into_inner();
     for _ in 0..2 {

@@ -7,6 +7,7 @@ mod hedging;
 mod hold_headers;
 mod message_limit;
 mod metadata;
+mod outcome;
 mod pushback;
 mod retry;
 mod spans;
@@ -28,9 +29,9 @@ use reattempt::pushback::ReadPushback;
 use reattempt::strategy::Attempts;
 use reattempt::throttle::Settled;
 use reattempt::{
-    CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, OnDeadline, PushbackLayer,
-    RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer, ServerPushback, Stage, Stopped,
-    Transparent, Verdict,
+    Annotated, CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, OnDeadline,
+    PushbackLayer, RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer, ServerPushback, Stage,
+    Stopped, Transparent, Verdict,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};
@@ -71,11 +72,15 @@ enum Step {
     Message(Code),
     /// A message-less stream that breaks off or ends without a status.
     Breaks(Option<TransportFault>),
+    /// A head without a status that ends the stream.
+    HeadAlone,
     /// No answer at all.
     Hangs,
     /// Headers, then nothing.
     HangsInBody,
     Fault(TransportFault),
+    /// What balances below gives the call up for good.
+    Drops(Code),
     /// This step, after a delay.
     After(u64, Box<Step>),
 }
@@ -125,7 +130,7 @@ fn answer(step: Step) -> Result<Response<Body>, Broken> {
     let mut response = Response::new(empty());
     let headers = response.headers_mut();
     match step {
-        Status(code) => drop(headers.insert(GRPC_STATUS, code.number().into())),
+        Status(code) | Drops(code) => drop(headers.insert(GRPC_STATUS, code.number().into())),
         Pushback(code, value) => {
             headers.insert(GRPC_STATUS, code.number().into());
             headers.insert(RETRY_PUSHBACK_MS, value.parse().unwrap());
@@ -137,7 +142,11 @@ fn answer(step: Step) -> Result<Response<Body>, Broken> {
             let message = Full::from("message").map_err(|never| match never {});
             *response.body_mut() = ends(message, 0, code, None);
         }
-        Breaks(None) => {}
+        HeadAlone => {}
+        Breaks(None) => {
+            let end = std::future::ready(None);
+            *response.body_mut() = empty().with_trailers(end).boxed_unsync();
+        }
         Breaks(Some(fault)) => {
             let end = std::future::ready(Some(Err(Broken(fault))));
             *response.body_mut() = empty().with_trailers(end).boxed_unsync();
@@ -180,6 +189,9 @@ impl Server {
         while let After(ms, inner) = step {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             step = *inner;
+        }
+        if let (Drops(_), Some(context)) = (&step, request.context()) {
+            context.reporter().forbid();
         }
         if matches!(step, Hangs) {
             std::future::pending::<()>().await;

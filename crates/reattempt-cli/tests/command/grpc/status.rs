@@ -205,7 +205,8 @@ async fn a_peer_that_breaks_the_protocol_is_unavailable() {
     let peer = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut read = [0; 1024];
-        // More than what HTTP/2 begins with, so that the call is out.
+        // SETTINGS; and then more than what HTTP/2 begins with is to come, so that the call is out.
+        socket.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
         let mut count = 0;
         while count < 120 {
             count += socket.read(&mut read).await.unwrap();

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use fetch::{FetchConfig, FetchError};
-pub use options::{ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL};
+pub use options::{ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL, WHILE_CHANGING};
 
 use super::{Address, ConfigStore, Network};
 

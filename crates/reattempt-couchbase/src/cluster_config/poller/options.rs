@@ -12,6 +12,9 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(2500);
 /// RFC 0024's ConfigPollFloorInterval.
 pub const DEFAULT_FLOOR: Duration = Duration::from_millis(50);
 
+/// How often the JVM SDK polls during a rebalance, for [`ConfigPollerOptions::while_changing`].
+pub const WHILE_CHANGING: Duration = Duration::from_secs(1);
+
 /// How a [`ConfigPoller`](super::ConfigPoller) polls.
 ///
 /// A shorter interval finds a failover sooner and costs one small request to one node each time; a shorter floor
@@ -20,6 +23,7 @@ pub const DEFAULT_FLOOR: Duration = Duration::from_millis(50);
 pub struct ConfigPollerOptions {
     pub(super) interval: Duration,
     pub(super) floor: Duration,
+    pub(super) while_changing: Option<Duration>,
     pub(super) fetch_timeout: Duration,
     pub(super) seeds: Vec<Address>,
     pub(super) network: Network,
@@ -34,6 +38,7 @@ impl ConfigPollerOptions {
         Self {
             interval: DEFAULT_INTERVAL,
             floor: DEFAULT_FLOOR,
+            while_changing: None,
             fetch_timeout: DEFAULT_INTERVAL,
             seeds: Vec::new(),
             network: Network::Default,
@@ -53,6 +58,15 @@ impl ConfigPollerOptions {
     #[must_use]
     pub const fn floor(mut self, floor: Duration) -> Self {
         self.floor = floor;
+        self
+    }
+
+    /// How often to poll while a rebalance is going on that will move vbuckets: while the configuration in force has a fast-forward map
+    /// ([`VbucketMap::is_changing`](crate::cluster_config::VbucketMap::is_changing)). Not said, or more than the interval: as
+    /// ever. RFC 0024 does not know it; the JVM SDK does, with [`WHILE_CHANGING`].
+    #[must_use]
+    pub const fn while_changing(mut self, interval: Duration) -> Self {
+        self.while_changing = Some(interval);
         self
     }
 
@@ -93,8 +107,16 @@ impl ConfigPollerOptions {
 
     /// A floor above the interval wins; tokio knows no interval of zero, and no instant for `Duration::MAX` ("never").
     pub(super) fn effective_interval(&self) -> Duration {
+        self.effective(self.interval)
+    }
+
+    pub(super) fn effective_while_changing(&self) -> Option<Duration> {
+        self.while_changing.map(|interval| self.effective(interval))
+    }
+
+    fn effective(&self, interval: Duration) -> Duration {
         const LONGEST: Duration = Duration::from_secs(60 * 60 * 24 * 365);
-        let interval = self.interval.max(self.floor);
+        let interval = interval.max(self.floor);
         interval.clamp(Duration::from_millis(1), LONGEST)
     }
 }

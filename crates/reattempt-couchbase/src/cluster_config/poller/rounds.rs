@@ -1,12 +1,13 @@
 //! The task that asks.
 
+use std::future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use super::{ConfigPollerOptions, Control, FetchConfig};
-use crate::cluster_config::{Address, ConfigStore, Service};
+use crate::cluster_config::{Address, ConfigStore, Service, VbucketMap};
 
 pub(super) struct Rounds<F> {
     control: Arc<Control>,
@@ -60,9 +61,44 @@ impl<F: FetchConfig> Rounds<F> {
             let cause = tokio::select! {
                 biased;
                 () = control.wake.notified() => Cause::Request,
-                _ = ticks.tick() => Cause::Interval,
+                () = self.due(&mut ticks) => Cause::Interval,
             };
             self.round(cause).await;
+        }
+    }
+
+    /// Waits until it is time for the next poll.
+    async fn due(&self, ticks: &mut Interval) {
+        let Some(often) = self.options.effective_while_changing() else {
+            ticks.tick().await;
+            return;
+        };
+        let began = Instant::now();
+        let mut configs = self.store.watch();
+        loop {
+            let changing = configs
+                .borrow_and_update()
+                .as_ref()
+                .and_then(|config| config.vbuckets())
+                .is_some_and(VbucketMap::is_changing);
+            let last = self.control.state().last_asked.unwrap_or(began);
+            let sooner = async {
+                if changing {
+                    sleep_until(last + often).await;
+                } else {
+                    future::pending().await
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = ticks.tick() => return,
+                () = sooner => {
+                    ticks.reset();
+                    return;
+                }
+                // The store lives as long as this task does.
+                _ = configs.changed() => {}
+            }
         }
     }
 
