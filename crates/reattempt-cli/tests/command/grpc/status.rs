@@ -248,3 +248,23 @@ async fn messages_that_cannot_be_read_are_internal() {
     server.set_script(gone(5));
     assert_eq!(answer(one(&server, json!({}))).await["code"], 5);
 }
+
+#[tokio::test]
+async fn messages_longer_than_their_method_allows_fail_the_call() {
+    let server = Server::start(Step::messages(["hi", "world"]).end_hang())
+        .await
+        .unwrap();
+    for (field, responses, text) in [
+        ("maxRequestMessageBytes", json!([]), "request"),
+        ("maxResponseMessageBytes", json!(["aGk="]), "response"),
+    ] {
+        let config = json!({"methodConfig": [{"name": [{}], field: 4}]});
+        let call = json!({"kind": "server_stream"});
+        let answer = answer(configured(&server, config, call)).await;
+        assert_eq!(answer["code"], 8, "{answer}");
+        let message = format!("a {text} message has 5 bytes, and at most 4 are allowed");
+        assert_eq!(answer["message"], message);
+        assert_eq!(answer["responses"], responses);
+        assert_eq!(each(&answer, "kind"), ["initial"]);
+    }
+}
