@@ -70,7 +70,10 @@ pub(crate) fn previous_attempts(context: &CallContext) -> u32 {
     if context.attempt() <= 1 {
         return 0;
     }
-    context.info().retries()
+    let info = context.info();
+    // Others may have been sent since, where this one had to wait for a connection.
+    let since = info.attempts().saturating_sub(context.attempt());
+    info.retries().saturating_sub(since)
 }
 
 impl<S, B, ResBody> Service<Request<B>> for PreviousAttempts<S>

@@ -15,8 +15,8 @@ pub enum MessageError {
     /// The message is compressed, which this side never offered.
     #[error("the message is compressed (flag {0}); send it plain")]
     Compressed(u8),
-    /// The message is too long.
-    #[error("the message has {0} bytes; at most {LONGEST} are taken")]
+    /// The message is longer than is taken.
+    #[error("the message has {0} bytes, which is more than is taken")]
     TooLong(usize),
     /// The stream ended inside a message.
     #[error("the stream ended {0} bytes into a message")]
@@ -24,12 +24,29 @@ pub enum MessageError {
 }
 
 /// Puts messages together again from the pieces that come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Messages {
     buffer: BytesMut,
+    longest: usize,
+}
+
+impl Default for Messages {
+    /// Takes messages of at most 4 MiB.
+    fn default() -> Self {
+        Self::at_most(LONGEST)
+    }
 }
 
 impl Messages {
+    /// Takes messages of at most so many bytes.
+    #[must_use]
+    pub fn at_most(bytes: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            longest: bytes,
+        }
+    }
+
     /// Adds bytes as they came.
     pub fn push(&mut self, data: &[u8]) {
         self.buffer.extend_from_slice(data);
@@ -44,7 +61,7 @@ impl Messages {
         if flag != 0 {
             return Err(MessageError::Compressed(flag));
         }
-        if length > LONGEST {
+        if length > self.longest {
             return Err(MessageError::TooLong(length));
         }
         if self.buffer.len() < PREFIX + length {

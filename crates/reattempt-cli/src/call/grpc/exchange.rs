@@ -75,6 +75,7 @@ impl Read {
 pub(super) async fn exchange(
     stack: Stack,
     kind: Kind,
+    mut messages: Messages,
     request: Request<Payloads>,
     reply: &mut Reply,
 ) -> Read {
@@ -93,7 +94,6 @@ pub(super) async fn exchange(
     if reply.status_in_head().is_some() {
         return Read::Whole;
     }
-    let mut messages = Messages::default();
     while let Some(frame) = body.frame().await {
         let frame = match frame {
             Ok(frame) => frame,

@@ -13,8 +13,9 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, TE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Uri};
-use reattempt_grpc::Code;
 use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::{Code, WaitForReady};
+use reattempt_testbed::grpc::Messages;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -22,7 +23,6 @@ use super::answer::{Answer, readable};
 use super::document::{Base64, Document, Fault, Fields, Head, Millis, to_base64};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
-use super::transport::WaitForReady;
 use exchange::{end, exchange};
 use payloads::Payloads;
 use reply::Reply;
@@ -42,6 +42,17 @@ pub(crate) struct GrpcCaller {
 struct Channel {
     stack: Stack,
     config: Option<Arc<ServiceConfig>>,
+}
+
+impl Channel {
+    /// For the answer: the service config says how long its messages may be, and where it does not gRPC's default holds.
+    fn messages(&self, call: &GrpcCall) -> Messages {
+        let method = self.config.as_ref().map(|c| c.method(call.method.path()));
+        match method.and_then(|method| method.max_response_message_bytes) {
+            Some(bytes) => Messages::at_most(usize::try_from(bytes).unwrap_or(usize::MAX)),
+            None => Messages::default(),
+        }
+    }
 }
 
 /// What the document says of one call.
@@ -122,13 +133,7 @@ fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
 }
 
 impl GrpcCaller {
-    fn request(&self, call: GrpcCall, channel: &Channel) -> Request<Payloads> {
-        // What the call does not say, the service config may.
-        let configured = channel
-            .config
-            .as_ref()
-            .and_then(|config| config.method(call.method.path()).wait_for_ready);
-        let waits = call.wait_for_ready.or(configured).unwrap_or(false);
+    fn request(&self, call: GrpcCall) -> Request<Payloads> {
         let mut request = Request::new(Payloads::new(
             &call.payloads,
             call.gap,
@@ -147,8 +152,9 @@ impl GrpcCaller {
         headers
             .entry(USER_AGENT)
             .or_insert(HeaderValue::from_static(AGENT));
-        if waits {
-            request.extensions_mut().insert(WaitForReady);
+        if let Some(waits) = call.wait_for_ready {
+            // What the call does not say, the service config may.
+            request.extensions_mut().insert(WaitForReady(waits));
         }
         request
     }
@@ -163,12 +169,13 @@ impl Caller for GrpcCaller {
             Err(refused) => return refuse(head, refused),
         };
         let kind = call.kind;
-        let mut request = self.request(call, channel);
+        let messages = channel.messages(&call);
+        let mut request = self.request(call);
         let story = Story::begin(&head, &mut request);
         let mut reply = Reply::default();
         let read = tokio::select! {
             biased;
-            read = exchange(channel.stack.clone(), kind, request, &mut reply) => Some(read),
+            read = exchange(channel.stack.clone(), kind, messages, request, &mut reply) => Some(read),
             () = cancelled(&head) => None,
         };
         let end = end(read, kind, &reply, &story.info());

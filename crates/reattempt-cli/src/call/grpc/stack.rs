@@ -14,6 +14,7 @@ use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, CodeSet, GrpcClassifier, GrpcOutcomeBody, GrpcOutcomeLayer, GrpcPushback,
     GrpcTimeoutLayer, LimitedResponseBody, MessageLimitLayer, PreviousAttemptsLayer,
+    WaitForReadyLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBody, DeadlineBodyLayer, ReplayBodyLayer};
 use tower::ServiceBuilder;
@@ -146,10 +147,11 @@ pub(super) fn stack(
                 .transparent(transparent)
                 .observer(observer),
         )
+        .layer(JournalLayer)
+        .layer(WaitForReadyLayer::new())
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
-        .layer(JournalLayer)
         .service(Transport::new(authority, Version::Grpc));
     BoxCloneSyncService::new(service)
 }

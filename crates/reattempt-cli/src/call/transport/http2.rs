@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use super::heard::Heard;
 use super::request_body::{Length, RequestBody};
-use super::{Address, AnswerBody, REDIAL_FIRST, TransportError, sending};
+use super::{Address, AnswerBody, TransportError, sending};
 
 /// So often one attempt looks for another connection, after ones that took nothing of it.
 const MOST_TRIED: u32 = 4;
@@ -39,8 +39,6 @@ struct Ready<B> {
     number: u64,
     /// Nobody has used it before, nor can it have been said good-bye to.
     fresh: bool,
-    /// It was not there at once.
-    waited: bool,
 }
 
 impl<B> Connection<B>
@@ -48,64 +46,43 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<TransportError>,
 {
-    /// The connection, dialled if there is none. Calls that come meanwhile wait for the same one; a call that waits for
-    /// readiness holds up no other between its dials.
-    async fn ready(
-        &self,
-        address: &Address,
-        waits: bool,
-        length: Length,
-    ) -> Result<Ready<B>, TransportError> {
-        let mut delay = REDIAL_FIRST;
-        let mut waited = false;
-        loop {
-            let mut slot = self.0.lock().await;
-            if let Some((connection, heard)) = slot.open.as_mut() {
-                // One that the server has said good-bye to is not ready, although its streams go on.
-                if !connection.is_closed() && connection.ready().await.is_ok() {
-                    return Ok(Ready {
-                        connection: connection.clone(),
-                        heard: heard.clone(),
-                        number: slot.number,
-                        fresh: false,
-                        waited,
-                    });
-                }
-                slot.open = None;
+    /// The connection, dialled if there is none. Calls that come meanwhile wait for the same one.
+    async fn ready(&self, address: &Address, length: Length) -> Result<Ready<B>, TransportError> {
+        let mut slot = self.0.lock().await;
+        if let Some((connection, heard)) = slot.open.as_mut() {
+            // One that the server has said good-bye to is not ready, although its streams go on.
+            if !connection.is_closed() && connection.ready().await.is_ok() {
+                return Ok(Ready {
+                    connection: connection.clone(),
+                    heard: heard.clone(),
+                    number: slot.number,
+                    fresh: false,
+                });
             }
-            let heard = Heard::default();
-            let socket = match address.dial().await {
-                Ok(socket) => TokioIo::new(heard.listen(socket)),
-                Err(error) if waits => {
-                    drop(slot);
-                    waited = true;
-                    delay = address.not_ready(&error, delay).await;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let mut builder = Builder::new(TokioExecutor::new());
-            if length == Length::Unsaid {
-                // As gRPC's clients do: a connection is ready once the server's SETTINGS have come, and no stream is opened
-                // beyond what they allow.
-                builder.initial_max_send_streams(0);
-            }
-            let (connection, driver) = builder.handshake(socket).await?;
-            tokio::spawn(async move {
-                if let Err(error) = driver.await {
-                    tracing::debug!(%error, "connection ended");
-                }
-            });
-            slot.number += 1;
-            slot.open = Some((connection.clone(), heard.clone()));
-            return Ok(Ready {
-                connection,
-                heard,
-                number: slot.number,
-                fresh: true,
-                waited,
-            });
+            slot.open = None;
         }
+        let heard = Heard::default();
+        let socket = TokioIo::new(heard.listen(address.dial().await?));
+        let mut builder = Builder::new(TokioExecutor::new());
+        if length == Length::Unsaid {
+            // As gRPC's clients do: a connection is ready once the server's SETTINGS have come, and no stream is opened
+            // beyond what they allow.
+            builder.initial_max_send_streams(0);
+        }
+        let (connection, driver) = builder.handshake(socket).await?;
+        tokio::spawn(async move {
+            if let Err(error) = driver.await {
+                tracing::debug!(%error, "connection ended");
+            }
+        });
+        slot.number += 1;
+        slot.open = Some((connection.clone(), heard.clone()));
+        Ok(Ready {
+            connection,
+            heard,
+            number: slot.number,
+            fresh: true,
+        })
     }
 
     /// The next call dials anew, unless another has done so already.
@@ -121,7 +98,6 @@ where
     pub(super) async fn send(
         &self,
         address: &Address,
-        waits: bool,
         length: Length,
         mut request: Request<B>,
         reporter: &Reporter,
@@ -129,9 +105,9 @@ where
         *request.version_mut() = Version::HTTP_2;
         let mut tried = 0;
         loop {
-            let mut ready = self.ready(address, waits, length).await?;
-            if ready.waited && length == Length::Unsaid {
-                // The time left is less than when the attempt began.
+            let mut ready = self.ready(address, length).await?;
+            if ready.fresh && length == Length::Unsaid {
+                // Dialling took of the time that was left when the attempt began.
                 reattempt_grpc::renew_timeout(&mut request);
             }
             let (head, body) = request.into_parts();

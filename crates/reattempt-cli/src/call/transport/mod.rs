@@ -12,7 +12,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::Bytes;
@@ -28,10 +27,6 @@ use request_body::Length;
 
 /// What a transport fails with: hyper's own errors, and those of dialling.
 pub(crate) type TransportError = Box<dyn std::error::Error + Send + Sync>;
-
-/// On a request: it waits for a connection instead of failing when there is none (gRPC, Wait for Ready).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitForReady;
 
 /// The version of HTTP that is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +44,6 @@ struct CannotConnect {
     authority: String,
     source: TransportError,
 }
-
-/// How soon a call that waits for readiness dials again; doubled up to the second.
-const REDIAL_FIRST: Duration = Duration::from_millis(20);
-const REDIAL_LONGEST: Duration = Duration::from_secs(1);
 
 /// Where to connect.
 #[derive(Debug)]
@@ -77,13 +68,6 @@ impl Address {
             source: source.into(),
         };
         Box::new(io::Error::new(io::ErrorKind::ConnectionRefused, error))
-    }
-
-    /// Waits before it is dialled again, and says how long to wait after that.
-    async fn not_ready(&self, error: &TransportError, delay: Duration) -> Duration {
-        tracing::debug!(%error, ?delay, "not ready yet, waiting");
-        tokio::time::sleep(delay).await;
-        (delay * 2).min(REDIAL_LONGEST)
     }
 }
 
@@ -145,7 +129,6 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = Arc::clone(&self.0);
         let reporter = request.context().cloned().unwrap_or_default().reporter();
-        let waits = request.extensions().get::<WaitForReady>().is_some();
         reporter.backend(shared.address.backend.clone());
         reporter.stage(Stage::Dispatch);
         Box::pin(async move {
@@ -153,7 +136,7 @@ where
             let answered = match &shared.connections {
                 Connections::Http1(pool) => pool.send(address, request, &reporter).await,
                 Connections::Http2(one, length) => {
-                    one.send(address, waits, *length, request, &reporter).await
+                    one.send(address, *length, request, &reporter).await
                 }
             };
             if answered.is_ok() {
