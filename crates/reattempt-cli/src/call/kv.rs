@@ -7,7 +7,7 @@ use bytes::Bytes;
 use reattempt::observe::LogObserver;
 use reattempt::{
     Annotated, Call, ConfigPollLayer, DeadlineLayer, Elapsed, Idempotency, PushbackLayer,
-    RetryLayer, UncallLayer,
+    RetryLayer,
 };
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
@@ -167,7 +167,7 @@ impl Settings {
             .option_layer(poll)
             .layer(ReportLayer::new(report))
             .layer(JournalLayer)
-            .layer(UncallLayer::new())
+            .layer(kv::StageLayer::new())
             .service(ClosingClient::new(routed));
         BoxCloneSyncService::new(service)
     }

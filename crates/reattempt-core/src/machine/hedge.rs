@@ -71,6 +71,8 @@ pub struct HedgeMachine {
     /// Each is owed to its own failure, so that two at one instant never stand in for each other.
     mends: Vec<Mend>,
     frozen: Option<Stopped>,
+    /// The throttle held the latest hedge back: unless one more goes out, that is why none followed.
+    throttled: bool,
     forced: u32,
     transparent: TransparentRetries,
 }
@@ -89,6 +91,7 @@ impl HedgeMachine {
             next: None,
             mends: Vec::new(),
             frozen: None,
+            throttled: false,
             forced: 0,
             transparent: TransparentRetries::default(),
         }
@@ -195,6 +198,7 @@ impl HedgeMachine {
             None => {
                 self.in_flight += 1;
                 self.sent += 1;
+                self.throttled &= !counted;
                 Permit::Send(self.sent)
             }
             Some(stopped) => self.withdrawn(stopped, env),
@@ -221,6 +225,7 @@ impl HedgeMachine {
 
     fn withdrawn(&mut self, stopped: Stopped, env: &Env<'_>) -> Permit {
         env.refused(stopped);
+        self.throttled |= stopped == Stopped::Throttled;
         match stopped {
             // A throttled call never waits for better times: with nothing out that could still win, the failure is
             // due now (A6). A mend is not the throttle's to hold back.
@@ -250,6 +255,12 @@ impl HedgeMachine {
         self.frozen.get_or_insert(stopped);
         self.next = None;
         self.mends.clear();
+    }
+
+    /// True once no further attempt is made: what is being made ready need not be waited for, and is refused when asked.
+    #[must_use]
+    pub const fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
     }
 
     fn is_over(&self) -> bool {
@@ -330,7 +341,12 @@ impl HedgeMachine {
             return HedgeAction::Go;
         }
         let Some(at) = self.wake() else {
-            let stopped = self.frozen.unwrap_or(Stopped::Attempts);
+            let used_up = if self.throttled {
+                Stopped::Throttled
+            } else {
+                Stopped::Attempts
+            };
+            let stopped = self.frozen.unwrap_or(used_up);
             settled.record(env, None, Some(stopped));
             return HedgeAction::Return(stopped);
         };

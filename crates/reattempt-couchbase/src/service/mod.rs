@@ -2,10 +2,10 @@
 //!
 //! | service | what decides | idempotent |
 //! | --- | --- | --- |
-//! | [query](crate::query), [analytics](crate::analytics) | the first of the body's `errors`, whatever the status | if read-only |
-//! | [search](crate::search) | the status | always |
-//! | [views](crate::views) | the status, with 404 and 500 also the text of the body | always |
-//! | [management](crate::management) | the status; none is sent again | a GET |
+//! | [query], [analytics] | the first of the body's `errors`, whatever the status | if read-only |
+//! | [search] | the status | always |
+//! | [views] | the status, with 404 and 500 also the text of the body | always |
+//! | [management] | the status; none is sent again | a GET |
 //!
 //! An answer is known only when something of its body was read, so that a layer below the recovery layer does that:
 //! [`ServiceErrorLayer`]. The classifier at the recovery layer goes by what it found: [`ServiceClassifier`]. What a lost attempt

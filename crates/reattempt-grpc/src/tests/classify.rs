@@ -34,11 +34,15 @@ fn http_statuses_without_a_grpc_status_are_mapped() {
     }
     let head = Response::builder().status(200).body(()).unwrap();
     assert_eq!(classify(Ok(&head)), Verdict::Committed);
-    let junk = Response::builder()
-        .header(GRPC_STATUS, "banana")
-        .body(())
-        .unwrap();
-    assert_eq!(classify(Ok(&junk)).failure().unwrap().code, Some(2));
+    for (name, value) in [
+        (GRPC_STATUS, "banana"),
+        (GRPC_STATUS, "+0"),
+        (http::header::CONTENT_TYPE, "text/html"),
+    ] {
+        let junk = Response::builder().header(name, value).body(()).unwrap();
+        let verdict = classify(Ok(&junk));
+        assert_eq!(verdict.failure().unwrap().code, Some(2), "{value}");
+    }
 }
 
 #[test]
@@ -65,6 +69,12 @@ fn transport_faults_become_codes_with_their_stage() {
         ),
         (
             ConnectionReset,
+            Code::Unavailable,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (
+            Protocol,
             Code::Unavailable,
             Stage::InFlight,
             Transparent::No,

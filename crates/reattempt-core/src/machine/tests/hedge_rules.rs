@@ -206,6 +206,19 @@ fn a_failure_whose_hedge_is_held_back_is_returned_at_once_when_nothing_else_is_o
     );
 }
 
+/// R46 R47
+#[test]
+fn a_failure_after_the_last_hedges_were_held_back_was_stopped_by_the_throttle() {
+    let first_only = [attempt(1).fails(UNKNOWN).after(ms(900))];
+    let story = call()
+        .throttled_by(&bucket(4, 2))
+        .hedged(&four(), &first_only);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
+    let last = story.info.records().last().unwrap();
+    assert_eq!(last.stopped, Some(Stopped::Throttled));
+}
+
 /// R47
 #[test]
 fn when_all_failed_the_last_failure_to_arrive_is_returned() {

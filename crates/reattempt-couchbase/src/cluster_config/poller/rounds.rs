@@ -102,22 +102,34 @@ impl<F: FetchConfig> Rounds<F> {
         }
     }
 
-    /// Asks one node after another until one answers.
+    /// Asks one node after another until one answers; where none of the configuration's does, the seeds.
     async fn round(&mut self, cause: Cause) {
         if !self.begin(cause) {
             return;
         }
-        let nodes = self.nodes();
+        let known = self.known();
+        if !self.any_answers(&known).await {
+            let seeds = self.options.seeds.iter();
+            let others: Vec<_> = seeds
+                .filter(|seed| !known.contains(seed))
+                .cloned()
+                .collect();
+            self.any_answers(&others).await;
+        }
+        self.end();
+    }
+
+    async fn any_answers(&mut self, nodes: &[Address]) -> bool {
         for _ in 0..nodes.len() {
-            let node = self.take_next(&nodes);
+            let node = self.take_next(nodes);
             if !self.may_ask(node) {
                 continue;
             }
             if let Asked::Answered = self.ask(node).await {
-                break;
+                return true;
             }
         }
-        self.end();
+        false
     }
 
     /// False if there is nothing to do after all: a wake-up whose request another round has served, or a poll right after a
@@ -145,16 +157,12 @@ impl<F: FetchConfig> Rounds<F> {
         self.control.finished.send_modify(|finished| *finished += 1);
     }
 
-    fn nodes(&self) -> Vec<Address> {
+    /// The nodes of the configuration in force.
+    fn known(&self) -> Vec<Address> {
         let ConfigPollerOptions { network, tls, .. } = &self.options;
-        let known = self.store.load().map_or_else(Vec::new, |config| {
+        self.store.load().map_or_else(Vec::new, |config| {
             config.addresses(Service::Kv, *tls, network).collect()
-        });
-        if known.is_empty() {
-            self.options.seeds.clone()
-        } else {
-            known
-        }
+        })
     }
 
     fn take_next<'a>(&mut self, nodes: &'a [Address]) -> &'a Address {

@@ -237,6 +237,35 @@ async fn an_empty_store_is_filled_from_the_seeds_at_once() {
     assert_eq!(cluster.asked.lock().unwrap()[0].2, None);
 }
 
+/// C48: all nodes that the configuration names are gone; the seeds know where the cluster is now.
+#[tokio::test(start_paused = true)]
+async fn where_no_known_node_answers_the_seeds_are_asked() {
+    let does = |node: &Address| match node.host() {
+        "n2" => Does::Hangs,
+        "seed" => Does::Answers(Box::new(config(1, 2, 3, 1))),
+        _ => Does::Fails,
+    };
+    // One of them is a known node, and is not asked twice.
+    let seeds = [node(3), Address::new("seed", 11210)];
+    let with_seeds =
+        |options: ConfigPollerOptions| options.seeds(seeds.clone()).fetch_timeout(ms(700));
+    let cluster = Cluster::with(does, with_seeds);
+    sleep(ms(3201)).await;
+    let asked: Vec<_> = cluster.asked().into_iter().map(|(_, node)| node).collect();
+    assert_eq!(asked, ["n2", "n3", "n1", "seed"]);
+    assert_eq!(cluster.poller.store().revision(), Some(Revision::new(1, 2)));
+
+    // On error too, and never the one that failed.
+    let store = ConfigStore::new();
+    store.compare_and_swap(config(1, 1, 1, 0));
+    let cluster = Cluster::over(store, does, |options| {
+        options.seeds([node(1), seeds[1].clone()])
+    });
+    let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
+    refreshing.done().await;
+    assert_eq!(cluster.asked(), [(0, "seed".to_owned())]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn polling_ends_with_the_last_owner() {
     let cluster = Cluster::new(|_| Does::HasNoneNewer);
