@@ -56,8 +56,19 @@ async fn answer(
     fate: Fate,
     mut upload: ReplayBody<Upload>,
 ) -> Result<Response<ServerBody>, Broken> {
+    let times_out = world.ledger().call(id).attempt_limit(Instant::now());
     let answers = |got| {
         let now = Instant::now();
+        // What a deadline of ours may have caused elsewhere is taken for its echo from its instant on: the witness
+        // above that deadline tells of it.
+        let may_echo = match got {
+            Got::Ok | Got::Headers => false,
+            Got::Failed { code, .. } => code == 1 || matches!(fate.answer, Answer::Fault(_)),
+            Got::RequestFailed | Got::Abandoned => true,
+        };
+        if may_echo && times_out.is_some_and(|at| now >= at) {
+            return world.ledger().call(id).echo(got);
+        }
         world.ledger().answered(id, attempt, got, now);
     };
     let breaks = |fault| Broken { fault, attempt };
