@@ -239,7 +239,13 @@ impl HedgeMachine {
         }
         let stopped = self.frozen.unwrap_or(stopped);
         if let Some(block) = env.context.shared() {
-            block.amend(self.last_failed, |record| record.stopped = Some(stopped));
+            block.amend(self.last_failed, |record| {
+                record.stopped = Some(stopped);
+                // Nothing follows it, and nobody waits for a deadline.
+                if stopped == Stopped::Throttled {
+                    record.delay = None;
+                }
+            });
         }
         env.ended(stopped);
         let enforced = env.context.limit().is_some_and(|limit| limit.enforced);
@@ -347,9 +353,10 @@ impl HedgeMachine {
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
-                settled.record(env, Some(delay), Some(Stopped::Deadline));
+                let waits = limit.enforced && policy.deadline_choice() == OnDeadline::Cap;
+                settled.record(env, waits.then_some(delay), Some(Stopped::Deadline));
                 self.freeze(Stopped::Deadline);
-                if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
+                if waits {
                     // Nothing else is out that anybody could hear of.
                     env.ended(Stopped::Deadline);
                     HedgeAction::Expire
