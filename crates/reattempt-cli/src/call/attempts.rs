@@ -126,8 +126,9 @@ impl Journal {
             .sent
             .iter()
             .map(|sent| {
-                // A body that ends later than its head amends the record that the call keeps.
-                let failure_of_body = info.records().find(|r| r.number == sent.number);
+                // A body that ends later than its head amends the record that the call keeps, and so does a wait that
+                // was cut short or never begun.
+                let kept = info.records().find(|r| r.number == sent.number);
                 let record = pages.records.iter().rev().find(|r| r.number == sent.number);
                 let outcome = record.map(|record| record.outcome);
                 let stopped_by = record.and_then(|record| record.stopped);
@@ -137,7 +138,7 @@ impl Journal {
                 );
                 let failure = record
                     .and_then(|record| record.failure)
-                    .or_else(|| failure_of_body.and_then(|record| record.failure));
+                    .or_else(|| kept.and_then(|record| record.failure));
                 let verdict = match (outcome, ending) {
                     // Not retryable by its code, but mended transparently.
                     (Some(AttemptOutcome::Fatal), _) if stopped_by != Some(Stopped::Fatal) => {
@@ -170,7 +171,10 @@ impl Journal {
                         })
                         .name(),
                     pushback_ms: record.and_then(|record| record.pushback).map(Pushback),
-                    delay_ms: record.and_then(|record| record.delay).map(InMillis),
+                    delay_ms: kept
+                        .or(record)
+                        .and_then(|record| record.delay)
+                        .map(InMillis),
                 }
             })
             .collect()
