@@ -1,19 +1,41 @@
-//! Writes the code of the tonic example's service. Described here in Rust, so that no protoc is needed.
+//! Writes the code of the tonic example's service. Described here in Rust, so that no protoc is needed; a `.proto` with
+//! tonic-prost-build does the same.
+//!
+//! ```proto
+//! package bakery;
+//! service Counter {
+//!     rpc Order(Note) returns (Note);
+//!     rpc Menu(Note) returns (stream Note);
+//!     rpc Pack(stream Note) returns (Note);
+//!     rpc Chat(stream Note) returns (stream Note);
+//! }
+//! ```
+
+use tonic_build::manual::{Builder, Method, MethodBuilder, Service};
+
+fn method(name: &str, route: &str) -> MethodBuilder {
+    Method::builder()
+        .name(name)
+        .route_name(route)
+        .input_type("crate::Note")
+        .output_type("crate::Note")
+        .codec_path("tonic_prost::ProstCodec")
+}
 
 fn main() {
-    let greeter = tonic_build::manual::Service::builder()
-        .package("greeter")
-        .name("Greeter")
-        .comment("Says hello.")
+    let counter = Service::builder()
+        .package("bakery")
+        .name("Counter")
+        .comment("A bakery's counter, with a method of each kind.")
+        .method(method("order", "Order").build())
+        .method(method("menu", "Menu").server_streaming().build())
+        .method(method("pack", "Pack").client_streaming().build())
         .method(
-            tonic_build::manual::Method::builder()
-                .name("say_hello")
-                .route_name("SayHello")
-                .input_type("crate::HelloRequest")
-                .output_type("crate::HelloReply")
-                .codec_path("tonic_prost::ProstCodec")
+            method("chat", "Chat")
+                .client_streaming()
+                .server_streaming()
                 .build(),
         )
         .build();
-    tonic_build::manual::Builder::new().compile(&[greeter]);
+    Builder::new().compile(&[counter]);
 }

@@ -4,6 +4,7 @@
 //! what the layers add to a call that works.
 
 pub mod cases;
+pub mod in_flight;
 pub mod peer;
 
 use std::hint::black_box;

@@ -7,9 +7,7 @@
 use std::time::Duration;
 
 use reattempt::strategy::BestEffort;
-use reattempt::{
-    Call, CallContext, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryLayer, UncallLayer,
-};
+use reattempt::{Call, CallContext, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryLayer};
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{
@@ -48,7 +46,7 @@ async fn main() -> Result<(), BoxError> {
         .layer(PushbackLayer::new(KvPushback::new()))
         .layer(ConfigPollLayer::new(StaleKvConfig::new(poller)))
         .layer(ReportLayer::new(kv::report))
-        .layer(UncallLayer::new())
+        .layer(kv::StageLayer::new())
         .service(routed);
 
     let mut set = Call::new(KvRequest::set("user::7", "seven", 0, 0));

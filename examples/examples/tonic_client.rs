@@ -1,38 +1,182 @@
-//! A tonic client with gRPC A6 around its channel, against a tonic server that fails twice.
+//! A tonic client with gRPC A6 around its channels: three servers, of which one is not up to it, and calls of all four kinds.
 //!
-//! The generated client takes the stack unchanged. The policy comes from a service config, as A6 writes it.
-//! Run with `cargo run -p reattempt-examples --example tonic_client`.
+//! The generated client takes the stack unchanged; the policies are a service config. docs/tonic.md explains the stack, with
+//! this file's own code. Run with `cargo run -p reattempt-examples --example tonic_client`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use reattempt::strategy::Once;
-use reattempt::{CallContext, DeadlineLayer, PushbackLayer, RetryLayer, RouteLayer};
-use reattempt_grpc::service_config::ServiceConfig;
+use reattempt::{
+    Backends, CallContext, DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer,
+    Stopped,
+};
+use reattempt_grpc::service_config::{LiveServiceConfig, Options};
+use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
+use reattempt_grpc::stats::GrpcStats;
 use reattempt_grpc::{
-    AsGrpcStatus, Code, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
     PreviousAttemptsLayer,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataValue;
 use tonic::transport::{Endpoint, Server, server::TcpIncoming};
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tower::{BoxError, ServiceBuilder};
 
-/// What is asked.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct HelloRequest {
-    /// Who is greeted.
-    #[prost(string, tag = "1")]
-    pub name: String,
+use bakery::counter_client::CounterClient;
+use bakery::counter_server::{Counter, CounterServer};
+
+const SERVICE_CONFIG: &str = r#"{
+    "methodConfig": [{
+        "name": [{"service": "bakery.Counter"}],
+        "timeout": "5s",
+        "retryPolicy": {
+            "maxAttempts": 4, "initialBackoff": "0.01s", "maxBackoff": "1s",
+            "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]
+        }
+    }, {
+        "name": [{"service": "bakery.Counter", "method": "Menu"}],
+        "timeout": "5s",
+        "hedgingPolicy": {"maxAttempts": 2, "hedgingDelay": "0.05s", "nonFatalStatusCodes": ["UNAVAILABLE"]}
+    }],
+    "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
+}"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    // Several endpoints: each attempt of a call goes to one that the call has not tried yet.
+    let mut channels = Vec::new();
+    for name in ["north", "south", "west"] {
+        let address = serve(name).await?;
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
+        channels.push((name, endpoint.connect_lazy()));
+    }
+    let backends = Backends::new(channels)?;
+
+    // The policies, which can be replaced while calls go on, and what is counted.
+    let config = LiveServiceConfig::with_default(SERVICE_CONFIG, Options::new())?;
+    let stats = GrpcStats::new((), "static:///bakery");
+
+    let channel = ServiceBuilder::new()
+        // Measured and traced: the whole call.
+        .layer(CallSpanLayer::new())
+        .layer(stats.call_layer())
+        // Stamped on the call: its method's policy and throttle, and until when.
+        .layer(RouteLayer::new(config.clone()))
+        .layer(GrpcTimeoutLayer)
+        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        // Sent again: by the method's policy. `Once`: methods without one are retried only if the server saw nothing.
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(GrpcClassifier::new(), Once).observer(stats.observer()))
+        .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
+        // Told and heard: in each attempt.
+        .layer(PreviousAttemptsLayer)
+        .layer(PushbackLayer::new(GrpcPushback))
+        .layer(AttemptSpanLayer::new())
+        .layer(stats.attempt_layer())
+        .layer(GrpcOutcomeLayer::new())
+        .map_request(|request: http::Request<_>| request.map(tonic::body::Body::new))
+        .service(backends);
+    let mut client = CounterClient::new(channel);
+
+    println!("--- an order: two servers are busy, one of them says when to come back");
+    let mut request = Request::new(note("rye bread"));
+    let watch = CallContext::watch(request.extensions_mut());
+    let answer = client.order(request).await?;
+    println!("{:?}", answer.get_ref().text);
+    println!("{:#}", watch.info());
+    assert_eq!(watch.info().attempts(), 3);
+
+    println!("--- the menu: one server takes too long, a hedge asks another");
+    let mut request = Request::new(note("today"));
+    let watch = CallContext::watch(request.extensions_mut());
+    let mut menu = client.menu(request).await?.into_inner();
+    while let Some(dish) = menu.message().await? {
+        println!("{:?}", dish.text);
+    }
+    println!("{:#}", watch.info());
+    assert_eq!(watch.info().attempts(), 2);
+
+    println!("--- a box is packed: the stream of the request is sent again whole");
+    let dishes = tokio_stream::iter(["rolls", "cake", "rye bread"].map(note));
+    let answer = client.pack(dishes).await?;
+    let before = answer.metadata().get("grpc-previous-rpc-attempts");
+    println!(
+        "{:?}, attempts before this one: {before:?}",
+        answer.get_ref().text
+    );
+
+    println!("--- a chat: once the answer has begun both sides talk on");
+    let (say, says) = mpsc::channel(1);
+    let mut hear = client.chat(ReceiverStream::new(says)).await?.into_inner();
+    for question in ["fresh?", "how much?"] {
+        say.send(note(question)).await?;
+        println!("{:?}", hear.message().await?.map(|note| note.text));
+    }
+    drop(say);
+    assert!(hear.message().await?.is_none());
+
+    println!("--- what no attempt can mend is the server's own word, at once");
+    let mut request = Request::new(note(""));
+    let watch = CallContext::watch(request.extensions_mut());
+    let status = client.order(request).await.unwrap_err();
+    println!("{:?}: {}", status.code(), status.message());
+    for record in watch.info().records() {
+        let code = record.failure.and_then(|failure| failure.code);
+        println!(
+            "attempt {} at {:?}: code {code:?}, pushback {:?}, delay {:?}, tokens {:?}, stopped {:?}",
+            record.number,
+            record.backend,
+            record.pushback,
+            record.delay,
+            record.milli_tokens,
+            record.stopped
+        );
+    }
+    assert_eq!(watch.info().stopped(), Some(Stopped::Fatal));
+
+    println!("--- a deadline of 100 ms");
+    let mut request = Request::new(note("wedding cake"));
+    request.set_timeout(Duration::from_millis(100));
+    let status = client.order(request).await.unwrap_err();
+    println!("{:?}: {}", status.code(), status.message());
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+
+    println!("--- the config is replaced; a bad one changes nothing");
+    let faults = config.update(r#"{"methodConfig": [{"name": [{}], "timeout": "soon"}]}"#);
+    println!("refused: {}", faults.unwrap_err());
+    config.update(r#"{"methodConfig": []}"#)?;
+    let status = client.order(note("rush")).await.unwrap_err();
+    println!("without retries: {:?}: {}", status.code(), status.message());
+
+    println!("--- what was retried, by method");
+    for (method, counts) in stats.retry_statistics() {
+        println!(
+            "{method}: {} retries, {} failed",
+            counts.attempts(),
+            counts.failed()
+        );
+    }
+    Ok(())
 }
 
-/// What is answered.
+/// What is said, either way.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct HelloReply {
-    /// The greeting.
+pub struct Note {
+    /// The words.
     #[prost(string, tag = "1")]
-    pub message: String,
+    pub text: String,
+}
+
+fn note(text: &str) -> Note {
+    Note {
+        text: text.to_owned(),
+    }
 }
 
 #[allow(
@@ -41,92 +185,99 @@ pub struct HelloReply {
     unreachable_pub,
     reason = "generated"
 )]
-mod greeter {
-    include!(concat!(env!("OUT_DIR"), "/greeter.Greeter.rs"));
+mod bakery {
+    include!(concat!(env!("OUT_DIR"), "/bakery.Counter.rs"));
 }
 
-/// Unavailable twice, then polite.
-#[derive(Clone, Default)]
-struct Flaky(Arc<AtomicU32>);
+/// One of the servers. In the north and in the south there is a rush; the north is also slow with its menu.
+#[derive(Debug)]
+struct Bakery {
+    name: &'static str,
+}
+
+impl Bakery {
+    fn busy(&self) -> Status {
+        let mut status = Status::unavailable(format!("{} is busy", self.name));
+        if self.name == "north" {
+            let delay = MetadataValue::from_static("20");
+            status
+                .metadata_mut()
+                .insert("grpc-retry-pushback-ms", delay);
+        }
+        status
+    }
+}
+
+type Notes = ReceiverStream<Result<Note, Status>>;
 
 #[tonic::async_trait]
-impl greeter::greeter_server::Greeter for Flaky {
-    async fn say_hello(
-        &self,
-        request: Request<HelloRequest>,
-    ) -> Result<Response<HelloReply>, Status> {
-        let before = request
+impl Counter for Bakery {
+    type MenuStream = Notes;
+    type ChatStream = Notes;
+
+    async fn order(&self, request: Request<Note>) -> Result<Response<Note>, Status> {
+        match request.get_ref().text.as_str() {
+            "" => Err(Status::invalid_argument("an order of nothing")),
+            "wedding cake" => std::future::pending().await,
+            "rush" => Err(self.busy()),
+            _ if self.name != "west" => Err(self.busy()),
+            dish => Ok(Response::new(note(&format!(
+                "{dish} from the {}",
+                self.name
+            )))),
+        }
+    }
+
+    async fn menu(&self, _: Request<Note>) -> Result<Response<Notes>, Status> {
+        if self.name == "north" {
+            std::future::pending::<()>().await;
+        }
+        let (sender, receiver) = mpsc::channel(3);
+        for dish in ["rolls", "cake", "rye bread"] {
+            let dish = format!("{dish} of the {}", self.name);
+            sender
+                .try_send(Ok(note(&dish)))
+                .map_err(|error| Status::internal(error.to_string()))?;
+        }
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn pack(&self, request: Request<Streaming<Note>>) -> Result<Response<Note>, Status> {
+        let is_first = request
             .metadata()
             .get("grpc-previous-rpc-attempts")
-            .cloned();
-        println!("server: previous attempts {before:?}");
-        if self.0.fetch_add(1, Ordering::Relaxed) < 2 {
-            return Err(Status::unavailable("warming up"));
+            .is_none();
+        let mut dishes = request.into_inner();
+        let mut packed = Vec::new();
+        while let Some(dish) = dishes.message().await? {
+            packed.push(dish.text);
         }
-        let message = format!("hello {}", request.into_inner().name);
-        Ok(Response::new(HelloReply { message }))
+        if is_first {
+            return Err(Status::unavailable("the box broke"));
+        }
+        Ok(Response::new(note(&packed.join(", "))))
+    }
+
+    async fn chat(&self, request: Request<Streaming<Note>>) -> Result<Response<Notes>, Status> {
+        let mut questions = request.into_inner();
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(async move {
+            while let Ok(Some(question)) = questions.message().await {
+                let answer = note(&format!("{} Let me look.", question.text));
+                if sender.send(Ok(answer)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
     }
 }
 
-const SERVICE_CONFIG: &str = r#"{
-    "methodConfig": [{
-        "name": [{"service": "greeter.Greeter"}],
-        "timeout": "5s",
-        "retryPolicy": {
-            "maxAttempts": 4, "initialBackoff": "0.01s", "maxBackoff": "1s",
-            "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]
-        }
-    }],
-    "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
-}"#;
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), BoxError> {
+/// Starts a server on loopback.
+async fn serve(name: &'static str) -> Result<SocketAddr, BoxError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    tokio::spawn(
-        Server::builder()
-            .add_service(greeter::greeter_server::GreeterServer::new(Flaky::default()))
-            .serve_with_incoming(TcpIncoming::from(listener)),
-    );
-
-    let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
-    let stack = ServiceBuilder::new()
-        .layer(RouteLayer::new(ServiceConfig::parse(SERVICE_CONFIG)?))
-        .layer(GrpcTimeoutLayer)
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
-        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-        .layer(ReplayBodyLayer::new())
-        // Methods without a policy of their own: transparent retries only.
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
-        .layer(PreviousAttemptsLayer)
-        .layer(PushbackLayer::new(GrpcPushback))
-        .layer(
-            GrpcOutcomeLayer::new()
-                .body_error(|status: &tonic::Status| Code::from(status.code() as i32)),
-        )
-        // The classifier looks into the channel's error for how far the request came.
-        .map_err(BoxError::from)
-        .map_request(|request: http::Request<_>| request.map(tonic::body::Body::new))
-        .service(channel);
-
-    let mut client = greeter::greeter_client::GreeterClient::new(stack);
-    let mut request = Request::new(HelloRequest {
-        name: "you".to_owned(),
-    });
-    let watch = CallContext::watch(request.extensions_mut());
-    let reply = client.say_hello(request).await?;
-    println!(
-        "client: {:?} after {} attempts",
-        reply.get_ref().message,
-        watch.info().attempts()
-    );
-    for record in watch.info().records() {
-        println!(
-            "  attempt {}: {:?} {:?}",
-            record.number, record.outcome, record.delay
-        );
-    }
-    assert_eq!(watch.info().attempts(), 3);
-    Ok(())
+    let server = Server::builder().add_service(CounterServer::new(Bakery { name }));
+    tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+    Ok(address)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use reattempt::strategy::BestEffort;
 use reattempt::{
     Call, CallContext, ConfigPollLayer, DeadlineLayer, Elapsed, PushbackLayer, RetryInfo,
-    RetryLayer, RetryReason, RetryStrategy, UncallLayer, Watch,
+    RetryLayer, RetryReason, RetryStrategy, Watch,
 };
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{
@@ -18,7 +18,7 @@ use reattempt_testbed::kv::client::{
     ClientError, ClientOptions, KvRequest, KvResponse, RoutedClient,
 };
 use reattempt_testbed::kv::node::SeenRequest;
-use reattempt_testbed::kv::{self, Cluster, opcode};
+use reattempt_testbed::kv::{self, Cluster, CollectionClient, CollectionIds, opcode};
 use reattempt_testbed::report::ReportLayer;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -51,6 +51,8 @@ pub struct Client {
     pub options: ClientOptions,
     /// What the stack is around.
     pub routed: RoutedClient,
+    /// The ids of collections that it knows.
+    pub collections: CollectionIds,
     strategy: Arc<dyn RetryStrategy>,
     limit: Duration,
     poller: Option<ConfigPoller>,
@@ -114,16 +116,21 @@ impl Client {
 
     /// The same with other options of the connections.
     pub fn with(cluster: &Cluster, change: impl FnOnce(ClientOptions) -> ClientOptions) -> Self {
+        let options = ClientOptions::couchbase("Administrator", "password", "default");
+        Self::around(seeds(cluster), change(options))
+    }
+
+    /// The same around servers that may be any.
+    pub fn around(seeds: Vec<String>, options: ClientOptions) -> Self {
         let store = ConfigStore::new();
-        let options = ClientOptions::couchbase("Administrator", "password", "default")
-            .on_config(kv::offer_to(store.clone()));
-        let options = change(options);
+        let options = options.on_config(kv::offer_to(store.clone()));
         let map = kv::map_of(store.clone());
-        let routed = RoutedClient::new(seeds(cluster), options.clone(), map);
+        let routed = RoutedClient::new(seeds, options.clone(), map);
         Self {
             store,
             options,
             routed,
+            collections: CollectionIds::new(),
             strategy: Arc::new(BestEffort::new()),
             limit: PATIENCE,
             poller: None,
@@ -170,8 +177,11 @@ impl Client {
             .layer(PushbackLayer::new(KvPushback::new()))
             .option_layer(poll.map(ConfigPollLayer::new))
             .layer(ReportLayer::new(kv::report))
-            .layer(UncallLayer::new())
-            .service(self.routed.clone());
+            .layer(kv::StageLayer::new())
+            .service(CollectionClient::new(
+                self.routed.clone(),
+                self.collections.clone(),
+            ));
         let of_call = watch.clone();
         let ended = async move {
             let outcome = within(service.oneshot(call)).await;

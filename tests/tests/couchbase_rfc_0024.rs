@@ -156,6 +156,26 @@ async fn a_thousand_errors_at_once_lead_to_one_fetch() {
     assert_eq!(fetches.count(), 1);
 }
 
+/// C48: the cluster came back elsewhere as a whole; none of its old nodes can tell.
+#[tokio::test]
+async fn where_all_known_nodes_are_gone_the_seeds_find_the_cluster() {
+    let (cluster, client, key) = three_nodes().await;
+    let new = Cluster::builder().revision(1, 2).start_cluster(1).await;
+    let new = new.expect("a cluster");
+    let (poller, fetches) = poller(&new, &client, never_polls());
+    let client = client.config_poll(&poller);
+    for node in 0..3 {
+        cluster.kill(node).await;
+    }
+    client.has_lost(&cluster, 0).await;
+    let ended = client.call(KvRequest::set(key, "w", 0, 0)).await;
+    assert_eq!(ended.status(), 0);
+    assert_eq!(ended.reasons(), [NODE_NOT_AVAILABLE]);
+    // The two that may know first, then the seed.
+    assert_eq!((fetches.count(), rev(&client)), (3, Some((1, 2))));
+    assert_eq!(data(&new, 0).len(), 1);
+}
+
 /// C48: any node but the one that failed.
 #[tokio::test]
 async fn the_node_that_failed_is_not_asked() {

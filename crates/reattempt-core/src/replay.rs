@@ -40,6 +40,15 @@ pub trait Replay: Sized {
         let _ = attempt;
         false
     }
+
+    /// Told of the template: the attempt that this number's copy was made for has failed or has lost. A transport may
+    /// hold that copy a while longer; what is kept for it need not be.
+    fn attempt_over(&self, number: u32) {
+        let _ = number;
+    }
+
+    /// Told of the template when the call has its answer: no further copy is made, so what is kept for one is let go of.
+    fn release(&mut self) {}
 }
 
 impl<T: Clone> Replay for Call<T> {
@@ -78,5 +87,14 @@ impl<B: Replay> Replay for http::Request<B> {
         *copy.headers_mut() = self.headers().clone();
         *copy.extensions_mut() = self.extensions().clone();
         Some(copy)
+    }
+
+    fn attempt_over(&self, number: u32) {
+        self.body().attempt_over(number);
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        self.body_mut().release();
     }
 }

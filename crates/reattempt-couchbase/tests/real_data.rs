@@ -1,12 +1,14 @@
-//! Real error maps and configurations of servers, where they are at hand: `REATTEMPT_DATA` names a folder whose
+//! Real error maps, configurations and error bodies of servers, where they are at hand: `REATTEMPT_DATA` names a folder whose
 //! `couchbase` folder holds them. Without it these tests have nothing to read and pass.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use reattempt::Verdict;
 use reattempt_couchbase::cluster_config::Service;
 use reattempt_couchbase::kv::Status;
+use reattempt_couchbase::service::HttpService;
 use reattempt_couchbase::{Address, ClusterConfig, ErrorMap, Network, Revision};
 
 fn folder() -> Option<PathBuf> {
@@ -119,4 +121,72 @@ fn a_client_outside_finds_the_external_network() {
     assert_eq!(kv, config.nodes().len());
     let inside = config.network_of(&Address::new("172.17.0.2", 11210));
     assert_eq!(inside, Network::Default);
+}
+
+/// What the first error of a real body comes to, by RFC 0049's list and with the current server codes: by the number in
+/// the file's name, which is the error's code, or by what is known of the file.
+fn expected(name: &str) -> (bool, bool) {
+    match name {
+        "failure_prepared_4040.json"
+        | "failure_prepared_4050.json"
+        | "failure_prepared_4070.json" => (true, true),
+        // The option's codes, and errors of which the service says itself that they may be sent again.
+        "failure_prepared_4060.json"
+        | "failure_prepared_4080.json"
+        | "failure_prepared_4090.json"
+        | "failure_index_not_found_12004.json"
+        | "failure_index_not_found_5000.json"
+        | "query_failure_retry_true.json" => (false, true),
+        _ => (false, false),
+    }
+}
+
+/// C41 C42 C43
+#[test]
+fn every_error_of_the_query_service_is_read() {
+    let Some(folder) = folder() else { return };
+    // Lists of errors without the answer around them.
+    let lists = json_files(&folder.join("jvm_query"))
+        .into_iter()
+        .map(|(name, list)| {
+            let answer = [b"{\"results\": [], \"errors\": ", &list[..], b"}"].concat();
+            (name, answer)
+        });
+    let whole = json_files(&folder.join("gocbcore"))
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("query_"));
+    let files: Vec<_> = lists.chain(whole).collect();
+    assert!(files.len() > 30);
+    for (name, body) in files {
+        let parsed: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let first = &parsed["errors"][0];
+        for (service, again) in [
+            (HttpService::query(), expected(&name).0),
+            (
+                HttpService::query().with_current_server_codes(),
+                expected(&name).1,
+            ),
+        ] {
+            let error = service.read_error(http::StatusCode::OK, &body);
+            if name == "failure_empty_list.json" {
+                assert_eq!(error, None);
+                continue;
+            }
+            let error = error.unwrap();
+            assert_eq!(
+                error.code().map(i64::from),
+                first["code"].as_i64(),
+                "{name}"
+            );
+            assert_eq!(error.message(), first["msg"].as_str(), "{name}");
+            assert_eq!(error.says_retry(), first["retry"] == true, "{name}");
+            let verdict = service.verdict_on(http::StatusCode::OK, &body);
+            assert_eq!(
+                matches!(verdict, Verdict::Retry(_)),
+                again,
+                "{name} {verdict:?}"
+            );
+            assert!(verdict.failure().is_some(), "{name}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use reattempt_http::{TransportError, TransportFault};
 
 use crate::head::status_in_head;
 use crate::reasons::GRPC_UNKNOWN;
-use crate::{Code, CodeSet, GrpcCodes};
+use crate::{Code, CodeSet, ControlPlaneFailure, MethodPolicy};
 
 static OPEN: OpenAnswers = OpenAnswers::new();
 
@@ -22,6 +22,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | a head without it, another HTTP status | by gRPC's mapping of HTTP statuses |
 /// | a head without it, a content type that is not gRPC's | UNKNOWN |
 /// | a head without it, and nothing after it ([`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) sees that) | UNKNOWN |
+/// | a [`ControlPlaneFailure`] | never sent, and judged by its code; one that is dropped is fatal |
 /// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
 /// | refused stream, GOAWAY | UNAVAILABLE, transparent once |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
@@ -30,7 +31,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// A committed call counts in the throttle only where a [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) stands below the recovery
 /// layer; a stack with a throttle and without that layer is warned of, once a process, at WARN.
 ///
-/// Which codes are retryable is the policy's word ([`GrpcCodes`] in the call's `RoutePolicy`); without one, this classifier's
+/// Which codes are retryable is the policy's word ([`MethodPolicy`] in the call's `RoutePolicy`); without one, this classifier's
 /// own set: UNAVAILABLE unless [`GrpcClassifier::retryable`] says otherwise.
 ///
 /// ```
@@ -103,7 +104,7 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
 
 impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
     fn classify(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> Verdict {
-        let codes = || GrpcCodes::of(context, self.retryable);
+        let codes = || MethodPolicy::codes(context, self.retryable);
         let judge = |code: Code, failure: Failure| {
             if codes().contains(code) {
                 Verdict::Retry(failure)
@@ -131,6 +132,15 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
         };
         if code == Code::Ok {
             return Verdict::Success;
+        }
+        if let Some(own) = response.extensions().get::<ControlPlaneFailure>() {
+            // Never sent, and yet the policy's to decide (A54); unless it is dropped, which is final.
+            let failure = failure_of(code, Stage::Dispatch);
+            return if own.is_dropped() {
+                Verdict::Fatal(failure)
+            } else {
+                judge(code, failure)
+            };
         }
         // An answer that our own deadline made never came from the server.
         let stage = match response.extensions().get::<Elapsed>() {

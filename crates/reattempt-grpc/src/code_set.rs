@@ -1,4 +1,4 @@
-//! Sets of codes, and the data that a route's policy carries for the classifier.
+//! Sets of codes.
 
 use std::fmt;
 
@@ -59,31 +59,5 @@ impl fmt::Debug for CodeSet {
 impl FromIterator<Code> for CodeSet {
     fn from_iter<I: IntoIterator<Item = Code>>(codes: I) -> Self {
         codes.into_iter().fold(Self::EMPTY, Self::with)
-    }
-}
-
-/// A route policy's data: the codes that another attempt may mend (`retryableStatusCodes`) or
-/// that leave other hedges running (`nonFatalStatusCodes`).
-///
-/// [`GrpcClassifier`](crate::GrpcClassifier) reads it from the call's policy; so does [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GrpcCodes {
-    /// The set.
-    pub retryable: CodeSet,
-}
-
-impl GrpcCodes {
-    /// These codes are retryable (or, for hedging, not fatal).
-    #[must_use]
-    pub const fn new(retryable: CodeSet) -> Self {
-        Self { retryable }
-    }
-
-    /// The codes in force for a call: its policy's, else `default`.
-    pub(crate) fn of(context: &reattempt::CallContext, default: CodeSet) -> CodeSet {
-        let of_policy = context
-            .policy()
-            .and_then(|policy| policy.get_data::<Self>());
-        of_policy.map_or(default, |codes| codes.retryable)
     }
 }

@@ -7,13 +7,18 @@
 //! | Pushback | [`GrpcPushback`], in a `PushbackLayer` |
 //! | Exposed Retry Metadata | [`PreviousAttemptsLayer`] |
 //! | throttling by the status in trailers | [`GrpcOutcomeLayer`] |
+//! | servers that send failures in real trailers (not in A6) | [`HoldHeadersLayer`] |
 //! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
 //! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
+//! | failures before anything is sent (A54), call credentials | [`ControlPlaneFailure`], [`CallCredentialsLayer`] |
+//! | waitForReady | [`WaitForReadyLayer`] |
+//! | maxRequestMessageBytes, maxResponseMessageBytes | [`MessageLimitLayer`] |
 //! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
 //! | Retry and Hedging Statistics; metrics of A66 and A96 | [`stats`]: [`GrpcStats`](stats::GrpcStats)'s two layers and observer |
 //! | spans of A72 | [`spans`]: [`CallSpanLayer`](spans::CallSpanLayer), [`AttemptSpanLayer`](spans::AttemptSpanLayer) |
 //!
-//! Around a tonic channel or any other service of `http::Request`:
+//! Around a tonic channel (with the features `tonic`, `hyper` and `h2`, which read its errors) or any other service of
+//! `http::Request`:
 //!
 //! ```
 //! use http::{Request, Response};
@@ -67,12 +72,18 @@
 //! # Ok(()) }
 //! ```
 
+mod call_credentials;
 mod classify;
 mod code;
 mod code_set;
+mod control_plane;
 mod error_code;
 mod follow;
 mod head;
+mod hold_headers;
+mod message_limit;
+mod metadata;
+mod method_policy;
 mod outcome;
 mod previous_attempts;
 mod pushback;
@@ -84,12 +95,23 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod timeout;
+mod wait_for_ready;
 
+pub use call_credentials::{
+    CallCredentials, CallCredentialsFuture, CallCredentialsLayer, WithCallCredentials,
+};
 pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
-pub use code_set::{CodeSet, GrpcCodes};
+pub use code_set::CodeSet;
+pub use control_plane::ControlPlaneFailure;
 pub use error_code::{BodyErrorCode, ByKnownError, ByTransportError, ErrorCodes};
 pub use follow::{FollowedBody, FollowedFuture};
+pub use hold_headers::{HeldBody, HoldHeaders, HoldHeadersFuture, HoldHeadersLayer, Unary};
+pub use message_limit::{
+    LimitedRequestBody, LimitedResponseBody, MessageLimit, MessageLimitFuture, MessageLimitLayer,
+    MessageSide, MessageTooLong,
+};
+pub use method_policy::MethodPolicy;
 pub use outcome::{GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcOutcomeLayer};
 pub use previous_attempts::{
     PREVIOUS_ATTEMPTS, PreviousAttempts, PreviousAttemptsFuture, PreviousAttemptsLayer,
@@ -97,6 +119,7 @@ pub use previous_attempts::{
 pub use pushback::{GrpcPushback, RETRY_PUSHBACK_MS};
 pub use status::AsGrpcStatus;
 pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer, renew_timeout};
+pub use wait_for_ready::{WaitForReady, WaitForReadyFuture, WaitForReadyLayer, WaitsForReady};
 
 /// The trailer that carries the status code.
 pub const GRPC_STATUS: http::HeaderName = http::HeaderName::from_static("grpc-status");

@@ -46,7 +46,7 @@ use tower_service::Service;
 use crate::classify::failure_of;
 use crate::error_code::NotAsked;
 use crate::follow::{Follow, FollowedBody, FollowedFuture};
-use crate::{ByKnownError, Code, CodeSet, ErrorCodes, GrpcCodes};
+use crate::{ByKnownError, Code, CodeSet, ErrorCodes, MethodPolicy};
 
 /// Reports how gRPC answers end.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ where
         let open = request.context().map(|context| Open {
             conclusion: context.conclusion(),
             reporter: context.reporter(),
-            retryable: GrpcCodes::of(context, self.retryable),
+            retryable: MethodPolicy::codes(context, self.retryable),
         });
         let inner = self.inner.call(request);
         let errors = ErrorCodes::new().call(NotAsked);

@@ -18,6 +18,11 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 /// Past the deadline it also speaks in place of a transport's error and of a status CANCELLED: those are what a channel's and
 /// a server's own timers on the same `grpc-timeout` make of it, tonic's both among them, and one of theirs may be heard first.
 ///
+/// Trailers have no extensions: whether it was this client's deadline that ended a stream, and not a server that said
+/// DEADLINE_EXCEEDED, is known from the call's watch ([`CallContext::watch`](reattempt::CallContext::watch)), which then says
+/// [`Stopped::Deadline`](reattempt::Stopped). By then the server has the request, so of a call that may not take effect twice such a
+/// timeout is always ambiguous.
+///
 /// ```
 /// use std::time::Duration;
 /// use http::{Request, Response};
@@ -47,16 +52,24 @@ fn is_cancelled(headers: &HeaderMap) -> bool {
         .is_some_and(|status| Code::from_header(status) == Code::Cancelled)
 }
 
-fn trailers(elapsed: &Elapsed) -> HeaderMap {
+/// A status that is made on this side, as trailers.
+pub(crate) fn trailers(code: Code, message: &str) -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(3);
-    trailers.insert(
-        GRPC_STATUS,
-        HeaderValue::from(Code::DeadlineExceeded.number()),
-    );
-    if let Ok(message) = HeaderValue::try_from(percent_encoded(&elapsed.to_string())) {
+    trailers.insert(GRPC_STATUS, HeaderValue::from(code.number()));
+    if let Ok(message) = HeaderValue::try_from(percent_encoded(message)) {
         trailers.insert(GRPC_MESSAGE, message);
     }
     trailers
+}
+
+/// The same as a Trailers-Only answer.
+pub(crate) fn trailers_only<B: Default>(code: Code, message: &str) -> Response<B> {
+    let mut response = Response::new(B::default());
+    *response.headers_mut() = trailers(code, message);
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
 }
 
 /// gRPC over HTTP/2, Status-Message: everything but printable ASCII, and `%` itself, as `%XX`.
@@ -76,11 +89,7 @@ fn percent_encoded(text: &str) -> String {
 
 impl<B: Default, E> OnElapsed<Response<B>, E> for AsGrpcStatus {
     fn on_elapsed(&self, elapsed: Elapsed) -> Result<Response<B>, E> {
-        let mut response = Response::new(B::default());
-        *response.headers_mut() = trailers(&elapsed);
-        response
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        let mut response = trailers_only(Code::DeadlineExceeded, &elapsed.to_string());
         response.extensions_mut().insert((*elapsed.info).clone());
         response.extensions_mut().insert(elapsed);
         Ok(response)
@@ -95,7 +104,7 @@ impl<E> OnBodyElapsed<E> for AsGrpcStatus {
     type Error = E;
 
     fn elapsed(&self, elapsed: Elapsed) -> Result<HeaderMap, E> {
-        Ok(trailers(&elapsed))
+        Ok(trailers(Code::DeadlineExceeded, &elapsed.to_string()))
     }
 
     fn failed(&self, error: E) -> E {

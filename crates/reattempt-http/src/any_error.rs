@@ -7,11 +7,12 @@ use reattempt::Elapsed;
 
 use crate::{TransportError, TransportFault};
 
-/// The error of whatever transport, boxed: for services whose errors differ, or are boxed already (tower's `Buffer` and all
-/// that is built on it). Put `.map_err(AnyTransportError::new)` right above them.
+/// The error of whatever transport, boxed: for services whose error is of a type that is no [`TransportError`]. Put
+/// `.map_err(AnyTransportError::new)` right above them.
 ///
-/// A plain `BoxError` does the same, save inside of spawned tasks: there the compiler forgets that it is `'static`, and says that
-/// the "implementation of `TransportError` is not general enough".
+/// Errors that come boxed (of tower's `Buffer`, say) need no such thing: they are read as they are. But
+/// `.map_err(BoxError::from)` in a stack that is moved into a spawned task makes the compiler say that the "implementation of
+/// `TransportError` is not general enough"; this does the same and compiles.
 ///
 /// ```
 /// use http::{Request, Response};
@@ -20,12 +21,15 @@ use crate::{TransportError, TransportFault};
 /// use reattempt_http::{AnyTransportError, HttpStatus};
 /// use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 ///
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("my transport failed")]
+/// struct Mine(#[source] std::io::Error);
+///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
 /// let client = ServiceBuilder::new()
 ///     .layer(RetryLayer::new(HttpStatus::new(), Once))
 ///     .map_err(AnyTransportError::new)
-///     .buffer(16)
-///     .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new("hello")) });
+///     .service_fn(|_: Request<()>| async { Ok::<_, Mine>(Response::new("hello")) });
 /// let task = tokio::spawn(async move { client.oneshot(Request::new(())).await });
 /// assert_eq!(task.await??.into_body(), "hello");
 /// # Ok(()) }

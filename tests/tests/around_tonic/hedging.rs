@@ -60,7 +60,7 @@ async fn hedges_of_a_client_stream_send_all_of_it() {
 #[tokio::test]
 async fn a_fatal_status_ends_all_of_them() {
     let server = Server::start([Step::Hang, Step::Fail(Status::not_found("no pie"))]).await;
-    let mut client = client(&hedging(4, "0.01s"), &server);
+    let mut client = client(&hedging(2, "0.01s"), &server);
     let status = within(client.add(item("pie"))).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
     let seen = server.seen_when(|seen| seen[0].cancelled).await;

@@ -14,6 +14,7 @@ mod server;
 mod stack;
 mod streams;
 mod throttle;
+mod types;
 
 use std::future::Future;
 use std::time::Duration;

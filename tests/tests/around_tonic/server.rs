@@ -328,13 +328,6 @@ impl Server {
         self.address
     }
 
-    /// Does this with further calls, in place of serving them.
-    pub(crate) fn then(&self, steps: impl IntoIterator<Item = Step>) {
-        let mut planned = self.shared.steps();
-        planned.clear();
-        planned.extend(steps);
-    }
-
     /// All calls so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.shared.seen.borrow().clone()

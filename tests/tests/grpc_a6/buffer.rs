@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use super::*;
 use http_body::Frame;
 use reattempt::{AttemptOutcome, Stopped};
+use reattempt_testbed::grpc::ErrorCode;
 use tokio::sync::mpsc;
 
 /// A body that is told its messages while the call is going on.
@@ -160,5 +161,82 @@ async fn hedges_that_are_cut_off_cost_no_tokens() {
         assert_eq!(cancelled.count(), 2);
         let whole = server.seen().into_iter().filter(|call| call.half_closed);
         assert_eq!(whole.count(), 1);
+    }
+}
+
+/// R51 and "The implementation will ensure that the listener forwards its calls to all outstanding hedged RPCs": each hedge
+/// gets the whole stream, also what is sent when it is out already.
+#[tokio::test]
+async fn every_hedge_gets_the_whole_stream_also_what_comes_later() {
+    let server = start(
+        Script::new()
+            .then_times(2, Step::hang())
+            .otherwise(Step::ok("pie")),
+    )
+    .await;
+    let (request, tell) = streaming(&server);
+    let channel = Channel::new(&hedging(3, "0.01s"));
+    let messages = async {
+        for (sent, message) in ["one", "two", "three"].into_iter().enumerate() {
+            tell.send(message).expect("the call is on");
+            within(server.wait_for(3, |call| call.messages.len() == sent + 1)).await;
+        }
+        assert_eq!(channel.budget.used(), 3 * 5 + 11, "kept once for all");
+        drop(tell);
+    };
+    let (ended, ()) = tokio::join!(channel.call(request), messages);
+    assert_eq!(
+        (ended.code, &ended.messages[..]),
+        (Code::Ok, &["pie".into()][..])
+    );
+    let seen = within(server.wait_for(3, |call| call.half_closed)).await;
+    for call in seen {
+        assert_eq!(call.messages, ["one", "two", "three"]);
+    }
+    assert_eq!(channel.budget.used(), 0);
+}
+
+/// R41, R51: at response headers the losers hear no more of the stream, what was kept is freed, and the rest goes to
+/// the winner without being kept.
+#[tokio::test]
+async fn at_response_headers_a_stream_that_goes_on_is_freed_and_kept_no_more() {
+    for hedges in [true, false] {
+        let config = if hedges {
+            hedging(3, "0.01s")
+        } else {
+            retrying(3, "0.001s")
+        };
+        let first = if hedges { Step::hang() } else { busy() };
+        let script = Script::new().then_times(2, first.after_messages(1));
+        let server = start(script.otherwise(Step::echo().after_messages(1))).await;
+        let (request, tell) = streaming(&server);
+        let channel = Channel::new(&config);
+        tell.send("one").expect("the call is on");
+        let answer = channel.send(request).await.expect("an answer");
+        assert_eq!(channel.budget.used(), 0);
+        if hedges {
+            let cancelled = within(server.wait_cancelled(2)).await;
+            let code = |call: &SeenCall| call.cancelled.and_then(|cancelled| cancelled.code);
+            assert!(
+                cancelled
+                    .iter()
+                    .all(|call| code(call) == Some(ErrorCode::CANCEL))
+            );
+        }
+        for message in ["two", "three"] {
+            tell.send(message).expect("the call is on");
+            let got = |call: &SeenCall| call.messages.last().is_some_and(|last| last == message);
+            within(server.wait_for(1, got)).await;
+            assert_eq!(channel.budget.used(), 0);
+        }
+        drop(tell);
+        within(answer.into_body().collect())
+            .await
+            .expect("a whole stream");
+        let seen = server.seen();
+        assert_eq!(seen[2].messages, ["one", "two", "three"]);
+        for lost in &seen[..2] {
+            assert_eq!(lost.messages, ["one"], "{hedges}");
+        }
     }
 }

@@ -122,7 +122,23 @@ async fn when_all_fail_the_last_failure_is_returned() {
     assert_eq!((ended.code, server.seen_count()), (Code::Unavailable, 3));
 }
 
-/// R48: who leaves takes every attempt along.
+/// R48
+#[tokio::test]
+async fn the_deadline_cancels_every_hedge() {
+    let server = start(Step::hang()).await;
+    let policy = r#""timeout":"0.3s","hedgingPolicy":{"maxAttempts":3,"nonFatalStatusCodes":["UNAVAILABLE"]}"#;
+    let channel = Channel::new(&config(policy));
+    let ended = channel.call(unary(&server)).await;
+    assert_eq!(ended.code, Code::DeadlineExceeded);
+    let cancelled = within(server.wait_cancelled(server.seen_count())).await;
+    assert!(
+        codes(&cancelled)
+            .iter()
+            .all(|code| *code == Some(ErrorCode::CANCEL))
+    );
+}
+
+/// R40, R48: without a delay all go out at once; who leaves takes every attempt along.
 #[tokio::test]
 async fn a_caller_who_leaves_cancels_every_attempt() {
     let server = start(Step::hang()).await;

@@ -5,7 +5,9 @@
 mod buffer;
 mod deadline;
 mod hedging;
+mod hold_headers;
 mod hostile;
+mod message_limit;
 mod metadata;
 mod pushback;
 mod raw_server;
@@ -28,15 +30,16 @@ use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Randomness;
 use reattempt::strategy::Once;
 use reattempt::{
-    CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, Watch,
+    Annotated, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryInfo,
+    RetryLayer, RetryThrottle, RouteLayer, Watch,
 };
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
-    AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
-    GrpcTimeoutLayer, PreviousAttemptsLayer,
+    AsGrpcStatus, CallCredentialsLayer, Code, ControlPlaneFailure, GRPC_STATUS, GrpcClassifier,
+    GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer, HoldHeadersLayer, LimitedRequestBody,
+    MessageLimitLayer, PreviousAttemptsLayer, WaitForReadyLayer,
 };
-use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::grpc::{Messages, Script, SeenCall, Server, Step, frame_message};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -95,9 +98,14 @@ fn tokens(config: &ServiceConfig) -> Option<u64> {
 /// A channel: the documented stack around one HTTP/2 client.
 struct Channel {
     config: ServiceConfig,
-    http: Client<HttpConnector, ReplayBody<Body>>,
+    http: Client<HttpConnector, ReplayBody<LimitedRequestBody<Body>>>,
     bytes_per_call: usize,
+    budget: BufferBudget,
+    credentials: fn(attempt: u32) -> Made,
 }
+
+/// The metadata of an attempt's own, or why there is none.
+type Made = Result<HeaderMap, ControlPlaneFailure>;
 
 /// What the caller got.
 struct Ended {
@@ -116,6 +124,8 @@ impl Channel {
                 .retry_canceled_requests(false)
                 .build_http(),
             bytes_per_call: 256 * 1024,
+            budget: BufferBudget::default(),
+            credentials: |_| Ok(HeaderMap::new()),
         }
     }
 
@@ -130,20 +140,33 @@ impl Channel {
         request: Request<Body>,
     ) -> Result<Response<impl http_body::Body<Data = Bytes, Error = BoxError> + use<>>, BoxError>
     {
+        let credentials = self.credentials;
+        let credentials = move |call: &http::request::Parts| {
+            let attempt = call.extensions.context().map_or(0, CallContext::attempt);
+            std::future::ready(credentials(attempt))
+        };
         let service = ServiceBuilder::new()
             .layer(RouteLayer::new(self.config.clone()))
             .layer(GrpcTimeoutLayer)
             .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-            .layer(ReplayBodyLayer::new().bytes_per_call(self.bytes_per_call))
+            .layer(MessageLimitLayer::new())
+            .layer(
+                ReplayBodyLayer::new()
+                    .bytes_per_call(self.bytes_per_call)
+                    .budget(self.budget.clone()),
+            )
             .layer(RetryLayer::new(GrpcClassifier::new(), Once))
             .layer(HedgeLayer::new(
                 GrpcClassifier::new(),
                 HedgePolicy::new(1, Duration::ZERO),
             ))
+            .layer(WaitForReadyLayer::new())
             .layer(PreviousAttemptsLayer)
             .layer(PushbackLayer::new(GrpcPushback))
             .layer(GrpcOutcomeLayer::new())
+            .layer(CallCredentialsLayer::new(credentials))
+            .layer(HoldHeadersLayer::new().at_most(PATIENCE))
             .map_response(|answer: Response<Incoming>| {
                 answer.map(|body| body.map_err(BoxError::from).boxed_unsync())
             })

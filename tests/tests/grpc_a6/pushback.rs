@@ -25,7 +25,7 @@ async fn the_servers_delay_is_waited_in_place_of_the_backoff() {
     assert!(seen[1].arrival - seen[0].arrival >= Duration::from_millis(150));
 }
 
-/// R31: no jitter, no cap; R32: afterwards the back-off starts anew.
+/// R11, R31: no jitter, no cap; R32: afterwards the back-off starts anew.
 #[tokio::test]
 async fn the_backoff_starts_anew_after_a_pushback() {
     let server = start(

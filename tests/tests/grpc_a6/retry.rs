@@ -29,6 +29,54 @@ async fn a_trailers_only_unavailable_is_sent_again() {
     }
 }
 
+/// R9: by the path of each call; a method's own entry beats its service's, and nothing of both is mixed.
+#[tokio::test]
+async fn each_method_has_its_own_policy() {
+    let config = r#"{"methodConfig":[
+        {"name":[{"service":"shop.Cart"}],"retryPolicy":{"maxAttempts":2,"initialBackoff":"0.001s","maxBackoff":"0.001s",
+         "backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE"]}},
+        {"name":[{"service":"shop.Cart","method":"Add"}],"retryPolicy":{"maxAttempts":3,"initialBackoff":"0.001s",
+         "maxBackoff":"0.001s","backoffMultiplier":1,"retryableStatusCodes":["INVALID_ARGUMENT"]}}]}"#;
+    let channel = Channel::new(&ServiceConfig::parse(config).expect("a service config"));
+    for (path, code, sent) in [
+        ("shop.Cart/Add", INVALID_ARGUMENT, 3),
+        ("shop.Cart/Add", UNAVAILABLE, 1),
+        ("shop.Cart/Remove", UNAVAILABLE, 2),
+        ("shop.Till/Add", UNAVAILABLE, 1),
+    ] {
+        let server = start(Step::trailers_only(code, "")).await;
+        let request = Request::post(format!("{}/{path}", server.uri()))
+            .header("content-type", "application/grpc")
+            .body(one_message())
+            .expect("a request");
+        channel.call(request).await;
+        assert_eq!(server.seen_count(), sent, "{path} {code}");
+    }
+}
+
+/// R15
+#[tokio::test]
+async fn a_caller_who_leaves_during_the_backoff_sends_no_more() {
+    let server = start(Script::new().then(busy()).otherwise(Step::ok("pie"))).await;
+    let channel = Channel::new(&retrying(4, "0.02s"));
+    let (request, watch) = watched(unary(&server));
+    let failed = async {
+        while watch.info().records().len() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = within(failed) => {}
+        _ = channel.send(request) => panic!("nobody waited"),
+    }
+    assert_eq!(watch.info().stopped(), Some(Stopped::Cancelled));
+    let other = Channel::new(&retrying(4, "0.1s"))
+        .call(unary(&server))
+        .await;
+    assert_eq!((other.code, server.seen_count()), (Code::Ok, 2));
+}
+
 /// R10
 #[tokio::test]
 async fn another_code_is_the_callers() {

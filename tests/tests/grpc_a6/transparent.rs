@@ -81,9 +81,8 @@ async fn a_goaway_that_leaves_the_call_out_sends_it_again_on_another_connection(
     assert_eq!((ended.info.attempts(), ended.info.retries()), (2, 0));
 }
 
-/// R60, R62, R63
-#[tokio::test]
-async fn a_server_that_is_not_there_yet_is_asked_until_it_is_up() {
+/// A call to an address at which a server comes up when this is done.
+async fn call_and_come_up(channel: &Channel, until: impl AsyncFnOnce(&Watch)) -> (Ended, Server) {
     // Bound but not listening: connections are refused, and nobody else gets the port.
     let reserved = TcpSocket::new_v4().expect("a socket");
     reserved.set_reuseaddr(true).expect("an option");
@@ -91,25 +90,48 @@ async fn a_server_that_is_not_there_yet_is_asked_until_it_is_up() {
         .bind(([127, 0, 0, 1], 0).into())
         .expect("a free port");
     let address = reserved.local_addr().expect("its address");
-    let config = config(r#""timeout":"25s""#);
-    let channel = Channel::new(&config);
     let request = Request::post(format!("http://{address}/shop.Cart/Add"))
         .header("content-type", "application/grpc")
         .body(one_message())
         .expect("a request");
     let (request, watch) = watched(request);
     let up = async {
-        while watch.info().attempts() < 8 {
-            tokio::task::yield_now().await;
-        }
+        until(&watch).await;
         Server::start_with(ServerOptions::new().at(address), Step::ok("pie"))
             .await
             .expect("the server comes up")
     };
     let (answer, server) = tokio::join!(channel.send(request), up);
-    let ended = ended(answer.expect("an answer"), &watch).await;
+    (ended(answer.expect("an answer"), &watch).await, server)
+}
+
+/// R60, R62, R63
+#[tokio::test]
+async fn a_server_that_is_not_there_yet_is_asked_until_it_is_up() {
+    let config = config(r#""timeout":"25s""#);
+    let until = async |watch: &Watch| {
+        while watch.info().attempts() < 8 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let (ended, server) = call_and_come_up(&Channel::new(&config), until).await;
     assert_eq!((ended.code, ended.info.retries()), (Code::Ok, 0));
     assert!(ended.info.attempts() >= 8);
     assert_eq!(previous(&server.seen()), [None]);
     assert_eq!(tokens(&config), Some(10_000));
+}
+
+/// R16: a call that waits for readiness is the same, with one attempt; its `grpc-timeout` is what was left by then.
+#[tokio::test]
+async fn a_call_that_waits_for_ready_is_one_attempt() {
+    let config = config(r#""timeout":"25s","waitForReady":true"#);
+    let until = async |watch: &Watch| {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        assert_eq!(watch.info().attempts(), 1);
+    };
+    let (ended, server) = call_and_come_up(&Channel::new(&config), until).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 1));
+    let timeout = server.seen()[0].header("grpc-timeout").map(str::to_owned);
+    let micros = timeout.and_then(|text| text.strip_suffix('u')?.parse::<u64>().ok());
+    assert!(micros.is_some_and(|left| left <= 24_850_000), "{micros:?}");
 }

@@ -142,6 +142,15 @@ impl<'a> Hedging<'a> {
                         }
                         continue;
                     }
+                    // Nobody waits for a service that will not be called.
+                    Other::GettingReady { kind, .. } if self.machine.is_frozen() => {
+                        let kind = *kind;
+                        self.others.swap_remove(at);
+                        match self.ready(kind, false) {
+                            Turn::Wait => continue,
+                            turn => return turn,
+                        }
+                    }
                     Other::GettingReady { kind, ready } => {
                         if ready.is_none() {
                             *ready = self.call.readiness();
@@ -166,7 +175,10 @@ impl<'a> Hedging<'a> {
             if self.expired {
                 return Turn::Wait;
             }
-            if !self.plan() && !progress {
+            progress |= self.plan();
+            let readying = |other: &Other<'_>| matches!(other, Other::GettingReady { .. });
+            progress |= self.machine.is_frozen() && self.others.iter().any(readying);
+            if !progress {
                 return Turn::Wait;
             }
         }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use reattempt::strategy::{Attempts, Once};
 use reattempt::{Backends, DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
 use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
+use reattempt_grpc::stats::GrpcStats;
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
     PreviousAttemptsLayer,
@@ -159,9 +161,17 @@ where
     request.map(Body::new)
 }
 
-/// The documented stack, whole.
+fn retry() -> RetryLayer<GrpcClassifier> {
+    RetryLayer::new(GrpcClassifier::new(), Once)
+}
+
+fn hedge() -> HedgeLayer<GrpcClassifier> {
+    HedgeLayer::by_policy(GrpcClassifier::new())
+}
+
+/// The documented stack, whole: its recovery layers, layers of each attempt, and a channel.
 macro_rules! stack {
-    ($channel:expr) => {
+    ($retry:expr, $hedge:expr, [$($of_attempt:expr),*], $channel:expr) => {
         ServiceBuilder::new()
             .layer(RouteLayer::new(
                 ServiceConfig::parse(SERVICE_CONFIG).expect("a service config"),
@@ -170,14 +180,36 @@ macro_rules! stack {
             .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
             .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
-            .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+            .layer($retry)
+            .layer($hedge)
             .layer(PreviousAttemptsLayer)
             .layer(PushbackLayer::new(GrpcPushback))
+            $(.layer($of_attempt))*
             .layer(GrpcOutcomeLayer::new())
             .map_request(boxed)
             .service($channel)
     };
+}
+
+/// The whole stack, measured and traced; nobody listens to either.
+macro_rules! measured {
+    ($channel:expr) => {{
+        let stats = GrpcStats::new((), "static:///echo");
+        ServiceBuilder::new()
+            .layer(CallSpanLayer::new())
+            .layer(stats.call_layer())
+            .service(stack!(
+                retry().observer(stats.observer()),
+                hedge().observer(stats.observer()),
+                [AttemptSpanLayer::new(), stats.attempt_layer()],
+                $channel
+            ))
+    }};
+}
+
+fn backends(channel: impl Fn() -> Channel) -> Backends<Channel> {
+    let all = ["one", "two", "three"].map(|name| (name, channel()));
+    Backends::new(all).expect("three")
 }
 
 /// All contenders, each with a connection of its own.
@@ -217,13 +249,24 @@ fn cases(channel: impl Fn() -> Channel) -> Vec<Case> {
                 .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
                 .service(channel())
         ),
-        generated!("the whole stack", stack!(channel())),
+        generated!("the whole stack", stack!(retry(), hedge(), [], channel())),
         generated!(
-            "the whole stack, over three backends, telling its story",
+            "the whole stack, telling its story",
             ServiceBuilder::new().layer(ExposeInfoLayer).service(stack!(
-                Backends::new(["one", "two", "three"].map(|name| (name, channel())))
-                    .expect("three")
+                retry(),
+                hedge(),
+                [],
+                channel()
             ))
+        ),
+        generated!(
+            "the whole stack, with statistics and spans",
+            measured!(channel())
+        ),
+        generated!("three backends", backends(&channel)),
+        generated!(
+            "the whole stack, three backends",
+            stack!(retry(), hedge(), [], backends(&channel))
         ),
     ]
 }

@@ -206,7 +206,8 @@ impl Observer for JournalObserver {
     }
 }
 
-/// Notes in the call's journal when each attempt was sent and when it ended. Stands right above the transport.
+/// Notes in the call's journal when each attempt was sent and when it ended. Stands right above the transport, or above what
+/// reads of an answer if it is one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalLayer;
 

@@ -56,9 +56,9 @@ pub(crate) struct Arguments {
     /// grpc: waits for a connection instead of failing without one
     #[arg(long)]
     wait_for_ready: bool,
-    /// http: the path, with its query
-    #[arg(long, default_value = "/")]
-    path: String,
+    /// http: the path, with its query; / by default, or where query and analytics take statements
+    #[arg(long)]
+    path: Option<String>,
     /// http: the version spoken, 1 or 2 (with prior knowledge)
     #[arg(long, default_value_t = 1)]
     http_version: u8,
@@ -77,9 +77,18 @@ pub(crate) struct Arguments {
     /// kv: the password
     #[arg(long)]
     password: Option<String>,
-    /// kv: best_effort, fail_fast or error_map
+    /// http: the Couchbase service that is called; its answers are judged by RFC 0049
+    #[arg(long, value_enum)]
+    service: Option<ServiceFlag>,
+    /// http with a service: the statement (query, analytics) only reads
+    #[arg(long, requires = "service")]
+    readonly: bool,
+    /// kv, http with a service: best_effort, fail_fast or error_map
     #[arg(long)]
     strategy: Option<String>,
+    /// kv, http with a service: knows what servers have begun to answer since RFC 0049
+    #[arg(long)]
+    current_server_codes: bool,
     /// kv: speaks to plain memcached servers
     #[arg(long)]
     memcached: bool,
@@ -104,6 +113,43 @@ enum ProtocolFlag {
     Http,
     Kv,
     Mongodb,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ServiceFlag {
+    Query,
+    Analytics,
+    Search,
+    Views,
+    Management,
+}
+
+impl ServiceFlag {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Query => "query",
+            Self::Analytics => "analytics",
+            Self::Search => "search",
+            Self::Views => "views",
+            Self::Management => "management",
+        }
+    }
+
+    /// What people mean who do not say.
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Query | Self::Analytics | Self::Search => "POST",
+            Self::Views | Self::Management => "GET",
+        }
+    }
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Query => "/query/service",
+            Self::Analytics => "/analytics/service",
+            Self::Search | Self::Views | Self::Management => "/",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -209,12 +255,32 @@ impl Arguments {
         draft.set("protocol", "http");
         draft.file("policy", self.config()?);
         draft.set("version", self.http_version);
-        draft.call("method", self.method.as_deref().unwrap_or("GET"));
-        draft.call("path", self.path.as_str());
-        draft.call("headers", headers(&self.header)?);
-        draft.call("body", to_base64(&self.payloads()?.concat()));
+        let method = self.service.map_or("GET", ServiceFlag::method);
+        draft.call("method", self.method.as_deref().unwrap_or(method));
+        let path = self.service.map_or("/", ServiceFlag::path);
+        draft.call("path", self.path.as_deref().unwrap_or(path));
+        let mut headers = headers(&self.header)?;
+        let body = self.payloads()?.concat();
         draft.call("idempotent", self.idempotent.then_some(true));
+        if let Some(service) = self.service {
+            draft.set("service", service.name());
+            self.couchbase(draft);
+            draft.call("readonly", self.readonly.then_some(true));
+            // All of them take JSON.
+            if !body.is_empty() && headers.get("content-type").is_none() {
+                headers["content-type"] = json!("application/json");
+            }
+        }
+        draft.call("headers", headers);
+        draft.call("body", to_base64(&body));
         Ok(())
+    }
+
+    /// What kv and the services over HTTP have in common.
+    fn couchbase(&self, draft: &mut Draft) {
+        draft.set("strategy", self.strategy.clone());
+        let current = self.current_server_codes.then_some(true);
+        draft.set("current_server_codes", current);
     }
 
     fn kv(&self, draft: &mut Draft) -> Result<(), Fault> {
@@ -227,10 +293,10 @@ impl Arguments {
             ("bucket", &self.bucket),
             ("username", &self.username),
             ("password", &self.password),
-            ("strategy", &self.strategy),
         ] {
             draft.set(name, value.clone());
         }
+        self.couchbase(draft);
         draft.call("op", self.op.as_deref().unwrap_or("get"));
         draft.call("key", self.key.clone());
         draft.call("value", to_base64(&self.payloads()?.concat()));

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reattempt::backoff::Backoff;
 use reattempt::observe::LogObserver;
-use reattempt::strategy::{Attempts, BestEffort, FailFast};
 use reattempt::{
     Annotated, Call, ConfigPollLayer, DeadlineLayer, Elapsed, Idempotency, PushbackLayer,
-    RetryLayer, RetryStrategy, UncallLayer,
+    RetryLayer,
 };
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
@@ -27,6 +25,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::answer::{Answer, Timeout, readable};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
+use super::couchbase_strategy::Strategy;
 use super::document::{Base64, Document, Fault, Fields, Head, Millis, Setup, to_base64};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
@@ -53,44 +52,6 @@ enum Bootstrap {
     #[default]
     Couchbase,
     Memcached,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(untagged)]
-enum Strategy {
-    Named(NamedStrategy),
-    Constant {
-        constant_ms: Millis,
-        max_attempts: u32,
-    },
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum NamedStrategy {
-    BestEffort,
-    FailFast,
-    ErrorMap,
-}
-
-impl Strategy {
-    fn make(self, setup: &Setup, maps: &ErrorMaps) -> Arc<dyn RetryStrategy> {
-        let best_effort = BestEffort::new().on_deadline(setup.on_deadline);
-        match self {
-            Self::Named(NamedStrategy::BestEffort) => Arc::new(best_effort),
-            Self::Named(NamedStrategy::FailFast) => Arc::new(FailFast),
-            Self::Named(NamedStrategy::ErrorMap) => {
-                Arc::new(ErrorMapStrategy::new(maps.clone()).otherwise(best_effort))
-            }
-            Self::Constant {
-                constant_ms: Millis(delay),
-                max_attempts,
-            } => Arc::new(
-                Attempts::new(max_attempts, Backoff::constant(delay))
-                    .on_deadline(setup.on_deadline),
-            ),
-        }
-    }
 }
 
 /// What the document says of the client.
@@ -143,7 +104,7 @@ impl Settings {
             seeds,
             addresses,
             bootstrap,
-            strategy: fields.or("strategy", Strategy::Named(NamedStrategy::BestEffort))?,
+            strategy: Strategy::read(fields)?,
             current_server_codes: fields.or("current_server_codes", false)?,
             poll_interval: millis(fields.optional("config_poll_interval_ms")?),
             poll_floor: millis(fields.optional("config_poll_floor_ms")?),
@@ -183,7 +144,9 @@ impl Settings {
             }
             ConfigPollLayer::new(stale)
         });
-        let strategy = self.strategy.make(setup, &maps);
+        let strategy = self.strategy.make(setup, |best_effort| {
+            Arc::new(ErrorMapStrategy::new(maps.clone()).otherwise(best_effort))
+        });
         let routed = RoutedClient::new(
             self.seeds.iter().map(String::as_str),
             client,
@@ -204,7 +167,7 @@ impl Settings {
             .option_layer(poll)
             .layer(ReportLayer::new(report))
             .layer(JournalLayer)
-            .layer(UncallLayer::new())
+            .layer(kv::StageLayer::new())
             .service(ClosingClient::new(routed));
         BoxCloneSyncService::new(service)
     }
@@ -287,7 +250,7 @@ impl Caller for KvCaller {
         let last_failure = info
             .records()
             .filter_map(|record| record.failure?.code)
-            .last();
+            .next_back();
         let answered = outcome.and_then(Result::ok);
         let status = answered
             .as_ref()

@@ -2,6 +2,7 @@
 
 mod answer;
 pub(crate) mod attempts;
+mod couchbase_strategy;
 mod document;
 mod flags;
 mod grpc;

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use indicatif::ProgressBar;
 use reattempt::{
     Call, ConfigPollLayer, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryLayer,
-    RetryThrottle, RouteLayer, ThrottleLayer, UncallLayer,
+    RetryThrottle, RouteLayer, ThrottleLayer,
 };
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{ConfigPoller, ConfigStore, KvClassifier, KvPushback, StaleKvConfig};
 use reattempt_testbed::kv::sasl::Mechanism;
 use reattempt_testbed::kv::{
-    ClientError, ClientOptions, Cluster, KvRequest, KvResponse, RoutedClient, SeenRequest, Step,
-    fetch_with, map_of, offer_to, report, status,
+    ClientError, ClientOptions, Cluster, KvRequest, KvResponse, RoutedClient, SeenRequest,
+    StageLayer, Step, fetch_with, map_of, offer_to, report, status,
 };
 use reattempt_testbed::report::ReportLayer;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -86,7 +86,7 @@ pub(crate) async fn run(
         .layer(PushbackLayer::new(KvPushback::new()))
         .layer(ConfigPollLayer::new(stale))
         .layer(ReportLayer::new(report))
-        .layer(UncallLayer::new())
+        .layer(StageLayer::new())
         .service(client);
     drive(plan, Through(stack), &mut scene, progress).await
 }

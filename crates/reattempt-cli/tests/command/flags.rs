@@ -137,3 +137,63 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
         assert_eq!(text(&output.stderr).trim_end(), line);
     }
 }
+
+#[tokio::test]
+async fn a_service_is_called_as_people_mean_it() {
+    let gone = r#"{"errors": [{"code": 4060, "msg": "no such prepared statement"}]}"#;
+    let script = http::Script::new()
+        .then(http::Step::status(404).body(gone))
+        .then(http::Step::close_before())
+        .otherwise(
+            http::Step::status(400).body(r#"{"errors": [{"code": 3000, "msg": "syntax error"}]}"#),
+        );
+    let server = http::Server::start(script).await.unwrap();
+    let output = run(
+        &[
+            "call",
+            "--protocol",
+            "http",
+            "--target",
+            &server.uri(),
+            "--service",
+            "query",
+            "--readonly",
+            "--current-server-codes",
+            "--payload",
+            r#"{"statement": "SELECT 1"}"#,
+        ],
+        String::new(),
+    )
+    .await;
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(said.contains("3 attempts"), "{said}");
+    assert!(said.contains("QUERY_PREPARED_STATEMENT_FAILURE"), "{said}");
+    assert!(said.contains("SOCKET_CLOSED_WHILE_IN_FLIGHT"), "{said}");
+    assert!(said.contains("error 3000: syntax error"), "{said}");
+    let seen = &server.seen()[0];
+    assert_eq!(
+        (seen.method.as_str(), seen.path.as_str()),
+        ("POST", "/query/service")
+    );
+    assert_eq!(seen.header("content-type"), Some("application/json"));
+    assert_eq!(seen.body, r#"{"statement": "SELECT 1"}"#);
+
+    let output = run(
+        &[
+            "call",
+            "--protocol",
+            "http",
+            "--target",
+            "h:1",
+            "--readonly",
+        ],
+        String::new(),
+    )
+    .await;
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "it means nothing to plain HTTP"
+    );
+}

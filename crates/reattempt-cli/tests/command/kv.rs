@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reattempt_testbed::kv::{Cluster, Node, Step};
+use reattempt_testbed::kv::{Cluster, Node, Step, opcode};
 use serde_json::{Value, json};
 
 use super::{answer, answers, assert_times, document, each, ms, with};
@@ -105,6 +105,17 @@ async fn the_nodes_own_error_map_says_what_an_unknown_status_means() {
             assert_eq!(each(&answer, "delay_ms")[0], delay, "{strategy}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_write_that_waits_for_a_connection_at_the_deadline_has_not_left() {
+    let node = Node::start().await.unwrap();
+    node.script().push(Step::hang().only(opcode::HELLO));
+    let call = json!({"op": "append", "key": "k", "value": HELLO, "timeout_ms": 500});
+    let answer = answer(one(&node, call)).await;
+    assert_eq!(answer["timeout"], "unambiguous", "{answer}");
+    assert_eq!(each(&answer, "stage"), ["dispatch"]);
+    assert!(node.seen_data().is_empty());
 }
 
 #[tokio::test]

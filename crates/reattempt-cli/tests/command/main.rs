@@ -5,6 +5,7 @@ mod document;
 mod flags;
 mod grpc;
 mod http;
+mod http_service;
 mod kv;
 mod mongodb;
 

@@ -38,8 +38,11 @@ impl fmt::Display for AttemptRecord {
             write!(f, "; next after {delay:?}")?;
         }
         match self.stopped {
-            Some(stopped) => write!(f, "; no further attempt: {}", stopped.name()),
-            None => Ok(()),
+            // An outcome that ends every call says so itself.
+            Some(stopped) if stopped.name() != self.outcome.name() => {
+                write!(f, "; no further attempt: {}", stopped.name())
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -110,6 +113,9 @@ mod tests {
             "attempt 1 (initial) at 10.0.0.1:11210: retry, KV_LOCKED, code 9, response; pushback 250ms; 9.05 tokens; \
              next after 250ms; no further attempt: deadline"
         );
+        full.stopped = Some(Stopped::Fatal);
+        full.outcome = AttemptOutcome::Fatal;
+        assert!(full.to_string().ends_with("; next after 250ms"));
         full.milli_tokens = Some(10_000);
         assert!(full.to_string().contains("; 10 tokens;"));
     }

@@ -263,6 +263,12 @@ impl HedgeMachine {
         self.mends.clear();
     }
 
+    /// True once no further attempt is made: what is being made ready need not be waited for, and is refused when asked.
+    #[must_use]
+    pub const fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
     fn is_over(&self) -> bool {
         self.in_flight == 0 && self.readying == 0 && self.wake().is_none()
     }

@@ -14,7 +14,7 @@ pub use address::{Address, AddressError};
 pub use config::{ClusterConfig, ConfigError, MAX_BYTES, Network, Node, Service};
 pub use poller::{
     ConfigPoller, ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL, FetchConfig, FetchError,
-    Refreshing,
+    Refreshing, WHILE_CHANGING,
 };
 pub use revision::Revision;
 pub use stale::{KvNote, StaleKvConfig};

@@ -10,7 +10,7 @@ use reattempt::strategy::Attempts;
 use reattempt::{OnDeadline, Recovery, RoutePolicy, TokenBucket};
 use reattempt_http::json::{Json, Members, Place};
 
-use crate::{CodeSet, GrpcCodes};
+use crate::{CodeSet, MethodPolicy};
 
 use super::retry_policy::RetryPolicy;
 use super::{Options, hedging_policy, values};
@@ -160,9 +160,13 @@ impl Entry {
         name: &Name,
         bucket: Option<&Arc<TokenBucket>>,
     ) -> Arc<MethodConfig> {
+        let mut data = MethodPolicy::new(self.codes);
+        data.max_request_message_bytes = self.max_request_message_bytes;
+        data.max_response_message_bytes = self.max_response_message_bytes;
+        data.wait_for_ready = self.wait_for_ready;
         let mut policy = RoutePolicy::new(name.as_str().to_owned())
             .recovery(self.recovery.clone())
-            .data(GrpcCodes::new(self.codes));
+            .data(data);
         if let Some(timeout) = self.timeout {
             policy = policy.call_limit(timeout);
         }

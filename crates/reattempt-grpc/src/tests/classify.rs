@@ -34,11 +34,15 @@ fn http_statuses_without_a_grpc_status_are_mapped() {
     }
     let head = Response::builder().status(200).body(()).unwrap();
     assert_eq!(classify(Ok(&head)), Verdict::Committed);
-    let junk = Response::builder()
-        .header(GRPC_STATUS, "banana")
-        .body(())
-        .unwrap();
-    assert_eq!(classify(Ok(&junk)).failure().unwrap().code, Some(2));
+    for (name, value) in [
+        (GRPC_STATUS, "banana"),
+        (GRPC_STATUS, "+0"),
+        (http::header::CONTENT_TYPE, "text/html"),
+    ] {
+        let junk = Response::builder().header(name, value).body(()).unwrap();
+        let verdict = classify(Ok(&junk));
+        assert_eq!(verdict.failure().unwrap().code, Some(2), "{value}");
+    }
 }
 
 #[test]
@@ -65,6 +69,12 @@ fn transport_faults_become_codes_with_their_stage() {
         ),
         (
             ConnectionReset,
+            Code::Unavailable,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (
+            Protocol,
             Code::Unavailable,
             Stage::InFlight,
             Transparent::No,
@@ -99,6 +109,20 @@ fn transport_faults_become_codes_with_their_stage() {
             Stage::InFlight,
             Transparent::No,
         ),
+        (Protocol, Code::Internal, Stage::InFlight, Transparent::No),
+        (
+            RequestFailed,
+            Code::Internal,
+            Stage::InFlight,
+            Transparent::No,
+        ),
+        (Abandoned, Code::Cancelled, Stage::InFlight, Transparent::No),
+        (
+            ConnectionClosed,
+            Code::Unavailable,
+            Stage::InFlight,
+            Transparent::No,
+        ),
         (Unknown, Code::Unknown, Stage::InFlight, Transparent::No),
     ] {
         let verdict = classify(Err(&Broken(fault)));
@@ -108,6 +132,25 @@ fn transport_faults_become_codes_with_their_stage() {
             (Some(code.number()), stage, transparent),
             "{fault:?}"
         );
+    }
+}
+
+/// R10 and Memory Management: a request whose own body failed fails again, whatever the policy says; one that was given up for
+/// another attempt leaves that one to win.
+#[test]
+fn what_the_request_itself_did_is_not_judged_by_its_code() {
+    let all = Code::ALL.into_iter().fold(CodeSet::EMPTY, CodeSet::with);
+    for codes in [all, CodeSet::EMPTY] {
+        let classify = |fault| {
+            let outcome: Result<&Response<()>, _> = Err(&Broken(fault));
+            GrpcClassifier::new()
+                .retryable(codes)
+                .classify(outcome, &CallContext::default())
+        };
+        let failed = classify(TransportFault::RequestFailed);
+        assert!(matches!(failed, Verdict::Fatal(_)), "{codes:?}");
+        let abandoned = classify(TransportFault::Abandoned);
+        assert!(matches!(abandoned, Verdict::Retry(_)), "{codes:?}");
     }
 }
 

@@ -68,3 +68,34 @@ async fn hedges_ask_the_throttle_and_tell_their_place_and_the_last_failure_is_re
     let ended = call(&config, &server, request()).await;
     assert_eq!(ended.info.attempts(), 1, "the bucket is down to its half");
 }
+
+/// R49: who balances below may give a call up; hedges that are out go on, and a retried call ends.
+#[tokio::test(start_paused = true)]
+async fn a_drop_below_sends_no_more() {
+    let server = Server::new([
+        After(350, Box::new(Status(Code::Ok))),
+        Drops(Code::Unavailable),
+        Status(Code::Internal),
+    ]);
+    let ended = call(&hedging(4, "0.2s", "14"), &server, request()).await;
+    assert_eq!(
+        (ended.code, ended.at_ms, server.times()),
+        (Code::Ok, 350, vec![0, 200])
+    );
+    let server = Server::new([Drops(Code::Unavailable), Status(Code::Ok)]);
+    let ended = call(&retrying(4, "14"), &server, request()).await;
+    assert_eq!((ended.code, server.times()), (Code::Unavailable, vec![0]));
+    assert_eq!(ended.info.stopped(), Some(Stopped::Pushback));
+}
+
+/// R48
+#[tokio::test(start_paused = true)]
+async fn the_deadline_ends_all_hedges_and_plans_no_more() {
+    let server = Server::new([Hangs]);
+    let config = config(
+        r#""timeout":"0.5s","hedgingPolicy":{"maxAttempts":5,"hedgingDelay":"0.2s","nonFatalStatusCodes":[14]}"#,
+    );
+    let ended = call(&config, &server, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 500));
+    assert_eq!(server.times(), [0, 200, 400]);
+}

@@ -1,13 +1,19 @@
 //! The rules of A6 through the whole stack, on paused time. Rule numbers as in docs/conformance/grpc.md.
 
+mod budget;
 mod classify;
+mod control_plane;
 mod hedging;
+mod hold_headers;
+mod message_limit;
 mod metadata;
+mod outcome;
 mod pushback;
 mod retry;
 mod spans;
 mod stats;
 mod throttle;
+mod wait_for_ready;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,14 +24,14 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
-use reattempt::backoff::Randomness;
+use reattempt::backoff::{Backoff, Randomness};
 use reattempt::pushback::ReadPushback;
 use reattempt::strategy::Attempts;
 use reattempt::throttle::Settled;
 use reattempt::{
-    CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, OnDeadline, PushbackLayer,
-    RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer, ServerPushback, Stage, Stopped,
-    Transparent, Verdict,
+    Annotated, CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, OnDeadline,
+    PushbackLayer, RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer, ServerPushback, Stage,
+    Stopped, Transparent, Verdict,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};
@@ -36,6 +42,7 @@ use crate::service_config::{LiveServiceConfig, Options, ServiceConfig};
 use crate::*;
 
 type Body = UnsyncBoxBody<Bytes, Broken>;
+type RequestBody = ReplayBody<LimitedRequestBody<Full<Bytes>>>;
 
 /// A transport error that says what went wrong.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -57,13 +64,23 @@ enum Step {
     Pushback(Code, &'static str),
     /// Headers at once, the status in real trailers.
     Late(Code),
+    /// The same with pushback.
+    LatePushback(Code, &'static str),
+    /// The same, the trailers so much later.
+    Later(u64, Code),
+    /// Headers, a message, and the status in real trailers.
+    Message(Code),
     /// A message-less stream that breaks off or ends without a status.
     Breaks(Option<TransportFault>),
+    /// A head without a status that ends the stream.
+    HeadAlone,
     /// No answer at all.
     Hangs,
     /// Headers, then nothing.
     HangsInBody,
     Fault(TransportFault),
+    /// What balances below gives the call up for good.
+    Drops(Code),
     /// This step, after a delay.
     After(u64, Box<Step>),
 }
@@ -75,6 +92,7 @@ struct Seen {
     at_ms: u128,
     previous: Option<String>,
     timeout: Option<String>,
+    headers: HeaderMap,
 }
 
 #[derive(Clone)]
@@ -89,22 +107,46 @@ fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
+/// This body, and then trailers.
+fn ends<B>(body: B, after_ms: u64, code: Code, pushback: Option<&'static str>) -> Body
+where
+    B: http_body::Body<Data = Bytes, Error = Broken> + Send + 'static,
+{
+    let mut trailers = HeaderMap::new();
+    trailers.insert(GRPC_STATUS, code.number().into());
+    if let Some(value) = pushback {
+        trailers.insert(RETRY_PUSHBACK_MS, value.parse().unwrap());
+    }
+    body.with_trailers(async move {
+        if after_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        }
+        Some(Ok(trailers))
+    })
+    .boxed_unsync()
+}
+
 fn answer(step: Step) -> Result<Response<Body>, Broken> {
     let mut response = Response::new(empty());
     let headers = response.headers_mut();
     match step {
-        Status(code) => drop(headers.insert(GRPC_STATUS, code.number().into())),
+        Status(code) | Drops(code) => drop(headers.insert(GRPC_STATUS, code.number().into())),
         Pushback(code, value) => {
             headers.insert(GRPC_STATUS, code.number().into());
             headers.insert(RETRY_PUSHBACK_MS, value.parse().unwrap());
         }
-        Late(code) => {
-            let mut trailers = HeaderMap::new();
-            trailers.insert(GRPC_STATUS, code.number().into());
-            let end = std::future::ready(Some(Ok(trailers)));
+        Late(code) => *response.body_mut() = ends(empty(), 0, code, None),
+        LatePushback(code, value) => *response.body_mut() = ends(empty(), 0, code, Some(value)),
+        Later(ms, code) => *response.body_mut() = ends(empty(), ms, code, None),
+        Message(code) => {
+            let message = Full::from("message").map_err(|never| match never {});
+            *response.body_mut() = ends(message, 0, code, None);
+        }
+        HeadAlone => {}
+        Breaks(None) => {
+            let end = std::future::ready(None);
             *response.body_mut() = empty().with_trailers(end).boxed_unsync();
         }
-        Breaks(None) => {}
         Breaks(Some(fault)) => {
             let end = std::future::ready(Some(Err(Broken(fault))));
             *response.body_mut() = empty().with_trailers(end).boxed_unsync();
@@ -141,11 +183,15 @@ impl Server {
             at_ms: self.began.elapsed().as_millis(),
             previous: text(PREVIOUS_ATTEMPTS),
             timeout: text(GRPC_TIMEOUT),
+            headers: request.headers().clone(),
         });
         let mut step = self.script.get(at).or(self.script.last()).unwrap().clone();
         while let After(ms, inner) = step {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             step = *inner;
+        }
+        if let (Drops(_), Some(context)) = (&step, request.context()) {
+            context.reporter().forbid();
         }
         if matches!(step, Hangs) {
             std::future::pending::<()>().await;
@@ -198,6 +244,7 @@ struct Ended {
     code: Code,
     info: RetryInfo,
     head: HeaderMap,
+    data: Bytes,
     at_ms: u128,
 }
 
@@ -212,36 +259,42 @@ where
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        .layer(MessageLimitLayer::new())
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
         .layer(HedgeLayer::new(
             GrpcClassifier::new(),
             reattempt::HedgePolicy::new(1, Duration::ZERO),
         ))
+        .layer(WaitForReadyLayer::new().backoff(Backoff::constant(Duration::from_millis(100))))
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
-        .service_fn(move |request: Request<ReplayBody<Full<Bytes>>>| {
+        .layer(HoldHeadersLayer::new())
+        .service_fn(move |request: Request<RequestBody>| {
             server_of_attempt.clone().attempt(request)
         });
     let mut request = request;
     let watch = CallContext::watch(&mut request);
     let outcome = service.oneshot(request).await;
-    let (code, head) = match outcome {
+    let (code, head, data) = match outcome {
         Err(error) => (
             crate::classify::failure_of_fault(error.0).0,
             HeaderMap::new(),
+            Bytes::new(),
         ),
         Ok(response) => {
             let (head, body) = response.into_parts();
             let in_head = head.headers.get(GRPC_STATUS).map(Code::from_header);
-            let end = body.collect().await;
-            let trailers = end.ok().and_then(|end| end.trailers().cloned());
+            let end = body.collect().await.ok();
+            let trailers = end.as_ref().and_then(|end| end.trailers().cloned());
+            let data = end.map(|end| end.to_bytes()).unwrap_or_default();
             let in_trailers =
                 trailers.and_then(|trailers| trailers.get(GRPC_STATUS).map(Code::from_header));
             (
                 in_head.or(in_trailers).unwrap_or(Code::Internal),
                 head.headers,
+                data,
             )
         }
     };
@@ -249,6 +302,7 @@ where
         code,
         info: watch.info(),
         head,
+        data,
         at_ms: server.began.elapsed().as_millis(),
     }
 }

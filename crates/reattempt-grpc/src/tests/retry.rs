@@ -24,6 +24,18 @@ async fn response_headers_commit_the_call() {
     assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
 }
 
+/// R10: a head that ends the stream has no trailers that could say more, and commits to nothing.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_ends_the_stream_without_a_status_is_unknown() {
+    let server = Server::new([HeadAlone]);
+    let ended = call(&retrying(3, "14"), &server, request()).await;
+    assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(ended.info.attempts(), 1);
+    let server = Server::new([HeadAlone, Status(Code::Ok)]);
+    let ended = call(&retrying(3, "2"), &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 2));
+}
+
 /// R11
 #[tokio::test(start_paused = true)]
 async fn delays_double_up_to_the_maximum_and_the_jitter_is_full() {

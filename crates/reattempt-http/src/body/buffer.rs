@@ -1,29 +1,46 @@
 //! What the copies of one body share: the source, the frames that somebody still needs, and a cursor a copy.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::kept::Kept;
+use super::frames::{Frames, Place};
+use super::kept::Fresh;
 use super::wake_all::WakeAll;
 use super::{BufferBudget, ReplayBodyError};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// One copy's place in the body, counted in frames.
+/// One copy and how far it has read.
 #[derive(Debug)]
 struct Cursor {
     key: u32,
-    /// The attempt that reads here; 0 for the template.
+    /// The attempt it was made for; 0 for the original.
     attempt: u32,
-    at: u64,
+    place: Place,
+    standing: Standing,
     polled: bool,
     told_of_error: bool,
     waker: Option<Waker>,
+}
+
+impl Cursor {
+    fn is_live(&self) -> bool {
+        self.standing == Standing::Live
+    }
+}
+
+/// Whether a copy may still read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Live,
+    /// Another goes on alone.
+    CutOff,
+    /// Its attempt is over.
+    Over,
 }
 
 #[derive(Debug)]
@@ -42,33 +59,36 @@ type Polled = (
     Vec<Waker>,
 );
 
-/// Append-only frames from the slowest copy's place on, behind the shared lock.
+/// So many frames without content are passed over before others get their turn.
+const MOST_EMPTY: u32 = 32;
+
+/// What the copies share, behind a lock.
 ///
-/// A frame is kept only while another copy has not read it: the template, which sits at the start, keeps
+/// A frame is kept only while another copy has not read it: the template, which stays at the start, keeps
 /// everything; once it is gone, the copy that is left streams straight from the source.
 #[derive(Debug)]
 pub(super) struct Buffer<B> {
     source: Option<B>,
     end: End,
-    frames: VecDeque<Kept>,
-    /// The number of the first frame kept.
-    base: u64,
-    kept_bytes: usize,
-    limit: usize,
-    budget: Option<BufferBudget>,
+    frames: Frames,
     cursors: Vec<Cursor>,
     next_key: u32,
-    /// The one copy that goes on after an overflow or a commit.
-    only: Option<u32>,
-    /// The attempts whose copies were told that they have lost. No more than there were copies when one went on alone.
+    /// After an overflow or a commit one copy goes on alone.
+    committed: bool,
+    /// The attempts whose copies were told that they are cut off. No more than there were copies when one went on alone.
     cut_off: Vec<u32>,
     fits: bool,
+    /// The length was known before anything was read.
+    sized: bool,
     wake_all: Option<Arc<WakeAll>>,
 }
 
 impl<B> Buffer<B> {
     pub(super) fn can_copy(&self) -> bool {
-        self.fits && self.only.is_none() && self.base == 0 && !matches!(self.end, End::Failed(_))
+        self.fits
+            && !self.committed
+            && self.frames.are_whole()
+            && !matches!(self.end, End::Failed(_))
     }
 
     pub(super) fn was_cut_off(&self, attempt: u32) -> bool {
@@ -82,7 +102,8 @@ impl<B> Buffer<B> {
         self.cursors.push(Cursor {
             key,
             attempt,
-            at: 0,
+            place: Place::default(),
+            standing: Standing::Live,
             polled: false,
             told_of_error: false,
             waker: None,
@@ -99,10 +120,30 @@ impl<B> Buffer<B> {
 
     /// Leaves this copy alone with the rest; all others have lost.
     pub(super) fn commit(&mut self, key: u32) -> Vec<Waker> {
-        if self.only.is_none() {
-            self.only = Some(key);
-            self.trim();
+        if !self.committed {
+            self.leave_to(key);
         }
+        self.waiting()
+    }
+
+    fn leave_to(&mut self, key: u32) {
+        self.committed = true;
+        for cursor in &mut self.cursors {
+            if cursor.key != key && cursor.is_live() {
+                cursor.standing = Standing::CutOff;
+            }
+        }
+        self.trim();
+    }
+
+    /// The attempt is over, whoever still holds its copies.
+    pub(super) fn attempt_over(&mut self, attempt: u32) -> Vec<Waker> {
+        for cursor in &mut self.cursors {
+            if cursor.attempt == attempt && attempt != 0 {
+                cursor.standing = Standing::Over;
+            }
+        }
+        self.trim();
         self.waiting()
     }
 
@@ -119,67 +160,19 @@ impl<B> Buffer<B> {
         wakers
     }
 
-    fn next(&self) -> u64 {
-        self.base + self.frames.len() as u64
-    }
-
     fn cursor(&mut self, key: u32) -> Option<&mut Cursor> {
         self.cursors.iter_mut().find(|cursor| cursor.key == key)
     }
 
-    fn place(&self, key: u32) -> u64 {
-        let cursor = self.cursors.iter().find(|cursor| cursor.key == key);
-        cursor.map_or(u64::MAX, |cursor| cursor.at)
-    }
-
-    fn has_lost(&self, key: u32) -> bool {
-        self.only.is_some_and(|only| only != key)
+    fn live(&self, key: u32) -> Option<&Cursor> {
+        let mut cursors = self.cursors.iter();
+        cursors.find(|cursor| cursor.key == key && cursor.is_live())
     }
 
     /// Frees what every copy has read.
     fn trim(&mut self) {
-        let live = self
-            .cursors
-            .iter()
-            .filter(|cursor| !self.has_lost(cursor.key));
-        let slowest = live.map(|cursor| cursor.at).min().unwrap_or(u64::MAX);
-        let mut freed = 0;
-        while self.base < slowest {
-            let Some(frame) = self.frames.pop_front() else {
-                break;
-            };
-            freed += frame.size();
-            self.base += 1;
-        }
-        self.give_back(freed);
-    }
-
-    fn give_back(&mut self, bytes: usize) {
-        self.kept_bytes -= bytes;
-        if let Some(budget) = &self.budget {
-            budget.give_back(bytes);
-        }
-    }
-
-    fn takes(&mut self, bytes: usize) -> bool {
-        let fits = self
-            .kept_bytes
-            .checked_add(bytes)
-            .is_some_and(|sum| sum <= self.limit)
-            && self
-                .budget
-                .as_ref()
-                .is_none_or(|budget| budget.try_take(bytes));
-        if fits {
-            self.kept_bytes += bytes;
-        }
-        fits
-    }
-}
-
-impl<B> Drop for Buffer<B> {
-    fn drop(&mut self) {
-        self.give_back(self.kept_bytes);
+        let live = self.cursors.iter().filter(|cursor| cursor.is_live());
+        self.frames.free(live.map(|cursor| cursor.place));
     }
 }
 
@@ -190,27 +183,25 @@ where
 {
     pub(super) fn new(source: B, limit: usize, budget: Option<BufferBudget>) -> Self {
         // A body that is known to be too large is never begun to be kept.
-        let fits = usize::try_from(source.size_hint().lower()).is_ok_and(|least| least <= limit);
+        let hint = source.size_hint();
+        let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
         Self {
             source: Some(source),
             end: End::Open,
-            frames: VecDeque::new(),
-            base: 0,
-            kept_bytes: 0,
-            limit,
-            budget,
+            frames: Frames::new(limit, budget),
             cursors: Vec::with_capacity(2),
             next_key: 0,
-            only: None,
+            committed: false,
             cut_off: Vec::new(),
             fits,
+            sized: hint.exact().is_some(),
             wake_all: None,
         }
     }
 
     pub(super) fn is_end_stream(&self, key: u32) -> bool {
-        !self.has_lost(key)
-            && self.place(key) >= self.next()
+        self.live(key)
+            .is_some_and(|cursor| self.frames.is_read(cursor.place))
             && match &self.end {
                 End::Open => self.source.as_ref().is_none_or(Body::is_end_stream),
                 End::Clean => true,
@@ -219,61 +210,41 @@ where
     }
 
     pub(super) fn size_hint(&self, key: u32) -> SizeHint {
-        let mut hint = self
-            .source
-            .as_ref()
-            .map_or_else(SizeHint::new, Body::size_hint);
-        if matches!(self.end, End::Clean) {
-            hint.set_exact(0);
-        }
-        let read = self.place(key).saturating_sub(self.base);
+        let source = self.source.as_ref().map(Body::size_hint);
+        let rest = source.map_or(0, |hint| hint.lower());
         let ahead = self
-            .frames
-            .iter()
-            .skip(usize::try_from(read).unwrap_or(usize::MAX));
-        let ahead: u64 = ahead
-            .map(|frame| match frame {
-                Kept::Data(data) => data.len() as u64,
-                Kept::Trailers(_) => 0,
-            })
-            .sum();
-        let upper = hint.upper().map(|upper| upper.saturating_add(ahead));
-        let lower = hint.lower().saturating_add(ahead);
-        let mut sum = SizeHint::new();
-        sum.set_lower(lower);
-        if let Some(upper) = upper {
-            sum.set_upper(upper);
+            .live(key)
+            .map_or(0, |cursor| self.frames.data_from(cursor.place));
+        let lower = rest.saturating_add(ahead);
+        if self.sized && !matches!(self.end, End::Failed(_)) {
+            return SizeHint::with_exact(lower);
         }
-        sum
+        // Of a stream the length stays unsaid, also where it is known by now: a later attempt is to look like the first.
+        let mut hint = SizeHint::new();
+        hint.set_lower(lower);
+        hint
     }
 
     pub(super) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
-        if self.has_lost(key) {
-            let attempt = self.cursor(key).map(|cursor| cursor.attempt);
-            if let Some(attempt) = attempt.filter(|attempt| !self.was_cut_off(*attempt)) {
-                self.cut_off.push(attempt);
+        let Some(at) = self.cursors.iter().position(|cursor| cursor.key == key) else {
+            return (Poll::Ready(None), Vec::new());
+        };
+        let cursor = &mut self.cursors[at];
+        if !cursor.is_live() {
+            if cursor.standing == Standing::CutOff && !self.cut_off.contains(&cursor.attempt) {
+                self.cut_off.push(cursor.attempt);
             }
             return (
                 Poll::Ready(Some(Err(ReplayBodyError::Abandoned))),
                 Vec::new(),
             );
         }
-        let (base, next) = (self.base, self.next());
-        let Some(cursor) = self.cursor(key) else {
-            return (Poll::Ready(None), Vec::new());
-        };
         cursor.polled = true;
-        if cursor.at < next {
-            // Never below the base: a copy that fell behind it has lost.
-            let at = usize::try_from(cursor.at.saturating_sub(base)).unwrap_or(usize::MAX);
-            cursor.at += 1;
-            let frame = self
-                .frames
-                .get(at)
-                .cloned()
-                .map(|kept| Ok(kept.into_frame()));
+        // Whatever happened since, this one is awake.
+        cursor.waker = None;
+        if let Some(frame) = self.frames.read(&mut cursor.place) {
             self.trim();
-            return (Poll::Ready(frame), Vec::new());
+            return (Poll::Ready(Some(Ok(frame))), Vec::new());
         }
         match &self.end {
             End::Clean => (Poll::Ready(None), Vec::new()),
@@ -296,12 +267,12 @@ where
     }
 
     fn poll_source(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
-        loop {
+        for _ in 0..MOST_EMPTY {
             let frame = match self.poll_once(key, cx) {
                 Poll::Pending => return (Poll::Pending, Vec::new()),
                 Poll::Ready(frame) => frame,
             };
-            let kept = match frame {
+            let fresh = match frame {
                 None => {
                     self.end = End::Clean;
                     self.source = None;
@@ -314,42 +285,36 @@ where
                     let failure = self.failure(key, ReplayBodyError::Body(error));
                     return (Poll::Ready(failure), self.waiting());
                 }
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(mut data) => Kept::Data(data.copy_to_bytes(data.remaining())),
-                    Err(frame) => match frame.into_trailers() {
-                        Ok(map) => Kept::Trailers(map),
-                        Err(_) => continue,
-                    },
-                },
+                Some(Ok(frame)) => Fresh::of(frame),
             };
-            // Empty frames cost no bytes of any limit, so they are never kept.
-            if matches!(&kept, Kept::Data(data) if data.is_empty()) {
+            let Some(fresh) = fresh.filter(|fresh| !fresh.is_empty_data()) else {
                 continue;
-            }
-            self.append(key, &kept);
-            return (Poll::Ready(Some(Ok(kept.into_frame()))), self.waiting());
+            };
+            self.append(key, &fresh);
+            return (Poll::Ready(Some(Ok(fresh.into_frame()))), self.waiting());
         }
+        cx.waker().wake_by_ref();
+        (Poll::Pending, Vec::new())
     }
 
     /// This copy is ahead of all and has read one frame more: keep it if anyone else will need it.
-    fn append(&mut self, key: u32, kept: &Kept) {
+    fn append(&mut self, key: u32, fresh: &Fresh) {
         let needed = self
             .cursors
             .iter()
-            .any(|cursor| cursor.key != key && !self.has_lost(cursor.key));
-        if let Some(cursor) = self.cursor(key) {
-            cursor.at += 1;
-        }
-        if needed && self.takes(kept.size()) {
-            self.frames.push_back(kept.clone());
+            .any(|cursor| cursor.key != key && cursor.is_live());
+        if needed && self.frames.keep(fresh) {
+            let end = self.frames.end();
+            if let Some(cursor) = self.cursor(key) {
+                cursor.place = end;
+            }
             return;
         }
         if needed {
             // Overflow: this copy has sent the most and goes on alone (A6, Memory Management).
-            self.only = Some(key);
-            self.trim();
+            self.leave_to(key);
         }
-        self.base += 1;
+        self.frames.pass();
     }
 
     fn poll_once(&mut self, key: u32, cx: &mut Context<'_>) -> OfSource<B> {

@@ -1,24 +1,41 @@
 //! One frame that is kept for further attempts.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::Frame;
 
-/// A frame that is kept. Cheap to copy.
+/// A frame as it comes from the wrapped body. Cheap to copy, unless it is trailers.
 #[derive(Clone, Debug)]
-pub(super) enum Kept {
+pub(super) enum Fresh {
     Data(Bytes),
     Trailers(HeaderMap),
 }
 
-impl Kept {
+/// What a map of trailers takes in memory beside its text, about; and each of its entries.
+const MAP: usize = 64;
+const ENTRY: usize = 32;
+
+impl Fresh {
+    /// `None` for a frame of a kind that nobody knows.
+    pub(super) fn of<D: Buf>(frame: Frame<D>) -> Option<Self> {
+        match frame.into_data() {
+            Ok(mut data) => Some(Self::Data(data.copy_to_bytes(data.remaining()))),
+            Err(frame) => frame.into_trailers().ok().map(Self::Trailers),
+        }
+    }
+
+    /// Empty data says nothing, and costs nothing of any limit: nobody gets or keeps it.
+    pub(super) fn is_empty_data(&self) -> bool {
+        matches!(self, Self::Data(data) if data.is_empty())
+    }
+
+    /// What it takes of the limits.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Data(data) => data.len(),
-            Self::Trailers(map) => map
-                .iter()
-                .map(|(name, value)| name.as_str().len() + value.len())
-                .sum(),
+            Self::Trailers(map) => map.iter().fold(MAP, |sum, (name, value)| {
+                sum + ENTRY + name.as_str().len() + value.len()
+            }),
         }
     }
 
@@ -26,6 +43,87 @@ impl Kept {
         match self {
             Self::Data(data) => Frame::data(data),
             Self::Trailers(map) => Frame::trailers(map),
+        }
+    }
+}
+
+/// What is kept.
+#[derive(Debug)]
+pub(super) enum Kept {
+    Whole(Bytes),
+    /// Many short frames, one behind the other.
+    Gathered(Vec<u8>),
+    Trailers(Box<HeaderMap>),
+}
+
+/// The first frames are kept as they are, whatever their length: most bodies have no more.
+const WHOLE_FRAMES: usize = 8;
+/// Shorter frames than this are then gathered, because keeping one by itself takes more memory than its bytes.
+const SHORT: usize = 512;
+/// So many bytes are gathered in one place.
+const MOST_GATHERED: usize = 4096;
+
+impl Kept {
+    /// To be kept behind `before` others.
+    pub(super) fn new(fresh: &Fresh, before: usize) -> Self {
+        match fresh {
+            Fresh::Data(data) if before >= WHOLE_FRAMES && data.len() < SHORT => {
+                Self::Gathered(data.to_vec())
+            }
+            Fresh::Data(data) => Self::Whole(data.clone()),
+            Fresh::Trailers(map) => Self::Trailers(Box::new(map.clone())),
+        }
+    }
+
+    /// True if there was room for the frame in here.
+    pub(super) fn gathers(&mut self, fresh: &Fresh) -> bool {
+        match (self, fresh) {
+            (Self::Gathered(gathered), Fresh::Data(data))
+                if data.len() < SHORT && gathered.len() + data.len() <= MOST_GATHERED =>
+            {
+                gathered.extend_from_slice(data);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// How far a copy has to read in it to have read it all, as far as is known now.
+    pub(super) fn end(&self) -> usize {
+        match self {
+            Self::Gathered(gathered) => gathered.len(),
+            Self::Whole(_) | Self::Trailers(_) => 1,
+        }
+    }
+
+    /// What is left of it from this place on.
+    pub(super) fn read(&self, from: usize) -> Option<Frame<Bytes>> {
+        match self {
+            Self::Gathered(gathered) => match gathered.get(from..) {
+                None | Some([]) => None,
+                Some(rest) => Some(Frame::data(Bytes::copy_from_slice(rest))),
+            },
+            _ if from > 0 => None,
+            Self::Whole(data) => Some(Frame::data(data.clone())),
+            Self::Trailers(map) => Some(Frame::trailers((**map).clone())),
+        }
+    }
+
+    /// Bytes of data from this place on.
+    pub(super) fn data_from(&self, from: usize) -> u64 {
+        match self {
+            Self::Gathered(gathered) => gathered.len().saturating_sub(from) as u64,
+            Self::Whole(data) if from == 0 => data.len() as u64,
+            Self::Whole(_) | Self::Trailers(_) => 0,
+        }
+    }
+
+    /// What it gives back to the limits.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Gathered(gathered) => gathered.len(),
+            Self::Whole(data) => data.len(),
+            Self::Trailers(map) => Fresh::Trailers((**map).clone()).size(),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod budget;
 mod buffer;
 mod deadline;
+mod frames;
 mod kept;
 mod outcome;
 mod replay;

@@ -37,9 +37,21 @@ impl std::error::Error for ReplayBodyError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Body(error) => Some(&**error),
-            Self::Abandoned => None,
+            Self::Abandoned => cancel(),
         }
     }
+}
+
+/// hyper resets a stream whose body fails with the HTTP/2 code that it finds among the error's sources. The server
+/// is to hear of a client that has lost interest, not of one that is broken.
+fn cancel() -> Option<&'static (dyn std::error::Error + 'static)> {
+    #[cfg(feature = "h2")]
+    {
+        static CANCEL: std::sync::OnceLock<h2::Error> = std::sync::OnceLock::new();
+        Some(CANCEL.get_or_init(|| h2::Reason::CANCEL.into()))
+    }
+    #[cfg(not(feature = "h2"))]
+    None
 }
 
 /// A request body that can be sent more than once (A6, Memory Management).
@@ -71,10 +83,17 @@ impl std::error::Error for ReplayBodyError {
 /// }
 /// # }
 /// ```
-pub struct ReplayBody<B> {
-    /// `None` for an empty body.
-    shared: Option<Arc<Mutex<Buffer<B>>>>,
-    key: u32,
+pub struct ReplayBody<B>(Copied<B>);
+
+enum Copied<B> {
+    /// A body without content.
+    Empty,
+    Open {
+        shared: Arc<Mutex<Buffer<B>>>,
+        key: u32,
+    },
+    /// A template that is not needed any more.
+    Released,
 }
 
 fn lock<B>(shared: &Mutex<Buffer<B>>) -> MutexGuard<'_, Buffer<B>> {
@@ -101,10 +120,10 @@ where
         }
         let mut buffer = Buffer::new(body, bytes, budget);
         let key = buffer.open(0);
-        Self {
-            shared: Some(Arc::new(Mutex::new(buffer))),
+        Self(Copied::Open {
+            shared: Arc::new(Mutex::new(buffer)),
             key,
-        }
+        })
     }
 }
 
@@ -112,17 +131,21 @@ impl<B> ReplayBody<B> {
     /// A body without content.
     #[must_use]
     pub const fn empty() -> Self {
-        Self {
-            shared: None,
-            key: 0,
-        }
+        Self(Copied::Empty)
     }
 
     /// No further attempt will be made, and this copy is the one that goes on: frees what is kept for
     /// others, which end with [`ReplayBodyError::Abandoned`].
     pub fn commit(&self) {
-        if let Some(shared) = &self.shared {
-            let wakers = lock(shared).commit(self.key);
+        if let Copied::Open { shared, key } = &self.0 {
+            let wakers = lock(shared).commit(*key);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn let_go(&mut self) {
+        if let Copied::Open { shared, key } = std::mem::replace(&mut self.0, Copied::Released) {
+            let wakers = lock(&shared).close(key);
             wakers.into_iter().for_each(Waker::wake);
         }
     }
@@ -130,41 +153,51 @@ impl<B> ReplayBody<B> {
 
 impl<B> Replay for ReplayBody<B> {
     fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
-        self.shared
-            .as_ref()
-            .is_none_or(|shared| lock(shared).can_copy())
+        match &self.0 {
+            Copied::Empty => true,
+            Copied::Open { shared, .. } => lock(shared).can_copy(),
+            Copied::Released => false,
+        }
     }
 
     fn was_cut_off(&self, attempt: u32) -> bool {
-        self.shared
-            .as_ref()
-            .is_some_and(|shared| lock(shared).was_cut_off(attempt))
+        match &self.0 {
+            Copied::Open { shared, .. } => lock(shared).was_cut_off(attempt),
+            Copied::Empty | Copied::Released => false,
+        }
     }
 
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {
-        let Some(shared) = &self.shared else {
-            return Some(Self::empty());
-        };
-        let key = {
-            let mut buffer = lock(shared);
-            if !buffer.can_copy() {
-                return None;
+        match &self.0 {
+            Copied::Empty => Some(Self::empty()),
+            Copied::Open { shared, .. } => {
+                let mut buffer = lock(shared);
+                let key = buffer.can_copy().then(|| buffer.open(next.number))?;
+                Some(Self(Copied::Open {
+                    shared: Arc::clone(shared),
+                    key,
+                }))
             }
-            buffer.open(next.number)
-        };
-        Some(Self {
-            shared: Some(Arc::clone(shared)),
-            key,
-        })
+            Copied::Released => None,
+        }
+    }
+
+    /// Copies of that attempt end with [`ReplayBodyError::Abandoned`].
+    fn attempt_over(&self, number: u32) {
+        if let Copied::Open { shared, .. } = &self.0 {
+            let wakers = lock(shared).attempt_over(number);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn release(&mut self) {
+        self.let_go();
     }
 }
 
 impl<B> Drop for ReplayBody<B> {
     fn drop(&mut self) {
-        if let Some(shared) = &self.shared {
-            let wakers = lock(shared).close(self.key);
-            wakers.into_iter().for_each(Waker::wake);
-        }
+        self.let_go();
     }
 }
 
@@ -177,9 +210,10 @@ impl<B> Default for ReplayBody<B> {
 impl<B> fmt::Debug for ReplayBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut body = f.debug_struct("ReplayBody");
-        match &self.shared {
-            Some(shared) => body.field("can_replay", &lock(shared).can_copy()),
-            None => body.field("empty", &true),
+        match &self.0 {
+            Copied::Empty => body.field("empty", &true),
+            Copied::Open { shared, .. } => body.field("can_replay", &lock(shared).can_copy()),
+            Copied::Released => body.field("released", &true),
         };
         body.finish_non_exhaustive()
     }
@@ -197,24 +231,25 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ReplayBodyError>>> {
-        let Some(shared) = &self.shared else {
+        let Copied::Open { shared, key } = &self.0 else {
             return Poll::Ready(None);
         };
-        let (polled, wakers) = lock(shared).poll_frame(self.key, cx);
+        let (polled, wakers) = lock(shared).poll_frame(*key, cx);
         wakers.into_iter().for_each(Waker::wake);
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.shared
-            .as_ref()
-            .is_none_or(|shared| lock(shared).is_end_stream(self.key))
+        match &self.0 {
+            Copied::Open { shared, key } => lock(shared).is_end_stream(*key),
+            Copied::Empty | Copied::Released => true,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.shared {
-            Some(shared) => lock(shared).size_hint(self.key),
-            None => SizeHint::with_exact(0),
+        match &self.0 {
+            Copied::Open { shared, key } => lock(shared).size_hint(*key),
+            Copied::Empty | Copied::Released => SizeHint::with_exact(0),
         }
     }
 }

@@ -1,3 +1,5 @@
+mod memory;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::Poll;
@@ -10,7 +12,7 @@ use http_body_util::{BodyExt, Empty, Full};
 use reattempt::strategy::{Attempts, Once};
 use reattempt::throttle::Settled;
 use reattempt::{
-    AttemptKind, CallContext, DeadlineLayer, Failure, NextAttempt, Replay, RetryLayer,
+    Annotated, AttemptKind, CallContext, DeadlineLayer, Failure, NextAttempt, Replay, RetryLayer,
     RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason,
 };
 use tokio::sync::mpsc;

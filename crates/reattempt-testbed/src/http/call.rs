@@ -115,7 +115,14 @@ async fn perform(reply: &Reply, step: &Step) -> Then {
     reply.headers(fields(), bodiless).await;
     if !bodiless {
         pause(step.before_body).await;
-        reply.data(content, whole).await;
+        let (pieces, apart) = step.pieces(&content);
+        let last = pieces.len();
+        for (at, piece) in (1..).zip(pieces) {
+            if at > 1 {
+                pause(apart).await;
+            }
+            reply.data(piece, whole && at == last).await;
+        }
     }
     match step.kind {
         Kind::BreakBody(_, Break::Hang) => std::future::pending().await,

@@ -18,6 +18,7 @@ pub struct Step {
     pub(crate) body: Bytes,
     pub(crate) before_head: Duration,
     pub(crate) before_body: Duration,
+    pub(crate) pieces: Option<(usize, Duration)>,
     pub(crate) at_once: bool,
 }
 
@@ -50,6 +51,7 @@ impl Step {
             body: Bytes::new(),
             before_head: Duration::ZERO,
             before_body: Duration::ZERO,
+            pieces: None,
             at_once: false,
         }
     }
@@ -163,6 +165,14 @@ impl Step {
         self
     }
 
+    /// Writes the body in pieces of so many bytes (at least one), this long apart. On HTTP/1.1 each is a chunk of a chunked body,
+    /// unless the body is to break off; then, as without this, its length is announced.
+    #[must_use]
+    pub fn in_pieces(mut self, bytes: usize, apart: Duration) -> Self {
+        self.pieces = Some((bytes.max(1), apart));
+        self
+    }
+
     /// Does not wait for the body of the request. Only for steps of the queue and the default step:
     /// a handler is asked when the body is there.
     #[must_use]
@@ -182,6 +192,24 @@ impl Step {
         let mut content = self.body.to_vec();
         content.resize(sent, b'.');
         (content.into(), sent + 1)
+    }
+
+    /// The body in the pieces in which it is written.
+    pub(crate) fn pieces(&self, content: &Bytes) -> (Vec<Bytes>, Duration) {
+        let Some((size, apart)) = self.pieces else {
+            return (vec![content.clone()], Duration::ZERO);
+        };
+        let mut left = content.clone();
+        let mut pieces = Vec::with_capacity(left.len().div_ceil(size));
+        while !left.is_empty() {
+            pieces.push(left.split_to(size.min(left.len())));
+        }
+        (pieces, apart)
+    }
+
+    /// If the answer is sent as a chunked body by HTTP/1.1.
+    pub(crate) fn is_chunked(&self) -> bool {
+        self.pieces.is_some() && self.kind == Kind::Answer && !self.frames_itself()
     }
 
     /// If the answer itself says how its body is framed.

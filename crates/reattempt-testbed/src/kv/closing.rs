@@ -53,6 +53,13 @@ pin_project! {
     }
 }
 
+impl ClosingFuture {
+    /// Whether the request still waits for a connection: not a byte of it can have left.
+    pub fn is_dialling(&self) -> bool {
+        self.inner.is_dialling()
+    }
+}
+
 impl Future for ClosingFuture {
     type Output = Result<KvResponse, ClientError>;
 

@@ -62,14 +62,20 @@ impl KvTransportError for ClientError {
             | Self::NoNode { .. } => reason::NODE_NOT_AVAILABLE,
             Self::ClosedInFlight { .. } => reason::SOCKET_CLOSED_WHILE_IN_FLIGHT,
             Self::NotSent { .. } => reason::SOCKET_NOT_AVAILABLE,
-            Self::Auth { .. } | Self::Invalid(_) | Self::NoCollections { .. } => reason::UNKNOWN,
+            Self::Auth { .. }
+            | Self::Invalid(_)
+            | Self::NoCollectionId { .. }
+            | Self::NoCollections { .. } => reason::UNKNOWN,
         }
     }
 
     fn is_fatal(&self) -> bool {
         matches!(
             self,
-            Self::Auth { .. } | Self::Invalid(_) | Self::NoCollections { .. }
+            Self::Auth { .. }
+                | Self::Invalid(_)
+                | Self::NoCollectionId { .. }
+                | Self::NoCollections { .. }
         )
     }
 }
@@ -98,6 +104,10 @@ impl VbucketMap {
             let node = vbuckets.node(vbucket, 0);
             vec![node.and_then(|node| i16::try_from(node).ok()).unwrap_or(-1)]
         };
+        let later = |vbucket| {
+            let node = vbuckets.forward_node(vbucket, 0);
+            vec![node.and_then(|node| i16::try_from(node).ok()).unwrap_or(-1)]
+        };
         // A vbucket's number has at most fifteen bits.
         let count = u16::try_from(vbuckets.len()).unwrap_or(u16::MAX);
         Some(Self {
@@ -105,6 +115,11 @@ impl VbucketMap {
             rev: config.revision().rev,
             nodes: config.nodes().iter().map(address).collect(),
             vbuckets: (0..count).map(owner).collect(),
+            forward: if vbuckets.is_changing() {
+                (0..count).map(later).collect()
+            } else {
+                Vec::new()
+            },
         })
     }
 }

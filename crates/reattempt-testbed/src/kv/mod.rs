@@ -6,6 +6,7 @@
 
 pub mod client;
 mod closing;
+mod collections;
 pub mod frame;
 mod framing;
 mod glue;
@@ -13,6 +14,7 @@ mod glue;
 pub mod node;
 pub mod opcode;
 pub mod sasl;
+mod staging;
 pub mod status;
 mod vbucket;
 
@@ -25,7 +27,9 @@ pub use client::{
     RoutedFuture, SendStage,
 };
 pub use closing::{ClosingClient, ClosingFuture};
+pub use collections::{CollectionClient, CollectionFuture, CollectionIds};
 pub use frame::{Frame, FrameError, Magic};
 pub use glue::{fetch_with, keep_in, map_of, offer_to, report};
 pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
+pub use staging::{Dialling, StageFuture, StageLayer, Staging};
 pub use vbucket::{MapError, VbucketMap, vbucket_of};

@@ -24,6 +24,8 @@ pub struct VbucketMap {
     pub nodes: Vec<String>,
     /// For each vbucket the indexes of its nodes, the active one first, -1 where there is none.
     pub vbuckets: Vec<Vec<i16>>,
+    /// The same for when the rebalance is done; empty while none is going on.
+    pub forward: Vec<Vec<i16>>,
 }
 
 /// Why a cluster configuration holds no vbucket map.
@@ -52,6 +54,8 @@ struct Config {
 struct ServerMap {
     server_list: Vec<String>,
     v_bucket_map: Vec<Vec<i16>>,
+    #[serde(default)]
+    v_bucket_map_forward: Vec<Vec<i16>>,
 }
 
 impl VbucketMap {
@@ -70,6 +74,7 @@ impl VbucketMap {
                 .map(|node| node.replace("$HOST", host))
                 .collect(),
             vbuckets: map.v_bucket_map,
+            forward: map.v_bucket_map_forward,
         })
     }
 
@@ -80,7 +85,16 @@ impl VbucketMap {
 
     /// The node that owns a vbucket; `None` when nobody does.
     pub fn node_of(&self, vbucket: u16) -> Option<&str> {
-        let owner = *self.vbuckets.get(usize::from(vbucket))?.first()?;
+        self.active(&self.vbuckets, vbucket)
+    }
+
+    /// The node that owns a vbucket when the rebalance is done; `None` also while none is going on.
+    pub fn forward_node_of(&self, vbucket: u16) -> Option<&str> {
+        self.active(&self.forward, vbucket)
+    }
+
+    fn active(&self, copies: &[Vec<i16>], vbucket: u16) -> Option<&str> {
+        let owner = *copies.get(usize::from(vbucket))?.first()?;
         self.nodes
             .get(usize::try_from(owner).ok()?)
             .map(String::as_str)

@@ -137,13 +137,12 @@ where
             }
             let mut progress = false;
             let mut at = 0;
-            while let Some(other) = self
-                .as_mut()
-                .project()
-                .hedging
-                .as_mut()
-                .and_then(|h| h.others.get_mut(at))
-            {
+            while let Some(hedging) = self.as_mut().project().hedging.as_mut() {
+                // Nobody waits for a service that will not be called.
+                let frozen = hedging.machine.is_frozen();
+                let Some(other) = hedging.others.get_mut(at) else {
+                    break;
+                };
                 let ended = match other {
                     Other::Flight { future, .. } => match future.as_mut().poll(cx) {
                         Poll::Ready(outcome) => self.as_mut().settle(Some(at), outcome),
@@ -152,6 +151,7 @@ where
                             continue;
                         }
                     },
+                    Other::Readying { .. } if frozen => self.as_mut().send(at, Ok(())),
                     Other::Readying { service, .. } => match service.poll_ready(cx) {
                         Poll::Ready(ready) => {
                             progress = true;
@@ -171,6 +171,7 @@ where
                 return None;
             }
             progress |= self.as_mut().plan(cx);
+            progress |= self.hedging.as_ref().is_some_and(|h| h.waits_in_vain());
             if !progress {
                 return None;
             }

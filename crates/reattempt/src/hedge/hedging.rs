@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use reattempt_core::findings::ConfigWaiter;
 use reattempt_core::machine::HedgeMachine;
-use reattempt_core::{AttemptKind, CallContext, HedgePolicy};
+use reattempt_core::{AttemptKind, CallContext, HedgePolicy, Replay};
 use tokio::time::Sleep;
 use tower_service::Service;
 
@@ -70,6 +70,12 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         })
     }
 
+    /// True if a service is still being made ready although nothing more is sent.
+    pub(super) fn waits_in_vain(&self) -> bool {
+        let readying = |other: &Other<S, Req>| matches!(other, Other::Readying { .. });
+        self.machine.is_frozen() && self.others.iter().any(readying)
+    }
+
     /// Nothing more is sent or recorded.
     pub(super) fn end(&mut self) {
         self.over = true;
@@ -95,5 +101,14 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
             sleep.as_mut().reset(at);
         }
         clock::poll_sleep(sleep.as_mut(), cx).is_ready()
+    }
+}
+
+impl<S: Service<Req>, Req: Replay> Hedging<S, Req> {
+    /// An attempt is over, and what is kept for it may go.
+    pub(super) fn lost(&self, context: &CallContext) {
+        if let Some((request, _)) = &self.source {
+            request.attempt_over(context.attempt());
+        }
     }
 }

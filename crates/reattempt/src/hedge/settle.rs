@@ -79,6 +79,7 @@ where
         let mut found = context.findings();
         found.cut_off = outcome.is_err()
             && template.is_some_and(|request| request.was_cut_off(context.attempt()));
+        hedging.lost(context);
         let action = hedging
             .machine
             .failed(clock::now(), &verdict, found, &hedging.policy, &env);
@@ -116,14 +117,17 @@ where
         let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
             return;
         };
-        hedging.end();
+        let env = |context| this.config.env(context, false);
         if this.first.is_some() {
             this.first.set(None);
-            this.config.env(first, false).cancelled(None);
+            hedging.lost(first);
+            env(first).cancelled(None);
         }
         for context in hedging.contexts() {
-            this.config.env(context, false).cancelled(None);
+            hedging.lost(context);
+            env(context).cancelled(None);
         }
         hedging.others.clear();
+        hedging.end();
     }
 }

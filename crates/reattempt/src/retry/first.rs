@@ -41,6 +41,7 @@ where
         }
         context.settle_success(verdict == Verdict::Committed);
         context.retire();
+        request.release();
         Poll::Ready(outcome)
     }
 
@@ -55,7 +56,10 @@ where
     ) -> Option<Outcome<S, Req>> {
         match self.as_mut().failed(verdict, outcome) {
             Step::Again => self.poll_on(cx),
-            Step::Return(outcome) => Some(outcome),
+            Step::Return(outcome) => {
+                self.project().source.release();
+                Some(outcome)
+            }
             Step::Pending => None,
         }
     }

@@ -130,7 +130,10 @@ where
             };
             match step {
                 Step::Again => {}
-                Step::Return(outcome) => return Some(outcome),
+                Step::Return(outcome) => {
+                    self.project().source.release();
+                    return Some(outcome);
+                }
                 Step::Pending => return None,
             }
         }

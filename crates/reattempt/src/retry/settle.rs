@@ -144,6 +144,10 @@ where
             }
             Action::Wait(wait) => {
                 recovering.wait(&wait, outcome, context);
+                // After its answer was dropped, which may end the request in the transport's own way.
+                if let Source::Template { request, .. } = &*this.source {
+                    request.attempt_over(context.attempt());
+                }
                 *this.phase = if wait.until.is_some() {
                     Phase::Waiting
                 } else {

@@ -1,6 +1,6 @@
 //! What is left of a request that is out: its template, or only its context.
 
-use reattempt_core::{Annotated, CallContext};
+use reattempt_core::{Annotated, CallContext, Replay};
 
 /// One context a call: where there is a template it carries it.
 pub(crate) enum Source<S, Req> {
@@ -33,6 +33,16 @@ impl<S, Req: Annotated> Source<S, Req> {
     pub(crate) fn shed(&mut self) {
         if let Self::Template { request, .. } = self {
             *self = Self::Last(std::mem::take(request.context_mut()));
+        }
+    }
+}
+
+impl<S, Req: Replay> Source<S, Req> {
+    /// The call has its answer: whoever still holds the future does not hold what was kept for another attempt.
+    #[inline(always)]
+    pub(crate) fn release(&mut self) {
+        if let Self::Template { request, .. } = self {
+            request.release();
         }
     }
 }

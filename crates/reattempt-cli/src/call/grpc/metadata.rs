@@ -139,10 +139,7 @@ mod tests {
             assert_eq!(fault, "$.metadata.x: a value has printable ASCII only");
         }
         let fault = of(json!({"x": 1})).unwrap_err();
-        assert_eq!(
-            fault,
-            "$.metadata: must be a text or a list of texts for each name"
-        );
+        assert_eq!(fault, "$.metadata: must be a text or a list of texts");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use reattempt::{
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, CodeSet, GrpcClassifier, GrpcOutcomeBody, GrpcOutcomeLayer, GrpcPushback,
-    GrpcTimeoutLayer, PreviousAttemptsLayer,
+    GrpcTimeoutLayer, LimitedResponseBody, MessageLimitLayer, PreviousAttemptsLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBody, DeadlineBodyLayer, ReplayBodyLayer};
 use tower::ServiceBuilder;
@@ -24,7 +24,7 @@ use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::document::{Fault, Fields, Setup};
 use crate::call::transport::{AnswerBody, Transport, TransportError, Version};
 
-type ResponseBody = DeadlineBody<GrpcOutcomeBody<AnswerBody>, AsGrpcStatus>;
+type ResponseBody = DeadlineBody<LimitedResponseBody<GrpcOutcomeBody<AnswerBody>>, AsGrpcStatus>;
 pub(super) type Stack =
     BoxCloneSyncService<Request<Payloads>, Response<ResponseBody>, TransportError>;
 
@@ -134,6 +134,7 @@ pub(super) fn stack(
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        .layer(MessageLimitLayer::new())
         .layer(options.replay())
         .layer(
             RetryLayer::new(classifier, no_policy)

@@ -1,6 +1,7 @@
-//! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections.
+//! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections, those of a Couchbase service among them.
 
 mod base;
+mod service;
 mod stack;
 
 use bytes::{Bytes, BytesMut};
@@ -9,6 +10,7 @@ use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use reattempt::{Annotated, Elapsed, Idempotency};
+use reattempt_couchbase::service::{ReadOnly, ServiceAnswer};
 use reattempt_http::body::DeadlineBodyError;
 use serde_json::{Map, Value};
 use tower::ServiceExt;
@@ -20,6 +22,7 @@ use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 use super::transport::{Transport, TransportError, Version};
 use base::Base;
+use service::Settings;
 use stack::Stack;
 
 /// The most bytes that are read of an answer's body.
@@ -30,6 +33,8 @@ const LONGEST_BODY: usize = 64 << 20;
 pub(crate) struct HttpCaller {
     stack: Stack,
     base: Base,
+    /// The Couchbase service that is called, if it is one.
+    service: Option<Settings>,
 }
 
 /// What the document says of one request.
@@ -40,6 +45,7 @@ pub(crate) struct HttpCall {
     headers: HeaderMap,
     body: Bytes,
     idempotency: Idempotency,
+    read_only: bool,
 }
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
@@ -52,24 +58,25 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
             return Err(document.rest.fault("version", what));
         }
     };
-    if let Some(service) = document.rest.optional::<String>("service")? {
-        // Sent as plain HTTP its answers would be judged by other rules than the document asks for.
-        let what = format!(
-            "the Couchbase services over HTTP are not supported yet, got {service:?}; leave it out for plain HTTP"
-        );
-        return Err(document.rest.fault("service", what));
-    }
-    let policies = stack::policies(&mut document)?;
-    let transport = Transport::new(&base.authority, version);
-    let stack = stack::stack(&document.setup, policies, transport);
+    let service = Settings::read(&mut document.rest)?;
+    let address = &base.authority;
+    let stack = match &service {
+        None => {
+            let policies = stack::policies(&mut document)?;
+            stack::stack(&document.setup, policies, Transport::new(address, version))
+        }
+        Some(service) => service.stack(&document.setup, Transport::new(address, version)),
+    };
+    let to_service = service.is_some();
     let caller = HttpCaller {
         stack,
         base: base.clone(),
+        service,
     };
-    Plan::new(document, caller, |fields| read(fields, &base))
+    Plan::new(document, caller, |fields| read(fields, &base, to_service))
 }
 
-fn read(fields: &mut Fields, base: &Base) -> Result<HttpCall, Fault> {
+fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, Fault> {
     let method: String = fields.or("method", "GET".to_owned())?;
     let method = Method::from_bytes(method.as_bytes())
         .map_err(|_| fields.fault("method", format!("is no HTTP method: {method:?}")))?;
@@ -88,6 +95,7 @@ fn read(fields: &mut Fields, base: &Base) -> Result<HttpCall, Fault> {
         headers: headers(fields, "headers")?,
         body: fields.or("body", Base64::default())?.0,
         idempotency,
+        read_only: to_service && fields.or("readonly", false)?,
     })
 }
 
@@ -127,6 +135,8 @@ pub(crate) fn shown(headers: &HeaderMap, hidden: impl Fn(&str) -> bool) -> Value
 #[derive(Debug, Default)]
 struct Received {
     head: Option<(StatusCode, HeaderMap)>,
+    /// What a service's layer found in it.
+    found: Option<ServiceAnswer>,
     body: BytesMut,
 }
 
@@ -146,16 +156,20 @@ impl From<TransportError> for Broken {
     }
 }
 
-impl<E: std::error::Error> From<DeadlineBodyError<DeadlineBodyError<E>>> for Broken {
-    fn from(error: DeadlineBodyError<DeadlineBodyError<E>>) -> Self {
+impl From<hyper::Error> for Broken {
+    fn from(error: hyper::Error) -> Self {
+        Self::Failed(format!("the answer's body broke off: {}", chain(&error)))
+    }
+}
+
+impl<E> From<DeadlineBodyError<E>> for Broken
+where
+    Self: From<E>,
+{
+    fn from(error: DeadlineBodyError<E>) -> Self {
         match error {
-            DeadlineBodyError::Elapsed(elapsed)
-            | DeadlineBodyError::Body(DeadlineBodyError::Elapsed(elapsed)) => {
-                Self::Elapsed(elapsed)
-            }
-            DeadlineBodyError::Body(DeadlineBodyError::Body(error)) => {
-                Self::Failed(format!("the answer's body broke off: {}", chain(&error)))
-            }
+            DeadlineBodyError::Elapsed(elapsed) => Self::Elapsed(elapsed),
+            DeadlineBodyError::Body(error) => error.into(),
         }
     }
 }
@@ -182,7 +196,8 @@ impl HttpCaller {
         received: &mut Received,
     ) -> Result<(), Broken> {
         let response = self.stack.clone().oneshot(request).await?;
-        let (head, mut body) = response.into_parts();
+        let (mut head, mut body) = response.into_parts();
+        received.found = head.extensions.remove();
         received.head = Some((head.status, head.headers));
         while let Some(frame) = body.frame().await {
             if let Ok(data) = frame?.into_data() {
@@ -209,6 +224,9 @@ impl Caller for HttpCaller {
         *request.uri_mut() = call.uri;
         *request.headers_mut() = call.headers;
         request.context_mut().set_idempotency(call.idempotency);
+        if call.read_only {
+            request.extensions_mut().insert(ReadOnly);
+        }
         let story = Story::begin(&head, &mut request);
         let mut received = Received::default();
         let outcome = tokio::select! {
@@ -226,10 +244,23 @@ impl Caller for HttpCaller {
             Some(Err(Broken::Failed(error))) => (Ending::Failure, Some(error)),
             Some(Ok(())) => (Ending::Success, None),
         };
+        let told = self.service.as_ref().map(|service| {
+            let whole = ending == Ending::Success;
+            service.told(&received, whole, &story.info())
+        });
+        // A good status whose body told of an error, when its head was with the caller already.
+        let ending = match &told {
+            Some(told) if told.is_error() && ending == Ending::Success => Ending::Failure,
+            _ => ending,
+        };
         let mut answer = story.end(head.call, ending);
         answer.error = error;
         answer.timeout = timeout;
-        tell(answer, &received, &self.base)
+        let answer = tell(answer, &received, &self.base);
+        match told {
+            Some(told) => told.add_to(answer),
+            None => answer,
+        }
     }
 }
 

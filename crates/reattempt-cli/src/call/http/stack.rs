@@ -5,26 +5,39 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body::Body;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::observe::LogObserver;
 use reattempt::strategy::Attempts;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, Route, RouteLayer};
-use reattempt_http::body::{
-    DeadlineBody, DeadlineBodyLayer, OutcomeBody, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer,
-};
+use reattempt_http::body::{DeadlineBodyLayer, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_http::policy::{HttpPolicies, Options};
 use reattempt_http::{HttpStatus, IdempotencyKeyLayer, RetryAfter};
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
+use super::Broken;
 use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::document::{Document, Fault, Setup};
-use crate::call::transport::{AnswerBody, Transport, TransportError};
+use crate::call::transport::{Transport, TransportError};
 
-type ResponseBody = DeadlineBody<OutcomeBody<DeadlineBody<AnswerBody>>>;
-pub(super) type Stack =
-    BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, TransportError>;
+/// Any stack of layers, the body of its answers in one type.
+pub(super) type Stack = BoxCloneSyncService<
+    Request<Full<Bytes>>,
+    Response<UnsyncBoxBody<Bytes, Broken>>,
+    TransportError,
+>;
+
+/// An answer of a stack, as [`Stack`] has it.
+pub(super) fn boxed<B>(answer: Response<B>) -> Response<UnsyncBoxBody<Bytes, Broken>>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    Broken: From<B::Error>,
+{
+    answer.map(|body| body.map_err(Broken::from).boxed_unsync())
+}
 
 /// The document's policies; without any, every call is left to the layers' own settings.
 pub(super) fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, Fault> {
@@ -65,6 +78,7 @@ pub(super) fn stack(
     let routes =
         move |request: &Request<Full<Bytes>>| policies.as_ref().and_then(|p| p.route(request));
     let service = ServiceBuilder::new()
+        .map_response(boxed)
         .layer(RouteLayer::new(routes))
         // Above the deadline, which tells by it if a timeout is ambiguous.
         .layer(IdempotencyKeyLayer::new())

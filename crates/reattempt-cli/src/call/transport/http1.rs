@@ -7,6 +7,7 @@ use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri, Version};
 use http_body::Body;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
 use reattempt::{Reporter, Stage};
 
 use super::{Address, AnswerBody, TransportError, sending};
@@ -43,7 +44,7 @@ where
     }
 
     async fn connect(&self, address: &Address) -> Result<SendRequest<B>, TransportError> {
-        let (connection, driver) = handshake(address.dial().await?).await?;
+        let (connection, driver) = handshake(TokioIo::new(address.dial().await?)).await?;
         tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "connection ended");

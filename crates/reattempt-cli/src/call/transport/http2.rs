@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use http::{Request, Response, Version};
 use http_body::Body;
-use hyper::client::conn::http2::{SendRequest, handshake};
-use hyper_util::rt::TokioExecutor;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use reattempt::{Reporter, Stage};
 use tokio::sync::Mutex;
 
+use super::heard::Heard;
 use super::request_body::{Length, RequestBody};
 use super::{Address, AnswerBody, REDIAL_FIRST, TransportError, sending};
 
@@ -17,7 +18,7 @@ const MOST_TRIED: u32 = 4;
 pub(super) struct Connection<B>(Mutex<Slot<B>>);
 
 struct Slot<B> {
-    open: Option<SendRequest<RequestBody<B>>>,
+    open: Option<(SendRequest<RequestBody<B>>, Heard)>,
     /// Which of the connections, one after another, that is.
     number: u64,
 }
@@ -34,6 +35,7 @@ impl<B> Default for Connection<B> {
 /// A connection that looks usable.
 struct Ready<B> {
     connection: SendRequest<RequestBody<B>>,
+    heard: Heard,
     number: u64,
     /// Nobody has used it before, nor can it have been said good-bye to.
     fresh: bool,
@@ -48,16 +50,22 @@ where
 {
     /// The connection, dialled if there is none. Calls that come meanwhile wait for the same one; a call that waits for
     /// readiness holds up no other between its dials.
-    async fn ready(&self, address: &Address, waits: bool) -> Result<Ready<B>, TransportError> {
+    async fn ready(
+        &self,
+        address: &Address,
+        waits: bool,
+        length: Length,
+    ) -> Result<Ready<B>, TransportError> {
         let mut delay = REDIAL_FIRST;
         let mut waited = false;
         loop {
             let mut slot = self.0.lock().await;
-            if let Some(connection) = slot.open.as_mut() {
+            if let Some((connection, heard)) = slot.open.as_mut() {
                 // One that the server has said good-bye to is not ready, although its streams go on.
                 if !connection.is_closed() && connection.ready().await.is_ok() {
                     return Ok(Ready {
                         connection: connection.clone(),
+                        heard: heard.clone(),
                         number: slot.number,
                         fresh: false,
                         waited,
@@ -65,8 +73,9 @@ where
                 }
                 slot.open = None;
             }
+            let heard = Heard::default();
             let socket = match address.dial().await {
-                Ok(socket) => socket,
+                Ok(socket) => TokioIo::new(heard.listen(socket)),
                 Err(error) if waits => {
                     drop(slot);
                     waited = true;
@@ -75,16 +84,23 @@ where
                 }
                 Err(error) => return Err(error),
             };
-            let (connection, driver) = handshake(TokioExecutor::new(), socket).await?;
+            let mut builder = Builder::new(TokioExecutor::new());
+            if length == Length::Unsaid {
+                // As gRPC's clients do: a connection is ready once the server's SETTINGS have come, and no stream is opened
+                // beyond what they allow.
+                builder.initial_max_send_streams(0);
+            }
+            let (connection, driver) = builder.handshake(socket).await?;
             tokio::spawn(async move {
                 if let Err(error) = driver.await {
                     tracing::debug!(%error, "connection ended");
                 }
             });
             slot.number += 1;
-            slot.open = Some(connection.clone());
+            slot.open = Some((connection.clone(), heard.clone()));
             return Ok(Ready {
                 connection,
+                heard,
                 number: slot.number,
                 fresh: true,
                 waited,
@@ -113,7 +129,7 @@ where
         *request.version_mut() = Version::HTTP_2;
         let mut tried = 0;
         loop {
-            let mut ready = self.ready(address, waits).await?;
+            let mut ready = self.ready(address, waits, length).await?;
             if ready.waited && length == Length::Unsaid {
                 // The time left is less than when the attempt began.
                 reattempt_grpc::renew_timeout(&mut request);
@@ -140,6 +156,10 @@ where
                 // attempt.
                 Some(unsent) if !ready.fresh && tried < MOST_TRIED => {
                     request = unsent.map(RequestBody::into_inner);
+                }
+                // No stream is opened before the server has sent its SETTINGS.
+                _ if length == Length::Unsaid && !ready.heard.anything() => {
+                    return Err(address.unconnected(error));
                 }
                 _ => return Err(error),
             }

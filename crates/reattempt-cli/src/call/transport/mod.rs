@@ -3,6 +3,7 @@
 //! It never sends a request twice. It reports how far each attempt came, so that the layers above know.
 
 mod answer_body;
+mod heard;
 mod http1;
 mod http2;
 mod request_body;
@@ -18,7 +19,6 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use reattempt::{Annotated, Backend, Reporter, Stage};
 use tokio::net::TcpStream;
 use tower_service::Service;
@@ -47,7 +47,7 @@ pub(crate) enum Version {
 #[error("cannot connect to {authority}: {source}")]
 struct CannotConnect {
     authority: String,
-    source: io::Error,
+    source: TransportError,
 }
 
 /// How soon a call that waits for readiness dials again; doubled up to the second.
@@ -62,18 +62,21 @@ struct Address {
 }
 
 impl Address {
-    async fn dial(&self) -> Result<TokioIo<TcpStream>, TransportError> {
-        let connected = TcpStream::connect(&self.authority).await;
-        let socket = connected.map_err(|source| {
-            let authority = self.authority.clone();
-            // Whatever the system's own kind: this one says that nothing was sent.
-            io::Error::new(
-                io::ErrorKind::ConnectionRefused,
-                CannotConnect { authority, source },
-            )
-        })?;
+    async fn dial(&self) -> Result<TcpStream, TransportError> {
+        let socket = TcpStream::connect(&self.authority)
+            .await
+            .map_err(|error| self.unconnected(error))?;
         socket.set_nodelay(true)?;
-        Ok(TokioIo::new(socket))
+        Ok(socket)
+    }
+
+    /// Whatever the source's own kind: this one says that nothing was sent.
+    fn unconnected(&self, source: impl Into<TransportError>) -> TransportError {
+        let error = CannotConnect {
+            authority: self.authority.clone(),
+            source: source.into(),
+        };
+        Box::new(io::Error::new(io::ErrorKind::ConnectionRefused, error))
     }
 
     /// Waits before it is dialled again, and says how long to wait after that.

@@ -52,7 +52,7 @@ struct Stopped {
 }
 
 impl Stopped {
-    fn new(what: impl ToString, reason: Reason) -> TransportError {
+    fn by(what: impl ToString, reason: Reason) -> TransportError {
         Box::new(Self {
             what: what.to_string(),
             source: reason.into(),
@@ -99,11 +99,11 @@ where
             self.over = None;
             // Whoever waited for the answer has left.
             let reason = reason.unwrap_or(Reason::CANCEL);
-            return Poll::Ready(Some(Err(Stopped::new("the answer has ended", reason))));
+            return Poll::Ready(Some(Err(Stopped::by("the answer has ended", reason))));
         }
         Pin::new(&mut self.inner).poll_frame(cx).map(|frame| {
             // Cancelled, and not INTERNAL_ERROR: another attempt goes on in its place (A6, Memory Management).
-            let stop = |error: B::Error| Stopped::new(error.into(), Reason::CANCEL);
+            let stop = |error: B::Error| Stopped::by(error.into(), Reason::CANCEL);
             frame.map(|frame| frame.map_err(stop))
         })
     }

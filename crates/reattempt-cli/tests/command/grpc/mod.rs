@@ -22,7 +22,7 @@ use reattempt_testbed::grpc::{SeenCall, Server};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{document, with};
+use super::{document, each, ms, with};
 
 const HELLO: &str = "aGVsbG8=";
 const WORLD: &str = "d29ybGQ=";
@@ -104,12 +104,24 @@ fn arrivals(seen: &[SeenCall]) -> Vec<f64> {
         .collect()
 }
 
-/// Each time is what was planned, or a little later; no time is early but by what timers round.
+/// The attempts were sent at these times, in milliseconds, or a little later.
 #[track_caller]
-fn assert_at(times: &[f64], planned: &[f64]) {
+fn assert_started(answer: &Value, planned: &[f64]) {
+    let starts: Vec<_> = each(answer, "start_ms").iter().map(ms).collect();
+    assert_at(&starts, planned, 1.0);
+}
+
+/// The calls came at these times after the first. That one may itself have been late, so that the others seem early.
+#[track_caller]
+fn assert_arrived(server: &Server, planned: &[f64]) {
+    assert_at(&arrivals(&server.seen()), planned, 100.0);
+}
+
+#[track_caller]
+fn assert_at(times: &[f64], planned: &[f64], early: f64) {
     assert_eq!(times.len(), planned.len(), "{times:?}");
-    for (time, planned) in times.iter().zip(planned) {
-        let range = planned - 3.0..planned + ROOM;
+    for (time, at) in times.iter().zip(planned) {
+        let range = at - early..at + ROOM;
         assert!(range.contains(time), "{times:?} are not at {planned:?}");
     }
 }

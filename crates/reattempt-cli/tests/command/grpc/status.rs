@@ -205,7 +205,8 @@ async fn a_peer_that_breaks_the_protocol_is_unavailable() {
     let peer = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut read = [0; 1024];
-        // More than what HTTP/2 begins with, so that the call is out.
+        // SETTINGS; and then more than what HTTP/2 begins with is to come, so that the call is out.
+        socket.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
         let mut count = 0;
         while count < 120 {
             count += socket.read(&mut read).await.unwrap();
@@ -246,4 +247,24 @@ async fn messages_that_cannot_be_read_are_internal() {
     assert_eq!(answer(one(&server, json!({}))).await["code"], 5);
     server.set_script(gone(5));
     assert_eq!(answer(one(&server, json!({}))).await["code"], 5);
+}
+
+#[tokio::test]
+async fn messages_longer_than_their_method_allows_fail_the_call() {
+    let server = Server::start(Step::messages(["hi", "world"]).end_hang())
+        .await
+        .unwrap();
+    for (field, responses, text) in [
+        ("maxRequestMessageBytes", json!([]), "request"),
+        ("maxResponseMessageBytes", json!(["aGk="]), "response"),
+    ] {
+        let config = json!({"methodConfig": [{"name": [{}], field: 4}]});
+        let call = json!({"kind": "server_stream"});
+        let answer = answer(configured(&server, config, call)).await;
+        assert_eq!(answer["code"], 8, "{answer}");
+        let message = format!("a {text} message has 5 bytes, and at most 4 are allowed");
+        assert_eq!(answer["message"], message);
+        assert_eq!(answer["responses"], responses);
+        assert_eq!(each(&answer, "kind"), ["initial"]);
+    }
 }

@@ -176,14 +176,14 @@ async fn a_drained_bucket_holds_hedges_back() {
 async fn a_planned_hedge_asks_the_bucket_when_it_is_due() {
     let server = Server::start(Script::handler(|call| match call.header("x-fail") {
         Some(_) => unavailable(),
-        None => Step::ok("world").after(millis(500)),
+        None => Step::ok("world").after(millis(900)),
     }))
     .await
     .unwrap();
     let fail = json!({"metadata": {"x-fail": "1"}, "start_delay_ms": 50});
     let document = several(&server, [json!({"call": "slow"}), fail.clone(), fail]);
     let document = with(document, "concurrency", json!("parallel"));
-    let config = throttled(hedging(2, "0.25s"), 4, 0.1);
+    let config = throttled(hedging(2, "0.5s"), 4, 0.1);
     let answers = answers(with(document, "service_config", config)).await;
     let slow = answers.iter().find(|answer| answer["call"] == "slow");
     let slow = slow.unwrap();

@@ -2,6 +2,7 @@
 
 use reattempt_testbed::grpc::{Script, Server, Step};
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 
 use super::*;
 use crate::{answer, answers, document, each};
@@ -183,6 +184,40 @@ async fn a_connection_that_is_refused_is_tried_until_the_deadline() {
                 .all(|reason| reason == "GRPC_UNAVAILABLE")
         );
     }
+}
+
+/// R60: a connection on which the server has said nothing is no connection yet, and nothing was sent on it.
+#[tokio::test]
+async fn a_connection_that_is_closed_at_once_is_tried_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let closing = tokio::spawn(async move {
+        for _ in 0..3 {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            // What HTTP/2 begins with, and no more until the server has answered it.
+            let mut read = [0; 1024];
+            let count = socket.read(&mut read).await.unwrap();
+            assert!(count < 110, "{count} bytes");
+        }
+    });
+    let calls = json!([call(json!({"timeout_ms": 20_000}))]);
+    let running = tokio::spawn(answer(document("grpc", &address.to_string(), calls)));
+    closing.await.unwrap();
+    let options = reattempt_testbed::grpc::Options::new().at(address);
+    let server = Server::start_with(options, Step::ok("world"))
+        .await
+        .unwrap();
+    let answer = running.await.unwrap();
+    assert_eq!(answer["code"], 0, "{answer}");
+    let kinds = each(&answer, "kind");
+    assert!(
+        kinds.len() >= 4 && kinds[1..].iter().all(|kind| kind == "transparent"),
+        "{answer}"
+    );
+    let stages = each(&answer, "stage");
+    let unsent = &stages[..stages.len() - 1];
+    assert!(unsent.iter().all(|stage| stage == "dispatch"), "{answer}");
+    assert_eq!(server.seen_count(), 1);
 }
 
 /// Without a deadline nothing else would end it: five, and then the policy.

@@ -1,5 +1,7 @@
 //! The rules of A6's retry policy, throttling and pushback that the retry machine keeps.
 
+use std::time::Duration;
+
 use super::model::{attempts, bucket};
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
@@ -8,12 +10,43 @@ use crate::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::strategy::Attempts;
 use crate::{RetryThrottle, Stopped};
 
+/// R10
+#[test]
+fn only_a_failure_that_another_attempt_may_mend_is_followed_by_one() {
+    let final_one = [attempt(1).fails_for_good(UNKNOWN)];
+    let story = call().retried(attempts(5), &final_one);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.info.stopped(), Some(Stopped::Fatal));
+    let second = [
+        attempt(1).fails(UNKNOWN),
+        attempt(2).fails_for_good(UNKNOWN),
+    ];
+    let story = call().retried(attempts(5), &second);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(2), vec![0, 10]));
+}
+
 /// R11
 #[test]
 fn the_longest_delay_caps_the_first_one_too() {
     let capped = Attempts::new(4, Backoff::exponential(ms(200), ms(100)));
     let story = call().retried(capped, &[every_attempt_from(1).fails(UNKNOWN)]);
     assert_eq!(story.sent_ms(), [0, 100, 200, 300]);
+}
+
+/// R12
+#[test]
+fn a_delay_past_all_clocks_is_waited_for_as_far_as_they_go() {
+    let endless = || {
+        let grows = Backoff::exponential(Duration::MAX, Duration::MAX).multiplier(f64::MAX);
+        Attempts::new(3, grows)
+    };
+    let script = [every_attempt_from(1).fails(UNKNOWN)];
+    let story = call().within(ms(50)).retried(endless(), &script);
+    assert_eq!((story.end, story.at), (End::TimedOut, ms(50)));
+    let a_year = Duration::from_secs(60 * 60 * 24 * 365);
+    let story = call().retried(endless(), &script);
+    assert_eq!(story.end, End::Failed(3), "no panic, and no retry at once");
+    assert!(story.sent[1].0 > a_year && story.sent[2].0 > 2 * a_year);
 }
 
 /// R13
@@ -54,6 +87,18 @@ fn an_answer_at_the_very_instant_of_the_deadline_wins() {
         .within(ms(30))
         .retried(attempts(2), &[attempt(1).after(ms(30))]);
     assert_eq!(story.end, End::Worked(1));
+}
+
+/// R16
+#[test]
+fn a_service_that_is_not_ready_uses_no_attempt_up() {
+    let script = [
+        attempt(1).fails(UNKNOWN).ready_after(ms(500)),
+        attempt(2).fails(UNKNOWN).ready_after(ms(500)),
+    ];
+    let story = call().retried(attempts(3), &script);
+    assert_eq!(story.end, End::Worked(3));
+    assert_eq!(story.sent_ms(), [0, 510, 1030]);
 }
 
 /// R20 R26

@@ -1,10 +1,13 @@
 //! The rules of A6's hedging.
 
-use super::model::bucket;
+use std::sync::Arc;
+
+use super::model::{Listed, bucket};
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::AttemptKind::{Hedge, Initial, Retry, Transparent as Mended};
 use crate::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
+use crate::strategy::FailFast;
 use crate::{AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, Stopped, Transparent};
 
 /// Four attempts, 200 ms apart.
@@ -384,6 +387,7 @@ fn two_mends_that_are_due_together_both_go_out() {
     assert_eq!(story.sent_ms(), [0, 10, 20, 20]);
 }
 
+/// R16
 #[test]
 fn a_hedge_whose_service_is_not_ready_never_holds_up_the_others() {
     let script = [
@@ -395,6 +399,7 @@ fn a_hedge_whose_service_is_not_ready_never_holds_up_the_others() {
     assert_eq!(story.end, End::Worked(3));
 }
 
+/// R51 R52
 #[test]
 fn a_request_that_cannot_be_copied_is_not_hedged_after_a_failure() {
     let story = call()
@@ -437,4 +442,49 @@ fn the_failure_of_the_attempt_that_went_on_is_returned() {
     assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
     assert_eq!(tokens.milli_tokens(), Some(3000));
     assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+}
+
+/// R46
+#[test]
+fn a_hedge_that_is_held_back_leaves_the_next_one_planned() {
+    // The answers are taken from the end.
+    let throttle = Arc::new(Listed::new(vec![true, false]));
+    let silent = [every_attempt_from(1).never_answers()];
+    let story = call()
+        .within(ms(1000))
+        .throttled_by(&throttle)
+        .hedged(&HedgePolicy::new(3, ms(200)), &silent);
+    assert_eq!(story.sent_ms(), [0, 400]);
+}
+
+/// R47
+#[test]
+fn what_is_being_made_ready_keeps_the_call_going() {
+    let hedge = [
+        attempt(1).fails(UNKNOWN).after(ms(10)),
+        attempt(2).ready_after(ms(50)),
+    ];
+    let story = call().hedged(&HedgePolicy::new(2, ms(0)), &hedge);
+    assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
+    // The hedge overtakes what mends the first.
+    let mend = [
+        attempt(1).fails(UNKNOWN).unseen(Transparent::Once),
+        attempt(2).fails(UNKNOWN).ready_after(ms(50)),
+        attempt(3),
+    ];
+    let story = call().hedged(&HedgePolicy::new(2, ms(10)), &mend);
+    assert_eq!(story.kinds(), [Initial, Hedge, Mended]);
+    assert_eq!(
+        (story.end, story.sent_ms()),
+        (End::Worked(3), vec![0, 10, 50])
+    );
+}
+
+/// R31 R44: exact, also where a reason that always retries asks for the next attempt.
+#[test]
+fn the_servers_delay_holds_for_a_reason_that_always_retries() {
+    let script = [attempt(1).fails(KV_NOT_MY_VBUCKET).come_back_in(ms(400))];
+    let hedged = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
+    assert_eq!(hedged.sent_ms(), [0, 400]);
+    assert_eq!(call().retried(FailFast, &script).sent_ms(), [0, 400]);
 }

@@ -60,6 +60,7 @@ fn with_a_deadline_any_delay_is_held_against_it() {
     assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
 }
 
+/// R51 R52
 #[test]
 fn a_request_that_cannot_be_copied_is_sent_once() {
     for reason in [UNKNOWN, KV_NOT_MY_VBUCKET] {

@@ -172,3 +172,39 @@ fn a_call_hedged_with_one_attempt_still_mends_them() {
         (End::Worked(2), vec![Initial, Transparent])
     );
 }
+
+/// R62 and the word of the server, hedged: an option, a stop, or a request that cannot be copied leaves them to the policy, and then they
+/// count.
+#[test]
+fn a_hedged_call_mends_nothing_where_it_may_not() {
+    let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
+    let policy = HedgePolicy::new(1, ms(10));
+    for (call, line) in [
+        (call().without_transparent_retries(), unseen.clone()),
+        (call().not_replayable(), unseen.clone()),
+        (call(), unseen.clone().do_not_come_back()),
+        (call(), unseen.forbids_another()),
+    ] {
+        let tokens = Arc::new(TokenBucket::new(2, 100).unwrap());
+        let story = call.throttled_by(&tokens).hedged(&policy, &[line]);
+        assert_eq!((story.end, story.kinds()), (End::Failed(1), vec![Initial]));
+        assert_eq!(tokens.milli_tokens(), Some(1000));
+    }
+}
+
+/// The same, retried.
+#[test]
+fn a_retried_call_mends_nothing_where_it_may_not() {
+    let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
+    for (call, line) in [
+        (call().without_transparent_retries(), unseen.clone()),
+        (call().not_replayable(), unseen.clone()),
+        (call(), unseen.clone().do_not_come_back()),
+        (call(), unseen.forbids_another()),
+    ] {
+        let tokens = Arc::new(TokenBucket::new(2, 100).unwrap());
+        let story = call.throttled_by(&tokens).retried(attempts(1), &[line]);
+        assert_eq!((story.end, story.kinds()), (End::Failed(1), vec![Initial]));
+        assert_eq!(tokens.milli_tokens(), Some(1000));
+    }
+}

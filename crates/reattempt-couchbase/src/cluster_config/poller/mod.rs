@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use fetch::{FetchConfig, FetchError};
-pub use options::{ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL};
+pub use options::{ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL, WHILE_CHANGING};
 
 use super::{Address, ConfigStore, Network};
 
@@ -24,7 +24,7 @@ use super::{Address, ConfigStore, Network};
 ///
 /// A poll asks the nodes round robin, each time from the next one on and at first from a random one, and stops at the first
 /// configuration that it gets, newer or not. A [refresh](ConfigPoller::refresh) goes on from there, leaves out the node that
-/// failed, and is skipped if a node was asked within the floor.
+/// failed, and is skipped if a node was asked within the floor. Where no node of the configuration answers, either asks the seeds.
 #[derive(Clone, Debug)]
 pub struct ConfigPoller {
     control: Arc<Control>,

@@ -1,12 +1,13 @@
 //! The task that asks.
 
+use std::future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use super::{ConfigPollerOptions, Control, FetchConfig};
-use crate::cluster_config::{Address, ConfigStore, Service};
+use crate::cluster_config::{Address, ConfigStore, Service, VbucketMap};
 
 pub(super) struct Rounds<F> {
     control: Arc<Control>,
@@ -60,28 +61,75 @@ impl<F: FetchConfig> Rounds<F> {
             let cause = tokio::select! {
                 biased;
                 () = control.wake.notified() => Cause::Request,
-                _ = ticks.tick() => Cause::Interval,
+                () = self.due(&mut ticks) => Cause::Interval,
             };
             self.round(cause).await;
         }
     }
 
-    /// Asks one node after another until one answers.
+    /// Waits until it is time for the next poll.
+    async fn due(&self, ticks: &mut Interval) {
+        let Some(often) = self.options.effective_while_changing() else {
+            ticks.tick().await;
+            return;
+        };
+        let began = Instant::now();
+        let mut configs = self.store.watch();
+        loop {
+            let changing = configs
+                .borrow_and_update()
+                .as_ref()
+                .and_then(|config| config.vbuckets())
+                .is_some_and(VbucketMap::is_changing);
+            let last = self.control.state().last_asked.unwrap_or(began);
+            let sooner = async {
+                if changing {
+                    sleep_until(last + often).await;
+                } else {
+                    future::pending().await
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = ticks.tick() => return,
+                () = sooner => {
+                    ticks.reset();
+                    return;
+                }
+                // The store lives as long as this task does.
+                _ = configs.changed() => {}
+            }
+        }
+    }
+
+    /// Asks one node after another until one answers; where none of the configuration's does, the seeds.
     async fn round(&mut self, cause: Cause) {
         if !self.begin(cause) {
             return;
         }
-        let nodes = self.nodes();
+        let known = self.known();
+        if !self.any_answers(&known).await {
+            let seeds = self.options.seeds.iter();
+            let others: Vec<_> = seeds
+                .filter(|seed| !known.contains(seed))
+                .cloned()
+                .collect();
+            self.any_answers(&others).await;
+        }
+        self.end();
+    }
+
+    async fn any_answers(&mut self, nodes: &[Address]) -> bool {
         for _ in 0..nodes.len() {
-            let node = self.take_next(&nodes);
+            let node = self.take_next(nodes);
             if !self.may_ask(node) {
                 continue;
             }
             if let Asked::Answered = self.ask(node).await {
-                break;
+                return true;
             }
         }
-        self.end();
+        false
     }
 
     /// False if there is nothing to do after all: a wake-up whose request another round has served, or a poll right after a
@@ -109,16 +157,12 @@ impl<F: FetchConfig> Rounds<F> {
         self.control.finished.send_modify(|finished| *finished += 1);
     }
 
-    fn nodes(&self) -> Vec<Address> {
+    /// The nodes of the configuration in force.
+    fn known(&self) -> Vec<Address> {
         let ConfigPollerOptions { network, tls, .. } = &self.options;
-        let known = self.store.load().map_or_else(Vec::new, |config| {
+        self.store.load().map_or_else(Vec::new, |config| {
             config.addresses(Service::Kv, *tls, network).collect()
-        });
-        if known.is_empty() {
-            self.options.seeds.clone()
-        } else {
-            known
-        }
+        })
     }
 
     fn take_next<'a>(&mut self, nodes: &'a [Address]) -> &'a Address {

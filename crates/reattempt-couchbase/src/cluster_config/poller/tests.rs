@@ -6,7 +6,7 @@ use tokio::time::{Instant, advance, sleep};
 
 use super::*;
 use crate::cluster_config::{ClusterConfig, Revision};
-use crate::testing::{config, node};
+use crate::testing::{bucket, config, node};
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -237,6 +237,35 @@ async fn an_empty_store_is_filled_from_the_seeds_at_once() {
     assert_eq!(cluster.asked.lock().unwrap()[0].2, None);
 }
 
+/// C48: all nodes that the configuration names are gone; the seeds know where the cluster is now.
+#[tokio::test(start_paused = true)]
+async fn where_no_known_node_answers_the_seeds_are_asked() {
+    let does = |node: &Address| match node.host() {
+        "n2" => Does::Hangs,
+        "seed" => Does::Answers(Box::new(config(1, 2, 3, 1))),
+        _ => Does::Fails,
+    };
+    // One of them is a known node, and is not asked twice.
+    let seeds = [node(3), Address::new("seed", 11210)];
+    let with_seeds =
+        |options: ConfigPollerOptions| options.seeds(seeds.clone()).fetch_timeout(ms(700));
+    let cluster = Cluster::with(does, with_seeds);
+    sleep(ms(3201)).await;
+    let asked: Vec<_> = cluster.asked().into_iter().map(|(_, node)| node).collect();
+    assert_eq!(asked, ["n2", "n3", "n1", "seed"]);
+    assert_eq!(cluster.poller.store().revision(), Some(Revision::new(1, 2)));
+
+    // On error too, and never the one that failed.
+    let store = ConfigStore::new();
+    store.compare_and_swap(config(1, 1, 1, 0));
+    let cluster = Cluster::over(store, does, |options| {
+        options.seeds([node(1), seeds[1].clone()])
+    });
+    let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
+    refreshing.done().await;
+    assert_eq!(cluster.asked(), [(0, "seed".to_owned())]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn polling_ends_with_the_last_owner() {
     let cluster = Cluster::new(|_| Does::HasNoneNewer);
@@ -265,4 +294,62 @@ async fn an_interval_of_for_ever_leaves_refreshes_on_error() {
     let done = tokio::time::timeout(ms(1000), refreshing.done()).await;
     assert!(done.is_ok(), "the poller is gone");
     assert_eq!(cluster.asked(), [(100, "n2".to_owned())]);
+}
+
+/// A configuration during a rebalance that will move all vbuckets from the first node to the second.
+fn changing(epoch: i64, rev: i64) -> ClusterConfig {
+    let forward = r#""vBucketMapForward": [[1, -1], [1, -1], [1, -1], [1, -1]], "vBucketMap""#;
+    let json = bucket(epoch, rev, 3, 0).replace("\"vBucketMap\"", forward);
+    ClusterConfig::parse(json.as_bytes(), "").unwrap()
+}
+
+/// C51
+#[tokio::test(start_paused = true)]
+async fn on_request_a_rebalance_is_polled_every_second() {
+    let cluster = Cluster::with(
+        |_| Does::HasNoneNewer,
+        |options| options.while_changing(WHILE_CHANGING),
+    );
+    let store = cluster.poller.store().clone();
+    sleep(ms(2600)).await;
+    store.compare_and_swap(changing(1, 2));
+    sleep(ms(2000)).await;
+    // A second after the last poll: at 3500, then 4500.
+    assert_eq!(cluster.asked(), at(&[(2500, 2), (3500, 3), (4500, 1)]));
+    store.compare_and_swap(config(1, 3, 3, 1));
+    sleep(ms(2500)).await;
+    // The rebalance is over: the interval runs from the last poll on.
+    assert_eq!(cluster.asked()[3..], at(&[(7000, 2)]));
+}
+
+/// C51: RFC 0024 knows one interval.
+#[tokio::test(start_paused = true)]
+async fn without_being_asked_a_rebalance_is_polled_as_ever() {
+    let cluster = Cluster::new(|_| Does::HasNoneNewer);
+    cluster.poller.store().compare_and_swap(changing(1, 2));
+    sleep(ms(5100)).await;
+    assert_eq!(cluster.asked(), at(&[(2500, 2), (5000, 3)]));
+}
+
+/// C51 C47: neither more often than the floor, nor more seldom than the interval.
+#[tokio::test(start_paused = true)]
+async fn the_interval_of_a_rebalance_keeps_to_the_others() {
+    for (asked, polls) in [(ms(0), 3), (ms(60_000), 1)] {
+        let cluster = Cluster::with(
+            |_| Does::HasNoneNewer,
+            |options| options.floor(ms(800)).while_changing(asked),
+        );
+        cluster.poller.store().compare_and_swap(changing(1, 2));
+        sleep(ms(2550)).await;
+        assert_eq!(cluster.asked().len(), polls, "{asked:?}");
+    }
+}
+
+/// C51: a fast-forward map is a forecast; keys go where they are.
+#[test]
+fn a_fast_forward_map_routes_nothing() {
+    let config = changing(1, 1);
+    let map = config.vbuckets().unwrap();
+    assert_eq!((map.node(0, 0), map.forward_node(0, 0)), (Some(0), Some(1)));
+    assert_eq!(config.route(b"k").unwrap().node, Some(0));
 }

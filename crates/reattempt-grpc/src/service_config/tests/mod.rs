@@ -11,7 +11,7 @@ use reattempt::{Failure, HedgePolicy, Recovery, RetryStrategy, RetryThrottle, St
 
 use super::*;
 use crate::reasons::GRPC_UNAVAILABLE;
-use crate::{Code, CodeSet, GrpcCodes};
+use crate::{Code, CodeSet, MethodPolicy};
 
 const RETRY: &str = r#""maxAttempts":3,"initialBackoff":"0.1s","maxBackoff":"1s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]"#;
 
@@ -65,7 +65,7 @@ fn hedge_of(members: &str, options: &Options) -> (Arc<HedgePolicy>, CodeSet) {
     };
     (
         Arc::clone(hedge),
-        policy.get_data::<GrpcCodes>().unwrap().retryable,
+        policy.get_data::<MethodPolicy>().unwrap().retryable,
     )
 }
 

@@ -10,7 +10,7 @@ use reattempt::{
     CallContext, Decision, Failure, Recovery, RetryThrottle, RetryView, RoutePolicy, Stage,
 };
 
-use crate::GrpcCodes;
+use crate::MethodPolicy;
 use crate::service_config::{Options, ServiceConfig};
 
 /// Where the fragment stands; everything around it is as usual.
@@ -344,7 +344,7 @@ fn shown(config: &ServiceConfig) -> String {
     format!(
         "{}; {:?}; timeout {:?}; wait {:?}; request {:?}; response {:?}; {bucket};",
         recovery(&method.policy),
-        method.policy.get_data::<GrpcCodes>().unwrap().retryable,
+        method.policy.get_data::<MethodPolicy>().unwrap().retryable,
         method.policy.get_call_limit(),
         method.wait_for_ready,
         method.max_request_message_bytes,

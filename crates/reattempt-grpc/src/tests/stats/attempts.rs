@@ -55,11 +55,11 @@ async fn a_stream_is_measured_to_its_trailers() {
     }
 }
 
-/// R72: a stream that is known to be over need not be read; that it had no status is the server's fault.
+/// R72: a stream that ended with its head need not be read; that it had no status makes it UNKNOWN.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_over_unread_ends_as_internal_not_as_cancelled() {
+async fn a_stream_that_is_over_unread_ends_as_unknown_not_as_cancelled() {
     for (step, code) in [
-        (Breaks(None), Code::Internal),
+        (HeadAlone, Code::Unknown),
         (Late(Code::Ok), Code::Cancelled),
     ] {
         let measured = Measured::new();

@@ -4,7 +4,7 @@ mod input;
 
 use std::io::{self, Write};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::{Method, StatusCode, Version, header};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -148,6 +148,10 @@ impl Output {
         let bodiless = head_only || matches!(step.status, 100..=199 | 204 | 304);
         if bodiless {
             self.half.write_all(&head).await?;
+        } else if step.pieces.is_some() {
+            self.half.write_all(&head).await?;
+            pause(step.before_body).await;
+            self.pieces(step, &content).await?;
         } else if step.before_body.is_zero() {
             // One write, so that head and body of a small answer share a packet.
             self.half
@@ -165,6 +169,27 @@ impl Output {
             _ if closes(step) => Ok(Some(Ending::Close)),
             _ => Ok(None),
         }
+    }
+}
+
+impl Output {
+    async fn pieces(&mut self, step: &Step, content: &Bytes) -> io::Result<()> {
+        let (pieces, apart) = step.pieces(content);
+        for (at, piece) in pieces.iter().enumerate() {
+            if at > 0 {
+                pause(apart).await;
+            }
+            if step.is_chunked() {
+                let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
+                self.half.write_all(&chunk).await?;
+            } else {
+                self.half.write_all(piece).await?;
+            }
+        }
+        if step.is_chunked() {
+            self.half.write_all(b"0\r\n\r\n").await?;
+        }
+        Ok(())
     }
 }
 
@@ -190,7 +215,11 @@ fn head(step: &Step, length: usize) -> Vec<u8> {
         head.extend_from_slice(b"\r\n");
     }
     if !step.frames_itself() && !matches!(step.status, 100..=199 | 204 | 304) {
-        let _ = write!(head, "content-length: {length}\r\n");
+        if step.is_chunked() {
+            head.extend_from_slice(b"transfer-encoding: chunked\r\n");
+        } else {
+            let _ = write!(head, "content-length: {length}\r\n");
+        }
     }
     head.extend_from_slice(b"\r\n");
     head

@@ -184,3 +184,38 @@ async fn chunked_bodies_and_expectations_are_understood() {
         (&b"abcde"[..], "/2")
     );
 }
+
+/// The body arrives whole, however it is written.
+#[tokio::test]
+async fn a_body_is_written_in_pieces() {
+    let pieces = Step::status(200)
+        .body("one two three")
+        .in_pieces(5, Duration::from_millis(20));
+    let script = || {
+        Script::new()
+            .then(pieces.clone())
+            .then(pieces.clone().header("content-length", "13"))
+            .otherwise(
+                Step::close_during_body(7)
+                    .body("one two three")
+                    .in_pieces(0, Duration::ZERO),
+            )
+    };
+    both(script, async |http2, server, caller| {
+        for length in [None, Some("13")] {
+            let sent = Instant::now();
+            let response = caller.send(&server, "/").await.unwrap();
+            assert_eq!(response.body(), "one two three");
+            assert!(sent.elapsed() >= Duration::from_millis(40));
+            let headers = response.headers();
+            let chunked = length.is_none() && !http2;
+            assert_eq!(headers.contains_key("transfer-encoding"), chunked);
+            if length.is_some() {
+                assert_eq!(headers["content-length"], "13");
+            }
+        }
+        assert!(caller.send(&server, "/").await.is_err(), "it breaks off");
+        assert_eq!(server.connections_accepted(), 1);
+    })
+    .await;
+}

@@ -138,6 +138,11 @@ impl Connection {
         self.handle.0.outstanding()
     }
 
+    /// How many of these have left, at least their first byte.
+    pub fn in_flight(&self) -> usize {
+        self.handle.0.in_flight()
+    }
+
     /// Closes the socket; requests without an answer fail.
     pub fn close(&self) {
         self.handle.0.begin_close();

@@ -121,6 +121,12 @@ pub enum ClientError {
     /// The request cannot be written.
     #[error("the request cannot be written: {0}")]
     Invalid(FrameError),
+    /// The lookup of a collection succeeded, and named no id.
+    #[error("{address} answered the lookup of a collection without an id: nothing was sent")]
+    NoCollectionId {
+        /// The node.
+        address: Arc<str>,
+    },
     /// The request names a collection and the connection did not negotiate collections.
     #[error("{address} did not agree to collections, the request names collection {collection:#x}")]
     NoCollections {
@@ -150,6 +156,7 @@ impl ClientError {
             | ClientError::Bootstrap { address, .. }
             | ClientError::NotSent { address, .. }
             | ClientError::ClosedInFlight { address, .. }
+            | ClientError::NoCollectionId { address }
             | ClientError::NoCollections { address, .. } => Some(address),
             ClientError::NoNode { .. } | ClientError::Invalid(_) => None,
         }

@@ -8,6 +8,7 @@ mod connection;
 mod dial;
 mod driver;
 mod error;
+mod forwarding;
 mod limit;
 mod node;
 mod options;

@@ -251,6 +251,13 @@ enum State {
     Sent(ResponseFuture),
 }
 
+impl NodeFuture {
+    /// Whether the request still waits for a connection: not a byte of it can have left.
+    pub fn is_dialling(&self) -> bool {
+        matches!(self.state, State::Connecting { .. })
+    }
+}
+
 impl Future for NodeFuture {
     type Output = Outcome;
 

@@ -1,5 +1,7 @@
 //! The logical request: what is asked, without opaque and without the frame of one connection.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::kv::frame::{Frame, FrameError, Magic, put_collection_id};
@@ -33,6 +35,8 @@ pub struct KvRequest {
     pub cas: u64,
     /// The collection id; 0 is the default collection.
     pub collection: u32,
+    /// The collection as `scope.collection`, for a [`CollectionClient`](crate::kv::CollectionClient) to look up.
+    pub collection_path: Option<Arc<str>>,
     /// The vbucket; `None` leaves it to the router (a single node then gets 0).
     pub vbucket: Option<u16>,
     /// How the value is written.
@@ -51,6 +55,7 @@ impl KvRequest {
             extras: Bytes::new(),
             cas: 0,
             collection: 0,
+            collection_path: None,
             vbucket: None,
             datatype: 0,
             framing: Bytes::new(),
@@ -221,6 +226,12 @@ impl KvRequest {
     /// The collection, by id.
     pub fn in_collection(mut self, id: u32) -> Self {
         self.collection = id;
+        self
+    }
+
+    /// The collection, by `scope.collection`. Only for a [`CollectionClient`](crate::kv::CollectionClient), which looks up its id.
+    pub fn in_collection_named(mut self, path: impl Into<Arc<str>>) -> Self {
+        self.collection_path = Some(path.into());
         self
     }
 

@@ -16,6 +16,7 @@ use crate::kv::{VbucketMap, vbucket_of};
 
 use super::dial::ConnectFuture;
 use super::error::ClientError;
+use super::forwarding::{Asked, Forwarding};
 use super::limit::Limit;
 use super::node::{NodeClient, NodeFuture};
 use super::options::{Bootstrap, ClientOptions};
@@ -31,6 +32,9 @@ pub type MapSource = Arc<dyn Fn() -> Option<Arc<VbucketMap>> + Send + Sync>;
 /// While there is no map, a Couchbase client connects to its seeds in turn until a configuration came
 /// (through [`ClientOptions::on_config`]) and the source knows a map; a memcached one deals the keys out
 /// over the seeds.
+///
+/// A vbucket goes to its node by the map in force; once that has said that it is another's (0x07), to its node by the
+/// fast-forward map, where there is one, until there is a new revision.
 #[derive(Clone, Debug)]
 pub struct RoutedClient {
     shared: Arc<Shared>,
@@ -43,6 +47,7 @@ struct Shared {
     map: MapSource,
     nodes: Mutex<HashMap<Arc<str>, NodeClient>>,
     turn: AtomicUsize,
+    forwarding: Forwarding,
 }
 
 impl fmt::Debug for Shared {
@@ -67,6 +72,7 @@ impl RoutedClient {
             map: Arc::new(map),
             nodes: Mutex::default(),
             turn: AtomicUsize::new(0),
+            forwarding: Forwarding::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -138,7 +144,7 @@ impl Shared {
         &self,
         request: &mut KvRequest,
         permit: &mut Option<OwnedSemaphorePermit>,
-    ) -> Option<Result<NodeFuture, ClientError>> {
+    ) -> Option<State> {
         let map = (self.map)()?;
         if !request.is_keyed() {
             // Any node will do; another one each time, so that a dead one is not asked for ever.
@@ -147,25 +153,28 @@ impl Shared {
                 .nodes
                 .get(turn.checked_rem(map.nodes.len()).unwrap_or(0))
             else {
-                return Some(Err(no_node(None, "the map has no nodes")));
+                return Some(State::failed(no_node(None, "the map has no nodes")));
             };
-            return Some(Ok(self
-                .node(address, Some(&map))
-                .start(request.clone(), permit.take())));
+            let node = self.node(address, Some(&map));
+            return Some(State::Sending {
+                sending: node.start(request.clone(), permit.take()),
+                asked: None,
+            });
         }
         let vbucket = request
             .vbucket
             .unwrap_or_else(|| map.vbucket_of(&request.key));
-        let Some(address) = map.node_of(vbucket) else {
-            return Some(Err(no_node(
-                Some(vbucket),
-                "the map names no owner of the vbucket",
-            )));
+        let (address, asked) = self.forwarding.node(&map, vbucket);
+        let Some(address) = address else {
+            let why = "the map names no owner of the vbucket";
+            return Some(State::failed(no_node(Some(vbucket), why)));
         };
         request.vbucket = Some(vbucket);
-        Some(Ok(self
-            .node(address, Some(&map))
-            .start(request.clone(), permit.take())))
+        let node = self.node(address, Some(&map));
+        Some(State::Sending {
+            sending: node.start(request.clone(), permit.take()),
+            asked,
+        })
     }
 
     fn seed(&self, index: usize) -> Option<NodeClient> {
@@ -189,10 +198,8 @@ impl Service<KvRequest> for RoutedClient {
 
     fn call(&mut self, mut request: KvRequest) -> RoutedFuture {
         let mut permit = Some(self.limit.take());
-        if let Some(routed) = self.shared.route(&mut request, &mut permit) {
-            return RoutedFuture {
-                state: State::from(routed),
-            };
+        if let Some(state) = self.shared.route(&mut request, &mut permit) {
+            return RoutedFuture { state };
         }
         let by_key = vbucket_of(&request.key, self.shared.seeds.len());
         let memcached = self.shared.options.bootstrap == Bootstrap::Memcached;
@@ -202,8 +209,11 @@ impl Service<KvRequest> for RoutedClient {
             self.shared.turn.fetch_add(1, Ordering::Relaxed)
         };
         let state = match self.shared.seed(first) {
-            None => State::Failed(Some(no_node(None, "there is no map and no seed"))),
-            Some(node) if memcached => State::Sending(node.start(request, permit)),
+            None => State::failed(no_node(None, "there is no map and no seed")),
+            Some(node) if memcached => State::Sending {
+                sending: node.start(request, permit),
+                asked: None,
+            },
             Some(node) => State::Seeding(Seeding {
                 connect: node.connect(),
                 shared: self.shared.clone(),
@@ -227,7 +237,10 @@ pub struct RoutedFuture {
 #[derive(Debug)]
 enum State {
     Seeding(Seeding),
-    Sending(NodeFuture),
+    Sending {
+        sending: NodeFuture,
+        asked: Option<Asked>,
+    },
     Failed(Option<ClientError>),
 }
 
@@ -242,12 +255,9 @@ struct Seeding {
     left: usize,
 }
 
-impl From<Result<NodeFuture, ClientError>> for State {
-    fn from(routed: Result<NodeFuture, ClientError>) -> Self {
-        match routed {
-            Ok(sending) => State::Sending(sending),
-            Err(error) => State::Failed(Some(error)),
-        }
+impl State {
+    const fn failed(error: ClientError) -> Self {
+        Self::Failed(Some(error))
     }
 }
 
@@ -255,7 +265,7 @@ impl Seeding {
     /// What comes after one seed answered or failed; `None` when the next one is being tried.
     fn seed_done(&mut self, failed: Option<ClientError>) -> Option<State> {
         if let Some(routed) = self.shared.route(&mut self.request, &mut self.permit) {
-            return Some(State::from(routed));
+            return Some(routed);
         }
         let seed = if self.left == 0 {
             None
@@ -264,12 +274,22 @@ impl Seeding {
         };
         let Some(node) = seed else {
             let none = no_node(None, "no seed gave a configuration with a vbucket map");
-            return Some(State::Failed(Some(failed.unwrap_or(none))));
+            return Some(State::failed(failed.unwrap_or(none)));
         };
         self.left -= 1;
         self.next = self.next.wrapping_add(1);
         self.connect = node.connect();
         None
+    }
+}
+
+impl RoutedFuture {
+    /// Whether the request still waits for a connection: not a byte of it can have left.
+    pub fn is_dialling(&self) -> bool {
+        match &self.state {
+            State::Seeding(_) | State::Failed(_) => true,
+            State::Sending { sending, .. } => sending.is_dialling(),
+        }
     }
 }
 
@@ -283,7 +303,13 @@ impl Future for RoutedFuture {
                     let failed = ready!(Pin::new(&mut seeding.connect).poll(cx)).err();
                     seeding.seed_done(failed)
                 }
-                State::Sending(sending) => return Pin::new(sending).poll(cx),
+                State::Sending { sending, asked } => {
+                    let outcome = ready!(Pin::new(sending).poll(cx));
+                    if let (Ok(answer), Some(asked)) = (&outcome, asked) {
+                        asked.answered(answer);
+                    }
+                    return Poll::Ready(outcome);
+                }
                 State::Failed(error) => {
                     return Poll::Ready(Err(error.take().expect("polled after completion")));
                 }

@@ -227,6 +227,15 @@ impl Shared {
         self.requests().pending.len()
     }
 
+    pub(super) fn in_flight(&self) -> usize {
+        let requests = self.requests();
+        requests
+            .pending
+            .values()
+            .filter(|pending| pending.sent)
+            .count()
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         let requests = self.requests();
         requests.closing || requests.closed.is_some()

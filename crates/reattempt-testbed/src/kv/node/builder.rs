@@ -205,6 +205,8 @@ impl NodeBuilder {
             owners: (0..self.vbuckets)
                 .map(|vbucket| (vbucket % count) as i16)
                 .collect(),
+            forward: None,
+            handed_over: false,
         };
         let shared = Arc::new(Shared::new(
             self.settings,

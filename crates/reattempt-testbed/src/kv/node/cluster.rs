@@ -101,6 +101,35 @@ impl Cluster {
         });
     }
 
+    /// Announces that every vbucket of `from` will go to `to`: a new revision with a fast-forward map.
+    pub fn begin_rebalance(&self, from: usize, to: usize) {
+        let mut config = self.shared.config();
+        let later = |owner: &i16| {
+            if usize::try_from(*owner) == Ok(from) {
+                to as i16
+            } else {
+                *owner
+            }
+        };
+        config.forward = Some(config.owners.iter().map(later).collect());
+        config.rev += 1;
+    }
+
+    /// The nodes serve as announced from now on; the configuration says nothing of it yet.
+    pub fn hand_over(&self) {
+        self.shared.config().handed_over = true;
+    }
+
+    /// What was announced is in force: a new revision without a fast-forward map.
+    pub fn end_rebalance(&self) {
+        let mut config = self.shared.config();
+        if let Some(forward) = config.forward.take() {
+            config.owners = forward;
+        }
+        config.handed_over = false;
+        config.rev += 1;
+    }
+
     fn change_owners(&self, change: impl Fn(usize, &mut i16)) {
         let mut config = self.shared.config();
         config

@@ -49,6 +49,10 @@ pub(super) struct ClusterState {
     pub(super) nodes: Vec<SocketAddr>,
     /// The node that owns each vbucket; -1 for none.
     pub(super) owners: Vec<i16>,
+    /// The same for when the rebalance is done, while one is going on.
+    pub(super) forward: Option<Vec<i16>>,
+    /// Whether the nodes serve by `forward` already, though the configuration has not changed.
+    pub(super) handed_over: bool,
 }
 
 impl Shared {
@@ -121,7 +125,12 @@ impl Shared {
     }
 
     pub(super) fn owns(&self, node: usize, vbucket: u16) -> bool {
-        let owner = self.config().owners.get(usize::from(vbucket)).copied();
+        let config = self.config();
+        let owners = match &config.forward {
+            Some(forward) if config.handed_over => forward,
+            _ => &config.owners,
+        };
+        let owner = owners.get(usize::from(vbucket)).copied();
         owner.is_some_and(|owner| usize::try_from(owner) == Ok(node))
     }
 
@@ -180,6 +189,10 @@ impl Shared {
                 "serverList": servers,
                 "vBucketMap": map,
             });
+            if let Some(forward) = &state.forward {
+                let forward: Vec<[i16; 1]> = forward.iter().map(|owner| [*owner]).collect();
+                config["vBucketServerMap"]["vBucketMapForward"] = json!(forward);
+            }
         }
         config.to_string().into()
     }

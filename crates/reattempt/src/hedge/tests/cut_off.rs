@@ -66,7 +66,7 @@ async fn a_call_with_nothing_but_cut_off_attempts_ends_with_one_of_them() {
     let (told, info, tokens) = send_cut_off(&probe, 9, &[1]).await;
     assert_eq!(
         (told, tokens, probe.log().now()),
-        (Told::Error(1), 10_000, 30)
+        (Told::Error(1), 10_000, 15)
     );
     assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
     assert_eq!(info.refused(Stopped::NotReplayable), 1);

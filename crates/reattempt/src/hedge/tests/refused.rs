@@ -93,6 +93,25 @@ async fn a_stop_is_said_of_the_hedge_that_was_being_made_ready() {
     assert_eq!(refusals(&info), [(Stopped::Pushback, 1)]);
 }
 
+/// R45, R51 ("pending hedged requests should be canceled immediately"): the failure is not held back by a service that is
+/// busy.
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_cannot_be_sent_any_more_is_not_made_ready() {
+    for busy in [readiness(2).after(ms(9_000)), readiness(2).never()] {
+        let step = attempt(1)
+            .fails(KV_LOCKED)
+            .pushback(ServerPushback::Stop)
+            .after(ms(15));
+        let probe = probe([step]).ready([busy]);
+        let began = clock::now();
+        let (outcome, info) = send(&three(), &probe).await;
+        assert_eq!(outcome, Told::Error(1));
+        assert_eq!(clock::now() - began, ms(15));
+        assert_eq!(refusals(&info), [(Stopped::Pushback, 1)]);
+        assert_eq!(info.stopped(), Some(Stopped::Pushback));
+    }
+}
+
 /// R26, R46: a refusal that ends the call is seen as that too.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_leaves_nothing_is_counted_and_ends_the_call() {

@@ -160,7 +160,12 @@ impl<'a> HedgedCall<'a> {
     /// Every planned attempt whose service is ready by now.
     fn ready(&mut self, script: &[Line]) -> Option<End> {
         let now = self.now;
-        while let Some(at) = self.readying.iter().position(|(at, _)| *at <= now) {
+        // Nobody waits for a service that will not be called.
+        while let Some(at) = self
+            .readying
+            .iter()
+            .position(|(at, _)| *at <= now || self.machine.is_frozen())
+        {
             let (_, kind) = self.readying.remove(at);
             match self
                 .machine

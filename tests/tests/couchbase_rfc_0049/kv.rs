@@ -1,4 +1,4 @@
-//! RFC 0049, Retry Handling, on the wire of the KV service. Rule numbers as in docs/conformance/couchbase.md.
+//! On the wire of the KV service.
 
 use std::time::Duration;
 

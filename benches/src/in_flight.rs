@@ -1,0 +1,161 @@
+//! What a gRPC call keeps while it is in flight: the documented stack around a transport that has read the request, of
+//! one message of 1 KiB, and does not answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::{Empty, Full};
+use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer, strategy};
+use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::{
+    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+    PreviousAttemptsLayer,
+};
+use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
+use tower::{BoxError, Service, ServiceBuilder};
+
+/// What each of many calls keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// What the calls are waiting for.
+    pub name: &'static str,
+    /// Bytes allocated, the future and the request with its message included.
+    pub bytes: u64,
+    /// Allocations.
+    pub allocations: u64,
+    /// Bytes of the future alone.
+    pub future: usize,
+}
+
+const MESSAGE: usize = 1024;
+/// Fewer than half of the tokens: a failure each must not drain the bucket.
+const CALLS: u64 = 400;
+
+/// The transport: takes the request, reads its body, and answers never, or at once that it is busy.
+#[derive(Clone, Copy, Debug)]
+struct Transport {
+    answers: bool,
+}
+
+/// An attempt that is out: it holds its request's body.
+#[derive(Debug)]
+struct Flight<B> {
+    body: B,
+    answers: bool,
+}
+
+impl<B: Body + Unpin> Future for Flight<B> {
+    type Output = Result<Response<Empty<Bytes>>, BoxError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        while let Poll::Ready(Some(_)) = Pin::new(&mut self.body).poll_frame(cx) {}
+        if !self.answers {
+            return Poll::Pending;
+        }
+        let answer = Response::builder()
+            .header("grpc-status", "14")
+            .body(Empty::new());
+        Poll::Ready(answer.map_err(Into::into))
+    }
+}
+
+impl<B: Body + Unpin> Service<Request<B>> for Transport {
+    type Response = Response<Empty<Bytes>>;
+    type Error = BoxError;
+    type Future = Flight<B>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Flight {
+            body: request.into_body(),
+            answers: self.answers,
+        }
+    }
+}
+
+fn request() -> Request<Full<Bytes>> {
+    let mut message = vec![0; MESSAGE + 5];
+    message[3] = (MESSAGE >> 8) as u8;
+    let mut request = Request::new(Full::from(message));
+    *request.method_mut() = http::Method::POST;
+    *request.uri_mut() = http::Uri::from_static("http://h/shop.Cart/Add");
+    let headers = request.headers_mut();
+    headers.insert(
+        "content-type",
+        http::HeaderValue::from_static("application/grpc"),
+    );
+    headers.insert("te", http::HeaderValue::from_static("trailers"));
+    request
+}
+
+/// Begins many calls and leaves them waiting.
+fn measure<S>(name: &'static str, mut service: S) -> Kept
+where
+    S: Service<Request<Full<Bytes>>>,
+{
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut begin = || {
+        assert!(service.poll_ready(&mut cx).is_ready());
+        let mut call = Box::pin(service.call(request()));
+        assert!(call.as_mut().poll(&mut cx).is_pending());
+        call
+    };
+    // What is made once and kept is made before.
+    let first = begin();
+    let future = size_of_val(&*first);
+    let mut calls = Vec::with_capacity(CALLS as usize);
+    let kept = allocation_counter::measure(|| calls.extend((0..CALLS).map(|_| begin())));
+    let per_call = |sum: i64| u64::try_from(sum).unwrap_or(0) / CALLS;
+    Kept {
+        name,
+        bytes: per_call(kept.bytes_current),
+        allocations: per_call(kept.count_current),
+        future,
+    }
+}
+
+/// Calls through the documented stack, with this policy for all methods.
+fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
+    let text = format!(
+        r#"{{"methodConfig":[{{"name":[{{}}],"timeout":"60s",{policy}}}],"retryThrottling":{{"maxTokens":1000,"tokenRatio":1}}}}"#
+    );
+    let config = ServiceConfig::parse(&text).unwrap_or_else(|faults| panic!("{faults}"));
+    let budget = BufferBudget::new(usize::MAX);
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(config))
+        .layer(GrpcTimeoutLayer)
+        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        .layer(ReplayBodyLayer::new().budget(budget.clone()))
+        .layer(RetryLayer::new(GrpcClassifier::new(), strategy::Once))
+        .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+        .layer(PreviousAttemptsLayer)
+        .layer(PushbackLayer::new(GrpcPushback))
+        .layer(GrpcOutcomeLayer::new())
+        .service(Transport { answers });
+    measure(name, service)
+}
+
+/// Everything that is measured. Needs a runtime with timers.
+#[must_use]
+pub fn all() -> Vec<Kept> {
+    const RETRY: &str = r#""retryPolicy":{"maxAttempts":3,"initialBackoff":"30s","maxBackoff":"30s",
+        "backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE"]}"#;
+    const HEDGE: &str = r#""hedgingPolicy":{"maxAttempts":3,"hedgingDelay":"30s"}"#;
+    const ALL_AT_ONCE: &str = r#""hedgingPolicy":{"maxAttempts":3}"#;
+    vec![
+        measure("no layers", Transport { answers: false }),
+        stacked("no policy", r#""waitForReady":false"#, false),
+        stacked("retried, attempt out", RETRY, false),
+        stacked("retried, in back-off", RETRY, true),
+        stacked("hedged, 1 attempt out", HEDGE, false),
+        stacked("hedged, 3 attempts out", ALL_AT_ONCE, false),
+    ]
+}

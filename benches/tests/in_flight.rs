@@ -1,0 +1,28 @@
+//! What a gRPC call in flight keeps, pinned: it does not depend on how busy the machine is.
+
+use reattempt_benches::{in_flight, with_timers};
+
+/// Tokio's timer; its size depends on tokio's features, which other packages of a build may switch on.
+const TIMER: u64 = size_of::<tokio::time::Sleep>() as u64;
+
+/// Case, bytes kept per call, allocations. A change here is a decision: say in the commit why it is worth it.
+#[cfg(target_pointer_width = "64")]
+const PINS: [(&str, u64, u64); 6] = [
+    ("no layers", 40, 1),
+    ("no policy", TIMER + 3465, 12),
+    ("retried, attempt out", TIMER + 3465, 12),
+    ("retried, in back-off", 2 * TIMER + 4745, 17),
+    ("hedged, 1 attempt out", 2 * TIMER + 4065, 14),
+    ("hedged, 3 attempts out", TIMER + 4673, 16),
+];
+
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn calls_in_flight_keep_what_is_pinned() {
+    let kept = with_timers(in_flight::all);
+    let found: Vec<_> = kept
+        .iter()
+        .map(|kept| (kept.name, kept.bytes, kept.allocations))
+        .collect();
+    assert_eq!(found, PINS, "a timer has {TIMER} bytes");
+}

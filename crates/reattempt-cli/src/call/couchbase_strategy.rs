@@ -1,0 +1,57 @@
+//! The strategies that a document can name for Couchbase: RFC 0049's, RFC 0013's, and one of its own numbers.
+
+use std::sync::Arc;
+
+use reattempt::RetryStrategy;
+use reattempt::backoff::Backoff;
+use reattempt::strategy::{Attempts, BestEffort, FailFast};
+use serde::Deserialize;
+
+use super::document::{Fault, Fields, Millis, Setup};
+
+/// The field `strategy` of a document.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Strategy {
+    Named(Name),
+    Constant {
+        constant_ms: Millis,
+        max_attempts: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Name {
+    BestEffort,
+    FailFast,
+    ErrorMap,
+}
+
+impl Strategy {
+    /// Best effort, unless the document says otherwise.
+    pub(super) fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        fields.or("strategy", Self::Named(Name::BestEffort))
+    }
+
+    /// `error_map` goes by the maps of the servers, and by best effort where they say nothing.
+    pub(super) fn make(
+        self,
+        setup: &Setup,
+        error_map: impl FnOnce(BestEffort) -> Arc<dyn RetryStrategy>,
+    ) -> Arc<dyn RetryStrategy> {
+        let best_effort = BestEffort::new().on_deadline(setup.on_deadline);
+        match self {
+            Self::Named(Name::BestEffort) => Arc::new(best_effort),
+            Self::Named(Name::FailFast) => Arc::new(FailFast),
+            Self::Named(Name::ErrorMap) => error_map(best_effort),
+            Self::Constant {
+                constant_ms: Millis(delay),
+                max_attempts,
+            } => Arc::new(
+                Attempts::new(max_attempts, Backoff::constant(delay))
+                    .on_deadline(setup.on_deadline),
+            ),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The Couchbase services over HTTP: the layers of RFC 0049 around the same connections.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use reattempt::observe::LogObserver;
+use reattempt::{AttemptOutcome, DeadlineLayer, RetryInfo, RetryLayer};
+use reattempt_couchbase::service::{
+    HttpService, ServiceAnswer, ServiceClassifier, ServiceError, ServiceErrorLayer,
+    ServiceIdempotencyLayer,
+};
+use reattempt_http::HttpStatus;
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+use serde::Deserialize;
+use tower::ServiceBuilder;
+use tower::util::BoxCloneSyncService;
+
+use super::stack::{Stack, boxed};
+use super::{LONGEST_BODY, Received};
+use crate::call::answer::Answer;
+use crate::call::attempts::{JournalLayer, JournalObserver};
+use crate::call::couchbase_strategy::Strategy;
+use crate::call::document::{Fault, Fields, Setup};
+use crate::call::transport::Transport;
+
+/// The field `service` of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Name {
+    Query,
+    Analytics,
+    Search,
+    Views,
+    Management,
+}
+
+/// What the document says of the service.
+#[derive(Debug)]
+pub(super) struct Settings {
+    service: HttpService,
+    /// Its errors have codes of their own.
+    has_codes: bool,
+    strategy: Strategy,
+}
+
+impl Settings {
+    /// `None` for plain HTTP.
+    pub(super) fn read(fields: &mut Fields) -> Result<Option<Self>, Fault> {
+        let Some(name) = fields.optional::<Name>("service")? else {
+            return Ok(None);
+        };
+        let service = match name {
+            Name::Query => HttpService::query(),
+            Name::Analytics => HttpService::analytics(),
+            Name::Search => HttpService::search(),
+            Name::Views => HttpService::views(),
+            Name::Management => HttpService::management(),
+        };
+        if fields.text("policy").is_some() {
+            tracing::warn!("$.policy: not used with a service, whose `strategy` takes its place");
+        }
+        let current = fields.or("current_server_codes", false)?;
+        Ok(Some(Self {
+            service: if current {
+                service.with_current_server_codes()
+            } else {
+                service
+            },
+            has_codes: matches!(name, Name::Query | Name::Analytics),
+            strategy: Strategy::read(fields)?,
+        }))
+    }
+
+    /// The layers in their documented order.
+    pub(super) fn stack(
+        &self,
+        setup: &Setup,
+        transport: Transport<ReplayBody<Full<Bytes>>>,
+    ) -> Stack {
+        // No server of these sends an error map.
+        let strategy = self
+            .strategy
+            .make(setup, |best_effort| Arc::new(best_effort));
+        let classifier = ServiceClassifier::new(self.service, HttpStatus::new());
+        let service = ServiceBuilder::new()
+            .map_response(boxed)
+            // Above the deadline, which tells by it if a timeout is ambiguous.
+            .layer(ServiceIdempotencyLayer::new(self.service))
+            .layer(DeadlineLayer::unlimited())
+            .layer(DeadlineBodyLayer::new())
+            // The whole body is in memory already.
+            .layer(
+                ReplayBodyLayer::new()
+                    .bytes_per_call(LONGEST_BODY)
+                    .no_budget(),
+            )
+            .layer(
+                RetryLayer::new(classifier, strategy)
+                    .observer(Arc::new((LogObserver, JournalObserver))),
+            )
+            .layer(JournalLayer)
+            .layer(ServiceErrorLayer::new(self.service))
+            .service(transport);
+        BoxCloneSyncService::new(service)
+    }
+
+    /// What the answer says of its error; `whole`: all of it has come.
+    pub(super) fn told(&self, received: &Received, whole: bool, info: &RetryInfo) -> Told {
+        let at_head = received.found.as_ref().filter(|found| !found.is_broken());
+        let error = match (at_head.and_then(ServiceAnswer::error), &received.head) {
+            (Some(error), _) => Some(error.clone()),
+            (None, Some((status, _))) if whole => self.service.read_error(*status, &received.body),
+            _ => None,
+        };
+        let code = error.as_ref().and_then(ServiceError::code).or_else(|| {
+            // The time was up before there was an answer to keep.
+            let failed =
+                |record: &&reattempt::AttemptRecord| record.outcome == AttemptOutcome::Retry;
+            let last = info.records().rfind(failed)?;
+            last.failure?
+                .code
+                .filter(|_| self.has_codes && received.head.is_none())
+        });
+        Told { code, error }
+    }
+}
+
+/// A service's own word on what went wrong.
+#[derive(Debug)]
+pub(super) struct Told {
+    code: Option<i32>,
+    error: Option<ServiceError>,
+}
+
+impl Told {
+    pub(super) const fn is_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    pub(super) fn add_to(self, mut answer: Answer) -> Answer {
+        let message = self.error.as_ref().and_then(ServiceError::message);
+        let line = match (self.code, message) {
+            (Some(code), Some(message)) => Some(format!("error {code}: {message}")),
+            (Some(code), None) => Some(format!("error {code}")),
+            // The whole body follows.
+            (None, _) => None,
+        };
+        answer.for_people.extend(line);
+        answer
+            .with("code", self.code)
+            .with("error_message", message)
+    }
+}

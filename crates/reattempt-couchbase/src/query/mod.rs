@@ -1,0 +1,40 @@
+//! The query service: which of its errors are sent again (RFC 0049, Response Code Retry List).
+//!
+//! | first error | reason |
+//! | --- | --- |
+//! | 4040, 4050, 4070 | `QUERY_PREPARED_STATEMENT_FAILURE` |
+//! | 5000 with `queryport.indexNotFound` in its own message | `QUERY_INDEX_NOT_FOUND` |
+//! | with the current server codes: 4060, 4080, 4090 | `QUERY_PREPARED_STATEMENT_FAILURE` |
+//! | with the current server codes: any other with `"retry": true`, save 12016 | `SERVICE_RESPONSE_CODE_INDICATED` |
+//!
+//! A client that keeps prepared statements lets go of the statement and prepares it anew before it sends again: its requests
+//! see the failure in [`NextAttempt::after`](reattempt::NextAttempt) when they are [replayed](reattempt::Replay). It is an
+//! attempt like any other: counted, after the back-off, within the deadline.
+
+use reattempt::RetryReason;
+use reattempt::reason::{
+    QUERY_INDEX_NOT_FOUND, QUERY_PREPARED_STATEMENT_FAILURE, SERVICE_RESPONSE_CODE_INDICATED,
+};
+
+use crate::service::ServiceError;
+
+/// In the message of a 5000 of an index that went away under the query.
+const INDEX_NOT_FOUND: &str = "queryport.indexNotFound";
+
+/// An index that is not there, which servers call worth a retry although none helps.
+const NO_SUCH_INDEX: i32 = 12016;
+
+pub(crate) fn reason(error: &ServiceError, current: bool) -> Option<RetryReason> {
+    let in_message = |text| {
+        let message = error.message();
+        message.is_some_and(|message| message.contains(text))
+    };
+    match error.code() {
+        Some(4040 | 4050 | 4070) => Some(QUERY_PREPARED_STATEMENT_FAILURE),
+        Some(5000) if in_message(INDEX_NOT_FOUND) => Some(QUERY_INDEX_NOT_FOUND),
+        Some(4060 | 4080 | 4090) if current => Some(QUERY_PREPARED_STATEMENT_FAILURE),
+        Some(NO_SUCH_INDEX) => None,
+        _ if current && error.says_retry() => Some(SERVICE_RESPONSE_CODE_INDICATED),
+        _ => None,
+    }
+}

@@ -1,0 +1,124 @@
+//! The body that the caller gets: what was read of it, then the rest.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::{Body, Frame, SizeHint};
+use reattempt::{Conclusion, Verdict};
+
+use super::held::Held;
+use crate::service::HttpService;
+use crate::service::answer::BodyEnd;
+use crate::service::reader::Reader;
+
+/// A response body as it came, though its beginning was read before. Made by
+/// [`ServiceErrorLayer`](super::ServiceErrorLayer).
+pub struct ServiceBody<B: Body> {
+    held: Held<B::Error>,
+    /// `None` when it is over.
+    rest: Option<B>,
+    open: Option<OpenAnswer>,
+}
+
+/// An answer that looked good as far as it was read.
+pub(super) struct OpenAnswer {
+    pub(super) service: HttpService,
+    pub(super) status: StatusCode,
+    pub(super) reader: Reader,
+    pub(super) conclusion: Conclusion,
+}
+
+impl OpenAnswer {
+    /// Tells what came of it.
+    fn conclude(self, end: BodyEnd) {
+        let answer = self.reader.answer(end);
+        match self.service.verdict(self.status, &answer) {
+            Verdict::Success | Verdict::Committed => self.conclusion.conclude(Ok(())),
+            Verdict::Retry(failure) => self.conclusion.conclude(Err((&failure, true))),
+            Verdict::Fatal(failure) => self.conclusion.conclude(Err((&failure, false))),
+        }
+    }
+}
+
+impl<B: Body> ServiceBody<B> {
+    pub(super) fn new(held: Held<B::Error>, rest: B, open: Option<OpenAnswer>) -> Self {
+        let rest = if held.is_broken() { None } else { Some(rest) };
+        Self { held, rest, open }
+    }
+}
+
+// The error that is held is never pinned.
+impl<B: Body + Unpin> Unpin for ServiceBody<B> {}
+
+impl<B: Body> fmt::Debug for ServiceBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceBody")
+            .field("held", &self.held.len())
+            .field("concluded", &self.open.is_none())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B> Body for ServiceBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.get_mut();
+        if let Some(frame) = this.held.next() {
+            return Poll::Ready(Some(frame));
+        }
+        let Some(rest) = &mut this.rest else {
+            return Poll::Ready(None);
+        };
+        let polled = ready!(Pin::new(&mut *rest).poll_frame(cx));
+        if let Some(open) = &mut this.open {
+            let end = match &polled {
+                Some(Ok(frame)) => {
+                    if let Some(data) = frame.data_ref() {
+                        open.reader.push(data);
+                    }
+                    // A reader may stop at the last frame, without asking for the end after it.
+                    let over = open.reader.is_decided() || rest.is_end_stream();
+                    over.then_some(BodyEnd::Whole)
+                }
+                Some(Err(_)) => Some(BodyEnd::Broken),
+                None => Some(BodyEnd::Whole),
+            };
+            if let Some((open, end)) = end.and_then(|end| Some((this.open.take()?, end))) {
+                open.conclude(end);
+            }
+        }
+        if !matches!(polled, Some(Ok(_))) {
+            this.rest = None;
+        }
+        Poll::Ready(polled)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held = u64::try_from(self.held.len()).unwrap_or(u64::MAX);
+        let rest = self
+            .rest
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(held));
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(held));
+        }
+        hint
+    }
+}

@@ -1,0 +1,194 @@
+//! Waiting for an answer, and reading of it what its verdict needs.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::Response;
+use http::response::Parts;
+use http_body::Body;
+use pin_project_lite::pin_project;
+use reattempt::{CallContext, Stage};
+use tokio::time::Sleep;
+
+use super::body::{OpenAnswer, ServiceBody};
+use super::held::Held;
+use super::{Bounds, ServiceErrorLayer};
+use crate::service::answer::BodyEnd;
+use crate::service::reader::Reader;
+
+/// So many frames are read in one go; then other tasks run once.
+const FRAMES_AT_ONCE: usize = 128;
+
+pin_project! {
+    /// The future of [`ServiceErrorService`](super::ServiceErrorService).
+    pub struct ServiceErrorFuture<F, B>
+    where
+        B: Body,
+    {
+        #[pin]
+        inner: F,
+        layer: ServiceErrorLayer,
+        context: CallContext,
+        reading: Option<Reading<B>>,
+    }
+}
+
+impl<F, B: Body> ServiceErrorFuture<F, B> {
+    pub(super) const fn new(inner: F, layer: ServiceErrorLayer, context: CallContext) -> Self {
+        Self {
+            inner,
+            layer,
+            context,
+            reading: None,
+        }
+    }
+}
+
+impl<F, B: Body> fmt::Debug for ServiceErrorFuture<F, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceErrorFuture")
+            .field("layer", &self.layer)
+            .field("reading", &self.reading.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F, B, E> Future for ServiceErrorFuture<F, B>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    B: Body<Data = Bytes> + Unpin,
+{
+    type Output = Result<Response<ServiceBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let reading = match this.reading {
+            Some(reading) => reading,
+            None => {
+                let (parts, body) = match ready!(this.inner.poll(cx)) {
+                    Ok(response) => response.into_parts(),
+                    Err(error) => return Poll::Ready(Err(error)),
+                };
+                this.reading.insert(Reading::new(this.layer, parts, body))
+            }
+        };
+        let end = ready!(reading.poll(cx));
+        let Some(reading) = this.reading.take() else {
+            return Poll::Pending;
+        };
+        Poll::Ready(Ok(reading.respond(this.layer, this.context, end)))
+    }
+}
+
+/// An answer whose body is being read.
+struct Reading<B: Body> {
+    parts: Parts,
+    body: B,
+    reader: Reader,
+    bounds: Bounds,
+    held: Held<B::Error>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> Reading<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    fn new(layer: &ServiceErrorLayer, parts: Parts, body: B) -> Self {
+        let reader = Reader::new(layer.service, parts.status);
+        let bounds = if reader.is_good() {
+            layer.good
+        } else {
+            layer.failed
+        };
+        Self {
+            parts,
+            body,
+            reader,
+            bounds,
+            held: Held::new(),
+            sleep: None,
+        }
+    }
+
+    /// Reads until it is known what came of the answer, or for long enough.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<BodyEnd> {
+        for _ in 0..FRAMES_AT_ONCE {
+            if self.body.is_end_stream() {
+                return Poll::Ready(BodyEnd::Whole);
+            }
+            if self.reader.is_decided() || self.held.read() >= self.bounds.bytes {
+                return Poll::Ready(BodyEnd::Unread);
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+                ready!(self.poll_time(cx));
+                return Poll::Ready(BodyEnd::Unread);
+            };
+            match frame {
+                None => return Poll::Ready(BodyEnd::Whole),
+                Some(Err(error)) => {
+                    self.held.broke(error);
+                    return Poll::Ready(BodyEnd::Broken);
+                }
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => {
+                        self.reader.push(&data);
+                        self.held.push(data);
+                    }
+                    Err(frame) => {
+                        if let Ok(trailers) = frame.into_trailers() {
+                            self.held.trailers(trailers);
+                        }
+                    }
+                },
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Ready when the time to wait for more is over. For a good answer it begins only when there is something that its
+    /// caller could use already: a query may work for long before it says a word.
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.reader.is_good() && !self.reader.has_begun() {
+            return Poll::Pending;
+        }
+        let time = self.bounds.time;
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
+        sleep.as_mut().poll(cx)
+    }
+
+    fn respond(
+        self,
+        layer: &ServiceErrorLayer,
+        context: &CallContext,
+        end: BodyEnd,
+    ) -> Response<ServiceBody<B>> {
+        let Self {
+            mut parts,
+            body,
+            reader,
+            held,
+            ..
+        } = self;
+        let open = reader.is_good() && end == BodyEnd::Unread;
+        let end = if open { BodyEnd::Followed } else { end };
+        if end == BodyEnd::Broken {
+            // Whatever the transport said at the head: the answer has not come.
+            context.reporter().stage(Stage::InFlight);
+        }
+        parts.extensions.insert(reader.answer(end));
+        let open = open.then(|| OpenAnswer {
+            service: layer.service,
+            status: parts.status,
+            reader,
+            conclusion: context.conclusion(),
+        });
+        Response::from_parts(parts, ServiceBody::new(held, body, open))
+    }
+}

@@ -1,0 +1,96 @@
+//! `ServiceIdempotencyLayer`: says of each request whether it may take effect twice (RFC 0049, Idempotent Operation List).
+//!
+//! HTTP itself would go by the method, which is wrong both ways: a search is a POST and reads, a management PUT or DELETE is
+//! not on RFC 0049's list. Put the layer outermost, above a `DeadlineLayer` too: that tells by it if a timeout is ambiguous. What
+//! the caller stamped beats it.
+//!
+//! ```
+//! use http::{Request, Response};
+//! use reattempt::{Annotated, Idempotency};
+//! use reattempt_couchbase::service::{HttpService, ReadOnly, ServiceIdempotencyLayer};
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! let service = ServiceBuilder::new()
+//!     .layer(ServiceIdempotencyLayer::new(HttpService::query()))
+//!     .service_fn(|request: Request<()>| async move {
+//!         Ok::<_, std::convert::Infallible>(request.context().map(|context| context.idempotency()))
+//!     });
+//! let query = || Request::post("http://node:8093/query/service");
+//! let plain = query().body(()).unwrap();
+//! assert_eq!(service.clone().oneshot(plain).await?, Some(Idempotency::NotIdempotent));
+//! let read_only = query().extension(ReadOnly).body(()).unwrap();
+//! assert_eq!(service.oneshot(read_only).await?, Some(Idempotency::Idempotent));
+//! # Ok(()) }
+//! ```
+
+use std::task::{Context, Poll};
+
+use reattempt::order::OutsideRecovery;
+use reattempt::{Annotated, Idempotency};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::HttpService;
+
+/// In the extensions of a request to the query or the analytics service: its `readonly` property is true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadOnly;
+
+/// Stamps what RFC 0049's list says of each request.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceIdempotencyLayer {
+    service: HttpService,
+}
+
+impl ServiceIdempotencyLayer {
+    /// For requests to this service.
+    #[must_use]
+    pub const fn new(service: HttpService) -> Self {
+        Self { service }
+    }
+}
+
+impl<S> Layer<S> for ServiceIdempotencyLayer {
+    type Service = ServiceIdempotency<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        ServiceIdempotency {
+            inner,
+            service: self.service,
+            order: OutsideRecovery::default(),
+        }
+    }
+}
+
+/// Made by [`ServiceIdempotencyLayer`].
+#[derive(Clone, Debug)]
+pub struct ServiceIdempotency<S> {
+    inner: S,
+    service: HttpService,
+    order: OutsideRecovery,
+}
+
+impl<S, B> Service<http::Request<B>> for ServiceIdempotency<S>
+where
+    S: Service<http::Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
+        let read_only = request.extensions().get::<ReadOnly>().is_some();
+        let listed = self.service.idempotency(request.method(), read_only);
+        let context = request.context_mut();
+        self.order.check("ServiceIdempotencyLayer", context);
+        if context.idempotency() == Idempotency::Unknown {
+            context.set_idempotency(listed);
+        }
+        self.inner.call(request)
+    }
+}

@@ -1,0 +1,197 @@
+//! The Couchbase services that speak HTTP: query, analytics, search, views and management (RFC 0049).
+//!
+//! | service | what decides | idempotent |
+//! | --- | --- | --- |
+//! | [query], [analytics] | the first of the body's `errors`, whatever the status | if read-only |
+//! | [search] | the status | always |
+//! | [views] | the status, with 404 and 500 also the text of the body | always |
+//! | [management] | the status; none is sent again | a GET |
+//!
+//! An answer is known only when something of its body was read, so that a layer below the recovery layer does that:
+//! [`ServiceErrorLayer`]. The classifier at the recovery layer goes by what it found: [`ServiceClassifier`]. What a lost attempt
+//! means is told by the classifier of the HTTP client in use, such as reattempt-http's `HttpStatus`, of whose verdict the
+//! stage counts.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use http::{Request, Response};
+//! use http_body_util::{BodyExt, Full};
+//! use reattempt::strategy::BestEffort;
+//! use reattempt::{CallContext, Failure, RetryLayer, Stage, Verdict, classify_fn, reason};
+//! use reattempt_couchbase::service::{HttpService, ServiceClassifier, ServiceErrorLayer, ServiceIdempotencyLayer};
+//! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+//! # use std::sync::atomic::{AtomicU32, Ordering};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! # static CALLS: AtomicU32 = AtomicU32::new(0);
+//! let query = HttpService::query();
+//! let lost = classify_fn(|_: Result<&Response<_>, &BoxError>, _: &CallContext| {
+//!     Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::InFlight)) // or `HttpStatus::new()`
+//! });
+//! let client = ServiceBuilder::new()
+//!     .layer(ServiceIdempotencyLayer::new(query))
+//!     .layer(RetryLayer::new(ServiceClassifier::new(query, lost), BestEffort::new()))
+//!     .layer(ServiceErrorLayer::new(query))
+//!     .service_fn(|_: Request<String>| async {
+//!         # let first = CALLS.fetch_add(1, Ordering::Relaxed) == 0;
+//!         # let body = if first { r#"{"results": [], "errors": [{"code": 4050, "msg": "unrecognizable prepared statement"}]}"# } else { r#"{"results": [{"n": 1}]}"# };
+//!         # Ok::<_, BoxError>(Response::new(Full::<Bytes>::from(body)))
+//!         // your HTTP client
+//!     });
+//! let request = Request::post("http://node:8093/query/service").body(r#"{"prepared": "p"}"#.to_owned())?;
+//! let answer = client.oneshot(request).await?;
+//! assert_eq!(answer.into_body().collect().await?.to_bytes(), r#"{"results": [{"n": 1}]}"#);
+//! # Ok(()) }
+//! ```
+
+mod answer;
+mod classify;
+mod error_body;
+mod error_list;
+mod idempotency;
+mod json_text;
+pub(crate) mod phrase;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod whole;
+
+pub use answer::{ServiceAnswer, ServiceError};
+pub use classify::ServiceClassifier;
+pub use error_body::{ServiceBody, ServiceErrorFuture, ServiceErrorLayer, ServiceErrorService};
+pub use idempotency::{ReadOnly, ServiceIdempotency, ServiceIdempotencyLayer};
+
+use http::{Method, StatusCode};
+use reattempt::reason::{SERVICE_RESPONSE_CODE_INDICATED, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN};
+use reattempt::{Failure, Idempotency, RetryReason, Stage, Verdict};
+
+use crate::{analytics, management, query, search, views};
+use answer::BodyEnd;
+
+/// One of the services, and by which list its answers are judged.
+///
+/// By default exactly RFC 0049's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HttpService {
+    kind: Kind,
+    current_server_codes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Query,
+    Analytics,
+    Search,
+    Views,
+    Management,
+}
+
+impl HttpService {
+    const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            current_server_codes: false,
+        }
+    }
+
+    /// The query service.
+    #[must_use]
+    pub const fn query() -> Self {
+        Self::of(Kind::Query)
+    }
+
+    /// The analytics service.
+    #[must_use]
+    pub const fn analytics() -> Self {
+        Self::of(Kind::Analytics)
+    }
+
+    /// The search service.
+    #[must_use]
+    pub const fn search() -> Self {
+        Self::of(Kind::Search)
+    }
+
+    /// The view engine.
+    #[must_use]
+    pub const fn views() -> Self {
+        Self::of(Kind::Views)
+    }
+
+    /// Cluster management, and the management APIs of the other services.
+    #[must_use]
+    pub const fn management() -> Self {
+        Self::of(Kind::Management)
+    }
+
+    /// Also what shipping clients learned since: query 4060, 4080 and 4090, a query error that says `"retry": true` (but
+    /// 12016), and a search 429 whose body names a rate or quota limit, which is final.
+    #[must_use]
+    pub const fn with_current_server_codes(mut self) -> Self {
+        self.current_server_codes = true;
+        self
+    }
+
+    /// If a request may take effect twice (RFC 0049, Idempotent Operation List). `read_only` is the property of that name of
+    /// a query or an analytics query, and means nothing to the others.
+    #[must_use]
+    pub fn idempotency(&self, method: &Method, read_only: bool) -> Idempotency {
+        match self.kind {
+            Kind::Query | Kind::Analytics if read_only => Idempotency::Idempotent,
+            Kind::Query | Kind::Analytics => Idempotency::NotIdempotent,
+            Kind::Search | Kind::Views => Idempotency::Idempotent,
+            Kind::Management => management::idempotency(method),
+        }
+    }
+
+    /// What an answer came to (RFC 0049, Response Code Retry List).
+    ///
+    /// A success is one with a status 2xx, and for query and analytics without errors. The failure's code is that of the error
+    /// that decided, else the status.
+    #[must_use]
+    pub fn verdict(&self, status: StatusCode, answer: &ServiceAnswer) -> Verdict {
+        if answer.end == BodyEnd::Broken {
+            return Verdict::Retry(Failure::new(SOCKET_CLOSED_WHILE_IN_FLIGHT, Stage::InFlight));
+        }
+        let number = status.as_u16();
+        let (code, reason) = match (&answer.error, self.kind) {
+            (Some(error), Kind::Query | Kind::Analytics) => {
+                (error.code(), self.reason_of_error(error))
+            }
+            _ if status.is_success() => {
+                return if answer.end == BodyEnd::Followed {
+                    Verdict::Committed
+                } else {
+                    Verdict::Success
+                };
+            }
+            (_, Kind::Search) => (Some(number.into()), search::reason(number, answer.wording)),
+            (_, Kind::Views) => (Some(number.into()), views::reason(number, answer.wording)),
+            (_, Kind::Query | Kind::Analytics | Kind::Management) => (Some(number.into()), None),
+        };
+        let mut failure = Failure::new(reason.unwrap_or(UNKNOWN), Stage::Response);
+        failure.code = code;
+        if answer.rows && failure.reason == SERVICE_RESPONSE_CODE_INDICATED {
+            // A statement that had got as far as rows may have changed something.
+            failure = failure.safe(false);
+        }
+        if reason.is_some() {
+            Verdict::Retry(failure)
+        } else {
+            Verdict::Fatal(failure)
+        }
+    }
+
+    fn reason_of_error(&self, error: &ServiceError) -> Option<RetryReason> {
+        if self.kind == Kind::Query {
+            query::reason(error, self.current_server_codes)
+        } else {
+            analytics::reason(error)
+        }
+    }
+
+    /// An answer can make a retry happen under any strategy.
+    const fn may_force(self) -> bool {
+        matches!(self.kind, Kind::Views)
+    }
+}

@@ -1,0 +1,94 @@
+//! What lost attempts come to, and answers that nobody has looked into.
+
+use reattempt::reason::{
+    SEARCH_TOO_MANY_REQUESTS, SOCKET_CLOSED_WHILE_IN_FLIGHT, SOCKET_NOT_AVAILABLE, UNKNOWN,
+};
+use reattempt::{RetryReason, Transparent};
+
+use super::*;
+
+/// The verdict on an error that the client's own classifier says this of.
+fn lost(of_client: Verdict) -> Verdict {
+    let transport = move |_: Result<&Response<()>, &BoxError>, _: &CallContext| of_client;
+    let classifier = ServiceClassifier::new(HttpService::query(), transport);
+    classifier.classify(Err(&"lost".into()), &CallContext::default())
+}
+
+fn failure(reason: RetryReason, stage: Stage) -> Failure {
+    Failure::new(reason, stage)
+}
+
+/// C12 C13
+#[test]
+fn how_far_a_lost_attempt_came_decides_on_it() {
+    let never_sent = lost(Verdict::Retry(failure(UNKNOWN, Stage::Dispatch)));
+    let expected = failure(SOCKET_NOT_AVAILABLE, Stage::Dispatch);
+    assert_eq!(never_sent, Verdict::Retry(expected));
+    assert!(expected.safe);
+    for stage in [Stage::InFlight, Stage::Response] {
+        let in_flight = lost(Verdict::Retry(failure(UNKNOWN, stage)));
+        assert_eq!(
+            in_flight,
+            Verdict::Retry(failure(SOCKET_CLOSED_WHILE_IN_FLIGHT, stage))
+        );
+    }
+    let refused = failure(UNKNOWN, Stage::InFlight)
+        .safe(true)
+        .transparent(Transparent::Once);
+    let Verdict::Retry(refused) = lost(Verdict::Retry(refused)) else {
+        panic!()
+    };
+    assert_eq!(
+        (refused.reason, refused.transparent),
+        (SOCKET_NOT_AVAILABLE, Transparent::Once)
+    );
+    let fatal = Verdict::Fatal(failure(UNKNOWN, Stage::InFlight));
+    assert_eq!(lost(fatal), fatal);
+}
+
+/// Without the layer there is only the status.
+#[test]
+fn an_answer_that_nobody_looked_into_is_judged_by_its_status() {
+    let of = |service: HttpService, status: u16| {
+        let response = Response::builder().status(status).body(()).unwrap();
+        let classifier = ServiceClassifier::new(service, transport);
+        classifier.classify(Ok(&response), &CallContext::default())
+    };
+    assert_eq!(of(HttpService::query(), 200), Verdict::Success);
+    assert!(is_final(of(HttpService::query(), 503)));
+    assert!(is_final(of(HttpService::views(), 404)));
+    assert_eq!(
+        retried(of(HttpService::search(), 429)),
+        Some(SEARCH_TOO_MANY_REQUESTS)
+    );
+}
+
+/// C6: only the view engine has a reason that always retries.
+#[test]
+fn only_views_can_force_a_retry() {
+    let forces = |service| {
+        let never = TransportThatNeverForces;
+        Classify::<Response<()>, BoxError>::may_force(&ServiceClassifier::new(service, never))
+    };
+    assert!(forces(HttpService::views()));
+    for service in [
+        HttpService::query(),
+        HttpService::analytics(),
+        HttpService::search(),
+        HttpService::management(),
+    ] {
+        assert!(!forces(service));
+    }
+}
+
+struct TransportThatNeverForces;
+
+impl<R, E> Classify<R, E> for TransportThatNeverForces {
+    fn classify(&self, _: Result<&R, &E>, _: &CallContext) -> Verdict {
+        Verdict::Success
+    }
+
+    fn may_force(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,188 @@
+//! What is sent again, when, and what is not.
+
+use super::*;
+
+/// C41 C42 C4: like any other retry, after the back-off and counted; and a statement that is not read-only too, because
+/// nothing has happened.
+#[tokio::test(start_paused = true)]
+async fn a_prepared_statement_that_is_gone_is_prepared_again_after_the_back_off() {
+    let index = errors(r#"{"code": 5000, "msg": "queryport.indexNotFound"}"#);
+    let node = [fails(4040), fails(4050), fails(4070), answers(500, &index)];
+    let ended = Client::of(HttpService::query()).call(post(), node).await;
+    assert_eq!(ended.status(), 200);
+    assert_eq!(ended.delays(), [1, 2, 4, 8]);
+    assert_eq!(
+        ended.reasons(),
+        [QUERY_PREPARED_STATEMENT_FAILURE, QUERY_INDEX_NOT_FOUND]
+    );
+    assert_eq!((ended.info.attempts(), ended.sent), (5, 5));
+    assert_eq!(ended.text().await, r#"{"results": [1]}"#);
+}
+
+/// C41 C7: never past its own time.
+#[tokio::test(start_paused = true)]
+async fn a_statement_that_cannot_be_prepared_ends_at_the_deadline() {
+    let began = Instant::now();
+    let client = Client::of(HttpService::query()).limit(ms(2000));
+    let ended = client.call(post(), (0..1000).map(|_| fails(4040))).await;
+    assert_eq!(began.elapsed(), ms(2000));
+    assert!(!ended.elapsed().ambiguous, "each was answered");
+    assert_eq!(ended.reasons(), [QUERY_PREPARED_STATEMENT_FAILURE]);
+    // 1, 2, 4 … 256, then every 500: the last is not sent.
+    assert_eq!(
+        ended.delays()[..10],
+        [1, 2, 4, 8, 16, 32, 64, 128, 256, 500]
+    );
+    assert_eq!(ended.sent, 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_that_is_final_is_the_callers_unchanged() {
+    let ended = Client::of(HttpService::query())
+        .call(post(), [fails(4040), fails(3000)])
+        .await;
+    assert_eq!(
+        (ended.status(), ended.info.stopped()),
+        (400, Some(Stopped::Fatal))
+    );
+    let found = ended
+        .outcome
+        .as_ref()
+        .unwrap()
+        .extensions()
+        .get::<ServiceAnswer>();
+    assert_eq!(found.unwrap().error().unwrap().code(), Some(3000));
+    assert!(ended.text().await.contains(r#"{"code": 3000, "msg": "m"}"#));
+}
+
+/// C12 C32: the answer to a statement was lost half-way.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_breaks_off_is_asked_for_again_by_who_only_reads() {
+    let broken = || Does::Answers(200, Pieces::of([data(r#"{"results": [1"#), Piece::Breaks]));
+    for service in [HttpService::query(), HttpService::analytics()] {
+        let client = Client::of(service);
+        let ended = client.call(read_only(), [broken(), works()]).await;
+        assert_eq!(ended.reasons(), [SOCKET_CLOSED_WHILE_IN_FLIGHT]);
+        assert_eq!(ended.text().await, r#"{"results": [1]}"#);
+
+        let ended = client.call(post(), [broken(), works()]).await;
+        assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+        assert_eq!(ended.sent, 1);
+        let record = ended.info.records().next().unwrap().failure.unwrap();
+        assert_eq!(
+            (record.reason, record.stage),
+            (SOCKET_CLOSED_WHILE_IN_FLIGHT, Stage::InFlight)
+        );
+        let mut body = ended.outcome.unwrap().into_body();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(first, r#"{"results": [1"#);
+        assert!(body.frame().await.unwrap().is_err());
+    }
+}
+
+/// C12 C13 C32
+#[tokio::test(start_paused = true)]
+async fn a_lost_attempt_is_sent_again_as_far_as_its_service_allows() {
+    let method = |method: &str| Request::builder().method(method).body(Statement).unwrap();
+    for (service, request, again) in [
+        (HttpService::query(), post(), false),
+        (HttpService::query(), method("GET"), false),
+        (HttpService::query(), read_only(), true),
+        (HttpService::analytics(), read_only(), true),
+        (HttpService::analytics(), post(), false),
+        (HttpService::search(), post(), true),
+        (HttpService::views(), post(), true),
+        (HttpService::management(), method("GET"), true),
+        (HttpService::management(), method("HEAD"), false),
+        (HttpService::management(), method("PUT"), false),
+        (HttpService::management(), method("DELETE"), false),
+        (HttpService::management(), read_only(), false),
+    ] {
+        let client = Client::of(service);
+        let ended = client.call(request.clone(), [Does::LosesTheAnswer]).await;
+        assert_eq!(ended.sent, if again { 2 } else { 1 }, "{service:?}");
+        let stopped = if again {
+            Stopped::Success
+        } else {
+            Stopped::NotIdempotent
+        };
+        assert_eq!(ended.info.stopped(), Some(stopped));
+        let ended = client
+            .call(request, [Does::NeverConnects, Does::NeverConnects])
+            .await;
+        assert_eq!(
+            (ended.sent, ended.reasons()),
+            (3, vec![SOCKET_NOT_AVAILABLE])
+        );
+    }
+}
+
+/// The caller knows better.
+#[tokio::test(start_paused = true)]
+async fn what_the_caller_stamps_beats_the_list() {
+    let mut once = post();
+    once.context_mut()
+        .set_idempotency(Idempotency::NotIdempotent);
+    let ended = Client::of(HttpService::search())
+        .call(once, [Does::LosesTheAnswer])
+        .await;
+    assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+}
+
+/// C45
+#[tokio::test(start_paused = true)]
+async fn a_search_that_is_refused_comes_back() {
+    let node = [answers(429, "num_queries_per_min"), answers(429, "")];
+    let ended = Client::of(HttpService::search()).call(post(), node).await;
+    assert_eq!((ended.status(), ended.delays()), (200, vec![1, 2]));
+    assert_eq!(ended.reasons(), [SEARCH_TOO_MANY_REQUESTS]);
+    let current = HttpService::search().with_current_server_codes();
+    let ended = Client::of(current)
+        .call(post(), [answers(429, "num_queries_per_min")])
+        .await;
+    assert_eq!((ended.status(), ended.sent), (429, 1));
+    assert_eq!(ended.text().await, "num_queries_per_min");
+}
+
+/// C46 C5 C6: under any strategy, in a controlled way, and not past the deadline.
+#[tokio::test(start_paused = true)]
+async fn a_302_of_the_views_is_asked_again_under_fail_fast_too() {
+    let moved = || answers(302, "");
+    let views = Client::of(HttpService::views()).strategy(FailFast);
+    let ended = views.call(post(), (0..7).map(|_| moved())).await;
+    assert_eq!(ended.status(), 200);
+    assert_eq!(ended.delays(), [1, 10, 50, 100, 500, 1000, 1000]);
+    assert_eq!(ended.reasons(), [VIEWS_NO_ACTIVE_PARTITION]);
+
+    let began = Instant::now();
+    let ended = views
+        .limit(ms(700))
+        .call(post(), (0..100).map(|_| moved()))
+        .await;
+    assert_eq!(began.elapsed(), ms(700));
+    assert!(!ended.elapsed().ambiguous);
+    assert_eq!(ended.sent, 6, "after 1, 11, 61, 161 and 661 ms");
+}
+
+/// C6
+#[tokio::test(start_paused = true)]
+async fn fail_fast_stops_at_any_other() {
+    let failing = || [fails(4040), answers(429, ""), answers(503, "")];
+    for (at, service) in [
+        HttpService::query(),
+        HttpService::search(),
+        HttpService::views(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let client = Client::of(service).strategy(FailFast);
+        let node = failing().into_iter().skip(at);
+        let ended = client.call(post(), node).await;
+        assert_eq!(
+            (ended.sent, ended.info.stopped()),
+            (1, Some(Stopped::Attempts)),
+            "{service:?}"
+        );
+    }
+}

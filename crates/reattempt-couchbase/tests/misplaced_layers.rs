@@ -1,0 +1,74 @@
+//! What is missing or stands in the wrong place is said once, at WARN.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use reattempt::strategy::BestEffort;
+use reattempt::{CallContext, Failure, RetryLayer, Stage, Verdict, reason};
+use reattempt_couchbase::{
+    HttpService, ServiceClassifier, ServiceErrorLayer, ServiceIdempotencyLayer,
+};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+#[path = "../../reattempt/src/probe/listen.rs"]
+pub mod listen;
+
+const QUERY: HttpService = HttpService::query();
+
+async fn works(_: Request<()>) -> Result<Response<Full<Bytes>>, BoxError> {
+    Ok(Response::new(Full::from("{}")))
+}
+
+fn lost<B>(_: Result<&Response<B>, &BoxError>, _: &CallContext) -> Verdict {
+    Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::InFlight))
+}
+
+/// The word of the classifier is given once a process: one test holds both sides of it.
+#[tokio::test]
+async fn an_answer_that_nobody_looks_into_is_warned_of() {
+    let listener = listen::listen();
+    let right = ServiceBuilder::new()
+        .layer(ServiceIdempotencyLayer::new(QUERY))
+        .layer(RetryLayer::new(
+            ServiceClassifier::new(QUERY, lost),
+            BestEffort::new(),
+        ))
+        .layer(ServiceErrorLayer::new(QUERY))
+        .service_fn(works);
+    right.oneshot(Request::new(())).await.unwrap();
+    assert_eq!(listener.heard(), [""; 0], "all is well");
+
+    let missing = ServiceBuilder::new()
+        .layer(RetryLayer::new(
+            ServiceClassifier::new(QUERY, lost),
+            BestEffort::new(),
+        ))
+        .service_fn(works);
+    for _ in 0..3 {
+        missing.clone().oneshot(Request::new(())).await.unwrap();
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].contains("put ServiceErrorLayer below the recovery layer"));
+}
+
+#[tokio::test]
+async fn layers_in_wrong_places_say_so_once() {
+    let listener = listen::listen();
+    let service = ServiceBuilder::new()
+        .layer(ServiceErrorLayer::new(QUERY))
+        .layer(RetryLayer::new(
+            ServiceClassifier::new(QUERY, lost),
+            BestEffort::new(),
+        ))
+        .layer(ServiceIdempotencyLayer::new(QUERY))
+        .layer(ServiceErrorLayer::new(QUERY))
+        .service_fn(works);
+    for _ in 0..3 {
+        service.clone().oneshot(Request::new(())).await.unwrap();
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 2, "{heard:?}");
+    assert!(heard[0].starts_with("ServiceErrorLayer is outside of any recovery layer"));
+    assert!(heard[1].starts_with("ServiceIdempotencyLayer is inside the recovery layer"));
+}

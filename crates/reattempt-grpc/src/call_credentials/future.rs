@@ -1,0 +1,97 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::{HeaderMap, Request, Response};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use crate::ControlPlaneFailure;
+use crate::metadata::append;
+
+pin_project! {
+    /// The future of [`WithCallCredentials`](super::WithCallCredentials).
+    pub struct CallCredentialsFuture<M, S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        state: State<M, S, B>,
+    }
+}
+
+pin_project! {
+    #[project = Now]
+    enum State<M, S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        /// The metadata is being made.
+        Asking {
+            #[pin]
+            metadata: M,
+            call: Option<(S, Request<B>)>,
+        },
+        Sent {
+            #[pin]
+            flight: S::Future,
+        },
+    }
+}
+
+impl<M, S, B> CallCredentialsFuture<M, S, B>
+where
+    S: Service<Request<B>>,
+{
+    pub(super) const fn new(metadata: M, service: S, request: Request<B>) -> Self {
+        Self {
+            state: State::Asking {
+                metadata,
+                call: Some((service, request)),
+            },
+        }
+    }
+}
+
+impl<M, S, B> fmt::Debug for CallCredentialsFuture<M, S, B>
+where
+    S: Service<Request<B>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sent = matches!(self.state, State::Sent { .. });
+        f.debug_struct("CallCredentialsFuture")
+            .field("sent", &sent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M, S, B, R> Future for CallCredentialsFuture<M, S, B>
+where
+    M: Future<Output = Result<HeaderMap, ControlPlaneFailure>>,
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Default,
+{
+    type Output = Result<Response<R>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let (metadata, call) = match state.as_mut().project() {
+                Now::Sent { flight } => return flight.poll(cx),
+                Now::Asking { metadata, call } => (ready!(metadata.poll(cx)), call),
+            };
+            let Some((mut service, mut request)) = call.take() else {
+                return Poll::Pending;
+            };
+            match metadata {
+                Ok(metadata) => {
+                    append(request.headers_mut(), metadata);
+                    let flight = service.call(request);
+                    state.set(State::Sent { flight });
+                }
+                Err(failure) => return Poll::Ready(Ok(failure.into_response())),
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `CallCredentialsLayer`: metadata of each attempt's own, made when the attempt is sent.
+//!
+//! Put it below the recovery layer: every attempt, also a transparent one and each hedge, asks anew, and what was added for
+//! one never reaches the next. The metadata is appended to the caller's own. While it is made nothing is sent; the
+//! call's deadline goes on.
+//!
+//! What cannot be made fails the attempt with a [`ControlPlaneFailure`]: its code is brought to what A54 allows *before* it is
+//! matched against the retryable codes, and no transparent retry follows.
+//!
+//! ```
+//! use http::{HeaderMap, Request, Response};
+//! use reattempt::RetryLayer;
+//! use reattempt::strategy::Attempts;
+//! use reattempt_grpc::{CallCredentialsLayer, Code, ControlPlaneFailure, GrpcClassifier};
+//! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+//! # use std::sync::atomic::{AtomicU32, Ordering};
+//! # static ASKED: AtomicU32 = AtomicU32::new(0);
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! let token = |call: &http::request::Parts| {
+//!     let audience = call.uri.path().to_owned();
+//!     async move {
+//!         // Your token service.
+//!         # let first = ASKED.fetch_add(1, Ordering::Relaxed) == 0;
+//!         # if first { return Err(ControlPlaneFailure::new(Code::Unavailable, "the token service is down")); }
+//!         let mut metadata = HeaderMap::new();
+//!         metadata.insert("authorization", format!("Bearer for {audience}").parse().unwrap());
+//!         Ok::<_, ControlPlaneFailure>(metadata)
+//!     }
+//! };
+//! let service = ServiceBuilder::new()
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+//!     .layer(CallCredentialsLayer::new(token))
+//!     .service_fn(|request: Request<()>| async move {
+//!         let mut response = Response::new(());
+//!         *response.headers_mut() = request.headers().clone();
+//!         response.headers_mut().insert("grpc-status", 0.into());
+//!         Ok::<_, BoxError>(response)
+//!     });
+//! let answer = service.oneshot(Request::post("http://h/shop.Cart/Add").body(()).unwrap()).await?;
+//! assert_eq!(answer.headers()["authorization"], "Bearer for /shop.Cart/Add");
+//! # assert_eq!(ASKED.load(Ordering::Relaxed), 2);
+//! # Ok(()) }
+//! ```
+
+mod future;
+
+use std::future::Future;
+use std::task::{Context, Poll};
+
+use http::request::Parts;
+use http::{HeaderMap, Request, Response};
+use reattempt::Annotated;
+use reattempt::order::InsideRecovery;
+use tower_layer::Layer;
+use tower_service::Service;
+
+pub use future::CallCredentialsFuture;
+
+use crate::ControlPlaneFailure;
+
+/// Makes the metadata of one attempt. Closures `Fn(&http::request::Parts) -> impl Future` implement it.
+///
+/// The attempt's number, and the backends tried before, are in the context (`parts.extensions`, `Annotated`).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` makes no metadata for an attempt",
+    note = "use a closure `|call: &http::request::Parts| async {{ Ok::<HeaderMap, ControlPlaneFailure>(…) }}`"
+)]
+pub trait CallCredentials {
+    /// Resolves to the metadata, or to why there is none.
+    type Future: Future<Output = Result<HeaderMap, ControlPlaneFailure>>;
+
+    /// Begins to make it.
+    fn metadata(&self, call: &Parts) -> Self::Future;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, M> CallCredentials for F
+where
+    F: Fn(&Parts) -> M,
+    M: Future<Output = Result<HeaderMap, ControlPlaneFailure>>,
+{
+    type Future = M;
+
+    fn metadata(&self, call: &Parts) -> M {
+        self(call)
+    }
+}
+
+/// Adds metadata to each attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct CallCredentialsLayer<C> {
+    credentials: C,
+}
+
+impl<C> CallCredentialsLayer<C> {
+    /// Adds what these credentials make.
+    #[must_use]
+    pub const fn new(credentials: C) -> Self {
+        Self { credentials }
+    }
+}
+
+impl<S, C: Clone> Layer<S> for CallCredentialsLayer<C> {
+    type Service = WithCallCredentials<S, C>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        WithCallCredentials {
+            inner,
+            credentials: self.credentials.clone(),
+            order: InsideRecovery::default(),
+        }
+    }
+}
+
+/// Made by [`CallCredentialsLayer`].
+#[derive(Clone, Debug)]
+pub struct WithCallCredentials<S, C> {
+    inner: S,
+    credentials: C,
+    order: InsideRecovery,
+}
+
+impl<S, C, B, R> Service<Request<B>> for WithCallCredentials<S, C>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    C: CallCredentials,
+    R: Default,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = CallCredentialsFuture<C::Future, S, B>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        self.order.check("CallCredentialsLayer", request.context());
+        let (parts, body) = request.into_parts();
+        let metadata = self.credentials.metadata(&parts);
+        // The instance that was ready is the one that is called.
+        let next = self.inner.clone();
+        let ready = std::mem::replace(&mut self.inner, next);
+        CallCredentialsFuture::new(metadata, ready, Request::from_parts(parts, body))
+    }
+}

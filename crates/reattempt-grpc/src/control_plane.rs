@@ -1,0 +1,152 @@
+//! Failures that no server said: of credentials, of a balancer's pick (A54).
+
+use std::borrow::Cow;
+
+use http::Response;
+
+use crate::Code;
+use crate::status::trailers_only;
+
+impl Code {
+    /// The code of a call that the control plane failed (A54): what only a server's application may say is INTERNAL, and so is OK.
+    ///
+    /// ```
+    /// use reattempt_grpc::Code;
+    ///
+    /// assert_eq!(Code::from_control_plane(Code::NotFound), Code::Internal);
+    /// assert_eq!(Code::from_control_plane(Code::Unauthenticated), Code::Unauthenticated);
+    /// ```
+    #[must_use]
+    pub const fn from_control_plane(said: Self) -> Self {
+        match said {
+            Self::Ok
+            | Self::InvalidArgument
+            | Self::NotFound
+            | Self::AlreadyExists
+            | Self::FailedPrecondition
+            | Self::Aborted
+            | Self::OutOfRange
+            | Self::DataLoss => Self::Internal,
+            other => other,
+        }
+    }
+}
+
+/// A call that this side failed before it was sent: its credentials, or the pick of a backend.
+///
+/// A layer below the recovery layer answers with it ([`ControlPlaneFailure::into_response`]), a balancer of your own too:
+/// [`GrpcClassifier`](crate::GrpcClassifier) knows such an answer. The attempt was never sent, and yet no transparent retry
+/// follows: the policy's codes decide, after the code was brought to what A54 allows, and it counts as that code. One that is
+/// [dropped](ControlPlaneFailure::dropped) is final, and counts nowhere.
+///
+/// ```
+/// use http::Response;
+/// use reattempt::{CallContext, Classify, Stage, Transparent, Verdict};
+/// use reattempt_grpc::{Code, CodeSet, ControlPlaneFailure, GrpcClassifier};
+///
+/// let classifier = GrpcClassifier::new().retryable(CodeSet::of(&[Code::Unavailable, Code::NotFound]));
+/// let classify = |failure: ControlPlaneFailure| {
+///     let answer: Response<()> = failure.into_response();
+///     Classify::<_, std::io::Error>::classify(&classifier, Ok(&answer), &CallContext::default())
+/// };
+/// let Verdict::Retry(failure) = classify(ControlPlaneFailure::new(Code::Unavailable, "no backend")) else { panic!() };
+/// assert_eq!((failure.stage, failure.transparent), (Stage::Dispatch, Transparent::No));
+/// let Verdict::Fatal(failure) = classify(ControlPlaneFailure::new(Code::NotFound, "no such token")) else { panic!() };
+/// assert_eq!(failure.code, Some(Code::Internal.number()));
+/// assert!(matches!(classify(ControlPlaneFailure::dropped("circuit breaker")), Verdict::Fatal(_)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct ControlPlaneFailure {
+    code: Code,
+    message: Cow<'static, str>,
+    dropped: bool,
+}
+
+impl ControlPlaneFailure {
+    /// A failure with this code, as far as A54 allows it.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        let (said, code) = (code, Code::from_control_plane(code));
+        let message = message.into();
+        Self {
+            code,
+            message: if said == code {
+                message
+            } else {
+                format!("{message} ({said}, which only a server may say)").into()
+            },
+            dropped: false,
+        }
+    }
+
+    /// The call is to be dropped: UNAVAILABLE, and no attempt follows (a balancer that sheds load, a circuit breaker: A32).
+    #[must_use]
+    pub fn dropped(message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            dropped: true,
+            ..Self::new(Code::Unavailable, message)
+        }
+    }
+
+    /// The code in force.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What is said of it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// True if no attempt may follow.
+    #[must_use]
+    pub const fn is_dropped(&self) -> bool {
+        self.dropped
+    }
+
+    /// The Trailers-Only answer that says so, with the failure itself in its extensions.
+    #[must_use]
+    pub fn into_response<B: Default>(self) -> Response<B> {
+        let mut response = trailers_only(self.code, &self.message);
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R17 (A54)
+    #[test]
+    fn codes_of_servers_applications_become_internal() {
+        use Code::*;
+        let rewritten = [
+            Ok,
+            InvalidArgument,
+            NotFound,
+            AlreadyExists,
+            FailedPrecondition,
+            Aborted,
+            OutOfRange,
+            DataLoss,
+        ];
+        for code in Code::ALL {
+            let expected = if rewritten.contains(&code) {
+                Internal
+            } else {
+                code
+            };
+            assert_eq!(Code::from_control_plane(code), expected, "{code}");
+            assert_eq!(ControlPlaneFailure::new(code, "x").code(), expected);
+        }
+        let failure = ControlPlaneFailure::new(NotFound, "no token");
+        assert_eq!(
+            failure.to_string(),
+            "INTERNAL: no token (NOT_FOUND, which only a server may say)"
+        );
+    }
+}

@@ -1,0 +1,83 @@
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http_body::{Body, Frame, SizeHint};
+
+/// A frame, an error, or the end.
+pub(super) type Polled<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
+
+/// What the first look at a body found, if it found anything.
+pub(super) type First<B> = Option<Polled<B>>;
+
+/// A response body whose first frame may have been looked at. Made by [`HoldHeadersLayer`](super::HoldHeadersLayer).
+pub struct HeldBody<B: Body> {
+    first: First<B>,
+    /// `None` for one that is at its end, but for what was found.
+    inner: Option<B>,
+}
+
+impl<B: Body> HeldBody<B> {
+    pub(super) const fn new(first: First<B>, inner: Option<B>) -> Self {
+        Self { first, inner }
+    }
+}
+
+impl<B: Body> Default for HeldBody<B> {
+    /// A body without content.
+    fn default() -> Self {
+        Self::new(None, None)
+    }
+}
+
+impl<B: Body> fmt::Debug for HeldBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldBody")
+            .field("first", &self.first.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+// Neither a frame nor an error is ever pinned here.
+impl<B: Body + Unpin> Unpin for HeldBody<B> {}
+
+impl<B: Body + Unpin> Body for HeldBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(first);
+        }
+        match &mut self.inner {
+            Some(inner) => Pin::new(inner).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none() && self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        use bytes::Buf;
+        let rest = self
+            .inner
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
+        let data = |first: &Polled<B>| {
+            let frame = first.as_ref()?.as_ref().ok()?;
+            Some(frame.data_ref()?.remaining())
+        };
+        let first = self.first.as_ref().and_then(data).unwrap_or(0) as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(first));
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(first));
+        }
+        hint
+    }
+}

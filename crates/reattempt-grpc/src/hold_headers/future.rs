@@ -1,0 +1,187 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Buf;
+use http::{HeaderMap, Response};
+use http_body::{Body, Frame};
+use pin_project_lite::pin_project;
+use tokio::time::Sleep;
+
+use super::body::{First, HeldBody};
+use crate::head::status_in_head;
+use crate::metadata::append;
+use crate::{Code, GRPC_STATUS};
+
+/// How long headers are held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Until {
+    pub(super) at_most: Duration,
+    pub(super) limit: Option<Instant>,
+}
+
+impl Until {
+    /// `None` where there is no time to wait.
+    fn sleep(self) -> Option<Pin<Box<Sleep>>> {
+        let now = tokio::time::Instant::now();
+        let left = self.limit.map_or(Duration::MAX, |limit| {
+            limit.saturating_duration_since(now.into_std())
+        });
+        let time = self.at_most.min(left);
+        (!time.is_zero()).then(|| Box::pin(tokio::time::sleep(time)))
+    }
+}
+
+/// Headers that are held, and the body behind them.
+struct Held<B> {
+    response: Response<B>,
+    until: Until,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+/// So many frames without content are passed over before others get their turn.
+const MOST_EMPTY: u32 = 32;
+
+/// What to do with the headers.
+enum Look<B: Body> {
+    /// Nothing but a status came behind them.
+    Status(HeaderMap),
+    /// They go on, with this in front of the body.
+    Goes(First<B>),
+}
+
+impl<B: Body + Unpin> Held<B> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Look<B>> {
+        for _ in 0..MOST_EMPTY {
+            let Poll::Ready(frame) = Pin::new(self.response.body_mut()).poll_frame(cx) else {
+                return self.poll_time(cx);
+            };
+            let frame = match frame {
+                Some(Ok(frame)) => frame,
+                ended => return Poll::Ready(Look::Goes(Some(ended))),
+            };
+            // Data without content is no message, nor the beginning of one.
+            if frame.data_ref().is_some_and(|data| !data.has_remaining()) {
+                continue;
+            }
+            return Poll::Ready(match frame.into_trailers() {
+                Ok(trailers) if is_failure(&trailers) => Look::Status(trailers),
+                Ok(trailers) => Look::Goes(Some(Some(Ok(Frame::trailers(trailers))))),
+                Err(frame) => Look::Goes(Some(Some(Ok(frame)))),
+            });
+        }
+        cx.waker().wake_by_ref();
+        self.poll_time(cx)
+    }
+
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Look<B>> {
+        if self.sleep.is_none() {
+            self.sleep = self.until.sleep();
+        }
+        if let Some(sleep) = &mut self.sleep {
+            ready!(sleep.as_mut().poll(cx));
+        }
+        Poll::Ready(Look::Goes(None))
+    }
+}
+
+fn is_failure(trailers: &HeaderMap) -> bool {
+    let status = trailers.get(GRPC_STATUS);
+    status.is_some_and(|status| Code::from_header(status) != Code::Ok)
+}
+
+/// Headers and trailers in one block, as a Trailers-Only answer has them. What gRPC itself says in the trailers
+/// (status, message, pushback) is the last word on it.
+fn merge(headers: &mut HeaderMap, trailers: HeaderMap) {
+    let said: Vec<_> = trailers
+        .keys()
+        .filter(|name| name.as_str().starts_with("grpc-"))
+        .cloned()
+        .collect();
+    for name in said {
+        headers.remove(name);
+    }
+    append(headers, trailers);
+}
+
+pin_project! {
+    /// The future of [`HoldHeaders`](super::HoldHeaders).
+    pub struct HoldHeadersFuture<F, B> {
+        #[pin]
+        inner: F,
+        // `None` for a call whose headers are not held.
+        until: Option<Until>,
+        held: Option<Held<B>>,
+    }
+}
+
+impl<F, B> HoldHeadersFuture<F, B> {
+    pub(super) const fn new(inner: F, until: Option<Until>) -> Self {
+        Self {
+            inner,
+            until,
+            held: None,
+        }
+    }
+}
+
+impl<F, B> fmt::Debug for HoldHeadersFuture<F, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HoldHeadersFuture")
+            .field("until", &self.until)
+            .field("held", &self.held.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F, B, E> Future for HoldHeadersFuture<F, B>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    B: Body + Unpin,
+{
+    type Output = Result<Response<HeldBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if this.held.is_none() {
+            let response = match ready!(this.inner.poll(cx)) {
+                Ok(response) => response,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            let goes_on = status_in_head(&response).is_none() && !response.body().is_end_stream();
+            match this.until.take().filter(|_| goes_on) {
+                None => return Poll::Ready(Ok(pass(response, None))),
+                Some(until) => {
+                    *this.held = Some(Held {
+                        response,
+                        until,
+                        sleep: None,
+                    });
+                }
+            }
+        }
+        let look = match this.held {
+            Some(held) => ready!(held.poll(cx)),
+            None => return Poll::Pending,
+        };
+        let Some(Held { response, .. }) = this.held.take() else {
+            return Poll::Pending;
+        };
+        Poll::Ready(Ok(match look {
+            Look::Goes(first) => pass(response, first),
+            Look::Status(trailers) => {
+                let mut response = response.map(|_| HeldBody::default());
+                merge(response.headers_mut(), trailers);
+                response
+            }
+        }))
+    }
+}
+
+fn pass<B: Body>(response: Response<B>, first: First<B>) -> Response<HeldBody<B>> {
+    // One that has ended is not asked again.
+    let goes_on = !matches!(first, Some(None | Some(Err(_))));
+    response.map(|body| HeldBody::new(first, goes_on.then_some(body)))
+}

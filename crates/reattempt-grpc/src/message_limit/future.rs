@@ -1,0 +1,104 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::Response;
+use pin_project_lite::pin_project;
+use reattempt::{CallHandle, Stopped};
+
+use super::link::CallSide;
+use super::prefixes::Sieve;
+use super::response::{LimitedResponseBody, Watched};
+use crate::Code;
+use crate::head::status_in_head;
+use crate::status::trailers_only;
+
+/// A call some of whose messages are limited.
+#[derive(Debug)]
+pub(super) struct Limited {
+    pub(super) response: Option<u64>,
+    pub(super) call: CallSide,
+    pub(super) handle: CallHandle,
+}
+
+pin_project! {
+    /// The future of [`MessageLimit`](super::MessageLimit).
+    pub struct MessageLimitFuture<F> {
+        #[pin]
+        inner: Option<F>,
+        limited: Option<Limited>,
+    }
+}
+
+impl<F> MessageLimitFuture<F> {
+    pub(super) const fn new(inner: F, limited: Option<Limited>) -> Self {
+        Self {
+            inner: Some(inner),
+            limited,
+        }
+    }
+}
+
+impl<F> fmt::Debug for MessageLimitFuture<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageLimitFuture")
+            .field("limited", &self.limited)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> MessageLimitFuture<F> {
+    /// The call's end, if a message of its request is too long.
+    fn poll_too_long<B>(
+        self: Pin<&mut Self>,
+        cx: &Context<'_>,
+    ) -> Option<Response<LimitedResponseBody<B>>> {
+        let mut this = self.project();
+        let too_long = this.limited.as_ref()?.call.poll_too_long(cx)?;
+        // Dropped first: what that cancels is part of the story, and why the call ended comes last.
+        this.inner.set(None);
+        if let Some(limited) = this.limited.take() {
+            limited.handle.stop(Stopped::Fatal);
+        }
+        let mut answer = trailers_only(Code::ResourceExhausted, &too_long.to_string());
+        answer.extensions_mut().insert(too_long);
+        Some(answer)
+    }
+}
+
+impl<F, B, E> Future for MessageLimitFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = Result<Response<LimitedResponseBody<B>>, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(answer) = self.as_mut().poll_too_long(cx) {
+            return Poll::Ready(Ok(answer));
+        }
+        let Some(inner) = self.as_mut().project().inner.as_pin_mut() else {
+            return Poll::Pending;
+        };
+        let polled = inner.poll(cx);
+        // That may have read the request's body.
+        if let Some(answer) = self.as_mut().poll_too_long(cx) {
+            return Poll::Ready(Ok(answer));
+        }
+        let outcome = ready!(polled);
+        let this = self.project();
+        let limited = this.limited.take();
+        Poll::Ready(outcome.map(|response| {
+            // What is no gRPC stream has no messages.
+            let limit = limited
+                .as_ref()
+                .and_then(|limited| limited.response)
+                .filter(|_| status_in_head(&response).is_none());
+            let watched = limited.map(|Limited { call, .. }| Watched {
+                sieve: limit.map(|limit| (Sieve::new(limit), limit)),
+                call,
+            });
+            response.map(|body| LimitedResponseBody::new(body, watched))
+        }))
+    }
+}

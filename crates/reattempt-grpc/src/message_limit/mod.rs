@@ -1,0 +1,205 @@
+//! `MessageLimitLayer`: `maxRequestMessageBytes` and `maxResponseMessageBytes` of the service config.
+//!
+//! A longer request message ends the call with RESOURCE_EXHAUSTED: nothing of that message is sent, every attempt is
+//! cancelled, and there is no other. A longer response message ends the stream with RESOURCE_EXHAUSTED in trailers and cancels
+//! it; the messages before it come through, of it nothing does. The layer reads the prefixes of messages as they pass by and
+//! keeps none: at most a part of a prefix.
+//!
+//! The limits are those of the method's [`MethodPolicy`], and the layer's own; of two the smaller counts. What is
+//! measured is the message as it is sent, so a compressed one counts compressed. gRPC's libraries limit responses to 4 MiB where
+//! nothing is said; this layer limits only what it is told to, so leave that one to the client around which it stands.
+//!
+//! Put it above the recovery layer and above `ReplayBodyLayer`, below the `DeadlineLayer`: a failure of this side's own is
+//! never retried, and counts in no throttle. It changes both types: `Request<B>` goes on as
+//! `Request<LimitedRequestBody<B>>`, `Response<B>` becomes `Response<LimitedResponseBody<B>>`.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use http::{Request, Response};
+//! use http_body_util::{BodyExt, Empty, Full};
+//! use reattempt::RetryLayer;
+//! use reattempt::strategy::Attempts;
+//! use reattempt_grpc::{GrpcClassifier, LimitedRequestBody, MessageLimitLayer};
+//! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
+//! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+//! let service = ServiceBuilder::new()
+//!     .layer(MessageLimitLayer::new().request(4))
+//!     .layer(ReplayBodyLayer::new())
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+//!     .service_fn(|request: Request<ReplayBody<LimitedRequestBody<Full<Bytes>>>>| async {
+//!         request.into_body().collect().await?;
+//!         Ok::<_, BoxError>(Response::new(Empty::<Bytes>::new()))
+//!     });
+//! let message = Bytes::from_static(b"\0\0\0\0\x05hello");
+//! let answer = service.oneshot(Request::new(Full::new(message))).await?;
+//! assert_eq!(answer.headers()["grpc-status"], "8");
+//! # Ok(()) }
+//! ```
+
+mod future;
+mod link;
+mod prefixes;
+mod request;
+mod response;
+
+use std::fmt;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use http_body::Body;
+use reattempt::Annotated;
+use reattempt::order::OutsideRecovery;
+use tower_layer::Layer;
+use tower_service::Service;
+
+pub use future::MessageLimitFuture;
+pub use request::LimitedRequestBody;
+pub use response::LimitedResponseBody;
+
+use crate::MethodPolicy;
+use future::Limited;
+use link::{CallSide, Link};
+use prefixes::Sieve;
+use request::Watched;
+
+/// Which of a call's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MessageSide {
+    /// What this client sends.
+    Request,
+    /// What the server answers.
+    Response,
+}
+
+impl fmt::Display for MessageSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Request => "request",
+            Self::Response => "response",
+        })
+    }
+}
+
+/// A message was longer than its method allows. In the extensions of the answer that [`MessageLimitLayer`] makes before the
+/// server has answered; after that only its text is there, in the trailers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a {side} message has {bytes} bytes, and at most {limit} are allowed")]
+#[non_exhaustive]
+pub struct MessageTooLong {
+    /// Whose message.
+    pub side: MessageSide,
+    /// Its length as it is sent, without its prefix.
+    pub bytes: u64,
+    /// The limit in force.
+    pub limit: u64,
+}
+
+/// Enforces limits on the length of messages. By itself it has none but the policies'.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MessageLimitLayer {
+    request: Option<u64>,
+    response: Option<u64>,
+}
+
+impl MessageLimitLayer {
+    /// With the limits of the calls' policies only.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            request: None,
+            response: None,
+        }
+    }
+
+    /// No request message is longer than this, in bytes. Zero allows only empty ones.
+    #[must_use]
+    pub const fn request(mut self, bytes: u64) -> Self {
+        self.request = Some(bytes);
+        self
+    }
+
+    /// No response message is longer than this, in bytes. Zero allows only empty ones.
+    #[must_use]
+    pub const fn response(mut self, bytes: u64) -> Self {
+        self.response = Some(bytes);
+        self
+    }
+
+    /// Of the layer's and the policy's limits the smaller ones.
+    fn with(self, method: Option<&MethodPolicy>) -> Self {
+        let smaller = |own: Option<u64>, other: Option<u64>| own.into_iter().chain(other).min();
+        Self {
+            request: smaller(
+                self.request,
+                method.and_then(|m| m.max_request_message_bytes),
+            ),
+            response: smaller(
+                self.response,
+                method.and_then(|m| m.max_response_message_bytes),
+            ),
+        }
+    }
+}
+
+impl<S> Layer<S> for MessageLimitLayer {
+    type Service = MessageLimit<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        MessageLimit {
+            inner,
+            limits: *self,
+            order: OutsideRecovery::default(),
+        }
+    }
+}
+
+/// Made by [`MessageLimitLayer`].
+#[derive(Clone, Debug)]
+pub struct MessageLimit<S> {
+    inner: S,
+    limits: MessageLimitLayer,
+    order: OutsideRecovery,
+}
+
+impl<S, B, R> Service<Request<B>> for MessageLimit<S>
+where
+    S: Service<Request<LimitedRequestBody<B>>, Response = Response<R>>,
+    B: Body,
+{
+    type Response = Response<LimitedResponseBody<R>>;
+    type Error = S::Error;
+    type Future = MessageLimitFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let method = request.context().and_then(MethodPolicy::of);
+        let MessageLimitLayer {
+            request: of_request,
+            response: of_response,
+        } = self.limits.with(method);
+        if of_request.is_none() && of_response.is_none() {
+            let request = request.map(|body| LimitedRequestBody::new(body, None));
+            return MessageLimitFuture::new(self.inner.call(request), None);
+        }
+        let context = request.context_mut();
+        self.order.check("MessageLimitLayer", context);
+        let link = Link::default();
+        let limited = Limited {
+            response: of_response,
+            call: CallSide::new(link.clone()),
+            handle: context.begin(),
+        };
+        let watched = Watched {
+            sieve: of_request.map(|limit| (Sieve::new(limit), limit)),
+            link,
+            tripped: false,
+        };
+        let request = request.map(|body| LimitedRequestBody::new(body, Some(watched)));
+        MessageLimitFuture::new(self.inner.call(request), Some(limited))
+    }
+}

@@ -1,0 +1,139 @@
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+use super::link::Link;
+use super::prefixes::{Out, Sieve};
+use super::{MessageSide, MessageTooLong};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The caller gave the call up, or it was ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the call was over before its request was")]
+struct CallOver;
+
+pub(super) struct Watched {
+    /// `None` where only answers are limited.
+    pub(super) sieve: Option<(Sieve, u64)>,
+    pub(super) link: Link,
+    pub(super) tripped: bool,
+}
+
+pin_project! {
+    /// A request's body whose messages are limited. Made by [`MessageLimitLayer`](super::MessageLimitLayer).
+    ///
+    /// A message that is too long ends the call, of which this body is told last: until then it is silent. It also ends
+    /// with an error, so that the transport resets the stream, when the call is over before its answer was.
+    pub struct LimitedRequestBody<B> {
+        #[pin]
+        inner: B,
+        watched: Option<Watched>,
+    }
+}
+
+impl<B> LimitedRequestBody<B> {
+    pub(super) const fn new(inner: B, watched: Option<Watched>) -> Self {
+        Self { inner, watched }
+    }
+}
+
+impl<B> fmt::Debug for LimitedRequestBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitedRequestBody")
+            .field("limited", &self.watched.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+fn plain<D: Buf>(frame: Frame<D>) -> Frame<Bytes> {
+    frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
+}
+
+impl<B> Body for LimitedRequestBody<B>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut this = self.project();
+        let Some(watched) = this.watched else {
+            let frame = ready!(this.inner.poll_frame(cx));
+            return Poll::Ready(frame.map(|frame| frame.map(plain).map_err(Into::into)));
+        };
+        if watched.link.poll_over(cx) {
+            return Poll::Ready(Some(Err(CallOver.into())));
+        }
+        if watched.tripped {
+            return Poll::Pending;
+        }
+        let Some((sieve, limit)) = &mut watched.sieve else {
+            let frame = ready!(this.inner.poll_frame(cx));
+            return Poll::Ready(frame.map(|frame| frame.map(plain).map_err(Into::into)));
+        };
+        loop {
+            match sieve.pop() {
+                Some(Out::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Some(Out::Trailers(map)) => return Poll::Ready(Some(Ok(Frame::trailers(map)))),
+                Some(Out::TooLong(bytes)) => {
+                    watched.tripped = true;
+                    watched.link.trip(MessageTooLong {
+                        side: MessageSide::Request,
+                        bytes,
+                        limit: *limit,
+                    });
+                    return Poll::Pending;
+                }
+                None => {}
+            }
+            match ready!(this.inner.as_mut().poll_frame(cx)) {
+                Some(Ok(frame)) => sieve.push(frame),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+                None if sieve.is_empty() => return Poll::Ready(None),
+                None => sieve.end(),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let nothing_held = match &self.watched {
+            None => true,
+            Some(watched) => {
+                let sieve = watched.sieve.as_ref();
+                !watched.tripped && sieve.is_none_or(|(sieve, _)| sieve.is_empty())
+            }
+        };
+        nothing_held && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let sieve = self
+            .watched
+            .as_ref()
+            .and_then(|watched| watched.sieve.as_ref());
+        with_held(
+            self.inner.size_hint(),
+            sieve.map_or(0, |(sieve, _)| sieve.held()),
+        )
+    }
+}
+
+/// What is still to come, with what has come and is held.
+pub(super) fn with_held(rest: SizeHint, held: u64) -> SizeHint {
+    let mut hint = SizeHint::new();
+    hint.set_lower(rest.lower().saturating_add(held));
+    if let Some(upper) = rest.upper() {
+        hint.set_upper(upper.saturating_add(held));
+    }
+    hint
+}

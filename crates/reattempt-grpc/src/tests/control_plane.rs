@@ -1,0 +1,203 @@
+//! What fails or is added on this side, attempt by attempt (R17, R24, R49, R64).
+
+use http::request::Parts;
+use reattempt::{Annotated, AttemptKind, AttemptOutcome};
+
+use super::*;
+
+type Made = Result<HeaderMap, ControlPlaneFailure>;
+
+/// The metadata of attempt `number`.
+type Credentials = fn(number: u32) -> Made;
+
+fn failure(code: Code) -> Made {
+    Err(ControlPlaneFailure::new(code, "no token"))
+}
+
+fn metadata(name: &'static str, value: u32) -> Made {
+    let mut map = HeaderMap::new();
+    map.insert(name, value.into());
+    Ok(map)
+}
+
+/// A call whose credentials are made like this, two milliseconds after they were asked for.
+async fn call_with(config: &ServiceConfig, server: &Server, credentials: Credentials) -> Ended {
+    let of_attempt = move |call: &Parts| {
+        let number = call.extensions.context().map_or(0, CallContext::attempt);
+        async move {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            credentials(number)
+        }
+    };
+    let server_of_attempt = server.clone();
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(config.clone()))
+        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+        .layer(PreviousAttemptsLayer)
+        .layer(CallCredentialsLayer::new(of_attempt))
+        .layer(PushbackLayer::new(GrpcPushback))
+        .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
+        .service_fn(move |request: Request<ReplayBody<Full<Bytes>>>| {
+            server_of_attempt.clone().attempt(request)
+        });
+    let mut request = request();
+    let watch = CallContext::watch(&mut request);
+    let (head, body) = service.oneshot(request).await.unwrap().into_parts();
+    let data = body.collect().await.unwrap().to_bytes();
+    Ended {
+        code: Code::from_header(&head.headers[GRPC_STATUS]),
+        info: watch.info(),
+        head: head.headers,
+        data,
+        at_ms: server.began.elapsed().as_millis(),
+    }
+}
+
+fn tokens(config: &ServiceConfig) -> Option<u64> {
+    config.throttle().unwrap().milli_tokens()
+}
+
+/// R17, A54: the code is brought to what is allowed before it is matched.
+#[tokio::test(start_paused = true)]
+async fn codes_are_rewritten_before_they_are_matched() {
+    for (codes, attempts, left) in [("5", 1, 10_000), ("13", 3, 7_000), ("5,14", 1, 10_000)] {
+        let (config, server) = (retrying(3, codes), Server::new([Status(Code::Ok)]));
+        let ended = call_with(&config, &server, |_| failure(Code::NotFound)).await;
+        assert_eq!(ended.code, Code::Internal, "{codes}");
+        assert_eq!(
+            (ended.info.attempts(), tokens(&config)),
+            (attempts, Some(left))
+        );
+        assert!(server.times().is_empty(), "nothing is sent");
+        let stages = ended.info.records().filter_map(|record| record.failure);
+        assert!(
+            stages
+                .into_iter()
+                .all(|failure| failure.stage == Stage::Dispatch)
+        );
+    }
+}
+
+/// R17, A54: no transparent retry although nothing was sent; it uses attempts up, and counts.
+#[tokio::test(start_paused = true)]
+async fn credentials_that_cannot_be_made_go_by_the_policy() {
+    let (config, server) = (retrying(3, "14"), Server::new([Status(Code::Ok)]));
+    let ended = call_with(&config, &server, |number| match number {
+        1 => failure(Code::Unavailable),
+        number => metadata("x-token", number),
+    });
+    let ended = ended.await;
+    assert_eq!(
+        (ended.code, ended.info.attempts(), ended.info.retries()),
+        (Code::Ok, 2, 1)
+    );
+    let kinds: Vec<_> = ended.info.records().map(|record| record.kind).collect();
+    assert!(!kinds.contains(&AttemptKind::Transparent));
+    assert_eq!(server.previous(), [Some("1".to_owned())]);
+    assert_eq!(tokens(&config), Some(9_500));
+    assert_eq!(ended.at_ms, 54, "credentials, back-off, credentials");
+
+    // Without a policy nothing mends it.
+    let config = config_without_policy();
+    let ended = call_with(&config, &server, |_| failure(Code::Unavailable)).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 1));
+}
+
+fn config_without_policy() -> ServiceConfig {
+    config(r#""waitForReady":true"#)
+}
+
+/// R24, R49: a drop is final whatever the policy retries, and it counts nowhere.
+#[tokio::test(start_paused = true)]
+async fn a_drop_is_neither_retried_nor_counted() {
+    let drops: Credentials = |number| match number {
+        1 => metadata("x-token", 1),
+        _ => Err(ControlPlaneFailure::dropped("too many calls")),
+    };
+    for config in [retrying(4, "14"), hedging(4, "0.02s", "14")] {
+        let first = After(10, Box::new(Status(Code::Unavailable)));
+        let server = Server::new([first]);
+        let ended = call_with(&config, &server, drops).await;
+        assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 2));
+        assert_eq!(ended.head[GRPC_MESSAGE], "too many calls");
+        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+        assert_eq!(tokens(&config), Some(9_000), "the server's failure alone");
+    }
+    // Of a hedge it ends the call, and cancels those that are out.
+    let (config, server) = (hedging(4, "0.02s", "14"), Server::new([Hangs]));
+    let ended = call_with(&config, &server, drops).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::Unavailable, 22));
+    let outcomes: Vec<_> = ended.info.records().map(|record| record.outcome).collect();
+    assert!(
+        outcomes.contains(&AttemptOutcome::Cancelled),
+        "{outcomes:?}"
+    );
+    assert_eq!(tokens(&config), Some(10_000));
+}
+
+/// R64: what was added for one attempt never reaches another, retried, transparent or hedged.
+#[tokio::test(start_paused = true)]
+async fn metadata_of_one_attempt_never_reaches_the_next() {
+    const NAMES: [&str; 3] = ["x-of-1", "x-of-2", "x-of-3"];
+    let own: Credentials = |number| metadata(NAMES[number as usize - 1], number);
+    let refused = || Fault(TransportFault::StreamRefused);
+    for (config, script) in [
+        (
+            retrying(3, "14"),
+            vec![Status(Code::Unavailable), refused(), Status(Code::Ok)],
+        ),
+        (
+            hedging(3, "0.02s", "14"),
+            vec![Hangs, Hangs, Status(Code::Ok)],
+        ),
+        (
+            hedging(3, "0s", "14"),
+            vec![Status(Code::Unavailable), Hangs, Status(Code::Ok)],
+        ),
+    ] {
+        let server = Server::new(script);
+        let ended = call_with(&config, &server, own).await;
+        assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 3));
+        let seen = server.seen.lock().unwrap().clone();
+        for (at, seen) in seen.iter().enumerate() {
+            for (of, name) in NAMES.iter().enumerate() {
+                assert_eq!(seen.headers.contains_key(*name), of == at, "{name}");
+            }
+        }
+    }
+}
+
+/// Like what a caller says under the same name, and never in its place.
+#[tokio::test(start_paused = true)]
+async fn metadata_is_added_behind_the_callers_own() {
+    let of_attempt = |_: &Parts| {
+        let mut map = HeaderMap::new();
+        map.append("x-key", "b".parse().unwrap());
+        map.append("x-key", "c".parse().unwrap());
+        std::future::ready(Ok::<_, ControlPlaneFailure>(map))
+    };
+    let service = ServiceBuilder::new()
+        .layer(CallCredentialsLayer::new(of_attempt))
+        .service_fn(|request: Request<()>| async move {
+            let values = request.headers().get_all("x-key").iter();
+            let values: Vec<_> = values
+                .map(|value| value.to_str().unwrap().to_owned())
+                .collect();
+            Ok::<_, Infallible>(Response::new(values.join(",")))
+        });
+    let request = Request::builder().header("x-key", "a").body(()).unwrap();
+    assert_eq!(service.oneshot(request).await.unwrap().body(), "a,b,c");
+}
+
+/// R14: the call's deadline goes on while they are made.
+#[tokio::test(start_paused = true)]
+async fn credentials_are_not_waited_for_beyond_the_deadline() {
+    let server = Server::new([Status(Code::Ok)]);
+    let config = config(r#""timeout":"0.001s""#);
+    let ended = call_with(&config, &server, |number| metadata("x-token", number)).await;
+    assert_eq!(ended.code, Code::DeadlineExceeded);
+    assert!(server.times().is_empty());
+}

@@ -1,0 +1,356 @@
+//! Limits on the length of messages (`maxRequestMessageBytes`, `maxResponseMessageBytes`).
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http_body::Frame;
+use reattempt_http::body::BufferBudget;
+use tokio::sync::mpsc;
+use tower::BoxError;
+use tower::util::BoxService;
+
+use super::*;
+
+type Limited = ReplayBody<LimitedRequestBody<Told>>;
+type Tell = mpsc::UnboundedSender<Frame<Bytes>>;
+
+/// A body that is told its frames.
+struct Told(mpsc::UnboundedReceiver<Frame<Bytes>>);
+
+impl http_body::Body for Told {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|frame| frame.map(Ok))
+    }
+}
+
+fn told() -> (Tell, Told) {
+    let (tell, told) = mpsc::unbounded_channel();
+    (tell, Told(told))
+}
+
+/// A message of so many bytes, with its prefix.
+fn message(length: usize) -> Bytes {
+    let mut bytes = vec![0];
+    bytes.extend((length as u32).to_be_bytes());
+    bytes.extend(std::iter::repeat_n(b'm', length));
+    bytes.into()
+}
+
+fn say(tell: &Tell, length: usize) {
+    tell.send(Frame::data(message(length))).unwrap();
+}
+
+fn finish(tell: Tell, code: Code) {
+    let mut trailers = HeaderMap::new();
+    trailers.insert(GRPC_STATUS, code.number().into());
+    tell.send(Frame::trailers(trailers)).unwrap();
+}
+
+/// A connection: what each attempt received and how that ended. Like hyper it reads a request on a task of its own.
+#[derive(Clone, Default)]
+struct Wire {
+    received: Arc<Mutex<Vec<(usize, bool)>>>,
+    attempts: Arc<AtomicUsize>,
+}
+
+impl Wire {
+    /// Bytes that came, and if the request was reset, by attempt.
+    async fn received(&self) -> Vec<(usize, bool)> {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        self.received.lock().unwrap().clone()
+    }
+
+    fn read(&self, mut body: Limited, cancelled: tokio::sync::oneshot::Receiver<()>) {
+        let received = Arc::clone(&self.received);
+        let at = self.attempts.fetch_add(1, Ordering::Relaxed);
+        received.lock().unwrap().push((0, false));
+        tokio::spawn(async move {
+            let read = async {
+                while let Some(frame) = body.frame().await {
+                    let mut received = received.lock().unwrap();
+                    match frame {
+                        Ok(frame) => received[at].0 += frame.data_ref().map_or(0, Bytes::len),
+                        Err(_) => received[at].1 = true,
+                    }
+                }
+                std::future::pending::<()>().await;
+            };
+            // Dropped without an answer: as hyper sees a call that nobody waits for.
+            tokio::select! {
+                () = read => {}
+                Err(_) = cancelled => received.lock().unwrap()[at].1 = true,
+            }
+        });
+    }
+}
+
+/// A channel around a server that answers with this body, at once or never.
+fn channel(
+    config: &ServiceConfig,
+    limits: MessageLimitLayer,
+    wire: &Wire,
+    budget: &BufferBudget,
+    answer: Option<Told>,
+) -> BoxService<Request<Told>, Response<LimitedResponseBody<GrpcOutcomeBody<Told>>>, BoxError> {
+    let answer = Arc::new(Mutex::new(answer));
+    let wire = wire.clone();
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(config.clone()))
+        .layer(limits)
+        .layer(ReplayBodyLayer::new().budget(budget.clone()))
+        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+        .layer(GrpcOutcomeLayer::new())
+        .service_fn(move |request: Request<Limited>| {
+            let (answered, cancelled) = tokio::sync::oneshot::channel();
+            wire.read(request.into_body(), cancelled);
+            let answer = answer.lock().unwrap().take();
+            async move {
+                let Some(answer) = answer else {
+                    let _held = answered;
+                    return std::future::pending().await;
+                };
+                let _ = answered.send(());
+                Ok::<_, BoxError>(Response::new(answer))
+            }
+        });
+    BoxService::new(service)
+}
+
+fn begin(body: Told) -> (Request<Told>, reattempt::Watch) {
+    let mut request = Request::post("http://h/shop.Cart/Add").body(body).unwrap();
+    let watch = CallContext::watch(&mut request);
+    (request, watch)
+}
+
+fn code_of(headers: &HeaderMap) -> Option<Code> {
+    headers.get(GRPC_STATUS).map(Code::from_header)
+}
+
+fn limits(request: u64, response: u64) -> ServiceConfig {
+    config(&format!(
+        r#""maxRequestMessageBytes":{request},"maxResponseMessageBytes":{response},
+        "retryPolicy":{{"maxAttempts":3,"initialBackoff":"0.1s","maxBackoff":"1s","backoffMultiplier":2,
+        "retryableStatusCodes":["RESOURCE_EXHAUSTED","UNAVAILABLE","CANCELLED","INTERNAL"]}}"#
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_message_that_is_too_long_is_not_sent_and_ends_the_call() {
+    let layer = MessageLimitLayer::new;
+    for (config, layer, length, limit) in [
+        (limits(100, 5), layer(), 101, Some(100)),
+        (limits(100, 5), layer(), 100, None),
+        (limits(100, 5), layer().request(99), 100, Some(99)),
+        (limits(100, 5), layer().request(101), 101, Some(100)),
+        (limits(0, 5), layer(), 1, Some(0)),
+        (limits(0, 5), layer(), 0, None),
+        (retrying(3, "8"), layer(), 101, None),
+    ] {
+        let (wire, budget) = (Wire::default(), BufferBudget::default());
+        let (tell, body) = told();
+        let (server, answer) = told();
+        finish(server, Code::Ok);
+        let answer = limit.is_none().then_some(answer);
+        say(&tell, length);
+        drop(tell);
+        let (request, watch) = begin(body);
+        let channel = channel(&config, layer, &wire, &budget, answer);
+        let answer = channel.oneshot(request).await.unwrap();
+        let too_long = answer.extensions().get::<MessageTooLong>();
+        assert_eq!(too_long.map(|too_long| too_long.limit), limit, "{length}");
+        assert_eq!(watch.info().attempts(), 1);
+        if let Some(limit) = limit {
+            assert_eq!(code_of(answer.headers()), Some(Code::ResourceExhausted));
+            let said =
+                format!("a request message has {length} bytes, and at most {limit} are allowed");
+            assert_eq!(answer.headers()[GRPC_MESSAGE], said);
+            assert_eq!(watch.info().stopped(), Some(Stopped::Fatal));
+            assert_eq!(
+                wire.received().await,
+                [(0, true)],
+                "nothing of it, and a reset"
+            );
+        } else {
+            assert_eq!(wire.received().await, [(length + 5, false)]);
+        }
+        assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
+        drop(answer);
+        assert_eq!(budget.used(), 0);
+    }
+}
+
+/// "Nothing of it is sent on": also where its prefix comes in pieces, behind other messages.
+#[tokio::test(start_paused = true)]
+async fn of_a_stream_the_messages_before_it_are_sent() {
+    let (wire, budget) = (Wire::default(), BufferBudget::default());
+    let (tell, body) = told();
+    let config = limits(100, 100);
+    let (request, _watch) = begin(body);
+    let call = tokio::spawn(
+        channel(&config, MessageLimitLayer::new(), &wire, &budget, None).oneshot(request),
+    );
+    say(&tell, 50);
+    assert_eq!(wire.received().await, [(55, false)]);
+    for byte in message(101) {
+        tell.send(Frame::data(vec![byte].into())).unwrap();
+    }
+    let answer = call.await.unwrap().unwrap();
+    assert_eq!(code_of(answer.headers()), Some(Code::ResourceExhausted));
+    assert_eq!(wire.received().await, [(55, true)]);
+}
+
+/// Every hedge of it is cancelled.
+#[tokio::test(start_paused = true)]
+async fn all_hedges_end_with_the_call() {
+    let (wire, budget) = (Wire::default(), BufferBudget::default());
+    let (tell, body) = told();
+    let config = config(
+        r#""maxRequestMessageBytes":100,"hedgingPolicy":{"maxAttempts":3,"nonFatalStatusCodes":[8,14]}"#,
+    );
+    let (request, watch) = begin(body);
+    let call = tokio::spawn(
+        channel(&config, MessageLimitLayer::new(), &wire, &budget, None).oneshot(request),
+    );
+    say(&tell, 50);
+    assert_eq!(wire.received().await, [(55, false); 3]);
+    say(&tell, 101);
+    let answer = call.await.unwrap().unwrap();
+    assert_eq!(code_of(answer.headers()), Some(Code::ResourceExhausted));
+    assert_eq!(wire.received().await, [(55, true); 3]);
+    assert_eq!((watch.info().attempts(), budget.used()), (3, 0));
+}
+
+/// After response headers the stream ends with the status in trailers.
+#[tokio::test(start_paused = true)]
+async fn a_request_message_that_is_too_long_ends_an_answer_that_has_begun() {
+    let (wire, budget) = (Wire::default(), BufferBudget::default());
+    let (tell, body) = told();
+    let (server, answer) = told();
+    let config = limits(100, 100);
+    let (request, watch) = begin(body);
+    let channel = channel(
+        &config,
+        MessageLimitLayer::new(),
+        &wire,
+        &budget,
+        Some(answer),
+    );
+    let mut body = channel.oneshot(request).await.unwrap().into_body();
+    let reader = tokio::spawn(async move {
+        let first = body.frame().await.unwrap().unwrap();
+        let last = body.frame().await.unwrap().unwrap();
+        assert!(body.frame().await.is_none());
+        (first.into_data().unwrap(), last.into_trailers().unwrap())
+    });
+    say(&server, 3);
+    tokio::task::yield_now().await;
+    say(&tell, 101);
+    let (first, last) = reader.await.unwrap();
+    assert_eq!(
+        (first.len(), code_of(&last)),
+        (8, Some(Code::ResourceExhausted))
+    );
+    assert!(server.is_closed(), "the stream is dropped at once");
+    assert_eq!(wire.received().await, [(0, true)]);
+    assert_eq!(watch.info().attempts(), 1);
+    assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
+}
+
+/// The messages before it come through, of it nothing does; it is not retried although its code is retryable.
+#[tokio::test(start_paused = true)]
+async fn a_response_message_that_is_too_long_ends_the_stream_and_cancels_it() {
+    for whole in [true, false] {
+        let (wire, budget) = (Wire::default(), BufferBudget::default());
+        let (_tell, body) = told();
+        let (server, answer) = told();
+        let config = limits(100, 100);
+        let (request, watch) = begin(body);
+        let mut bytes = message(100).to_vec();
+        bytes.extend(message(101));
+        if whole {
+            server.send(Frame::data(bytes.into())).unwrap();
+        } else {
+            for byte in bytes {
+                server.send(Frame::data(vec![byte].into())).unwrap();
+            }
+        }
+        let channel = channel(
+            &config,
+            MessageLimitLayer::new(),
+            &wire,
+            &budget,
+            Some(answer),
+        );
+        let body = channel.oneshot(request).await.unwrap().into_body();
+        let end = body.collect().await.unwrap();
+        let trailers = end.trailers().unwrap();
+        assert_eq!(code_of(trailers), Some(Code::ResourceExhausted));
+        let said = "a response message has 101 bytes, and at most 100 are allowed";
+        assert_eq!(trailers[GRPC_MESSAGE], said);
+        assert_eq!(end.to_bytes(), message(100), "{whole}");
+        assert!(server.is_closed());
+        assert_eq!(wire.received().await, [(0, true)], "the request ends too");
+        assert_eq!(watch.info().attempts(), 1);
+        assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
+    }
+}
+
+/// Within the limits nothing changes: the bytes, the trailers, what is counted, and the request's half of the stream.
+#[tokio::test(start_paused = true)]
+async fn messages_within_the_limits_pass_unchanged() {
+    let (wire, budget) = (Wire::default(), BufferBudget::default());
+    let (tell, body) = told();
+    let (server, answer) = told();
+    let config = limits(100, 100);
+    let bucket = config.throttle().unwrap();
+    let failure = Failure::new(reasons::GRPC_UNAVAILABLE, Stage::Response);
+    bucket.settled(Settled::Failure(&failure));
+    let (request, _watch) = begin(body);
+    let channel = channel(
+        &config,
+        MessageLimitLayer::new(),
+        &wire,
+        &budget,
+        Some(answer),
+    );
+    let body = channel.oneshot(request).await.unwrap().into_body();
+    for length in [0, 100, 7] {
+        say(&server, length);
+        say(&tell, length);
+    }
+    // A prefix that breaks off is the reader's to complain about.
+    server
+        .send(Frame::data(Bytes::from_static(b"\0\0")))
+        .unwrap();
+    finish(server, Code::Ok);
+    let end = body.collect().await.unwrap();
+    assert_eq!(end.trailers().and_then(code_of), Some(Code::Ok));
+    assert_eq!(end.to_bytes().len(), 3 * 5 + 107 + 2);
+    assert_eq!(bucket.milli_tokens(), Some(9_500));
+    assert_eq!(wire.received().await, [(3 * 5 + 107, false)]);
+}
+
+/// A caller who leaves takes the request along, also where the transport would go on with it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_dropped_ends_its_request() {
+    let (wire, budget) = (Wire::default(), BufferBudget::default());
+    let (tell, body) = told();
+    let (_server, answer) = told();
+    let (request, _watch) = begin(body);
+    let layer = MessageLimitLayer::new();
+    let channel = channel(&limits(100, 100), layer, &wire, &budget, Some(answer));
+    let answer = channel.oneshot(request).await.unwrap();
+    say(&tell, 50);
+    assert_eq!(wire.received().await, [(55, false)]);
+    drop(answer);
+    assert_eq!(wire.received().await, [(55, true)]);
+}

@@ -1,0 +1,210 @@
+//! Calls that wait for a connection (R16).
+
+use std::task::{Context, Poll};
+
+use reattempt::strategy::FailFast;
+use reattempt::{Annotated, TimeLimit};
+use tower::Service;
+
+use super::*;
+
+fn refused(times: usize) -> Vec<Step> {
+    vec![Fault(TransportFault::ConnectFailed); times]
+}
+
+/// Refuses so often, and then does this.
+fn up_after(times: usize, step: Step) -> Server {
+    let mut script = refused(times);
+    script.push(step);
+    Server::new(script)
+}
+
+fn tokens(config: &ServiceConfig) -> Option<u64> {
+    config.throttle().unwrap().milli_tokens()
+}
+
+const WAITS: &str = r#""waitForReady":true"#;
+
+/// R16: one attempt, however often nobody was there; its `grpc-timeout` is the time left when it goes out.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_uses_no_attempt_up() {
+    let config = config(&format!(r#"{WAITS},"timeout":"10s""#));
+    let server = up_after(30, Status(Code::Ok));
+    let ended = call(&config, &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 1));
+    assert_eq!((ended.at_ms, tokens(&config)), (3_000, Some(10_000)));
+    let timeouts = server.seen.lock().unwrap().clone();
+    let timeouts: Vec<_> = timeouts
+        .iter()
+        .map(|seen| seen.timeout.as_deref())
+        .collect();
+    assert_eq!(
+        (timeouts[0], timeouts[30]),
+        (Some("10000000u"), Some("7000000u"))
+    );
+    assert!(server.previous().iter().all(Option::is_none));
+    assert!(!ended.head.contains_key(PREVIOUS_ATTEMPTS));
+}
+
+/// R16: longer than transparent retries would last.
+#[tokio::test(start_paused = true)]
+async fn without_a_deadline_it_waits_for_ever() {
+    let config = config(WAITS);
+    let server = up_after(5_000, Status(Code::Ok));
+    let ended = call(&config, &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 1));
+    assert_eq!(ended.at_ms, 500_000);
+}
+
+/// R16: the caller's own word beats the config's, either way.
+#[tokio::test(start_paused = true)]
+async fn the_callers_word_beats_the_configs() {
+    for (members, own, waits) in [
+        (WAITS, None, true),
+        (WAITS, Some(WaitForReady(false)), false),
+        (r#""waitForReady":false"#, Some(WaitForReady(true)), true),
+        (r#""waitForReady":false"#, None, false),
+        (r#""timeout":"9s""#, None, false),
+    ] {
+        let mut request = request();
+        if let Some(own) = own {
+            request.extensions_mut().insert(own);
+        }
+        let ended = call(&config(members), &up_after(2, Status(Code::Ok)), request).await;
+        assert_eq!(ended.code, Code::Ok);
+        let expected = if waits { (1, 200) } else { (3, 0) };
+        assert_eq!(
+            (ended.info.attempts(), ended.at_ms),
+            expected,
+            "{members} {own:?}"
+        );
+    }
+}
+
+/// R14, R16: nothing was sent, so the timeout is not ambiguous.
+#[tokio::test(start_paused = true)]
+async fn the_deadline_ends_the_wait() {
+    let config = config(&format!(r#"{WAITS},"timeout":"0.95s""#));
+    let server = Server::new(refused(1));
+    let ended = call(&config, &server, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 950));
+    assert_eq!((ended.info.attempts(), server.times().len()), (1, 10));
+    let message = ended.head[GRPC_MESSAGE].to_str().unwrap();
+    assert!(message.contains("unambiguous"), "{message}");
+}
+
+/// R16: what comes after the wait is the policy's as ever, and known to have been sent.
+#[tokio::test(start_paused = true)]
+async fn failures_after_the_wait_go_by_the_policy() {
+    let config = config(&format!(
+        r#"{WAITS},"retryPolicy":{{"maxAttempts":2,"initialBackoff":"0.1s","maxBackoff":"1s",
+        "backoffMultiplier":2,"retryableStatusCodes":[14]}}"#
+    ));
+    let mut script = refused(3);
+    script.push(Fault(TransportFault::ConnectionReset));
+    script.extend(refused(2));
+    script.push(Status(Code::Unavailable));
+    let ended = call(&config, &Server::new(script), request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 2));
+    let stages: Vec<_> = ended
+        .info
+        .records()
+        .filter_map(|record| Some(record.failure?.stage))
+        .collect();
+    assert_eq!(stages, [Stage::InFlight, Stage::Response]);
+    assert_eq!(tokens(&config), Some(8_000));
+    assert_eq!(ended.at_ms, 300 + 50 + 200);
+}
+
+/// R16, R49: a drop is final for a call that waits, too.
+#[tokio::test(start_paused = true)]
+async fn a_drop_is_not_waited_out() {
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(config(WAITS)))
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(WaitForReadyLayer::new())
+        .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
+            Ok::<_, Broken>(ControlPlaneFailure::dropped("too many calls").into_response::<()>())
+        });
+    let began = Instant::now();
+    let answer = service.oneshot(request()).await.unwrap();
+    assert_eq!(
+        Code::from_header(&answer.headers()[GRPC_STATUS]),
+        Code::Unavailable
+    );
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// A limit that nobody enforces: the failure itself, in time.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_only_stamped_ends_the_wait_too() {
+    let service = ServiceBuilder::new()
+        .layer(RetryLayer::new(GrpcClassifier::new(), FailFast).transparent(false))
+        .layer(WaitForReadyLayer::new().backoff(Backoff::constant(Duration::from_millis(100))))
+        .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
+            Err::<Response<()>, _>(Broken(TransportFault::ConnectFailed))
+        });
+    let mut request = request().map(ReplayBody::new);
+    request.extensions_mut().insert(WaitForReady(true));
+    let at = Instant::now() + Duration::from_millis(350);
+    let context = request.context_mut();
+    context.stamp_limit(TimeLimit::stamped(at.into_std()));
+    let began = Instant::now();
+    let error = service.oneshot(request).await.unwrap_err();
+    assert_eq!(error.0, TransportFault::ConnectFailed);
+    assert_eq!(began.elapsed(), Duration::from_millis(300));
+}
+
+/// A channel that connects before it is ready (as tonic's does), and refuses once.
+#[derive(Clone)]
+struct Connects {
+    ready_at: Instant,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Service<Request<ReplayBody<Full<Bytes>>>> for Connects {
+    type Response = Response<()>;
+    type Error = Broken;
+    type Future = std::future::Ready<Result<Response<()>, Broken>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        if Instant::now() >= self.ready_at || self.refused.load(Ordering::Relaxed) == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let (waker, at) = (cx.waker().clone(), self.ready_at);
+        tokio::spawn(async move {
+            tokio::time::sleep_until(at).await;
+            waker.wake();
+        });
+        Poll::Pending
+    }
+
+    fn call(&mut self, _: Request<ReplayBody<Full<Bytes>>>) -> Self::Future {
+        if self.refused.fetch_add(1, Ordering::Relaxed) == 0 {
+            return std::future::ready(Err(Broken(TransportFault::NeverSent)));
+        }
+        let answer = Response::builder().header(GRPC_STATUS, "0").body(());
+        std::future::ready(Ok(answer.unwrap()))
+    }
+}
+
+/// R16: a service that is not ready is waited for; the body goes out whole each time.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_not_ready_is_waited_for() {
+    let began = Instant::now();
+    let service = ServiceBuilder::new()
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(WaitForReadyLayer::new())
+        .service(Connects {
+            ready_at: began + Duration::from_secs(5),
+            refused: Arc::default(),
+        });
+    let mut request = request();
+    request.extensions_mut().insert(WaitForReady(true));
+    let watch = CallContext::watch(&mut request);
+    service.oneshot(request).await.unwrap();
+    assert_eq!(watch.info().attempts(), 1);
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+}

@@ -1,0 +1,191 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::Request;
+use pin_project_lite::pin_project;
+use reattempt::backoff::Backoff;
+use reattempt::{Annotated, Replay, Reporter, Stage};
+use reattempt_http::{TransportError, TransportFault};
+use tokio::time::Sleep;
+use tower_service::Service;
+
+use super::again;
+
+/// What it takes to try once more.
+pub(super) struct Waiting<S, B> {
+    template: Request<B>,
+    service: S,
+    backoff: Backoff,
+    tries: u32,
+    delay: Option<Duration>,
+    sleep: Option<Pin<Box<Sleep>>>,
+    reporter: Option<Reporter>,
+}
+
+/// Whatever the back-off says: others get their turn, and no clock overflows.
+const LEAST: Duration = Duration::from_millis(1);
+const MOST: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl<S, B> Waiting<S, B> {
+    pub(super) const fn new(template: Request<B>, service: S, backoff: Backoff) -> Self {
+        Self {
+            template,
+            service,
+            backoff,
+            tries: 0,
+            delay: None,
+            sleep: None,
+            reporter: None,
+        }
+    }
+
+    /// Nothing was sent: begins to wait. False where the time is up before it would be over, and nobody ends the call.
+    fn wait(&mut self) -> bool {
+        let delay = self.backoff.delay(self.tries, self.delay);
+        let delay = delay.clamp(LEAST, MOST);
+        let until = tokio::time::Instant::now() + delay;
+        let limit = self.template.context().and_then(|context| context.limit());
+        if limit.is_some_and(|limit| !limit.enforced && until.into_std() >= limit.at) {
+            return false;
+        }
+        self.tries = self.tries.saturating_add(1);
+        self.delay = Some(delay);
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().reset(until),
+            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(until))),
+        }
+        self.report(Stage::Dispatch);
+        true
+    }
+
+    /// Only once something was waited for: before that the transport knows better.
+    fn report(&mut self, stage: Stage) {
+        let template = &self.template;
+        let of_call = || template.context().cloned().unwrap_or_default().reporter();
+        self.reporter.get_or_insert_with(of_call).stage(stage);
+    }
+}
+
+impl<S, B> Waiting<S, B>
+where
+    S: Service<Request<B>>,
+    B: Replay,
+{
+    /// Ready with the next try; `None` if the request can be copied no more.
+    fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<S::Future>, S::Error>> {
+        if let Some(sleep) = &mut self.sleep {
+            ready!(sleep.as_mut().poll(cx));
+        }
+        ready!(self.service.poll_ready(cx))?;
+        let Some(copy) = again(&self.template) else {
+            return Poll::Ready(Ok(None));
+        };
+        self.report(Stage::InFlight);
+        Poll::Ready(Ok(Some(self.service.call(copy))))
+    }
+
+    /// There is an answer, or a failure that is not waited out.
+    fn over(mut self, answered: bool) {
+        self.template.body_mut().release();
+        if answered && self.reporter.is_some() {
+            self.report(Stage::Response);
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`WaitsForReady`](super::WaitsForReady).
+    pub struct WaitForReadyFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        flight: Option<S::Future>,
+        // `None` for a call that does not wait.
+        waiting: Option<Box<Waiting<S, B>>>,
+        // Why the last try failed, while the next one is waited for.
+        last: Option<S::Error>,
+    }
+}
+
+impl<S, B> WaitForReadyFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    pub(super) fn new(flight: S::Future, waiting: Option<Waiting<S, B>>) -> Self {
+        Self {
+            flight: Some(flight),
+            waiting: waiting.map(Box::new),
+            last: None,
+        }
+    }
+}
+
+impl<S, B> fmt::Debug for WaitForReadyFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitForReadyFuture")
+            .field("sent", &self.flight.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Surely nothing was sent.
+fn is_not_ready<E: TransportError>(error: &E) -> bool {
+    matches!(
+        error.fault(),
+        TransportFault::ConnectFailed | TransportFault::NeverSent
+    )
+}
+
+impl<S, B> Future for WaitForReadyFuture<S, B>
+where
+    S: Service<Request<B>>,
+    S::Error: TransportError,
+    B: Replay,
+{
+    type Output = Result<S::Response, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            if let Some(flight) = this.flight.as_mut().as_pin_mut() {
+                let outcome = ready!(flight.poll(cx));
+                this.flight.set(None);
+                let Some(waiting) = this.waiting.as_mut() else {
+                    return Poll::Ready(outcome);
+                };
+                match outcome {
+                    Err(error) if is_not_ready(&error) && waiting.wait() => {
+                        *this.last = Some(error);
+                    }
+                    outcome => {
+                        if let Some(waiting) = this.waiting.take() {
+                            waiting.over(outcome.is_ok());
+                        }
+                        return Poll::Ready(outcome);
+                    }
+                }
+            }
+            let Some(waiting) = this.waiting.as_mut() else {
+                return Poll::Pending;
+            };
+            match ready!(waiting.poll_again(cx)) {
+                Ok(Some(flight)) => this.flight.set(Some(flight)),
+                refused => {
+                    *this.waiting = None;
+                    let error = refused.err();
+                    return match this.last.take().or(error) {
+                        Some(error) => Poll::Ready(Err(error)),
+                        None => Poll::Pending,
+                    };
+                }
+            }
+        }
+    }
+}

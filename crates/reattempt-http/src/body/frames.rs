@@ -1,0 +1,225 @@
+//! The frames that somebody still needs, within the limits of memory.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use http_body::Frame;
+
+use super::BufferBudget;
+use super::kept::{Fresh, Kept};
+
+/// How far a copy has read: a frame, counted from the body's first, and a place in it. Places compare as they are passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    frame: u64,
+    within: usize,
+}
+
+/// Append-only from one end, freed from the other.
+#[derive(Debug)]
+pub(super) struct Frames {
+    kept: VecDeque<Kept>,
+    /// The number of the first frame kept.
+    base: u64,
+    bytes: usize,
+    limit: usize,
+    budget: Option<BufferBudget>,
+}
+
+impl Frames {
+    pub(super) const fn new(limit: usize, budget: Option<BufferBudget>) -> Self {
+        Self {
+            kept: VecDeque::new(),
+            base: 0,
+            bytes: 0,
+            limit,
+            budget,
+        }
+    }
+
+    /// True while the body's first frame is still here, or has not come.
+    pub(super) const fn are_whole(&self) -> bool {
+        self.base == 0
+    }
+
+    fn next(&self) -> u64 {
+        self.base + self.kept.len() as u64
+    }
+
+    /// Behind all that has come so far.
+    pub(super) fn end(&self) -> Place {
+        match self.kept.back() {
+            Some(last @ Kept::Gathered(_)) => Place {
+                frame: self.next() - 1,
+                within: last.end(),
+            },
+            _ => Place {
+                frame: self.next(),
+                within: 0,
+            },
+        }
+    }
+
+    fn at(&self, frame: u64) -> Option<&Kept> {
+        let behind = frame.checked_sub(self.base)?;
+        self.kept.get(usize::try_from(behind).ok()?)
+    }
+
+    /// What comes next for a copy, which then stands behind it; `None` if that has not come yet.
+    pub(super) fn read(&self, place: &mut Place) -> Option<Frame<Bytes>> {
+        *place = self.still(*place);
+        while let Some(kept) = self.at(place.frame) {
+            if let Some(frame) = kept.read(place.within) {
+                place.within = kept.end();
+                return Some(frame);
+            }
+            if self.at(place.frame + 1).is_none() {
+                // More may be gathered here.
+                return None;
+            }
+            place.frame += 1;
+            place.within = 0;
+        }
+        None
+    }
+
+    /// A frame is freed only when all have read it: a place in one that is gone is the place behind it.
+    fn still(&self, place: Place) -> Place {
+        place.max(Place {
+            frame: self.base,
+            within: 0,
+        })
+    }
+
+    /// True if there is nothing to read for this copy now.
+    pub(super) fn is_read(&self, mut place: Place) -> bool {
+        self.read(&mut place).is_none()
+    }
+
+    /// Bytes of data that are kept from this place on.
+    pub(super) fn data_from(&self, place: Place) -> u64 {
+        let place = self.still(place);
+        let mut from = place.within;
+        (place.frame..self.next())
+            .filter_map(|frame| self.at(frame))
+            .map(|kept| kept.data_from(std::mem::take(&mut from)))
+            .sum()
+    }
+
+    /// Keeps a frame; false if it does not fit.
+    pub(super) fn keep(&mut self, fresh: &Fresh) -> bool {
+        if !self.take(fresh.size()) {
+            return false;
+        }
+        if !self.kept.back_mut().is_some_and(|last| last.gathers(fresh)) {
+            self.kept.push_back(Kept::new(fresh, self.kept.len()));
+        }
+        true
+    }
+
+    /// A frame has come that nobody else needs.
+    pub(super) const fn pass(&mut self) {
+        self.base += 1;
+    }
+
+    /// Frees what all of these copies have read.
+    pub(super) fn free(&mut self, places: impl Iterator<Item = Place>) {
+        let needed = places.map(|place| self.needed(place)).min();
+        let mut freed = 0;
+        while needed.is_none_or(|needed| needed > self.base) {
+            let Some(kept) = self.kept.pop_front() else {
+                break;
+            };
+            freed += kept.size();
+            self.base += 1;
+        }
+        self.give_back(freed);
+    }
+
+    /// The first frame of which this copy has not read all.
+    fn needed(&self, place: Place) -> u64 {
+        match self.at(place.frame) {
+            Some(kept) if kept.end() <= place.within => place.frame + 1,
+            _ => place.frame,
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> bool {
+        let fits = self
+            .bytes
+            .checked_add(bytes)
+            .is_some_and(|sum| sum <= self.limit)
+            && self
+                .budget
+                .as_ref()
+                .is_none_or(|budget| budget.try_take(bytes));
+        if fits {
+            self.bytes += bytes;
+        }
+        fits
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        if let Some(budget) = &self.budget {
+            budget.give_back(bytes);
+        }
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        self.give_back(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept takes memory by its bytes, not by its frames.
+    #[test]
+    fn a_million_frames_of_one_byte_are_kept_in_few_places() {
+        let mut frames = Frames::new(usize::MAX, None);
+        for _ in 0..1_000_000 {
+            assert!(frames.keep(&Fresh::Data(Bytes::from_static(b"x"))));
+        }
+        assert_eq!(frames.bytes, 1_000_000);
+        assert!(frames.kept.len() < 300, "{}", frames.kept.len());
+        let mut place = Place::default();
+        let mut read = 0;
+        while let Some(frame) = frames.read(&mut place) {
+            read += frame.into_data().map_or(0, |data| data.len());
+        }
+        assert_eq!((read, frames.data_from(place)), (1_000_000, 0));
+        assert_eq!(frames.data_from(Place::default()), 1_000_000);
+    }
+
+    #[test]
+    fn what_is_gathered_later_is_read_later_and_freed_once_all_have_it() {
+        let word = |text: &'static str| Fresh::Data(Bytes::from_static(text.as_bytes()));
+        let mut frames = Frames::new(100, None);
+        let mut fast = Place::default();
+        for _ in 0..8 {
+            frames.keep(&word("whole"));
+            frames.read(&mut fast);
+        }
+        let slow = Place::default();
+        frames.keep(&word("a"));
+        assert!(frames.read(&mut fast).is_some() && frames.is_read(fast));
+        frames.keep(&word("bc"));
+        let rest = frames
+            .read(&mut fast)
+            .and_then(|frame| frame.into_data().ok());
+        assert_eq!(rest.as_deref(), Some(&b"bc"[..]));
+        frames.free([slow, fast].into_iter());
+        assert_eq!(frames.bytes, 43);
+        frames.free([fast].into_iter());
+        assert_eq!((frames.bytes, frames.kept.len()), (0, 0));
+        frames.keep(&word("d"));
+        let next = frames
+            .read(&mut fast)
+            .and_then(|frame| frame.into_data().ok());
+        assert_eq!(next.as_deref(), Some(&b"d"[..]));
+    }
+}

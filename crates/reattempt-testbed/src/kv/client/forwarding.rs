@@ -1,0 +1,75 @@
+//! Which vbuckets are asked for at the node that will own them: the map in force first, and once its node has said that it
+//! is another's, the fast-forward map, until there is a new revision (SDK-RFC 0005).
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::kv::{VbucketMap, status};
+
+use super::response::KvResponse;
+
+/// The vbuckets that the node of the map in force refused, under one revision.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Forwarding(Arc<Mutex<Refused>>);
+
+#[derive(Debug, Default)]
+struct Refused {
+    revision: (i64, i64),
+    vbuckets: HashSet<u16>,
+}
+
+/// One request by a map that has a fast-forward map.
+#[derive(Debug)]
+pub(super) struct Asked {
+    forwarding: Forwarding,
+    revision: (i64, i64),
+    vbucket: u16,
+}
+
+impl Forwarding {
+    /// The node to ask for a vbucket, and what has to hear its answer.
+    pub(super) fn node<'a>(
+        &self,
+        map: &'a VbucketMap,
+        vbucket: u16,
+    ) -> (Option<&'a str>, Option<Asked>) {
+        let Some(forward) = map.forward_node_of(vbucket) else {
+            return (map.node_of(vbucket), None);
+        };
+        let revision = (map.rev_epoch, map.rev);
+        let refused = self.refused();
+        if refused.revision == revision && refused.vbuckets.contains(&vbucket) {
+            return (Some(forward), None);
+        }
+        drop(refused);
+        let asked = Asked {
+            forwarding: self.clone(),
+            revision,
+            vbucket,
+        };
+        (map.node_of(vbucket), Some(asked))
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Refused> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asked {
+    /// Hears the answer.
+    pub(super) fn answered(&self, answer: &KvResponse) {
+        if answer.status != status::NOT_MY_VBUCKET {
+            return;
+        }
+        let mut refused = self.forwarding.refused();
+        if refused.revision != self.revision {
+            if refused.revision > self.revision {
+                // An answer to a request of an older map.
+                return;
+            }
+            refused.revision = self.revision;
+            refused.vbuckets.clear();
+        }
+        refused.vbuckets.insert(self.vbucket);
+    }
+}

@@ -1,0 +1,138 @@
+//! `StageLayer`: tells the recovery layer how far an attempt has come while it is still out.
+//!
+//! An error says it at the end, but a deadline, a hedge or a caller that leaves ends an attempt without one. What was still
+//! waiting for a connection then has not left the client, so that nothing can have happened (RFC 0049's unambiguous timeout).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use reattempt::{Annotated as _, Call, Reporter, Stage};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::client::{ClientError, KvRequest, KvResponse, NodeFuture, RoutedFuture};
+use super::closing::ClosingFuture;
+
+/// The future of a client that can tell whether its request still waits for a connection.
+pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
+    /// True while not a byte of the request can have left. Changes only when the future is polled, and only once.
+    fn is_dialling(&self) -> bool;
+}
+
+impl Dialling for NodeFuture {
+    fn is_dialling(&self) -> bool {
+        Self::is_dialling(self)
+    }
+}
+
+impl Dialling for RoutedFuture {
+    fn is_dialling(&self) -> bool {
+        Self::is_dialling(self)
+    }
+}
+
+impl Dialling for ClosingFuture {
+    fn is_dialling(&self) -> bool {
+        Self::is_dialling(self)
+    }
+}
+
+/// Takes each request out of its [`Call`], as `UncallLayer` does, and reports [`Stage::Dispatch`] while it waits for a
+/// connection, [`Stage::InFlight`] from then on, and what came of it at the end. The innermost layer, right around a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageLayer;
+
+impl StageLayer {
+    /// The layer.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl<S> Layer<S> for StageLayer {
+    type Service = Staging<S>;
+
+    fn layer(&self, inner: S) -> Staging<S> {
+        Staging { inner }
+    }
+}
+
+/// Made by [`StageLayer`].
+#[derive(Clone, Debug)]
+pub struct Staging<S> {
+    inner: S,
+}
+
+impl<S> Service<Call<KvRequest>> for Staging<S>
+where
+    S: Service<KvRequest, Response = KvResponse, Error = ClientError>,
+    S::Future: Dialling,
+{
+    type Response = KvResponse;
+    type Error = ClientError;
+    type Future = StageFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, call: Call<KvRequest>) -> StageFuture<S::Future> {
+        let reporter = call.context().map(|context| context.reporter());
+        let inner = self.inner.call(call.request);
+        let mut future = StageFuture {
+            inner,
+            reporter,
+            said: None,
+        };
+        let stage = stage_of(&future.inner);
+        say(&future.reporter, &mut future.said, stage);
+        future
+    }
+}
+
+fn stage_of(future: &impl Dialling) -> Stage {
+    if future.is_dialling() {
+        Stage::Dispatch
+    } else {
+        // It may have left at any time since: the connection has a task of its own.
+        Stage::InFlight
+    }
+}
+
+fn say(reporter: &Option<Reporter>, said: &mut Option<Stage>, stage: Stage) {
+    if let Some(reporter) = reporter.as_ref().filter(|_| *said != Some(stage)) {
+        reporter.stage(stage);
+        *said = Some(stage);
+    }
+}
+
+pin_project! {
+    /// The future of [`Staging`].
+    #[derive(Debug)]
+    #[must_use = "dropping it cancels the request"]
+    pub struct StageFuture<F> {
+        #[pin]
+        inner: F,
+        reporter: Option<Reporter>,
+        said: Option<Stage>,
+    }
+}
+
+impl<F: Dialling> Future for StageFuture<F> {
+    type Output = Result<KvResponse, ClientError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let outcome = this.inner.as_mut().poll(cx);
+        let stage = match &outcome {
+            Poll::Pending => stage_of(&*this.inner),
+            Poll::Ready(Ok(_)) => Stage::Response,
+            Poll::Ready(Err(error)) => reattempt_couchbase::KvTransportError::stage(error),
+        };
+        say(this.reporter, this.said, stage);
+        outcome
+    }
+}

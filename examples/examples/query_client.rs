@@ -1,0 +1,82 @@
+//! A client of Couchbase's query service: hyper-util's client with the layers of RFC 0049 around it. The node forgets a
+//! prepared statement, loses an answer half-way, and then works.
+//!
+//! Run with `cargo run -p reattempt-examples --example query_client`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use reattempt::reason::{QUERY_PREPARED_STATEMENT_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
+use reattempt::strategy::BestEffort;
+use reattempt::{CallContext, DeadlineLayer, RetryLayer};
+use reattempt_couchbase::service::{
+    HttpService, ReadOnly, ServiceClassifier, ServiceErrorLayer, ServiceIdempotencyLayer,
+};
+use reattempt_http::HttpStatus;
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_testbed::http::{Script, Server, Step};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+const ROWS: &str = r#"{"results": [{"airline": "KLM"}], "status": "success"}"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    let gone =
+        r#"{"results": [], "errors": [{"code": 4040, "msg": "No such prepared statement"}]}"#;
+    let node = Server::start(
+        Script::new()
+            // An answer of the query service may be an error with any status, this one too.
+            .then(Step::status(200).body(gone))
+            .then(Step::close_during_body(30).body(ROWS))
+            .otherwise(Step::status(200).body(ROWS)),
+    )
+    .await?;
+
+    let query = HttpService::query();
+    let mut client = ServiceBuilder::new()
+        .layer(ServiceIdempotencyLayer::new(query))
+        .layer(DeadlineLayer::new(Duration::from_secs(75)))
+        .layer(DeadlineBodyLayer::new())
+        .layer(ReplayBodyLayer::new())
+        .map_err(BoxError::from)
+        .layer(RetryLayer::new(
+            // What a lost attempt means is told by the HTTP client's own classifier.
+            ServiceClassifier::new(query, HttpStatus::new()),
+            BestEffort::new(),
+        ))
+        .layer(ServiceErrorLayer::new(query))
+        .service(Client::builder(TokioExecutor::new()).build_http());
+
+    let statement = r#"{"prepared": "airlines", "readonly": true}"#;
+    let mut request = Request::post(format!("{}/query/service", node.uri()))
+        .header("content-type", "application/json")
+        // Or an answer that was lost would not be asked for again.
+        .extension(ReadOnly)
+        .body(Full::new(Bytes::from(statement)))?;
+    let watch = CallContext::watch(&mut request);
+    let answer = client.ready().await?.call(request).await?;
+    let rows = answer.into_body().collect().await?.to_bytes();
+
+    println!("{}", String::from_utf8_lossy(&rows));
+    for record in watch.info().records() {
+        let reason = record.failure.map(|failure| failure.reason.name());
+        println!(
+            "  attempt {}: {reason:?}, next after {:?}",
+            record.number, record.delay
+        );
+    }
+    assert_eq!(rows, ROWS);
+    let reasons: Vec<_> = watch.info().reasons().collect();
+    assert_eq!(
+        reasons,
+        [
+            QUERY_PREPARED_STATEMENT_FAILURE,
+            SOCKET_CLOSED_WHILE_IN_FLIGHT
+        ]
+    );
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! The conformance pages name tests that exist: a rule whose test was renamed or lost is not held.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All files below with this ending, build results left out.
+fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            let name = entry.file_name();
+            if name != "target" && !name.to_string_lossy().starts_with('.') {
+                files(&path, ending, found);
+            }
+        } else if path.extension().is_some_and(|own| own == ending) {
+            found.push(path);
+        }
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).expect("a text")
+}
+
+/// Every name behind `fn `.
+fn functions() -> HashSet<String> {
+    let mut sources = Vec::new();
+    for folder in ["crates", "tests"] {
+        files(&root().join(folder), "rs", &mut sources);
+    }
+    let mut names = HashSet::new();
+    for source in sources {
+        for rest in read(&source).split("fn ").skip(1) {
+            let name = rest
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_');
+            names.insert(name.collect());
+        }
+    }
+    names
+}
+
+/// What stands in backticks and reads like a sentence.
+fn tests_named(page: &str) -> impl Iterator<Item = &str> {
+    let quoted = page.split('`').skip(1).step_by(2);
+    quoted.filter(|name| {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        name.matches('_').count() > 1 && name.chars().all(plain)
+    })
+}
+
+#[test]
+fn every_test_that_a_page_names_exists() {
+    let (functions, mut pages) = (functions(), Vec::new());
+    files(&root().join("docs/conformance"), "md", &mut pages);
+    assert!(pages.len() >= 3, "{pages:?}");
+    for page in pages {
+        let text = read(&page);
+        let lost: Vec<_> = tests_named(&text)
+            .filter(|name| !functions.contains(*name))
+            .collect();
+        assert!(lost.is_empty(), "{}: no test {lost:?}", page.display());
+    }
+}
+
+#[test]
+fn each_rule_of_a6_has_one_row_with_a_test() {
+    let page = read(&root().join("docs/conformance/grpc.md"));
+    let mut seen = HashSet::new();
+    for row in page.lines().filter(|line| line.starts_with("| R")) {
+        let rule = row[2..].split(' ').next().expect("a rule");
+        assert!(rule[1..].parse::<u32>().is_ok(), "one rule a row: {row}");
+        assert!(seen.insert(rule), "{rule} twice");
+        assert!(tests_named(row).next().is_some(), "{rule} without a test");
+    }
+    assert!(seen.len() >= 52, "{} rules", seen.len());
+}

@@ -1,0 +1,5 @@
+//! RFC 0049, Retry Handling. Rule numbers as in docs/conformance/couchbase.md.
+
+mod kv;
+mod reasons;
+mod services;

@@ -1,0 +1,183 @@
+//! What a client owes the layers above it: how far an attempt came, a node by the newest that is known, the ids of collections.
+//! Rule numbers as in docs/conformance/couchbase.md.
+
+use std::time::Duration;
+
+use reattempt::reason::{KV_COLLECTION_OUTDATED, KV_NOT_MY_VBUCKET, SOCKET_NOT_AVAILABLE};
+use reattempt::{Stage, Stopped};
+use reattempt_testbed::kv::client::KvRequest;
+use reattempt_testbed::kv::{Cluster, Step, opcode, status};
+use reattempt_tests::kv::{Client, data};
+
+/// Time enough to get as far as the server, also on a busy machine.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// C7, C13: the deadline strikes while the very first connection is set up; the write has not left.
+#[tokio::test]
+async fn a_write_that_waits_for_a_connection_at_the_deadline_is_an_unambiguous_timeout() {
+    let cluster = Cluster::start(1).await.expect("a cluster");
+    let client = Client::of(&cluster).limit(SHORT);
+    cluster
+        .node(0)
+        .script()
+        .push(Step::hang().only(opcode::HELLO));
+    let ended = client.call(KvRequest::append("k", "v")).await;
+    let elapsed = ended.elapsed();
+    assert!(!elapsed.ambiguous, "{elapsed}");
+    assert_eq!(elapsed.info.attempts(), 1);
+    assert_eq!(elapsed.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(data(&cluster, 0).len(), 0);
+    // The same operation once it has left.
+    let client = Client::of(&cluster);
+    assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+    cluster.node(0).script().push(Step::hang());
+    let ended = client.limit(SHORT).call(KvRequest::append("k", "v")).await;
+    assert!(ended.elapsed().ambiguous);
+}
+
+/// C12: a report of "in flight" does not outlive the word of an answer or an error.
+#[tokio::test]
+async fn the_stage_of_an_attempt_is_that_of_its_end() {
+    let cluster = Cluster::start(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    cluster
+        .node(0)
+        .script()
+        .push(Step::status(status::ETMPFAIL));
+    cluster.node(0).script().push(Step::close_before());
+    let ended = client.call(KvRequest::get("k")).await;
+    let stages = ended.info.records().filter_map(|record| record.failure);
+    let stages: Vec<_> = stages.map(|failure| failure.stage).collect();
+    assert_eq!(stages, [Stage::Response, Stage::InFlight, Stage::Response]);
+}
+
+/// C33, C51: the map in force first; once its node refuses, the fast-forward map, and no way back until there is a new revision.
+#[tokio::test]
+async fn during_a_rebalance_a_vbucket_that_was_refused_goes_where_it_will_be() {
+    let cluster = Cluster::start(3).await.expect("a cluster");
+    cluster.begin_rebalance(0, 1);
+    let client = Client::of(&cluster);
+    let key = cluster.key_of(0, "k").expect("a key");
+    let set = |value: &'static str| client.call(KvRequest::set(key.clone(), value, 0, 0));
+    assert_eq!(set("before").await.info.attempts(), 1);
+    assert_eq!((data(&cluster, 0).len(), data(&cluster, 1).len()), (1, 0));
+    // The vbuckets go before the configuration says so.
+    cluster.hand_over();
+    let moved = set("meanwhile").await;
+    assert_eq!(moved.status(), 0);
+    assert_eq!(moved.reasons(), [KV_NOT_MY_VBUCKET]);
+    assert_eq!(moved.info.attempts(), 2);
+    assert_eq!((data(&cluster, 0).len(), data(&cluster, 1).len()), (2, 1));
+    assert_eq!(set("again").await.info.attempts(), 1);
+    assert_eq!((data(&cluster, 0).len(), data(&cluster, 1).len()), (2, 2));
+    // Another vbucket of the same node has its own first refusal.
+    let other = cluster.vbucket_of(key.as_bytes());
+    let other = (0..1000)
+        .map(|n| format!("o{n}"))
+        .find(|key| {
+            let key = key.as_bytes();
+            cluster.owner_of(key) == Some(0) && cluster.vbucket_of(key) != other
+        })
+        .expect("a key");
+    let read = client.call(KvRequest::get(other)).await;
+    assert_eq!(
+        (read.status(), read.info.attempts()),
+        (status::KEY_ENOENT, 2)
+    );
+    // A rebalance that is given up: the new revision's map counts, from its beginning.
+    cluster.end_rebalance();
+    cluster.move_vbuckets(1, 0);
+    let back = set("after").await;
+    assert_eq!(back.status(), 0);
+    let owner = cluster.node(0).addr().to_string();
+    assert_eq!(&*back.outcome.expect("an answer").node, owner);
+}
+
+/// C34: the id is looked up once, and goes before the key on the wire.
+#[tokio::test]
+async fn a_collection_is_found_by_its_name() {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    let request = |request: KvRequest| request.in_collection_named("shop.carts");
+    for _ in 0..3 {
+        let ended = client.call(request(KvRequest::set("k", "v", 0, 0))).await;
+        assert_eq!((ended.status(), ended.info.attempts()), (0, 1));
+    }
+    assert_eq!(client.collections.get("shop.carts"), Some(0x81));
+    let seen = data(&cluster, 0);
+    let opcodes: Vec<_> = seen.iter().map(|request| request.opcode).collect();
+    let set = opcode::SET;
+    assert_eq!(opcodes, [opcode::GET_COLLECTION_ID, set, set, set]);
+    assert_eq!((seen[1].collection, &*seen[1].key), (Some(0x81), &b"k"[..]));
+    // The default collection is another one, and needs no lookup.
+    let other = client.call(KvRequest::get("k")).await;
+    assert_eq!(other.status(), status::KEY_ENOENT);
+    assert_eq!(data(&cluster, 0).len(), 5);
+}
+
+/// C34: dropped and made again it has another id, and the retry goes out with that.
+#[tokio::test]
+async fn an_outdated_collection_id_is_looked_up_anew_before_the_retry() {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    let write = || KvRequest::append("k", "v").in_collection_named("shop.carts");
+    assert_eq!(client.call(write()).await.status(), status::NOT_STORED);
+    cluster.node(0).set_collection("shop.carts", None);
+    cluster.node(0).set_collection("shop.carts", Some(0x82));
+    let ended = client.call(write()).await;
+    assert_eq!(ended.status(), status::NOT_STORED);
+    assert_eq!(ended.reasons(), [KV_COLLECTION_OUTDATED]);
+    assert_eq!(ended.info.attempts(), 2);
+    assert_eq!(client.collections.get("shop.carts"), Some(0x82));
+}
+
+/// C34: to a lookup 0x88 is the answer; there is no such collection, and nobody asks for ever.
+#[tokio::test]
+async fn a_collection_that_is_not_there_is_the_callers() {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    let get = |path: &'static str| client.call(KvRequest::get("k").in_collection_named(path));
+    for (path, status) in [
+        ("shop.other", status::UNKNOWN_COLLECTION),
+        ("other.carts", status::UNKNOWN_SCOPE),
+    ] {
+        let ended = get(path).await;
+        assert_eq!(
+            (ended.status(), ended.info.attempts()),
+            (status, 1),
+            "{path}"
+        );
+        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+    }
+    assert_eq!(get("shop.carts").await.status(), status::KEY_ENOENT);
+    // It goes away: the first attempt meets the old id, the second one the lookup's answer.
+    cluster.node(0).set_collection("shop.carts", None);
+    let ended = get("shop.carts").await;
+    assert_eq!(ended.info.attempts(), 2);
+    assert_eq!(ended.reasons(), [KV_COLLECTION_OUTDATED]);
+}
+
+/// C13, C34: a lookup that is lost has sent nothing of the write.
+#[tokio::test]
+async fn a_write_whose_lookup_was_lost_is_sent() {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    let lost = Step::close_before().only(opcode::GET_COLLECTION_ID);
+    cluster.node(0).script().push(lost);
+    let write = KvRequest::increment("n", 1, 1, 0).in_collection_named("shop.carts");
+    let ended = client.call(write).await;
+    assert_eq!(ended.status(), 0);
+    assert_eq!(ended.reasons(), [SOCKET_NOT_AVAILABLE]);
+    // A deadline in the lookup is unambiguous for the same reason.
+    let client = Client::of(&cluster);
+    assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+    let hang = Step::hang().only(opcode::GET_COLLECTION_ID);
+    cluster.node(0).script().push(hang);
+    let write = KvRequest::increment("n", 1, 1, 0).in_collection_named("shop.carts");
+    let ended = client.limit(SHORT).call(write).await;
+    assert!(!ended.elapsed().ambiguous);
+}

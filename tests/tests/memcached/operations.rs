@@ -1,0 +1,223 @@
+use std::time::Duration;
+
+use reattempt::Stopped;
+use reattempt_testbed::kv::client::KvRequest;
+use reattempt_testbed::kv::{opcode, status};
+use reattempt_tests::kv::Ended;
+
+use crate::server::Memcached;
+
+/// Time enough for an attempt on a connection that is set up, also on a busy machine.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// It was answered by the first attempt.
+fn at_once(ended: &Ended, status: u16) {
+    assert_eq!(ended.status(), status);
+    assert_eq!(ended.info.attempts(), 1);
+    let stopped = if status == 0 {
+        Stopped::Success
+    } else {
+        Stopped::Fatal
+    };
+    assert_eq!(ended.info.stopped(), Some(stopped));
+}
+
+#[tokio::test]
+async fn documents_are_written_and_read() {
+    let Some(server) = Memcached::start(&[]).await else {
+        return;
+    };
+    let client = server.client().await;
+    at_once(&client.call(KvRequest::get("k")).await, status::KEY_ENOENT);
+    at_once(&client.call(KvRequest::set("k", "one", 7, 0)).await, 0);
+    let read = client.call(KvRequest::get("k")).await;
+    at_once(&read, 0);
+    assert_eq!(read.value(), "one");
+    assert_eq!(read.outcome.expect("an answer").flags(), Some(7));
+    at_once(&client.call(KvRequest::append("k", " two")).await, 0);
+    at_once(&client.call(KvRequest::prepend("k", "zero ")).await, 0);
+    assert_eq!(
+        client.call(KvRequest::get("k")).await.value(),
+        "zero one two"
+    );
+    for counter in [5, 8] {
+        let counted = client.call(KvRequest::increment("n", 3, 5, 0)).await;
+        at_once(&counted, 0);
+        assert_eq!(counted.outcome.expect("an answer").counter(), Some(counter));
+    }
+    at_once(&client.call(KvRequest::touch("k", 100)).await, 0);
+    assert_eq!(
+        client
+            .call(KvRequest::get_and_touch("k", 100))
+            .await
+            .value(),
+        "zero one two"
+    );
+    at_once(&client.call(KvRequest::delete("k")).await, 0);
+    at_once(
+        &client.call(KvRequest::delete("k")).await,
+        status::KEY_ENOENT,
+    );
+}
+
+/// C36, C37: what the server says of the document is the caller's.
+#[tokio::test]
+async fn a_write_that_does_not_fit_what_is_there_is_the_callers() {
+    let Some(server) = Memcached::start(&[]).await else {
+        return;
+    };
+    let client = server.client().await;
+    at_once(&client.call(KvRequest::add("k", "a", 0, 0)).await, 0);
+    at_once(
+        &client.call(KvRequest::add("k", "b", 0, 0)).await,
+        status::KEY_EEXISTS,
+    );
+    at_once(
+        &client.call(KvRequest::replace("other", "b", 0, 0)).await,
+        status::KEY_ENOENT,
+    );
+    at_once(
+        &client.call(KvRequest::append("other", "b")).await,
+        status::NOT_STORED,
+    );
+    at_once(
+        &client.call(KvRequest::increment("k", 1, 0, 0)).await,
+        status::DELTA_BADVAL,
+    );
+    let large = vec![b'x'; 2 << 20];
+    at_once(
+        &client.call(KvRequest::set("large", large, 0, 0)).await,
+        status::E2BIG,
+    );
+}
+
+/// Two writers that read the same version: one wins, the other reads again and then wins too.
+#[tokio::test]
+async fn of_two_writers_with_one_cas_one_meets_a_conflict() {
+    let Some(server) = Memcached::start(&[]).await else {
+        return;
+    };
+    let client = server.client().await;
+    client.call(KvRequest::set("k", "0", 0, 0)).await;
+    let version = client
+        .call(KvRequest::get("k"))
+        .await
+        .outcome
+        .expect("an answer")
+        .cas;
+    let write =
+        |value: &'static str, cas| client.call(KvRequest::set("k", value, 0, 0).with_cas(cas));
+    let (one, two) = tokio::join!(write("1", version), write("2", version));
+    let mut both = [one.status(), two.status()];
+    both.sort_unstable();
+    assert_eq!(both, [status::SUCCESS, status::KEY_EEXISTS]);
+    // A conflict is no failure of the way: sent again it would only meet it again.
+    for ended in [&one, &two] {
+        at_once(ended, ended.status());
+    }
+    let read = client
+        .call(KvRequest::get("k"))
+        .await
+        .outcome
+        .expect("an answer");
+    assert_ne!(read.cas, version);
+    at_once(&write("3", read.cas).await, 0);
+    assert_eq!(client.call(KvRequest::get("k")).await.value(), "3");
+}
+
+/// C16, C36: 0x82 is known, and not on the list.
+#[tokio::test]
+async fn out_of_memory_is_final() {
+    // No evictions: it refuses what does not fit.
+    let Some(server) = Memcached::start(&["-m", "8", "-M"]).await else {
+        return;
+    };
+    let client = server.client().await;
+    let value = vec![b'x'; 500_000];
+    let mut refused = None;
+    for n in 0..400 {
+        let ended = client
+            .call(KvRequest::set(format!("k{n}"), value.clone(), 0, 0))
+            .await;
+        if ended.status() != 0 {
+            refused = Some(ended);
+            break;
+        }
+    }
+    let refused = refused.expect("it was full at some time");
+    at_once(&refused, status::ENOMEM);
+    let failure = refused
+        .info
+        .records()
+        .next()
+        .and_then(|record| record.failure);
+    assert_eq!(failure.and_then(|failure| failure.code), Some(0x82));
+    // What was there before still is, and on the same connection.
+    assert_eq!(
+        client.call(KvRequest::get("k0")).await.value().len(),
+        value.len()
+    );
+    at_once(&client.call(KvRequest::delete("k0")).await, 0);
+    at_once(&client.call(KvRequest::set("k0", value, 0, 0)).await, 0);
+}
+
+/// C7: the server waits for more of a command that it does not know, and takes what is sent next for it. The deadline ends
+/// the call and frees its opaque; who closes that connection then goes on over a new one.
+#[tokio::test]
+async fn a_command_that_is_never_answered_ends_at_the_deadline() {
+    let Some(server) = Memcached::start(&[]).await else {
+        return;
+    };
+    for (request, name) in [
+        (KvRequest::get_and_lock("k", 15), "GETL"),
+        (KvRequest::new(opcode::HELLO, "agent"), "HELLO"),
+    ] {
+        let client = server.client().await;
+        at_once(&client.call(KvRequest::set("k", name, 0, 0)).await, 0);
+        let node = client.routed.node(&server.address());
+        let connection = node.connect().await.expect("a connection");
+        let ended = client.clone().limit(SHORT).call(request).await;
+        let elapsed = ended.elapsed();
+        assert_eq!(elapsed.info.attempts(), 1, "{name}");
+        assert_eq!(elapsed.info.stopped(), Some(Stopped::Deadline), "{name}");
+        // Neither is on the list of idempotent operations, and both have left.
+        assert!(elapsed.ambiguous, "{name}");
+        assert_eq!(connection.outstanding(), 0, "{name}");
+        node.disconnect(connection.id());
+        let read = client.call(KvRequest::get("k")).await;
+        at_once(&read, 0);
+        assert_eq!(read.value(), name);
+        let answer = read.outcome.expect("an answer");
+        assert_ne!(answer.connection, connection.id());
+    }
+}
+
+/// Many at once on one connection, each with its own answer.
+#[tokio::test]
+async fn what_is_sent_together_finds_its_answers() {
+    let Some(server) = Memcached::start(&[]).await else {
+        return;
+    };
+    let client = server.client().await;
+    let mut calls = tokio::task::JoinSet::new();
+    for n in 0..500 {
+        let client = client.clone();
+        calls.spawn(async move {
+            let (key, value) = (format!("k{n}"), format!("value {n}"));
+            at_once(
+                &client
+                    .call(KvRequest::set(key.clone(), value.clone(), 0, 0))
+                    .await,
+                0,
+            );
+            let read = client.call(KvRequest::get(key)).await;
+            assert_eq!(read.value(), value);
+            read.outcome.expect("an answer").connection
+        });
+    }
+    let mut connections = std::collections::HashSet::new();
+    while let Some(connection) = calls.join_next().await {
+        connections.insert(connection.expect("a caller"));
+    }
+    assert_eq!(connections.len(), 1);
+}

@@ -1,0 +1,141 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use reattempt::reason::{NODE_NOT_AVAILABLE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
+use reattempt::{Stopped, Watch};
+use reattempt_couchbase::ConfigPoller;
+use reattempt_couchbase::cluster_config::ConfigPollerOptions;
+use reattempt_testbed::kv::client::{ClientError, KvRequest};
+use reattempt_testbed::kv::{self, status};
+use reattempt_tests::kv::{Client, Ended, until};
+use tokio::task::JoinSet;
+
+use crate::server::Memcached;
+
+/// Half of them read, half of them append.
+const CALLERS: usize = 16;
+
+/// What all callers share.
+#[derive(Default)]
+struct Load {
+    over: AtomicBool,
+    ended: AtomicUsize,
+    /// Writes that nobody knows the fate of.
+    lost: AtomicUsize,
+    /// Reads that were asked again because their answer was lost.
+    asked_again: AtomicUsize,
+    /// How each caller's call is getting on.
+    calls: Mutex<Vec<Option<Watch>>>,
+}
+
+impl Load {
+    fn ended(&self) -> usize {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// How many calls have found nobody to connect to.
+    fn refused(&self) -> usize {
+        let calls = self.calls.lock().expect("the calls");
+        let refused = |watch: &&Watch| watch.info().count(NODE_NOT_AVAILABLE) > 0;
+        calls.iter().flatten().filter(refused).count()
+    }
+
+    /// One call after another until the load is over.
+    async fn caller(self: Arc<Self>, number: usize, client: Client) {
+        let mut turn = 0;
+        while !self.over.load(Ordering::SeqCst) {
+            let key = format!("k{number}");
+            let reads = number % 2 == 0;
+            let request = if reads {
+                KvRequest::get(key)
+            } else if turn % 2 == 0 {
+                KvRequest::set(key, "v", 0, 0)
+            } else {
+                KvRequest::append(key, "w")
+            };
+            let (watch, call) = client.begin(request);
+            self.calls.lock().expect("the calls")[number] = Some(watch);
+            let ended = call.await;
+            if !reads && ended.outcome.is_err() {
+                was_not_to_be_retried(&ended);
+                self.lost.fetch_add(1, Ordering::SeqCst);
+            } else {
+                if reads && ended.info.count(SOCKET_CLOSED_WHILE_IN_FLIGHT) > 0 {
+                    self.asked_again.fetch_add(1, Ordering::SeqCst);
+                }
+                // After the restart there are no documents.
+                let status = ended.status();
+                let empty = matches!(status, status::KEY_ENOENT | status::NOT_STORED);
+                assert!(status == 0 || empty, "{status:#x}");
+            }
+            self.ended.fetch_add(1, Ordering::SeqCst);
+            turn += 1;
+        }
+    }
+}
+
+/// The last attempt of this write was on its way when the server went, so that nobody knows what became of it.
+fn was_not_to_be_retried(ended: &Ended) {
+    let error = ended.error();
+    assert!(
+        matches!(error, ClientError::ClosedInFlight { .. }),
+        "{error}"
+    );
+    assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+    let last = ended
+        .info
+        .records()
+        .next_back()
+        .and_then(|record| record.failure);
+    assert_eq!(
+        last.map(|failure| failure.reason),
+        Some(SOCKET_CLOSED_WHILE_IN_FLIGHT)
+    );
+}
+
+/// C12, C13: every read gets its answer; a write is lost only if it was on its way when the server went.
+#[tokio::test]
+async fn a_restart_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() {
+    let Some(mut server) = Memcached::start(&[]).await else {
+        return;
+    };
+    let client = server.client().await;
+    // It knows no configurations, so that there is never one; that harms nobody.
+    let seed = server.address().parse().expect("an address");
+    let poller = ConfigPoller::spawn(
+        client.store.clone(),
+        kv::fetch_with(client.options.clone()),
+        ConfigPollerOptions::new().seeds([seed]),
+    );
+    let client = client.config_poll(&poller);
+    let load = Arc::new(Load::default());
+    *load.calls.lock().expect("the calls") = vec![None; CALLERS];
+    let mut callers = JoinSet::new();
+    for number in 0..CALLERS {
+        callers.spawn(Arc::clone(&load).caller(number, client.clone()));
+    }
+    until(|| load.ended() > 500).await;
+    let count = |of: &AtomicUsize| of.load(Ordering::SeqCst);
+    // Frozen is not at once: it may still have answered what was in flight. So until it had not.
+    for _ in 0..50 {
+        let connection = client.routed.node(&server.address()).connect().await;
+        let connection = connection.expect("a connection");
+        server.freeze();
+        until(|| connection.in_flight() == CALLERS).await;
+        server.kill();
+        // All of them have come to the closed door: the reads again, the writes with their next call.
+        until(|| load.refused() == CALLERS).await;
+        let before = load.ended();
+        server.restart().await;
+        until(|| load.ended() > before + 500).await;
+        if count(&load.lost) > 0 && count(&load.asked_again) > 0 {
+            break;
+        }
+    }
+    load.over.store(true, Ordering::SeqCst);
+    while let Some(caller) = callers.join_next().await {
+        caller.expect("a caller");
+    }
+    assert!(count(&load.lost) > 0 && count(&load.asked_again) > 0);
+    assert!(client.store.load().is_none());
+}

@@ -1,0 +1,135 @@
+//! The server that Debian packages, as a process of the test's own.
+
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use reattempt_testbed::kv::client::{ClientOptions, KvRequest, NodeClient};
+use reattempt_tests::kv::{Client, within};
+use tower::ServiceExt as _;
+
+/// A memcached on a port of loopback. Ends with its owner.
+pub(crate) struct Memcached {
+    process: Child,
+    port: u16,
+    options: Vec<&'static str>,
+}
+
+impl Memcached {
+    /// Starts one with these options besides; `None`, and a word, where it is not installed.
+    pub(crate) async fn start(options: &[&'static str]) -> Option<Self> {
+        if !is_installed() {
+            // Not by `eprintln`, which the test harness would keep to itself.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: memcached is not installed (apt-get install memcached)"
+            );
+            return None;
+        }
+        // Somebody else may take a free port before the server does.
+        for _ in 0..20 {
+            let port = free_port();
+            let mut server = Self {
+                process: spawn(port, options),
+                port,
+                options: options.to_vec(),
+            };
+            if server.is_up().await {
+                return Some(server);
+            }
+        }
+        panic!("memcached does not start: no port is free");
+    }
+
+    /// `host:port`.
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The documented stack around a client of this server, with a connection that is there already.
+    pub(crate) async fn client(&self) -> Client {
+        let client = Client::around(vec![self.address()], ClientOptions::memcached());
+        assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+        client
+    }
+
+    /// Stops answering, and keeps its connections: what is sent from now on is in flight.
+    pub(crate) fn freeze(&self) {
+        let stopped = Command::new("sh")
+            .args(["-c", "kill -STOP \"$0\"", &self.process.id().to_string()])
+            .status();
+        assert!(stopped.expect("a shell").success());
+    }
+
+    /// Ends it at once, as a crash would, with all that it kept in memory.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("its process is ours");
+        self.process.wait().expect("its process is ours");
+    }
+
+    /// Starts it again on its port, empty.
+    pub(crate) async fn restart(&mut self) {
+        // Who dials a port that is closed may have got that very one for itself, for a moment.
+        for _ in 0..20 {
+            self.process = spawn(self.port, &self.options);
+            if self.is_up().await {
+                return;
+            }
+        }
+        panic!("its port was taken meanwhile");
+    }
+
+    /// Waits until it answers; false if it has ended.
+    async fn is_up(&mut self) -> bool {
+        let asking = async {
+            loop {
+                let client = NodeClient::new(self.address(), ClientOptions::memcached());
+                let answered = client.oneshot(KvRequest::noop()).await.is_ok();
+                if self.process.try_wait().expect("our process").is_some() {
+                    return false;
+                }
+                if answered {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        within(asking).await
+    }
+}
+
+impl Drop for Memcached {
+    fn drop(&mut self) {
+        // Both fail only where it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn is_installed() -> bool {
+    let version = Command::new("memcached")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    version.is_ok_and(|status| status.success())
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+fn spawn(port: u16, options: &[&str]) -> Child {
+    Command::new("memcached")
+        .args(["-p", &port.to_string(), "-l", "127.0.0.1", "-U", "0"])
+        .args(["-B", "binary", "-t", "2", "-m", "64"])
+        // Only looked at where root runs the tests, and asked for there.
+        .args(["-u", "nobody"])
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("memcached starts")
+}
