@@ -121,13 +121,14 @@ impl Journal {
     pub(crate) fn attempts(&self, info: &RetryInfo, ending: Ending) -> Vec<Attempt> {
         let pages = self.pages();
         let now = Instant::now();
+        let last = pages.sent.iter().map(|sent| sent.number).max();
         let since = |at: Instant| InMillis(at.saturating_duration_since(pages.began));
         pages
             .sent
             .iter()
             .map(|sent| {
-                // A body that ends later than its head amends the record that the call keeps, as does a gate that holds the next
-                // attempt back after its delay.
+                // A body that ends later than its head amends the record that the call keeps, and so does a wait that
+                // was cut short or never begun.
                 let kept = info.records().find(|r| r.number == sent.number);
                 let record = pages.records.iter().rev().find(|r| r.number == sent.number);
                 let outcome = record.map(|record| record.outcome);
@@ -174,6 +175,8 @@ impl Journal {
                     delay_ms: kept
                         .or(record)
                         .and_then(|record| record.delay)
+                        // To the next one, if there was one.
+                        .filter(|_| last.is_some_and(|last| sent.number < last))
                         .map(InMillis),
                 }
             })

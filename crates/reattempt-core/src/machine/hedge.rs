@@ -257,7 +257,10 @@ impl HedgeMachine {
         if let Some(block) = env.context.shared() {
             block.amend(self.last_failed, |record| {
                 record.stopped = Some(stopped);
-                record.delay = None;
+                // Nothing follows it, and nobody waits for a deadline.
+                if stopped == Stopped::Throttled {
+                    record.delay = None;
+                }
             });
         }
         env.ended(stopped);
@@ -387,9 +390,10 @@ impl HedgeMachine {
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
-                settled.record(env, Some(delay), Some(Stopped::Deadline));
+                let waits = limit.enforced && policy.deadline_choice() == OnDeadline::Cap;
+                settled.record(env, waits.then_some(delay), Some(Stopped::Deadline));
                 self.freeze(Stopped::Deadline);
-                if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
+                if waits {
                     // Nothing else is out that anybody could hear of.
                     env.ended(Stopped::Deadline);
                     HedgeAction::Expire

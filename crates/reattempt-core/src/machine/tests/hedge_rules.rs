@@ -200,8 +200,8 @@ fn a_failure_whose_hedge_is_held_back_is_returned_at_once_when_nothing_else_is_o
     assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
     let last = story.info.records().last().unwrap();
     assert_eq!(
-        last.stopped,
-        Some(Stopped::Throttled),
+        (last.stopped, last.delay),
+        (Some(Stopped::Throttled), None),
         "its record says why"
     );
 }
@@ -267,6 +267,8 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
     let gives_up = four().on_deadline(OnDeadline::GiveUp);
     let gave_up = call().within(ms(300)).hedged(&gives_up, &script);
     assert_eq!((gave_up.end, gave_up.at), (End::Failed(1), ms(10)));
+    let last = gave_up.info.records().last().unwrap();
+    assert_eq!(last.delay, None, "nobody waits");
 }
 
 /// R48
