@@ -130,8 +130,8 @@ where
         let mut tried = 0;
         loop {
             let mut ready = self.ready(address, waits, length).await?;
-            if ready.waited && length == Length::Unsaid {
-                // The time left is less than when the attempt began.
+            if length == Length::Unsaid {
+                // Dialling, or waiting for another call that does, may have taken of the time left.
                 reattempt_grpc::renew_timeout(&mut request);
             }
             let (head, body) = request.into_parts();
