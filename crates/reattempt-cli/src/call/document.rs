@@ -251,14 +251,14 @@ const POLICIES: [&str; 2] = ["service_config", "policy"];
 /// These members as one value, but for the policies: numbers and depths that no [`Value`] can hold are theirs to judge, and
 /// do not make the document unusable.
 fn without_policies(members: &BTreeMap<String, Box<RawValue>>) -> Option<Value> {
-    let value = |(name, raw): (&String, &Box<RawValue>)| {
-        let value = match serde_json::from_str(raw.get()) {
-            Err(_) if POLICIES.contains(&name.as_str()) => Value::Object(Map::new()),
-            read => read.ok()?,
-        };
-        Some((name.clone(), value))
+    let read = |name: &str, raw: &RawValue| match serde_json::from_str(raw.get()) {
+        Err(_) if POLICIES.contains(&name) => Some(Value::Object(Map::new())),
+        read => read.ok(),
     };
-    members.iter().map(value).collect()
+    members
+        .iter()
+        .map(|(name, raw)| Some((name.clone(), read(name, raw)?)))
+        .collect()
 }
 
 impl Document {
