@@ -1,5 +1,7 @@
 //! Making another copy of the logical request.
 
+use std::task::{Context, Poll};
+
 use crate::{AttemptKind, Call, Failure};
 
 /// The attempt that a copy is made for.
@@ -41,6 +43,14 @@ pub trait Replay: Sized {
         false
     }
 
+    /// Asked of the template while several attempts are out: ready once this one's copy can go no further, because another
+    /// goes on alone. Its attempt is then cancelled at once, also one that would wait for ever before it read its copy again.
+    /// Until then the last context's task is woken when that changes.
+    fn poll_cut_off(&self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = (attempt, cx);
+        Poll::Pending
+    }
+
     /// Told of the template: the attempt that this number's copy was made for has failed or has lost. A transport may
     /// hold that copy a while longer; what is kept for it need not be.
     fn attempt_over(&self, number: u32) {
@@ -76,6 +86,10 @@ impl<B: Replay> Replay for http::Request<B> {
 
     fn was_cut_off(&self, attempt: u32) -> bool {
         self.body().was_cut_off(attempt)
+    }
+
+    fn poll_cut_off(&self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
+        self.body().poll_cut_off(attempt, cx)
     }
 
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {

@@ -145,7 +145,8 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let Some(timeout) = read(request.headers()) {
+        let own = read(request.headers());
+        if let Some(timeout) = over_at_once(&request).or(own) {
             let now = tokio::time::Instant::now().into_std();
             if let Some(at) = now.checked_add(timeout) {
                 let context = request.context_mut();
@@ -160,6 +161,13 @@ where
         }
         self.inner.call(request)
     }
+}
+
+/// Zero, where the method's config says so: the deadline has passed when the call begins, so that nothing is sent. The layer
+/// that enforces a limit of its own starts its clock with the call, which then would have a first attempt.
+fn over_at_once<B>(request: &Request<B>) -> Option<Duration> {
+    let policy = request.context().and_then(CallContext::policy)?;
+    policy.get_call_limit().filter(Duration::is_zero)
 }
 
 #[cfg(test)]

@@ -118,4 +118,8 @@ impl Body for ServerBody {
         self.going = None;
         Poll::Ready(frame)
     }
+
+    fn is_end_stream(&self) -> bool {
+        self.going.is_none()
+    }
 }

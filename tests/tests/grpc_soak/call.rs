@@ -6,6 +6,7 @@ use reattempt::AttemptKind;
 use tokio::time::Instant;
 
 use super::fate::Word;
+use super::stack::ATTEMPT_LIMIT;
 use super::words::{Got, Method, Recovery, Told, Unseen};
 
 /// A6 leaves these bounds open; they are our own (docs/architecture.md, reattempt-core).
@@ -70,6 +71,8 @@ pub(crate) struct Call {
     /// Those that go out together with one that did, because there is no delay.
     at_once: u32,
     granted: u32,
+    /// The server's word on an attempt whose answer was taken for the echo of its deadline.
+    echoed: Option<Word>,
     /// The status at the end of the stream, or its break.
     pub(crate) ended: Option<i32>,
     story: Vec<(Instant, Step)>,
@@ -110,6 +113,7 @@ impl Call {
             planned_so_far: 1,
             at_once: 0,
             granted: 0,
+            echoed: None,
             ended: None,
             story: Vec::new(),
         }
@@ -125,6 +129,21 @@ impl Call {
 
     pub(crate) fn counted(&self) -> u32 {
         self.counted
+    }
+
+    /// When the time of an attempt that is sent now is up, unless the call's is no later.
+    pub(super) fn attempt_limit(&self, now: Instant) -> Option<Instant> {
+        Some(now + ATTEMPT_LIMIT).filter(|at| self.limit.is_none_or(|limit| *at < limit))
+    }
+
+    pub(super) fn echo(&mut self, got: Got) {
+        if let Got::Failed { word, .. } = got {
+            self.echoed = word;
+        }
+    }
+
+    pub(super) fn take_echo(&mut self) -> Option<Word> {
+        self.echoed.take()
     }
 
     /// Some attempt has read so many bytes. True if that was the byte too many (R51).

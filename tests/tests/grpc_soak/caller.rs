@@ -167,7 +167,7 @@ impl Caller {
         }
         let OfAttempt(attempt) = *answer.extensions().get().expect("an attempt's");
         world.ledger().returns(id, attempt);
-        if answer.headers().contains_key("grpc-status") || answer.status() != 200 {
+        if answer.headers().contains_key("grpc-status") || answer.body().is_end_stream() {
             return;
         }
         let mut body = answer.into_body();
@@ -186,9 +186,10 @@ impl Caller {
         let mut ledger = world.ledger();
         let last: Option<i32> = last.map(|code| code.to_str().unwrap().parse().unwrap());
         match (ledger.call(id).ended, last) {
-            (Some(code), Some(last)) => assert_eq!(known(last), code),
-            (None, Some(last)) => {
-                assert_eq!(last, 4, "nobody said so");
+            (Some(code), Some(last)) if known(last) == code => {}
+            // Nobody else said so; or it broke off at the very instant of the deadline, which is taken for its echo.
+            (_, Some(last)) => {
+                assert_eq!(last, 4);
                 ledger.times_out(id, Instant::now());
             }
             // It broke off, or said nothing.

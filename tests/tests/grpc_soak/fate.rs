@@ -179,7 +179,7 @@ impl Fate {
 fn bad(rng: &mut SmallRng) -> Answer {
     match rng.random_range(0..20) {
         0..=13 => Answer::TrailersOnly(any_failure(rng), any_pushback(rng)),
-        14 => Answer::Http(*[400, 401, 404, 500, 503].choose(rng).expect("some")),
+        14 => Answer::Http(*[200, 400, 401, 404, 500, 503].choose(rng).expect("some")),
         15..=18 => Answer::Fault(any_fault(rng)),
         _ => Answer::Silence,
     }

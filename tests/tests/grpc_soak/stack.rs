@@ -30,7 +30,7 @@ pub(crate) const MAX_TOKENS: u64 = 10;
 pub(crate) const MILLI_RATIO: u64 = 1733;
 
 /// What one attempt may take until its head.
-const ATTEMPT_LIMIT: Duration = Duration::from_millis(70);
+pub(crate) const ATTEMPT_LIMIT: Duration = Duration::from_millis(70);
 
 /// As the service config below says.
 pub(crate) static METHODS: [Method; 5] = [

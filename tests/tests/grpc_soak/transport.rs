@@ -56,8 +56,19 @@ async fn answer(
     fate: Fate,
     mut upload: ReplayBody<Upload>,
 ) -> Result<Response<ServerBody>, Broken> {
+    let times_out = world.ledger().call(id).attempt_limit(Instant::now());
     let answers = |got| {
         let now = Instant::now();
+        // What a deadline of ours may have caused elsewhere is taken for its echo from its instant on: the witness
+        // above that deadline tells of it.
+        let may_echo = match got {
+            Got::Ok | Got::Headers => false,
+            Got::Failed { code, .. } => code == 1 || matches!(fate.answer, Answer::Fault(_)),
+            Got::RequestFailed | Got::Abandoned => true,
+        };
+        if may_echo && times_out.is_some_and(|at| now >= at) {
+            return world.ledger().call(id).echo(got);
+        }
         world.ledger().answered(id, attempt, got, now);
     };
     let breaks = |fault| Broken { fault, attempt };
@@ -143,7 +154,7 @@ pub(crate) fn known(code: i32) -> i32 {
     if (0..=16).contains(&code) { code } else { 2 }
 }
 
-/// "HTTP to gRPC Status Code Mapping".
+/// "HTTP to gRPC Status Code Mapping"; also of an answer that ends with a head which has no status.
 fn of_http(status: u16) -> i32 {
     match status {
         400 => 13,
@@ -159,10 +170,13 @@ pub(crate) fn of_fault(fault: TransportFault) -> (i32, Unseen) {
     match fault {
         TransportFault::ConnectFailed | TransportFault::NeverSent => (14, Unseen::NeverSent),
         TransportFault::StreamRefused => (14, Unseen::Once),
-        TransportFault::ConnectionReset | TransportFault::ConnectionClosed => (14, Unseen::No),
+        // A peer that breaks the protocol loses its connection.
+        TransportFault::ConnectionReset
+        | TransportFault::ConnectionClosed
+        | TransportFault::Protocol => (14, Unseen::No),
         TransportFault::StreamReset(8) => (1, Unseen::No),
         TransportFault::StreamReset(11) => (8, Unseen::No),
-        TransportFault::StreamReset(_) | TransportFault::Protocol => (13, Unseen::No),
+        TransportFault::StreamReset(_) => (13, Unseen::No),
         other => panic!("no server says {other:?}"),
     }
 }

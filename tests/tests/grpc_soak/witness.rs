@@ -49,7 +49,7 @@ where
                 let id = ledger.polled.expect("a call is polled");
                 let got = Got::Failed {
                     code: 4,
-                    word: None,
+                    word: ledger.call(id).take_echo(),
                     unseen: Unseen::No,
                 };
                 ledger.answered(id, attempt, got, Instant::now());

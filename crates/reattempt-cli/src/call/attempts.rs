@@ -121,13 +121,15 @@ impl Journal {
     pub(crate) fn attempts(&self, info: &RetryInfo, ending: Ending) -> Vec<Attempt> {
         let pages = self.pages();
         let now = Instant::now();
+        let last = pages.sent.iter().map(|sent| sent.number).max();
         let since = |at: Instant| InMillis(at.saturating_duration_since(pages.began));
         pages
             .sent
             .iter()
             .map(|sent| {
-                // A body that ends later than its head amends the record that the call keeps.
-                let failure_of_body = info.records().find(|r| r.number == sent.number);
+                // A body that ends later than its head amends the record that the call keeps, and so does a wait that
+                // was cut short or never begun.
+                let kept = info.records().find(|r| r.number == sent.number);
                 let record = pages.records.iter().rev().find(|r| r.number == sent.number);
                 let outcome = record.map(|record| record.outcome);
                 let stopped_by = record.and_then(|record| record.stopped);
@@ -137,7 +139,7 @@ impl Journal {
                 );
                 let failure = record
                     .and_then(|record| record.failure)
-                    .or_else(|| failure_of_body.and_then(|record| record.failure));
+                    .or_else(|| kept.and_then(|record| record.failure));
                 let verdict = match (outcome, ending) {
                     // Not retryable by its code, but mended transparently.
                     (Some(AttemptOutcome::Fatal), _) if stopped_by != Some(Stopped::Fatal) => {
@@ -170,7 +172,12 @@ impl Journal {
                         })
                         .name(),
                     pushback_ms: record.and_then(|record| record.pushback).map(Pushback),
-                    delay_ms: record.and_then(|record| record.delay).map(InMillis),
+                    delay_ms: kept
+                        .or(record)
+                        .and_then(|record| record.delay)
+                        // To the next one, if there was one.
+                        .filter(|_| last.is_some_and(|last| sent.number < last))
+                        .map(InMillis),
                 }
             })
             .collect()

@@ -127,9 +127,14 @@ pub(crate) struct Millis(pub(crate) Duration);
 impl<'de> Deserialize<'de> for Millis {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = f64::deserialize(deserializer)?;
-        Duration::try_from_secs_f64(number / 1000.0)
-            .map(Self)
-            .map_err(|_| D::Error::custom("must be a number of milliseconds that is not negative"))
+        match Duration::try_from_secs_f64(number / 1000.0) {
+            Ok(time) => Ok(Self(time)),
+            // More than a duration can say.
+            Err(_) if number > 0.0 => Ok(Self(Duration::MAX)),
+            Err(_) => Err(D::Error::custom(
+                "must be a number of milliseconds that is not negative",
+            )),
+        }
     }
 }
 
@@ -237,18 +242,42 @@ pub(crate) struct Document {
 /// How long connections stay open after the last call, unless the document says.
 const LINGER: Millis = Millis(Duration::from_millis(30));
 
+/// So many names of headers a call may have. `http`'s map of them panics where it is full, and the layers add their own.
+pub(crate) const MOST_NAMES: usize = 10_000;
+
+/// Members that have readers of their own, who say themselves what is wrong with them.
+const POLICIES: [&str; 2] = ["service_config", "policy"];
+
+/// These members as one value, but for the policies: numbers and depths that no [`Value`] can hold are theirs to judge, and
+/// do not make the document unusable.
+fn without_policies(members: &BTreeMap<String, Box<RawValue>>) -> Option<Value> {
+    let read = |name: &str, raw: &RawValue| match serde_json::from_str(raw.get()) {
+        Err(_) if POLICIES.contains(&name) => Some(Value::Object(Map::new())),
+        read => read.ok(),
+    };
+    members
+        .iter()
+        .map(|(name, raw)| Some((name.clone(), read(name, raw)?)))
+        .collect()
+}
+
 impl Document {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Fault> {
-        let fault = |error| Fault::new("$", error);
-        let value: Value = serde_json::from_slice(text).map_err(fault)?;
-        let texts = match value {
-            Value::Object(_) => serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(text)
-                .map_err(fault)?
-                .into_iter()
-                .map(|(name, raw)| (name, raw.get().to_owned()))
-                .collect(),
-            _ => BTreeMap::new(),
+        let parsed = serde_json::from_slice::<Value>(text);
+        let members = serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(text);
+        let (value, texts) = match (parsed, members) {
+            (Ok(value), Ok(members)) => (value, members),
+            (Ok(value), Err(_)) => (value, BTreeMap::new()),
+            (Err(error), Ok(members)) => match without_policies(&members) {
+                Some(value) => (value, members),
+                None => return Err(Fault::new("$", error)),
+            },
+            (Err(error), Err(_)) => return Err(Fault::new("$", error)),
         };
+        let texts = texts
+            .into_iter()
+            .map(|(name, raw)| (name, raw.get().to_owned()))
+            .collect();
         Self::with_texts(value, texts)
     }
 
@@ -320,6 +349,27 @@ mod tests {
         let policy = document.rest.text("policy");
         assert_eq!(policy.as_deref(), Some(r#"{"a": 1.0, "a": 2}"#));
         assert_eq!(document.rest.text("other"), None);
+    }
+
+    #[test]
+    fn what_no_value_can_hold_is_for_a_policys_own_reader() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for odd in ["1e999", deep.as_str()] {
+            let text = format!(r#"{{"target": "h:1", "calls": [], "policy": {odd}}}"#);
+            let mut document = Document::parse(text.as_bytes()).unwrap();
+            assert_eq!(document.rest.text("policy").as_deref(), Some(odd));
+            let text = text.replace("policy", "seed");
+            let fault = Document::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(fault.contains(" at line 1 column "), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_time_beyond_what_can_be_said_is_the_longest() {
+        for long in ["1e300", "18446744073709551616000000"] {
+            let millis: Millis = serde_json::from_str(long).unwrap();
+            assert!(millis.0 >= Duration::from_secs(u64::MAX / 1000), "{long}");
+        }
     }
 
     fn fault(document: Value) -> String {

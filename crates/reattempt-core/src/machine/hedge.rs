@@ -7,7 +7,8 @@ use super::settle::{Env, Settlement};
 use super::transparent::TransparentRetries;
 use crate::backoff::Backoff;
 use crate::policy::HedgePolicy;
-use crate::{AttemptKind, Findings, OnDeadline, ServerPushback, Stopped, Verdict};
+use crate::reason::UNKNOWN;
+use crate::{AttemptKind, Failure, Findings, OnDeadline, ServerPushback, Stage, Stopped, Verdict};
 
 /// What is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct HedgeMachine {
     last_failed: u32,
     /// When the next hedge is planned.
     next: Option<Instant>,
+    /// That is the server's own word (A6, Pushback), which nothing but another failure's puts aside.
+    asked: bool,
     /// Each is owed to its own failure, so that two at one instant never stand in for each other.
     mends: Vec<Mend>,
     frozen: Option<Stopped>,
@@ -89,6 +92,7 @@ impl HedgeMachine {
             readying: 0,
             last_failed: 0,
             next: None,
+            asked: false,
             mends: Vec::new(),
             frozen: None,
             throttled: false,
@@ -114,20 +118,32 @@ impl HedgeMachine {
     fn plan(&mut self, now: Instant, delay: Duration) {
         let may_follow = self.frozen.is_none() && self.used < self.max;
         self.next = may_follow.then(|| later(now, delay));
+        self.asked = false;
     }
 
     /// The failed attempt is mended by another, which takes the place of the next planned hedge unless that is
-    /// due no later (another failure may have asked for it just now).
-    fn mend(&mut self, now: Instant, delay: Duration, kind: AttemptKind, settled: &Settlement) {
+    /// due no later (another failure may have asked for it just now) or a server asked for it. A transparent retry of a
+    /// transparent retry leaves the plan alone: a backend that is never reached holds no hedge back for ever.
+    fn mend(
+        &mut self,
+        now: Instant,
+        delay: Duration,
+        kind: AttemptKind,
+        settled: &Settlement,
+        env: &Env<'_>,
+    ) {
         if self.frozen.is_none() {
             let at = later(now, delay);
+            let again = env.context.kind() == kind && kind == AttemptKind::Transparent;
             self.mends.push(Mend {
                 at,
                 kind,
                 of: self.last_failed,
                 nudge: settled.may_nudge(delay) && self.forced < MOST_NUDGED,
             });
-            self.next = self.next.filter(|next| *next <= at);
+            if !again && !self.asked {
+                self.next = self.next.filter(|next| *next <= at);
+            }
         }
     }
 
@@ -239,7 +255,13 @@ impl HedgeMachine {
         }
         let stopped = self.frozen.unwrap_or(stopped);
         if let Some(block) = env.context.shared() {
-            block.amend(self.last_failed, |record| record.stopped = Some(stopped));
+            block.amend(self.last_failed, |record| {
+                record.stopped = Some(stopped);
+                // Nothing follows it, and nobody waits for a deadline.
+                if stopped == Stopped::Throttled {
+                    record.delay = None;
+                }
+            });
         }
         env.ended(stopped);
         let enforced = env.context.limit().is_some_and(|limit| limit.enforced);
@@ -311,22 +333,34 @@ impl HedgeMachine {
             self.freeze(Stopped::Pushback);
         }
         if let Some(delay) = unseen {
-            self.mend(now, delay, AttemptKind::Transparent, &settled);
+            self.mend(now, delay, AttemptKind::Transparent, &settled, env);
         } else if settled.is_forced() {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
                 _ => Backoff::controlled().delay(self.forced, None),
             };
-            self.mend(now, delay, AttemptKind::Retry, &settled);
+            self.mend(now, delay, AttemptKind::Retry, &settled, env);
             self.forced = self.forced.saturating_add(1);
         } else {
-            let delay = match settled.pushback {
-                Some(ServerPushback::After(delay)) => delay,
-                _ => Duration::ZERO,
+            let asked = match settled.pushback {
+                Some(ServerPushback::After(delay)) => Some(delay),
+                _ => None,
             };
-            self.plan(now, delay);
+            self.plan(now, asked.unwrap_or_default());
+            self.asked = asked.is_some();
         }
         self.after_failure(now, &settled, policy, env)
+    }
+
+    /// An attempt of which no failure is known can go no further, because another goes on alone (A6, Memory Management): it is
+    /// cancelled at once. `env.context` is that attempt's own.
+    pub fn cut_off(&mut self, now: Instant, policy: &HedgePolicy, env: &Env<'_>) -> HedgeAction {
+        let found = Findings {
+            cut_off: true,
+            ..env.context.findings()
+        };
+        let unknown = Failure::new(UNKNOWN, found.stage.unwrap_or(Stage::InFlight));
+        self.failed(now, &Verdict::Fatal(unknown), found, policy, env)
     }
 
     fn after_failure(
@@ -337,7 +371,10 @@ impl HedgeMachine {
         env: &Env<'_>,
     ) -> HedgeAction {
         if self.in_flight > 0 || self.readying > 0 {
-            settled.record(env, None, self.frozen);
+            let in_time = |at: &Instant| env.context.limit().is_none_or(|limit| *at < limit.at);
+            let delay = self.wake().filter(in_time);
+            let delay = delay.map(|at| at.saturating_duration_since(now));
+            settled.record(env, delay, self.frozen);
             return HedgeAction::Go;
         }
         let Some(at) = self.wake() else {
@@ -353,9 +390,10 @@ impl HedgeMachine {
         let delay = at.saturating_duration_since(now);
         match env.context.limit() {
             Some(limit) if at >= limit.at => {
-                settled.record(env, Some(delay), Some(Stopped::Deadline));
+                let waits = limit.enforced && policy.deadline_choice() == OnDeadline::Cap;
+                settled.record(env, waits.then_some(delay), Some(Stopped::Deadline));
                 self.freeze(Stopped::Deadline);
-                if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
+                if waits {
                     // Nothing else is out that anybody could hear of.
                     env.ended(Stopped::Deadline);
                     HedgeAction::Expire

@@ -258,7 +258,8 @@ impl Settlement {
             AttemptOutcome::Fatal
         };
         let mut record = env.blank(outcome);
-        record.failure = Some(self.failure);
+        // What broke off a loser is nobody's failure.
+        record.failure = (!self.cut_off).then_some(self.failure);
         record.pushback = self.pushback;
         record.delay = delay;
         record.stopped = stopped;

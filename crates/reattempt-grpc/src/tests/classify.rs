@@ -109,7 +109,12 @@ fn transport_faults_become_codes_with_their_stage() {
             Stage::InFlight,
             Transparent::No,
         ),
-        (Protocol, Code::Internal, Stage::InFlight, Transparent::No),
+        (
+            Protocol,
+            Code::Unavailable,
+            Stage::InFlight,
+            Transparent::No,
+        ),
         (
             RequestFailed,
             Code::Internal,

@@ -77,6 +77,8 @@ pub(super) struct Buffer<B> {
     committed: bool,
     /// The attempts whose copies were told that they are cut off. No more than there were copies when one went on alone.
     cut_off: Vec<u32>,
+    /// Who sent the copies, and cancels those that are cut off.
+    sender: Option<Waker>,
     fits: bool,
     /// The length was known before anything was read.
     sized: bool,
@@ -93,6 +95,18 @@ impl<B> Buffer<B> {
 
     pub(super) fn was_cut_off(&self, attempt: u32) -> bool {
         self.cut_off.contains(&attempt)
+    }
+
+    pub(super) fn poll_cut_off(&mut self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
+        let mut cursors = self.cursors.iter();
+        if cursors.any(|cursor| cursor.attempt == attempt && cursor.standing == Standing::CutOff) {
+            return Poll::Ready(());
+        }
+        match &mut self.sender {
+            Some(sender) => sender.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
     }
 
     /// A cursor at the start, for this attempt.
@@ -152,6 +166,9 @@ impl<B> Buffer<B> {
             .wake_all
             .as_ref()
             .map_or_else(Vec::new, |all| all.take());
+        if self.committed {
+            wakers.extend(self.sender.take());
+        }
         wakers.extend(
             self.cursors
                 .iter_mut()
@@ -193,6 +210,7 @@ where
             next_key: 0,
             committed: false,
             cut_off: Vec::new(),
+            sender: None,
             fits,
             sized: hint.exact().is_some(),
             wake_all: None,

@@ -73,10 +73,8 @@ impl Frames {
                 place.within = kept.end();
                 return Some(frame);
             }
-            if self.at(place.frame + 1).is_none() {
-                // More may be gathered here.
-                return None;
-            }
+            // More may be gathered here.
+            self.at(place.frame + 1)?;
             place.frame += 1;
             place.within = 0;
         }

@@ -167,6 +167,13 @@ impl<B> Replay for ReplayBody<B> {
         }
     }
 
+    fn poll_cut_off(&self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.0 {
+            Copied::Open { shared, .. } => lock(shared).poll_cut_off(attempt, cx),
+            Copied::Empty | Copied::Released => Poll::Pending,
+        }
+    }
+
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {
         match &self.0 {
             Copied::Empty => Some(Self::empty()),

@@ -3,7 +3,7 @@ use std::time::Duration;
 use reattempt_core::backoff::Backoff;
 use reattempt_core::reason::KV_TEMPORARY_FAILURE;
 use reattempt_core::strategy::Attempts;
-use reattempt_core::{Call, Failure, HedgePolicy, RetryInfo, Stage, Verdict};
+use reattempt_core::{Call, Failure, HedgePolicy, RetryInfo, Stage, Verdict, classify_fn};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::*;
@@ -89,7 +89,9 @@ where
 {
     let mut request = Call::new(());
     let watch = CallContext::watch(&mut request);
-    (layer.layer(to.clone()).oneshot(request).await, watch.info())
+    let call = layer.layer(to.clone()).oneshot(request);
+    let outcome = tokio::time::timeout(Duration::from_secs(30), call).await;
+    (outcome.expect("it hangs"), watch.info())
 }
 
 /// Where the attempts went, by number.
@@ -103,11 +105,22 @@ fn went(info: &RetryInfo) -> Vec<String> {
     went.into_iter().map(|(_, backend)| name(backend)).collect()
 }
 
+/// Other calls take their turns, so that by turn alone the next attempt would go where the last one went.
+fn others_take_turns(list: &Backends<Replica>) {
+    list.list.turn.fetch_add(NAMES.len() - 1, Ordering::Relaxed);
+}
+
 /// R40
 #[tokio::test]
 async fn attempts_go_to_distinct_backends_and_then_round_again() {
     let list = three([Does::Fails; 3]);
-    let (outcome, info) = send(&retrying(7), &list).await;
+    let busy = list.clone();
+    let classifier = move |outcome: Result<&&'static str, &&'static str>, context: &CallContext| {
+        others_take_turns(&busy);
+        verdict(outcome, context)
+    };
+    let at_once = Attempts::new(7, Backoff::constant(Duration::ZERO));
+    let (outcome, info) = send(&RetryLayer::new(classify_fn(classifier), at_once), &list).await;
     assert_eq!(outcome, Err("failed"));
     let went = went(&info);
     let mut first_round = went[..3].to_vec();
@@ -133,6 +146,7 @@ async fn a_failed_backend_is_passed_over_by_the_calls_next_attempt() {
     let list = three([Does::Fails, Does::Fails, Does::Answers]);
     for _ in 0..7 {
         assert_eq!(send(&retrying(3), &list).await.0, Ok("three"));
+        list.clone().oneshot(Call::new(())).await.ok();
     }
 }
 
@@ -140,15 +154,16 @@ async fn a_failed_backend_is_passed_over_by_the_calls_next_attempt() {
 #[tokio::test(start_paused = true)]
 async fn hedges_go_where_the_attempts_that_are_out_did_not() {
     let list = three([Does::Hangs, Does::Hangs, Does::Answers]);
-    for _ in 0..3 {
-        let (outcome, info) = send(&hedging(3), &list).await;
-        assert_eq!(outcome, Ok("three"));
-        let mut went = went(&info);
-        let len = went.len();
-        went.sort();
-        went.dedup();
-        assert_eq!(went.len(), len, "distinct");
-    }
+    let others = async {
+        for wait in [5, 10] {
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            others_take_turns(&list);
+        }
+    };
+    let layer = hedging(3);
+    let ((outcome, info), ()) = tokio::join!(send(&layer, &list), others);
+    assert_eq!(outcome, Ok("three"));
+    assert_eq!(went(&info), NAMES);
 }
 
 #[tokio::test(start_paused = true)]

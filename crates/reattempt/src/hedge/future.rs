@@ -128,6 +128,9 @@ where
             };
         }
         for _ in 0..ROUNDS_A_POLL {
+            if let Some(outcome) = self.as_mut().cancel_cut_off(cx) {
+                return Some(outcome);
+            }
             if let Some(first) = self.as_mut().project().first.as_pin_mut() {
                 if let Poll::Ready(outcome) = first.poll(cx) {
                     if let Some(outcome) = self.as_mut().settle(None, outcome) {

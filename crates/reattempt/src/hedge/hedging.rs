@@ -70,6 +70,33 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         })
     }
 
+    /// An attempt that is cut off, and its place among the others (`None`: the first). Never the last that is out while there is no
+    /// failure to return.
+    pub(super) fn cut_off(
+        &self,
+        first: Option<&CallContext>,
+        mut is_cut_off: impl FnMut(&CallContext) -> bool,
+    ) -> Option<(Option<usize>, CallContext)> {
+        let out = usize::from(first.is_some()) + self.contexts().count();
+        if out < 2 && (out == 0 || self.last.is_none()) {
+            return None;
+        }
+        let others = self.others.iter().enumerate();
+        let flights = others.filter_map(|(at, other)| match other {
+            Other::Flight { context, .. } => Some((Some(at), context)),
+            Other::Readying { .. } => None,
+        });
+        // All are asked, so that a change wakes this task whichever it is about.
+        let first = first.map(|context| (None, context));
+        let mut found = None;
+        for (at, context) in first.into_iter().chain(flights) {
+            if is_cut_off(context) {
+                found.get_or_insert((at, context.clone()));
+            }
+        }
+        found
+    }
+
     /// True if a service is still being made ready although nothing more is sent.
     pub(super) fn waits_in_vain(&self) -> bool {
         let readying = |other: &Other<S, Req>| matches!(other, Other::Readying { .. });

@@ -1,6 +1,7 @@
 //! An attempt is over: what the machine makes of it.
 
 use std::pin::Pin;
+use std::task::Context;
 
 use reattempt_core::machine::HedgeAction;
 use reattempt_core::{Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Verdict};
@@ -106,6 +107,45 @@ where
                 self.as_mut().drop_losers();
                 self.project().config.env(context, false).ended(stopped);
                 Some(last.unwrap_or(outcome))
+            }
+        }
+    }
+
+    /// Attempts whose copies can go no further, because another goes on alone, are cancelled at once. The outcome, if the call is
+    /// over with the last of them.
+    pub(super) fn cancel_cut_off(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Option<Outcome<S, Req>> {
+        loop {
+            let mut this = self.as_mut().project();
+            let hedging = this.hedging.as_mut()?;
+            let (request, _) = hedging.source.as_ref()?;
+            let is_cut_off =
+                |context: &CallContext| request.poll_cut_off(context.attempt(), cx).is_ready();
+            let (at, context) = hedging.cut_off(
+                this.first.is_some().then_some(this.context.as_ref()?),
+                is_cut_off,
+            )?;
+            match at {
+                None => this.first.set(None),
+                Some(at) => drop(hedging.others.swap_remove(at)),
+            }
+            hedging.lost(&context);
+            let env = this.config.env(&context, false);
+            let action = hedging.machine.cut_off(clock::now(), &hedging.policy, &env);
+            match action {
+                HedgeAction::Go => {}
+                HedgeAction::Expire => {
+                    hedging.expire();
+                    return None;
+                }
+                HedgeAction::Return(stopped) => {
+                    let last = hedging.last.take();
+                    self.as_mut().drop_losers();
+                    self.project().config.env(&context, false).ended(stopped);
+                    return last;
+                }
             }
         }
     }

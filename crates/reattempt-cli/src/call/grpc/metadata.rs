@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use crate::call::document::{Fault, Fields, OneOrMany};
+use crate::call::document::{Fault, Fields, MOST_NAMES, OneOrMany};
 
 /// What gRPC and HTTP/2 send of themselves. Other clients do not let a caller set it either.
 const OWN: [&str; 18] = [
@@ -34,6 +34,10 @@ const OWN: [&str; 18] = [
 /// they are.
 pub(super) fn read(fields: &mut Fields) -> Result<HeaderMap, Fault> {
     let said: BTreeMap<String, OneOrMany> = fields.optional("metadata")?.unwrap_or_default();
+    if said.len() > MOST_NAMES {
+        let what = format!("has {} names; at most {MOST_NAMES} can be sent", said.len());
+        return Err(fields.fault("metadata", what));
+    }
     let mut metadata = HeaderMap::new();
     for (key, values) in said {
         let place = format!("metadata.{key}");
@@ -136,6 +140,14 @@ mod tests {
         }
         let fault = of(json!({"x": 1})).unwrap_err();
         assert_eq!(fault, "$.metadata: must be a text or a list of texts");
+    }
+
+    #[test]
+    fn more_names_than_a_map_of_headers_holds_are_a_fault() {
+        let names = |count: usize| (0..count).map(|n| (format!("x-{n}"), json!("v"))).collect();
+        assert_eq!(of(names(MOST_NAMES)).unwrap().len(), MOST_NAMES);
+        let fault = of(names(30_000)).unwrap_err();
+        assert!(fault.starts_with("$.metadata: has 30000 names"), "{fault}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, TE, USER_AGENT};
-use http::uri::PathAndQuery;
+use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Request, Uri};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{Code, WaitForReady};
@@ -90,7 +90,7 @@ impl Kind {
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
     let authority = document.setup.one_target()?.to_owned();
-    if authority.parse::<http::uri::Authority>().is_err() || !authority.contains(':') {
+    if !is_host_and_port(&authority) {
         let what = format!("must be host:port, got {authority:?}");
         return Err(Fault::new("$.target", what));
     }
@@ -103,6 +103,12 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
     Plan::new(document, GrpcCaller { channel, authority }, read)
 }
 
+fn is_host_and_port(target: &str) -> bool {
+    target.parse::<Authority>().is_ok_and(|authority| {
+        !authority.host().is_empty() && authority.port_u16().is_some() && !target.contains('@')
+    })
+}
+
 fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
     let method: String = fields.required("method")?;
     let parts: Vec<&str> = method.split('/').collect();
@@ -110,6 +116,8 @@ fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
         ["", service, name] if !service.is_empty() && !name.is_empty() => method.parse().ok(),
         _ => None,
     };
+    // A parser of paths drops what follows a '#': what is sent would be another method.
+    let path = path.filter(|path: &PathAndQuery| path.as_str() == method);
     let Some(path) = path else {
         let what = format!("must be /package.Service/Method, got {method:?}");
         return Err(fields.fault("method", what));

@@ -17,7 +17,7 @@ use tower::ServiceExt;
 
 use super::answer::{Answer, Timeout, readable};
 use super::attempts::Ending;
-use super::document::{Base64, Document, Fault, Fields, Head, OneOrMany, to_base64};
+use super::document::{Base64, Document, Fault, Fields, Head, MOST_NAMES, OneOrMany, to_base64};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 use super::transport::{Transport, TransportError, Version};
@@ -103,6 +103,10 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
 pub(crate) fn headers(fields: &mut Fields, name: &str) -> Result<HeaderMap, Fault> {
     let said: std::collections::BTreeMap<String, OneOrMany> =
         fields.optional(name)?.unwrap_or_default();
+    if said.len() > MOST_NAMES {
+        let what = format!("has {} names; at most {MOST_NAMES} can be sent", said.len());
+        return Err(fields.fault(name, what));
+    }
     let mut headers = HeaderMap::new();
     for (key, values) in said {
         let fault = |what| fields.fault(name, format!("{key}: {what}"));

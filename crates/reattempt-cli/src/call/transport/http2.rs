@@ -106,8 +106,8 @@ where
         let mut tried = 0;
         loop {
             let mut ready = self.ready(address, length).await?;
-            if ready.fresh && length == Length::Unsaid {
-                // Dialling took of the time that was left when the attempt began.
+            if length == Length::Unsaid {
+                // Dialling, or waiting for another call that does, may have taken of the time left.
                 reattempt_grpc::renew_timeout(&mut request);
             }
             let (head, body) = request.into_parts();

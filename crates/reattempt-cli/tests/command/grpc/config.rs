@@ -54,6 +54,20 @@ async fn the_service_config_is_read_as_it_was_written() {
     );
 }
 
+/// What no JSON value can hold is a fault of the service config, told per call, and not of the document.
+#[tokio::test]
+async fn a_service_config_that_is_nested_too_deep_is_told_per_call() {
+    let config = format!(r#"{{"x": {}{}}}"#, "[".repeat(300), "]".repeat(300));
+    let document = format!(
+        r#"{{"target": "127.0.0.1:1", "service_config": {config}, "calls": [{{"method": "{METHOD}"}}]}}"#
+    );
+    let output = run(&["call", "--json"], document).await;
+    assert_eq!(output.status.code(), Some(0));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fault = answer["config_error"].as_str().unwrap();
+    assert!(fault.contains("nested too deep"), "{fault}");
+}
+
 #[tokio::test]
 async fn unknown_fields_are_warned_of_and_ignored() {
     let server = Server::start(Step::ok("world")).await.unwrap();
@@ -108,6 +122,10 @@ async fn a_document_with_a_fault_is_not_carried_out_at_all() {
         (of_call(json!({"call": 1})), "$.calls[1].call: "),
         (of_document("target", json!("nohost")), "$.target: "),
         (of_document("target", json!(["a:1", "b:1"])), "$.target: "),
+        (of_document("target", json!("h:99999")), "$.target: "),
+        (of_document("target", json!("h:")), "$.target: "),
+        (of_document("target", json!(":1")), "$.target: "),
+        (of_document("target", json!("user@h:1")), "$.target: "),
         (of_document("concurrency", json!("both")), "$.concurrency: "),
         (of_document("on_deadline", json!("wait")), "$.on_deadline: "),
         (of_document("seed", json!("x")), "$.seed: "),
@@ -121,6 +139,10 @@ async fn a_document_with_a_fault_is_not_carried_out_at_all() {
         ),
         (
             json!({"target": address, "calls": [{"method": "Echo"}]}),
+            "$.calls[0].method: ",
+        ),
+        (
+            json!({"target": address, "calls": [{"method": "/a/b#c"}]}),
             "$.calls[0].method: ",
         ),
         (

@@ -200,8 +200,8 @@ fn a_failure_whose_hedge_is_held_back_is_returned_at_once_when_nothing_else_is_o
     assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
     let last = story.info.records().last().unwrap();
     assert_eq!(
-        last.stopped,
-        Some(Stopped::Throttled),
+        (last.stopped, last.delay),
+        (Some(Stopped::Throttled), None),
         "its record says why"
     );
 }
@@ -267,6 +267,8 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
     let gives_up = four().on_deadline(OnDeadline::GiveUp);
     let gave_up = call().within(ms(300)).hedged(&gives_up, &script);
     assert_eq!((gave_up.end, gave_up.at), (End::Failed(1), ms(10)));
+    let last = gave_up.info.records().last().unwrap();
+    assert_eq!(last.delay, None, "nobody waits");
 }
 
 /// R48
@@ -485,4 +487,39 @@ fn the_servers_delay_holds_for_a_reason_that_always_retries() {
     let hedged = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
     assert_eq!(hedged.sent_ms(), [0, 400]);
     assert_eq!(call().retried(FailFast, &script).sent_ms(), [0, 400]);
+}
+
+/// R44 R61: what was refused is sent again, and the server's own delay stands.
+#[test]
+fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
+    let script = [
+        every_attempt_from(3).never_answers(),
+        attempt(1)
+            .fails(UNKNOWN)
+            .come_back_in(ms(5000))
+            .after(ms(110)),
+        attempt(2)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Once)
+            .after(ms(20)),
+    ];
+    let policy = HedgePolicy::new(4, ms(100));
+    let story = call().within(ms(9000)).hedged(&policy, &script);
+    assert_eq!(story.sent_ms(), [0, 100, 120, 5110, 5210]);
+    assert_eq!(story.kinds(), [Initial, Hedge, Mended, Hedge, Hedge]);
+}
+
+/// R40 R60: one backend that is never reached holds no hedge back.
+#[test]
+fn what_is_never_sent_again_and_again_does_not_starve_the_hedges() {
+    let script = [
+        attempt(1).never_answers(),
+        every_attempt_from(2)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Unlimited),
+    ];
+    let policy = HedgePolicy::new(3, ms(200));
+    let story = call().within(ms(1500)).hedged(&policy, &script);
+    let hedges = story.kinds().iter().filter(|kind| **kind == Hedge).count();
+    assert_eq!(hedges, 2);
 }
