@@ -56,6 +56,8 @@ pub(crate) struct Call {
     /// Sent, without transparent ones.
     counted: u32,
     in_flight: u32,
+    /// Why each attempt was sent, the first one first.
+    kinds: Vec<AttemptKind>,
     mends_owed: u32,
     refused_before: bool,
     never_sent: u32,
@@ -67,6 +69,8 @@ pub(crate) struct Call {
     since_pushback: u32,
     /// Hedging: when the next hedge is planned, and how many were.
     planned: Option<Instant>,
+    /// That is a server's own word.
+    planned_by_server: bool,
     planned_so_far: u32,
     /// Those that go out together with one that did, because there is no delay.
     at_once: u32,
@@ -102,6 +106,7 @@ impl Call {
             sent: 0,
             counted: 0,
             in_flight: 0,
+            kinds: Vec::new(),
             mends_owed: 0,
             refused_before: false,
             never_sent: 0,
@@ -110,6 +115,7 @@ impl Call {
             due: None,
             since_pushback: 0,
             planned: None,
+            planned_by_server: false,
             planned_so_far: 1,
             at_once: 0,
             granted: 0,
@@ -146,8 +152,8 @@ impl Call {
         self.echoed.take()
     }
 
-    /// Some attempt has read so many bytes. True if that was the byte too many (R51).
-    pub(super) fn outgrows(&mut self, bytes: usize, limit: usize) -> bool {
+    /// Some attempt has read so many bytes. If that was the byte too many (R51): how many others are out, and cut off by it.
+    pub(super) fn outgrows(&mut self, bytes: usize, limit: usize) -> Option<u32> {
         self.most_read = self.most_read.max(bytes);
         // Once the answer has begun nothing is kept for others any more.
         let outgrown = self.fits && self.over != Some(Over::Decided) && self.most_read > limit;
@@ -156,7 +162,7 @@ impl Call {
             self.fits = false;
             self.freeze();
         }
-        outgrown
+        outgrown.then(|| self.in_flight - 1)
     }
 
     fn freeze(&mut self) {
@@ -174,6 +180,7 @@ impl Call {
     fn plan(&mut self, now: Instant, delay_ms: u64, most: u32) {
         let follows = self.over.is_none() && self.fits && self.planned_so_far < most;
         self.planned = follows.then(|| now + Duration::from_millis(delay_ms));
+        self.planned_by_server = false;
     }
 
     /// The throttle is asked for a hedge: it has to be due now. `permits` is A6's answer (R46).
@@ -213,6 +220,7 @@ impl Call {
         );
         self.sent += 1;
         self.in_flight += 1;
+        self.kinds.push(kind);
         let hedging = match self.method.recovery {
             Recovery::Hedge { most, delay_ms } => Some((most, delay_ms)),
             Recovery::None | Recovery::Retry { .. } => None,
@@ -253,16 +261,20 @@ impl Call {
         assert_eq!(previous, Some(self.counted - 1).filter(|n| *n > 0));
     }
 
+    /// An attempt is out no more: answered, given up, or cut off.
+    pub(super) fn leaves(&mut self) {
+        self.in_flight -= 1;
+    }
+
     pub(super) fn answers(&mut self, attempt: u32, got: Got) {
         self.happens(Step::Answered(attempt, got));
-        self.in_flight -= 1;
         if got != Got::Abandoned {
             self.last = Some(attempt);
         }
     }
 
     /// R60 R61: was this failure one that the application never saw, and another attempt of it allowed? Then that is planned.
-    pub(super) fn mends(&mut self, unseen: Unseen, now: Instant) -> bool {
+    pub(super) fn mends(&mut self, attempt: u32, unseen: Unseen, now: Instant) -> bool {
         let mends = self.fits
             && match unseen {
                 Unseen::No => false,
@@ -279,10 +291,13 @@ impl Call {
         if mends && self.over.is_none() {
             self.mends_owed += 1;
             match self.method.recovery {
-                // The next planned hedge is this one, unless it is due no later.
+                // The next planned hedge is this one, unless it is due no later, or a server said when, or the same
+                // failure was mended before.
                 Recovery::Hedge { .. } => {
                     let at = now + self.mend_delay(unseen);
-                    self.planned = self.planned.filter(|planned| *planned <= at);
+                    let again = self.kinds[attempt as usize - 1] == AttemptKind::Transparent;
+                    let stays = again || self.planned_by_server;
+                    self.planned = self.planned.filter(|planned| stays || *planned <= at);
                 }
                 Recovery::None | Recovery::Retry { .. } => self.due = Some(Due::Mend),
             }
@@ -313,7 +328,10 @@ impl Call {
         }
         match self.method.recovery {
             Recovery::None => self.decide(),
-            Recovery::Hedge { most, .. } => self.plan(now, asked.unwrap_or(0), most),
+            Recovery::Hedge { most, .. } => {
+                self.plan(now, asked.unwrap_or(0), most);
+                self.planned_by_server = asked.is_some();
+            }
             Recovery::Retry { most, .. } if self.counted >= most || !self.fits => self.decide(),
             Recovery::Retry { .. } if !permits => {
                 self.decide();

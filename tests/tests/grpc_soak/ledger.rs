@@ -75,13 +75,23 @@ impl Ledger {
 
     /// An attempt has so many bytes of the request.
     pub(crate) fn read(&mut self, id: u32, bytes: usize, limit: usize) {
-        let outgrown = self.call(id).outgrows(bytes, limit);
-        self.tally.overflows += u64::from(outgrown);
+        if let Some(cut_off) = self.call(id).outgrows(bytes, limit) {
+            self.tally.overflows += 1;
+            self.tally.cut_off += u64::from(cut_off);
+        }
     }
 
     /// R20: strictly more than half.
     fn above_half(&self) -> bool {
         self.fill * 2 > self.max
+    }
+
+    /// An attempt is out no more; of a call that is over nobody keeps count.
+    pub(crate) fn leaves(&mut self, id: u32) {
+        let call = self.calls[(id % CALLERS) as usize].as_mut();
+        if let Some(call) = call.filter(|call| call.id == id) {
+            call.leaves();
+        }
     }
 
     /// The throttle is asked.
@@ -165,15 +175,23 @@ impl Ledger {
                 call.decide();
                 self.tally.request_failures += 1;
             }
-            Got::Failed { code, word, unseen } => self.failed(id, code, word, unseen, now),
-            Got::Abandoned => self.tally.abandoned += 1,
+            Got::Failed { code, word, unseen } => {
+                self.failed(id, attempt, (code, word, unseen), now);
+            }
+            Got::Abandoned => {}
         }
     }
 
-    fn failed(&mut self, id: u32, code: i32, word: Option<Word>, unseen: Unseen, now: Instant) {
+    fn failed(
+        &mut self,
+        id: u32,
+        attempt: u32,
+        (code, word, unseen): (i32, Option<Word>, Unseen),
+        now: Instant,
+    ) {
         let call = on(&mut self.calls, id);
         // R24 R63: not counted.
-        if call.mends(unseen, now) {
+        if call.mends(attempt, unseen, now) {
             return;
         }
         let retryable = call.method.codes.contains(&code);

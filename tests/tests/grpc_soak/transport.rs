@@ -39,12 +39,32 @@ pub(crate) fn attempt(
     world: Arc<World>,
     request: Request<ReplayBody<Upload>>,
 ) -> impl Future<Output = Result<Response<ServerBody>, Broken>> + Send {
-    let live = Live::one_of(&world.alive.attempts);
     let (id, attempt) = world.sends(&request);
     let fate = world.fate(id);
+    let out = Out {
+        _live: Live::one_of(&world.alive.attempts),
+        world: Arc::clone(&world),
+        id,
+    };
     async move {
-        let _live = live;
+        let _out = out;
         answer(world, id, attempt, fate, request.into_body()).await
+    }
+}
+
+/// An attempt that is out.
+struct Out {
+    _live: Live,
+    world: Arc<World>,
+    id: u32,
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        // Closed once an assertion has failed.
+        if let Ok(mut ledger) = self.world.ledger.lock() {
+            ledger.leaves(self.id);
+        }
     }
 }
 
