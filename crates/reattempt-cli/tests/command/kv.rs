@@ -152,7 +152,7 @@ async fn a_key_that_moved_is_followed_by_the_newer_configuration() {
         .collect();
     let calls = json!([
         {"call": "before", "op": "set", "key": key, "value": HELLO, "timeout_ms": 20_000},
-        {"call": "after", "op": "get", "key": key, "timeout_ms": 20_000, "start_delay_ms": 400},
+        {"call": "after", "op": "get", "key": key, "timeout_ms": 20_000, "start_delay_ms": 2_000},
     ]);
     let document = couchbase(json!(targets), calls);
     // No poll comes in between: the answer itself has to bring the newer configuration.

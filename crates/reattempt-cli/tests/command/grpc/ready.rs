@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, document, each, ms};
 
-/// Starts a server 300 ms from now.
+/// Starts a server so much later that the program runs by then, also on a busy machine.
 async fn later(address: SocketAddr) -> Server {
-    tokio::time::sleep(millis(300)).await;
+    tokio::time::sleep(millis(2_000)).await;
     Server::start_with(Options::new().at(address), Step::ok("world"))
         .await
         .unwrap()
