@@ -2,6 +2,7 @@ mod memory;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -152,6 +153,37 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     give(&feed, "f");
     drop(feed);
     assert_eq!(ahead.collect().await.unwrap().to_bytes(), "f");
+}
+
+/// R51: whoever sent the copies hears at once which of them lost, also if that one never reads again.
+#[tokio::test]
+async fn on_overflow_the_sender_of_the_copies_is_woken() {
+    let (feed, body) = fed();
+    let template = ReplayBody::with_limits(body, 4, None);
+    let (one, two) = (NextAttempt { number: 1, ..NEXT }, NEXT);
+    let mut ahead = template.replay(&one).unwrap();
+    let _stalled = template.replay(&two).unwrap();
+    let woken = Arc::new(Woken::default());
+    let waker = std::task::Waker::from(Arc::clone(&woken));
+    let cx = &mut std::task::Context::from_waker(&waker);
+    assert!(template.poll_cut_off(2, cx).is_pending());
+    give(&feed, "abcd");
+    assert_eq!(text(&mut ahead).await, "abcd");
+    assert!(!woken.0.load(Ordering::Relaxed), "it fits");
+    give(&feed, "e");
+    assert_eq!(text(&mut ahead).await, "e");
+    assert!(woken.0.load(Ordering::Relaxed));
+    assert!(template.poll_cut_off(2, cx).is_ready());
+    assert!(template.poll_cut_off(1, cx).is_pending(), "it goes on");
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// R52

@@ -83,3 +83,22 @@ async fn an_answer_is_never_taken_for_a_cut() {
     use AttemptOutcome::{Retry, Success};
     assert_eq!(outcomes(&info), [(2, Retry), (1, Success)]);
 }
+
+/// R51, Memory Management: a loser that waits for ever (for its server to read on) is cancelled at once, and the call ends with the
+/// attempt that goes on.
+#[tokio::test(start_paused = true)]
+async fn a_loser_that_never_says_so_is_cancelled_at_once() {
+    let failing = attempt(1).fails(KV_LOCKED).after(ms(100));
+    let probe = probe([failing, attempt(2).after(ms(60_000))]);
+    let bucket = Arc::new(TokenBucket::new(10, 1).unwrap());
+    // Copies for these two and no more: nothing follows a request that no longer fits its buffer.
+    let mut request = Scarce::new(&probe, 2);
+    request.stalled = &[2];
+    request.context_mut().set_throttle(bucket.clone());
+    let watch = CallContext::watch(&mut request);
+    let outcome = three().layer(probe.inner()).oneshot(request).await;
+    assert_eq!((told(&outcome), probe.log().now()), (Told::Error(1), 100));
+    assert_eq!(bucket.milli_tokens(), Some(9_000));
+    use AttemptOutcome::{Cancelled, Retry};
+    assert_eq!(outcomes(&watch.info()), [(2, Cancelled), (1, Retry)]);
+}

@@ -2,7 +2,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use reattempt_core::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
@@ -53,6 +53,8 @@ struct Scarce {
     call: Call<Payload>,
     copies_left: Arc<AtomicU32>,
     cut_off: &'static [u32],
+    /// Those that are known to be cut off before they say so themselves.
+    stalled: &'static [u32],
 }
 
 impl Scarce {
@@ -61,6 +63,7 @@ impl Scarce {
             call: probe.request(),
             copies_left: Arc::new(AtomicU32::new(copies)),
             cut_off: &[],
+            stalled: &[],
         }
     }
 }
@@ -84,6 +87,14 @@ impl Replay for Scarce {
         self.cut_off.contains(&attempt)
     }
 
+    fn poll_cut_off(&self, attempt: u32, _: &mut Context<'_>) -> Poll<()> {
+        if self.stalled.contains(&attempt) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
     fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
         let left = self.copies_left.load(Ordering::Relaxed).checked_sub(1)?;
         self.copies_left.store(left, Ordering::Relaxed);
@@ -91,6 +102,7 @@ impl Replay for Scarce {
             call: self.call.clone(),
             copies_left: Arc::clone(&self.copies_left),
             cut_off: self.cut_off,
+            stalled: self.stalled,
         })
     }
 }
