@@ -13,9 +13,11 @@ use reattempt::{Annotated, DeadlineLayer, RetryLayer, ThrottleLayer, TokenBucket
 use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 use reattempt_grpc::stats::{GrpcStats, SentBody};
 use reattempt_grpc::{
-    AsGrpcStatus, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcTimeoutLayer,
-    PreviousAttemptsLayer,
+    AsGrpcStatus, CallCredentialsLayer, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer,
+    GrpcTimeoutLayer, HoldHeadersLayer, LimitedRequestBody, MessageLimitLayer,
+    PreviousAttemptsLayer, WaitForReadyLayer,
 };
+use reattempt_http::body::ReplayBody;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 #[path = "../../reattempt/src/probe/listen.rs"]
@@ -104,6 +106,31 @@ async fn layers_in_their_places_say_nothing() {
         .service_fn(streams);
     service.oneshot(request()).await.unwrap();
     assert_eq!(listener.heard(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_layers_in_wrong_places_say_so_once() {
+    let listener = listen::listen();
+    let nothing = |_: &http::request::Parts| std::future::ready(Ok(HeaderMap::new()));
+    let service = ServiceBuilder::new()
+        .layer(WaitForReadyLayer::new())
+        .layer(CallCredentialsLayer::new(nothing))
+        .layer(HoldHeadersLayer::new())
+        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(MessageLimitLayer::new().request(9))
+        .service_fn(|_: Request<LimitedRequestBody<ReplayBody<Empty<Bytes>>>>| {
+            streams(Request::new(()))
+        });
+    for _ in 0..2 {
+        let request = request().map(|()| ReplayBody::new(Empty::new()));
+        service.clone().oneshot(request).await.unwrap();
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 4, "{heard:?}");
+    assert!(heard[0].starts_with("WaitForReadyLayer is outside of any recovery layer"));
+    assert!(heard[1].starts_with("CallCredentialsLayer is outside of any recovery layer"));
+    assert!(heard[2].starts_with("HoldHeadersLayer is outside of any recovery layer"));
+    assert!(heard[3].starts_with("MessageLimitLayer is inside the recovery layer"));
 }
 
 fn stats() -> GrpcStats {

@@ -1,8 +1,10 @@
 //! What moves between threads and what can be shared, pinned at compile time: a field that changes it breaks users.
 
+use std::convert::Infallible;
 use std::future::Ready;
 
 use bytes::Bytes;
+use http::{Request, Response};
 use http_body_util::Full;
 use reattempt_grpc::service_config::{LiveServiceConfig, ServiceConfig};
 use reattempt_grpc::spans::{
@@ -13,12 +15,18 @@ use reattempt_grpc::stats::{
     GrpcStats, SentBody,
 };
 use reattempt_grpc::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcPushback,
-    GrpcTimeout, PreviousAttempts, PreviousAttemptsFuture,
+    AsGrpcStatus, CallCredentialsFuture, GrpcClassifier, GrpcOutcome, GrpcOutcomeBody,
+    GrpcOutcomeFuture, GrpcPushback, GrpcTimeout, HeldBody, HoldHeaders, HoldHeadersFuture,
+    LimitedRequestBody, LimitedResponseBody, MessageLimit, MessageLimitFuture, PreviousAttempts,
+    PreviousAttemptsFuture, WaitForReadyFuture, WaitsForReady, WithCallCredentials,
 };
 use reattempt_http::body::{DeadlineBody, DeadlineBodyService};
+use tower::util::ServiceFn;
 
 type Body = Full<Bytes>;
+
+/// Any service.
+type Inner = ServiceFn<fn(Request<Body>) -> Ready<Result<Response<Body>, Infallible>>>;
 
 const fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
 const fn future<T: Send + Sync + Unpin + std::fmt::Debug>() {}
@@ -27,6 +35,10 @@ const _: () = {
     service::<GrpcOutcome<()>>();
     service::<GrpcTimeout<()>>();
     service::<PreviousAttempts<()>>();
+    service::<HoldHeaders<()>>();
+    service::<MessageLimit<()>>();
+    service::<WaitsForReady<()>>();
+    service::<WithCallCredentials<(), ()>>();
     service::<DeadlineBodyService<(), AsGrpcStatus>>();
     service::<CallStats<()>>();
     service::<AttemptStats<()>>();
@@ -44,6 +56,13 @@ const _: () = {
 fn services_can_be_shared_and_futures_and_bodies_moved() {
     future::<GrpcOutcomeFuture<Ready<()>, ()>>();
     future::<PreviousAttemptsFuture<Ready<()>>>();
+    future::<HoldHeadersFuture<Ready<()>, Body>>();
+    future::<MessageLimitFuture<Ready<()>>>();
+    future::<WaitForReadyFuture<Inner, Body>>();
+    future::<CallCredentialsFuture<Ready<()>, Inner, Body>>();
+    future::<HeldBody<Body>>();
+    future::<LimitedRequestBody<Body>>();
+    future::<LimitedResponseBody<Body>>();
     future::<CallStatsFuture<Ready<()>>>();
     future::<AttemptStatsFuture<Ready<()>>>();
     future::<CallSpanFuture<Ready<()>>>();

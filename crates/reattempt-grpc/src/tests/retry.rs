@@ -98,6 +98,12 @@ async fn a_stream_ends_at_the_deadline_with_the_status_in_trailers() {
     let server = Server::new([HangsInBody]);
     let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;
     assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 500));
+    // Trailers cannot say whose deadline it was; the watch can.
+    assert_eq!(ended.info.stopped(), Some(Stopped::Deadline));
+    let server = Server::new([Late(Code::DeadlineExceeded)]);
+    let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;
+    assert_eq!(ended.code, Code::DeadlineExceeded);
+    assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
 }
 
 /// R24, R60, R62, R63: never sent.
