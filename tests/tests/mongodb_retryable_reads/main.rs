@@ -40,6 +40,7 @@ async fn call_with(
             RetryableReads::seed_2022(),
         ))
         .layer(ReportLayer::new(mongodb::report))
+        .map_request(mongodb::prepare)
         .layer(UncallLayer::new())
         .service(client.clone());
     let mut call = Call::new(request);

@@ -14,7 +14,6 @@ use reattempt_testbed::mongodb::{self, Client, MongoError, MongoReply, MongoRequ
 use reattempt_testbed::report::ReportLayer;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -142,6 +141,7 @@ impl MongoCaller {
             )
             .layer(ReportLayer::new(mongodb::report))
             .layer(JournalLayer)
+            .map_request(mongodb::prepare)
             .layer(UncallLayer::new())
             .service(client);
         BoxCloneSyncService::new(service)
@@ -222,7 +222,6 @@ impl Caller for MongoCaller {
         self.gate
             .stamp(request.context_mut(), operation, in_transaction);
         let story = Story::begin(&head, &mut request);
-        request.request.deadline = story.limit().map(|limit| Instant::from_std(limit.at));
         let events = Events::default();
         let stack = self.stack(events.clone());
         let outcome = tokio::select! {

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bson::{Bson, Document};
+use reattempt_mongodb::codes::code_from_f64;
 
 use crate::mongodb::number;
 
@@ -189,11 +190,11 @@ impl MongoError {
         }
     }
 
-    /// The server's name of that code.
+    /// The server's name of that code, if it gave one.
     #[must_use]
     pub fn code_name(&self) -> Option<&str> {
         match self {
-            Self::Server(error) => Some(&error.code_name),
+            Self::Server(error) => Some(error.code_name.as_str()).filter(|name| !name.is_empty()),
             _ => None,
         }
     }
@@ -251,6 +252,16 @@ impl MongoError {
     }
 }
 
+/// A code, of any number type, if it is a whole number; a boolean is none.
+fn whole(code: Option<&Bson>) -> Option<i64> {
+    match code? {
+        Bson::Int32(code) => Some(i64::from(*code)),
+        Bson::Int64(code) => Some(*code),
+        code @ (Bson::Double(_) | Bson::Decimal128(_)) => code_from_f64(number(Some(code))?),
+        _ => None,
+    }
+}
+
 /// Whether a reply says that the command succeeded. `ok` may be of any number type, or a boolean.
 pub(super) fn is_ok(document: &Document) -> bool {
     number(document.get("ok")) == Some(1.0)
@@ -275,9 +286,7 @@ impl ServerError {
                     .collect()
             })
             .unwrap_or_default();
-        let code = number(document.get("code"))
-            .filter(|code| code.fract() == 0.0)
-            .map(|code| code as i64);
+        let code = whole(document.get("code"));
         MongoError::Server(Box::new(Self {
             origin,
             code,

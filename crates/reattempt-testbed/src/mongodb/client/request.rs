@@ -108,6 +108,7 @@ impl MongoRequest {
     pub fn of(operation: Operation, database: &str, collection: &str, options: Document) -> Self {
         let mut command = operation.command(collection);
         command.extend(options);
+        let operation = operation.given(&command);
         let database = if operation == Operation::ListDatabases {
             "admin"
         } else {
@@ -142,13 +143,8 @@ impl MongoRequest {
     /// [`Operation::AggregateMerge`] when the last one writes.
     #[must_use]
     pub fn aggregate(database: &str, collection: &str, pipeline: Vec<Document>) -> Self {
-        let operation = match pipeline.last().and_then(|stage| stage.keys().next()) {
-            Some(stage) if stage == "$out" => Operation::AggregateOut,
-            Some(stage) if stage == "$merge" => Operation::AggregateMerge,
-            _ => Operation::Aggregate,
-        };
         Self::of(
-            operation,
+            Operation::Aggregate,
             database,
             collection,
             doc! { "pipeline": pipeline },
@@ -278,7 +274,8 @@ impl MongoRequest {
         if let Some(time) = target.cluster_time {
             command.insert("$clusterTime", time);
         }
-        if let Some(mode) = read_preference_sent(target) {
+        // Within a transaction it would have to be the primary, which needs no word.
+        if let Some(mode) = read_preference_sent(target).filter(|_| !self.in_transaction) {
             command.insert("$readPreference", doc! { "mode": mode.name() });
         }
         Ok(command)
