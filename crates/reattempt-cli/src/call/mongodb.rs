@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bson::Document as Bson;
 use reattempt::observe::LogObserver;
 use reattempt::{
-    Annotated, Call, DeadlineLayer, Elapsed, Failure, RetryInfo, RetryLayer, RetryStrategy,
-    RouteLayer, Surface, TimeLimit, UncallLayer,
+    Annotated, Call, DeadlineLayer, Elapsed, Failure, Idempotency, RetryInfo, RetryLayer,
+    RetryStrategy, RouteLayer, Surface, TimeLimit, UncallLayer,
 };
 use reattempt_mongodb::{MongoClassifier, ReadCall, RetryReads, RetryableReads};
 use reattempt_testbed::mongodb::client::{CommandEvent, ConnectionString, Operation, drain};
@@ -180,6 +180,8 @@ async fn exchange(
             let mut more = ServiceBuilder::new()
                 .map_request(move |request: MongoRequest| {
                     let mut call = Call::new(request);
+                    // A cursor that was moved is nobody's loss: the call ends with the first failure.
+                    call.context_mut().set_idempotency(Idempotency::Idempotent);
                     if let Some(limit) = limit {
                         call.context_mut().stamp_limit(limit);
                     }

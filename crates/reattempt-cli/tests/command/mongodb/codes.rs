@@ -13,9 +13,7 @@ const TABLE: [i32; 11] = [11600, 11602, 10107, 13435, 13436, 189, 91, 7, 6, 89, 
 #[tokio::test]
 async fn every_code_of_the_table_is_retried() {
     let node = node(2).await;
-    for code in TABLE {
-        node.script().on("find", Step::code(code));
-    }
+    fail_first_attempts(&node, "find", TABLE.map(Step::code));
     let answers = answers(several(&node.uri(), TABLE.map(|_| find()))).await;
     for answer in &answers {
         assert_mended(answer);
@@ -72,12 +70,8 @@ async fn a_code_counts_as_any_kind_of_number() {
         Bson::Boolean(false),
     ] {
         let node = node(1).await;
-        for code in as_numbers(9001) {
-            node.script().on(
-                "find",
-                Step::code(9001).with("code", code).with("ok", ok.clone()),
-            );
-        }
+        let step = |code| Step::code(9001).with("code", code).with("ok", ok.clone());
+        fail_first_attempts(&node, "find", as_numbers(9001).map(step));
         for answer in answers(several(&node.uri(), [(); 4].map(|()| find()))).await {
             assert_mended(&answer);
         }

@@ -95,6 +95,13 @@ fn steps_down_at_find(set: &Arc<ReplicaSet>, next: Option<usize>) {
     });
 }
 
+/// Fails the first attempt of each of the next calls that send this command, in this order.
+fn fail_first_attempts(node: &Node, command: &str, steps: impl IntoIterator<Item = Step>) {
+    for step in steps {
+        node.script().on(command, step).on(command, Step::pass());
+    }
+}
+
 /// The `hello` of a connection that is the pool's: the first one of all is the monitor's.
 fn hello_of_pool(command: &SeenCommand) -> bool {
     command.name == "hello" && command.connection > 1 && command.ordinal == 0

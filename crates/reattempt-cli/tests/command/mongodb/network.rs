@@ -24,9 +24,7 @@ async fn a_connection_that_breaks_at_any_byte_is_retried() {
         ]
     };
     let node = node(3).await;
-    for step in steps() {
-        node.script().on("find", step);
-    }
+    fail_first_attempts(&node, "find", steps());
     let answers = answers(several(&node.uri(), steps().map(|_| find()))).await;
     assert_eq!(answers.len(), 10);
     for answer in &answers {
@@ -125,13 +123,12 @@ async fn a_connection_that_is_refused_is_retried() {
 #[tokio::test]
 async fn the_retry_has_no_delay() {
     let node = node(1).await;
-    for step in [
+    let steps = [
         Step::code(UNREACHABLE),
         Step::close_before(),
         Step::code(STEPPED_DOWN),
-    ] {
-        node.script().on("find", step);
-    }
+    ];
+    fail_first_attempts(&node, "find", steps);
     for answer in answers(several(&node.uri(), [find(), find(), find()])).await {
         assert_mended(&answer);
         assert_eq!(answer["attempts"][0]["delay_ms"], 0, "{answer}");

@@ -1,5 +1,7 @@
 //! The pool of connections: cleared, empty, and of one connection only.
 
+use std::collections::BTreeSet;
+
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
 
@@ -123,9 +125,7 @@ async fn a_pool_of_one_connection_does_not_lock_up() {
         Step::close_before(),
         Step::code(91),
     ];
-    for step in &steps {
-        node.script().on("find", step.clone());
-    }
+    fail_first_attempts(&node, "find", steps.clone());
     let target = uri(&node, "maxPoolSize=1&waitQueueTimeoutMS=5000");
     for answer in answers(several(&target, steps.iter().map(|_| find()))).await {
         assert_mended(&answer);
@@ -137,10 +137,11 @@ async fn a_pool_of_one_connection_does_not_lock_up() {
 async fn a_pool_of_one_connection_serves_all_that_wait() {
     let node = node(2).await;
     node.script().handler({
-        let count = std::sync::atomic::AtomicU32::new(0);
+        let sessions = std::sync::Mutex::new(BTreeSet::new());
         move |command| {
-            let odd = || count.fetch_add(1, Ordering::Relaxed) % 2 == 0;
-            (command.name == "aggregate" && odd()).then(|| Step::code(UNREACHABLE))
+            let session = command.document.get("lsid")?.to_string();
+            let fresh = sessions.lock().ok()?.insert(session);
+            fresh.then(|| Step::code(UNREACHABLE))
         }
     });
     let document = several(
@@ -151,8 +152,7 @@ async fn a_pool_of_one_connection_serves_all_that_wait() {
         assert_eq!(answer["documents"], 2, "{answer}");
         assert_paired(&answer);
     }
-    let connections: std::collections::BTreeSet<_> =
-        sent(&node).iter().map(|seen| seen.connection).collect();
+    let connections: BTreeSet<_> = sent(&node).iter().map(|seen| seen.connection).collect();
     assert_eq!(connections.len(), 1);
 }
 
@@ -164,7 +164,7 @@ async fn a_sound_connection_is_used_again() {
         .on("find", Step::code(UNREACHABLE))
         .on("find", Step::code(50));
     let answers = answers(several(&node.uri(), [find(), find(), find()])).await;
-    let used: std::collections::BTreeSet<_> = answers
+    let used: BTreeSet<_> = answers
         .iter()
         .flat_map(|answer| events(answer, "connection"))
         .map(|connection| connection.as_i64().unwrap())

@@ -16,11 +16,16 @@ fn mode(command: &SeenCommand) -> Option<&str> {
         .ok()
 }
 
+/// Two routers of one cluster of one document.
+async fn routers() -> [Node; 2] {
+    let builder = Node::builder().role(Role::Mongos);
+    [built(builder.clone(), 1).await, built(builder, 0).await]
+}
+
 /// M21: routers of one cluster, by a list.
 #[tokio::test]
 async fn routers_are_a_list_of_servers_to_choose_from() {
-    let builder = Node::builder().role(Role::Mongos);
-    let routers = [built(builder.clone(), 1).await, built(builder, 1).await];
+    let routers = routers().await;
     let hosts = routers.each_ref().map(Node::address).join(",");
     for router in &routers {
         router.script().on("find", Step::close_before());
@@ -44,8 +49,7 @@ async fn routers_are_a_list_of_servers_to_choose_from() {
 /// M20 M21: a router that is not there any more is not asked again.
 #[tokio::test]
 async fn a_router_that_is_gone_leaves_the_other() {
-    let builder = Node::builder().role(Role::Mongos);
-    let routers = [built(builder.clone(), 1).await, built(builder, 1).await];
+    let routers = routers().await;
     for router in &routers {
         router.script().on("find", Step::hang());
     }

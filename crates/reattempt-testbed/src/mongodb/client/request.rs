@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use tokio::time::Instant;
 
 use super::description::{ServerKind, TopologyKind};
-use super::{MongoError, Operation, Origin, ReadPreference, Session};
+use super::{MongoError, OnProgress, Operation, Origin, ReadPreference, Session};
 
 /// What becomes of a field that the selected server does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct MongoRequest {
     pub deadline: Option<Instant>,
     /// What to do with fields that the server may not know.
     pub field_needs: Vec<FieldNeed>,
+    /// Whom to tell how far the attempt has come.
+    pub on_progress: OnProgress,
 }
 
 /// What is known of the server that a command is encoded for.
@@ -100,6 +102,7 @@ impl MongoRequest {
                     otherwise: Otherwise::Refuse,
                 },
             ],
+            on_progress: OnProgress::default(),
         }
     }
 
