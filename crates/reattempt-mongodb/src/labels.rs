@@ -69,6 +69,16 @@ impl ErrorLabels {
         read
     }
 
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, those: Self) -> Self {
+        Self {
+            overloaded: self.overloaded || those.overloaded,
+            retryable: self.retryable || those.retryable,
+            no_writes: self.no_writes || those.no_writes,
+        }
+    }
+
     /// An overloaded server: a retry waits, if there is one.
     #[must_use]
     pub const fn is_overload(self) -> bool {

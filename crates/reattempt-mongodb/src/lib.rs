@@ -52,6 +52,8 @@ mod deprioritized;
 mod gate;
 pub mod labels;
 mod nested;
+#[cfg(feature = "mongodb")]
+pub mod official_driver;
 mod operation;
 pub mod reasons;
 mod retryable_reads;
