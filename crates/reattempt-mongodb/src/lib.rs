@@ -48,12 +48,22 @@
 
 mod classify;
 pub mod codes;
+mod deprioritized;
 mod gate;
+pub mod labels;
+mod nested;
+#[cfg(feature = "mongodb")]
+pub mod official_driver;
 mod operation;
 pub mod reasons;
 mod retryable_reads;
+mod written_for;
 
 pub use classify::{FailureKind, MongoClassifier, MongoFailure};
-pub use gate::{ReadCall, ReadGate, RetryReads, report_wire_version};
+pub use deprioritized::{Deprioritized, unless_all};
+pub use gate::{RETRY_READS, ReadCall, ReadGate, RetryReads, report_wire_version};
+pub use labels::ErrorLabels;
+pub use nested::{NestedRetries, OuterAttempt};
 pub use operation::{MIN_WIRE_VERSION, NotEligible, ReadOperation, eligible, supports_retry};
-pub use retryable_reads::RetryableReads;
+pub use retryable_reads::{MAX_ADAPTIVE_RETRIES, RetryableReads};
+pub use written_for::WrittenFor;

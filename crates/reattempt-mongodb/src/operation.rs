@@ -111,6 +111,9 @@ pub enum NotEligible {
     /// The session is in a transaction.
     #[error("the session is in a transaction")]
     InTransaction,
+    /// Another retry layer stands above the client, and this one was told to stand back.
+    #[error("another layer retries this call")]
+    Nested,
     /// The selected server is older than MongoDB 3.6.
     #[error("the server's maxWireVersion is {0}, retryable reads need 6")]
     Server(i32),
