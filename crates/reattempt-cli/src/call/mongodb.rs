@@ -1,14 +1,17 @@
 //! MongoDB calls: Retryable Reads around the small client of the testbed.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bson::Document as Bson;
 use reattempt::observe::LogObserver;
 use reattempt::{
-    Annotated, Call, DeadlineLayer, Elapsed, Failure, Idempotency, RetryInfo, RetryLayer,
-    RetryStrategy, RouteLayer, Surface, TimeLimit, UncallLayer,
+    Annotated, Call, DeadlineLayer, Elapsed, Failure, Idempotency, RetryLayer, RetryStrategy,
+    RouteLayer, Surface, TimeLimit, UncallLayer,
 };
-use reattempt_mongodb::{MongoClassifier, ReadCall, RetryReads, RetryableReads};
+use reattempt_mongodb::{
+    Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, ReadCall, RetryReads, RetryableReads,
+};
 use reattempt_testbed::mongodb::client::{CommandEvent, ConnectionString, Operation, drain};
 use reattempt_testbed::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
 use reattempt_testbed::report::ReportLayer;
@@ -33,6 +36,7 @@ pub(crate) struct MongoCaller {
     classifier: MongoClassifier,
     strategy: RetryableReads,
     gate: RetryReads,
+    avoid: Deprioritized,
 }
 
 /// What the document says of one call.
@@ -54,31 +58,49 @@ enum Rules {
     Current,
 }
 
-pub(crate) fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
+/// How long to look at all servers before the first call, so that it does not go to whoever answers first.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
     let target = document.setup.one_target()?;
-    let settings: ConnectionString = target
+    let mut settings: ConnectionString = target
         .parse()
         .map_err(|error| Fault::new("$.target", error))?;
     for warning in &settings.warnings {
         tracing::warn!("$.target: {warning}");
     }
     let rules = document.rest.or("retryable_reads", Rules::default())?;
-    let (mut classifier, mut strategy) =
-        (MongoClassifier::seed_2022(), RetryableReads::seed_2022());
+    let (mut classifier, mut strategy, mut avoid) = (
+        MongoClassifier::seed_2022(),
+        RetryableReads::seed_2022(),
+        Deprioritized::seed_2022(),
+    );
     if rules == Rules::Current {
-        classifier = classifier.with_codes_134_and_262();
+        classifier = MongoClassifier::current();
+        let retries = settings.max_adaptive_retries;
+        strategy = strategy
+            .overload_backoff(retries.unwrap_or(MAX_ADAPTIVE_RETRIES))
+            .randomness(document.setup.randomness.clone());
+        // Only the option of that name has a call tried until its time is up; a call's own limit ends it, and no more.
         if settings.timeout.is_some() {
             strategy = strategy.until_deadline();
         }
+        avoid = Deprioritized::current().overload_retargeting(settings.enable_overload_retargeting);
+        settings.options.overload_labels = true;
     }
+    let gate = RetryReads::with_strategy(settings.retry_reads, strategy.clone())
+        .retry_writes(settings.retry_writes);
     let caller = MongoCaller {
         client: Client::new(settings.options.clone()),
-        gate: RetryReads::with_strategy(settings.retry_reads, strategy.clone()),
+        gate,
         settings,
         classifier,
         strategy,
+        avoid,
     };
-    Plan::new(document, caller, read)
+    let plan = Plan::new(document, caller, read)?;
+    plan.caller.client.topology().looked_around(LOOK).await;
+    Ok(plan)
 }
 
 fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
@@ -141,15 +163,14 @@ impl MongoCaller {
             )
             .layer(ReportLayer::new(mongodb::report))
             .layer(JournalLayer)
-            .map_request(mongodb::prepare)
+            .map_request(mongodb::prepare(&self.client, self.avoid))
             .layer(UncallLayer::new())
             .service(client);
         BoxCloneSyncService::new(service)
     }
 
     /// Which of the failures of a call its caller got, by the same rule as the layer's.
-    fn raised(&self, info: &RetryInfo) -> &'static str {
-        let failures: Vec<Failure> = info.records().filter_map(|record| record.failure).collect();
+    fn raised(&self, failures: &[Failure]) -> &'static str {
         let Some((first, later)) = failures.split_first() else {
             return "first";
         };
@@ -264,7 +285,7 @@ impl Caller for MongoCaller {
             .with("code", error.and_then(MongoError::code))
             .with("code_name", error.and_then(MongoError::code_name))
             .with("labels", labels)
-            .with("error_from", error.map(|_| self.raised(&story.info())))
+            .with("error_from", error.map(|_| self.raised(&story.failures())))
             .with("events", events.told())
     }
 }

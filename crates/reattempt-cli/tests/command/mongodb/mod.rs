@@ -4,13 +4,16 @@
 mod calls;
 mod cancel;
 mod codes;
+mod current;
 mod deadline;
 mod events;
 mod handshake;
 mod network;
 mod operations;
 mod options;
+mod overload;
 mod pool;
+mod retarget;
 mod second;
 mod selection;
 mod servers;
@@ -33,6 +36,12 @@ const STEPPED_DOWN: i32 = 189;
 
 /// HostUnreachable: retryable, and says nothing of the server that answers it.
 const UNREACHABLE: i32 = 6;
+
+/// What a server that is overloaded, and has left the command alone, answers.
+fn overloaded() -> Step {
+    let step = Step::code(462).label("SystemOverloadedError");
+    step.label("RetryableError")
+}
 
 const fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -75,6 +84,11 @@ fn several(target: &str, calls: impl IntoIterator<Item = Value>) -> Value {
 /// A document with one call.
 fn one(node: &Node, call: Value) -> Value {
     several(&node.uri(), [call])
+}
+
+/// A document with these calls under the specification of today.
+fn current(target: &str, calls: impl IntoIterator<Item = Value>) -> Value {
+    with(several(target, calls), "retryable_reads", json!("current"))
 }
 
 fn find() -> Value {

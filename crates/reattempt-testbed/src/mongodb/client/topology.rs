@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bson::Document;
 use rand::seq::IndexedRandom as _;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use super::description::{MAX_SERVERS, ServerDescription, TopologyDescription, TopologyKind};
+use super::description::{
+    MAX_SERVERS, ServerDescription, ServerKind, TopologyDescription, TopologyKind,
+};
 use super::{
     ClientOptions, During, MongoError, Pool, ReadPreference, SYSTEM_OVERLOADED_ERROR, ServerError,
     monitor,
@@ -172,6 +175,22 @@ impl Topology {
                 }
             }
         }
+    }
+
+    /// Waits until every known server was looked at once, those too that others name, but at most for `limit`.
+    ///
+    /// A selection needs none of this: it takes the first server that is suitable. For callers who want the same
+    /// choice every time.
+    pub async fn looked_around(&self, limit: Duration) {
+        let mut changes = self.inner.description.subscribe();
+        let looked_at = |known: &TopologyDescription| {
+            let heard = |server: &ServerDescription| {
+                server.kind != ServerKind::Unknown || server.error.is_some()
+            };
+            known.servers.values().all(heard)
+        };
+        // The sender lives as long as `self`; time up is an answer too.
+        let _ = timeout(limit, changes.wait_for(looked_at)).await;
     }
 
     /// Asks for every server to be looked at as soon as the shortest time between looks allows.
