@@ -1,6 +1,7 @@
 //! MongoDB Retryable Reads on the wire: the stack around the testbed's client. Rule numbers as in docs/conformance/mongodb.md.
 
 mod attempts;
+mod current;
 mod errors;
 mod operations;
 
