@@ -102,10 +102,14 @@ impl RetryReads {
                     .data(ReadGate::Once(why)),
             )
         };
-        let overload = |name, why| {
+        let retried = |name| {
             let policy = RoutePolicy::new(name).retry(strategy.clone());
-            Arc::new(policy.data(ReadGate::Overload(why)))
+            match strategy.tokens() {
+                Some(tokens) => policy.throttle(Arc::new(tokens.clone())),
+                None => policy,
+            }
         };
+        let overload = |name, why| Arc::new(retried(name).data(ReadGate::Overload(why)));
         Self {
             retry_reads,
             retry_writes: true,
@@ -118,11 +122,7 @@ impl RetryReads {
                     NotEligible::InTransaction,
                 ),
             }),
-            retry: Arc::new(
-                RoutePolicy::new("mongodb: retryable read")
-                    .retry(strategy)
-                    .data(ReadGate::Retry),
-            ),
+            retry: Arc::new(retried("mongodb: retryable read").data(ReadGate::Retry)),
             disabled: once("mongodb: retryReads off", NotEligible::Disabled),
             operation: once("mongodb: never retried", NotEligible::Operation),
             in_transaction: once("mongodb: in transaction", NotEligible::InTransaction),

@@ -2,8 +2,10 @@
 
 mod attempts;
 mod current;
+mod documentation;
 mod errors;
 mod operations;
+mod replies;
 
 use std::future::Future;
 use std::time::Duration;

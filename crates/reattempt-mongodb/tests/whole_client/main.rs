@@ -2,14 +2,17 @@
 
 mod model;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::backoff::Randomness;
+use reattempt::throttle::RetryThrottle;
 use reattempt::{
-    Call, CallContext, DeadlineLayer, DeadlineScope, RetryInfo, RetryLayer, RouteLayer, Stopped,
+    AttemptRecord, Call, CallContext, DeadlineLayer, DeadlineScope, Observer, RetryInfo,
+    RetryLayer, RouteLayer, Stopped,
 };
 use reattempt_mongodb::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
-use reattempt_mongodb::{FailureKind, MongoClassifier, RetryReads, RetryableReads};
+use reattempt_mongodb::{AdaptiveTokens, FailureKind, MongoClassifier, RetryReads, RetryableReads};
 use tokio::time::Instant;
 use tower::{ServiceBuilder, ServiceExt};
 
@@ -287,4 +290,68 @@ async fn a_retry_avoids_the_overloaded_server_while_there_is_another() {
         ["a", "a"],
         "E7: nobody is avoided for another failure"
     );
+}
+
+/// The bucket that the specification had until March 2026: an overload retry that meets an overloaded server costs a token, a call that works gives a
+/// tenth back, other errors are free, and without a token the error is raised.
+#[tokio::test(start_paused = true)]
+async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
+    let tokens = AdaptiveTokens::with_capacity(2);
+    let mut stack = Stack::current();
+    stack.strategy = stack.strategy.adaptive_tokens(tokens.clone());
+    let left = || tokens.milli_tokens().unwrap_or_default();
+
+    let (_, info, _) = stack
+        .read(&Client::new(&["a"], &[Step::Fails(BUSY); 3]))
+        .await;
+    assert_eq!(
+        (info.attempts(), left()),
+        (3, 0),
+        "two of the three met it again"
+    );
+    let (answer, info, _) = stack.read(&Client::new(&["a"], &[Step::Fails(BUSY)])).await;
+    assert_eq!(answer, Err(Failed::Attempt(1, BUSY)));
+    assert_eq!(info.stopped(), Some(Stopped::Strategy));
+    let (answer, _, _) = stack
+        .read(&Client::new(&["a"], &[Step::Fails(BROKEN)]))
+        .await;
+    assert_eq!((answer, left()), (Ok(()), 100), "another error needs none");
+
+    for _ in 0..9 {
+        assert_eq!(stack.read(&Client::new(&["a"], &[])).await.0, Ok(()));
+    }
+    assert_eq!(left(), 1000);
+    let mended = Client::new(&["a"], &[Step::Fails(BUSY)]);
+    assert_eq!((stack.read(&mended).await.0, left()), (Ok(()), 1100));
+    let turned = Client::new(&["a"], &[Step::Fails(BUSY), Step::Fails(BROKEN)]);
+    assert_eq!((stack.read(&turned).await.0, left()), (Ok(()), 1200));
+    for _ in 0..20 {
+        let _ = stack.read(&Client::new(&["a"], &[])).await;
+    }
+    assert_eq!(left(), 2000, "never more than it holds");
+}
+
+/// M32: each attempt, its failure and the end of the call are told to whoever listens (`LogObserver` writes them down).
+#[tokio::test(start_paused = true)]
+async fn an_observer_hears_of_every_attempt() {
+    let client = Client::new(&["a"], &[Step::Fails(STEPPED_DOWN)]);
+    let heard: Arc<Mutex<Vec<(u32, Option<i32>)>>> = Arc::default();
+    let below = client.clone();
+    let layer = RetryLayer::new(MongoClassifier::seed_2022(), RetryableReads::seed_2022());
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(RetryReads::default()))
+        .layer(layer.observer(Arc::new(Ear(Arc::clone(&heard)))))
+        .service_fn(move |call: Call<Find>| below.clone().attempt(call));
+    service.oneshot(Call::new(Find::new())).await.unwrap();
+    assert_eq!(*heard.lock().unwrap(), [(1, Some(189)), (2, None)]);
+}
+
+#[derive(Debug)]
+struct Ear(Arc<Mutex<Vec<(u32, Option<i32>)>>>);
+
+impl Observer for Ear {
+    fn attempt_settled(&self, _: &CallContext, record: &AttemptRecord) {
+        let code = record.failure.and_then(|failure| failure.code);
+        self.0.lock().unwrap().push((record.number, code));
+    }
 }
