@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::backoff::Randomness;
-use reattempt::throttle::RetryThrottle;
 use reattempt::{
     AttemptRecord, Call, CallContext, DeadlineLayer, DeadlineScope, Observer, RetryInfo,
-    RetryLayer, RouteLayer, Stopped,
+    RetryLayer, RetryThrottle, RouteLayer, Stopped,
 };
 use reattempt_mongodb::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use reattempt_mongodb::{AdaptiveTokens, FailureKind, MongoClassifier, RetryReads, RetryableReads};
