@@ -334,7 +334,7 @@ async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_hears_of_every_attempt() {
     let client = Client::new(&["a"], &[Step::Fails(STEPPED_DOWN)]);
-    let heard: Arc<Mutex<Vec<(u32, Option<i32>)>>> = Arc::default();
+    let heard = Heard::default();
     let below = client.clone();
     let layer = RetryLayer::new(MongoClassifier::seed_2022(), RetryableReads::seed_2022());
     let service = ServiceBuilder::new()
@@ -345,8 +345,11 @@ async fn an_observer_hears_of_every_attempt() {
     assert_eq!(*heard.lock().unwrap(), [(1, Some(189)), (2, None)]);
 }
 
+/// The numbers of attempts, and the codes that they failed with.
+type Heard = Arc<Mutex<Vec<(u32, Option<i32>)>>>;
+
 #[derive(Debug)]
-struct Ear(Arc<Mutex<Vec<(u32, Option<i32>)>>>);
+struct Ear(Heard);
 
 impl Observer for Ear {
     fn attempt_settled(&self, _: &CallContext, record: &AttemptRecord) {
