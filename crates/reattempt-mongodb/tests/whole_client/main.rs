@@ -297,7 +297,9 @@ async fn a_retry_avoids_the_overloaded_server_while_there_is_another() {
 async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
     let tokens = AdaptiveTokens::with_capacity(2);
     let mut stack = Stack::current();
-    stack.strategy = stack.strategy.adaptive_tokens(tokens.clone());
+    stack.strategy = RetryableReads::seed_2022()
+        .overload_backoff(2)
+        .adaptive_tokens(tokens.clone());
     let left = || tokens.milli_tokens().unwrap_or_default();
 
     let (_, info, _) = stack
