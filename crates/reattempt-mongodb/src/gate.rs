@@ -90,6 +90,12 @@ impl RetryReads {
         Self::with_strategy(retry_reads, RetryableReads::seed_2022())
     }
 
+    /// The specification of 2026: with [`RetryableReads::current`].
+    #[must_use]
+    pub fn current(retry_reads: bool) -> Self {
+        Self::with_strategy(retry_reads, RetryableReads::current())
+    }
+
     /// With this strategy for the operations that may be retried. With one that
     /// [backs off](RetryableReads::overload_backoff), such as [`RetryableReads::current`], the others are retried too, but only when the
     /// server is overloaded and left them alone: writes, `getMore`, `runCommand`, and what runs in a transaction.
@@ -102,10 +108,14 @@ impl RetryReads {
                     .data(ReadGate::Once(why)),
             )
         };
-        let overload = |name, why| {
+        let retried = |name| {
             let policy = RoutePolicy::new(name).retry(strategy.clone());
-            Arc::new(policy.data(ReadGate::Overload(why)))
+            match strategy.tokens() {
+                Some(tokens) => policy.throttle(Arc::new(tokens.clone())),
+                None => policy,
+            }
         };
+        let overload = |name, why| Arc::new(retried(name).data(ReadGate::Overload(why)));
         Self {
             retry_reads,
             retry_writes: true,
@@ -118,11 +128,7 @@ impl RetryReads {
                     NotEligible::InTransaction,
                 ),
             }),
-            retry: Arc::new(
-                RoutePolicy::new("mongodb: retryable read")
-                    .retry(strategy)
-                    .data(ReadGate::Retry),
-            ),
+            retry: Arc::new(retried("mongodb: retryable read").data(ReadGate::Retry)),
             disabled: once("mongodb: retryReads off", NotEligible::Disabled),
             operation: once("mongodb: never retried", NotEligible::Operation),
             in_transaction: once("mongodb: in transaction", NotEligible::InTransaction),
@@ -207,10 +213,18 @@ impl RetryReads {
         self.policy_for(operation, in_transaction)
     }
 
-    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller stamped before stays.
+    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller stamped before stays, save a policy of its own
+    /// on a call that may run only once.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
-        let policy = self.policy_of_call(Some(context), operation, in_transaction);
-        context.stamp_policy(Arc::clone(policy));
+        let policy = Arc::clone(self.policy_of_call(Some(context), operation, in_transaction));
+        context.stamp_policy(Arc::clone(&policy));
+        let stands = context
+            .policy()
+            .is_some_and(|own| Arc::ptr_eq(own, &policy));
+        if !stands && matches!(policy.get_data(), Some(ReadGate::Once(_))) {
+            // A policy of the caller's own, which may allow more than this client does.
+            context.set_policy(policy);
+        }
         if operation.is_retryable() && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(Idempotency::Idempotent);
         }

@@ -39,13 +39,31 @@
 //! # let _ = (classifier, strategy, DriverError::Io.kind(), DriverError::Command { code: 189 }.kind());
 //! ```
 //!
+//! # The rules that came later
+//!
+//! [`RetryableReads::current`], [`MongoClassifier::current`] and [`Deprioritized::current`] are the specification of 2026; each of its rules is an
+//! option of its own by name. The defaults are 2022's.
+//!
+//! # What is retried, and what is not
+//!
+//! Retried: `find`, `findOne`, `aggregate` without a stage that writes, `distinct`, `count`, `estimatedDocumentCount`, `countDocuments`, `watch`,
+//! `listDatabases`, `listCollections`, `listIndexes`, any other helper that only reads, and a generic runner for read commands.
+//! Not retried: `mapReduce`, `getMore`, a generic `runCommand`, an `aggregate` with `$out` or `$merge`, writes, and anything in a transaction.
+//!
+//! **A runner for read commands is retried whatever it is given, `mapReduce` included.** MongoDB does not stop a `mapReduce` whose client has gone, so the
+//! first may still run beside the second.
+//!
+//! **Retries multiply.** An application that tries a read n times over this may send it up to 2n times; see [`NestedRetries`].
+//!
 //! # What the client below still has to do
 //!
 //! The request that is sent again is the logical command. For every attempt the service below selects a server, checks a connection
 //! out and encodes anew: the bytes of the first attempt are never sent twice, and its connection is given back
-//! before the second one is asked for. It updates its topology before the failure leaves it. It reports the
-//! selected server's wire version with [`report_wire_version`].
+//! before the second one is asked for. It updates its topology before the failure leaves it (not for a cleared pool). It reports the
+//! selected server's wire version with [`report_wire_version`]. For every attempt it tells of one start and of one success or
+//! failure, also when the call is dropped midway.
 
+mod adaptive_tokens;
 mod classify;
 pub mod codes;
 mod deprioritized;
@@ -59,6 +77,7 @@ pub mod reasons;
 mod retryable_reads;
 mod written_for;
 
+pub use adaptive_tokens::AdaptiveTokens;
 pub use classify::{FailureKind, MongoClassifier, MongoFailure};
 pub use deprioritized::{Deprioritized, unless_all};
 pub use gate::{RETRY_READS, ReadCall, ReadGate, RetryReads, report_wire_version};

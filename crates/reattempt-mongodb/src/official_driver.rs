@@ -85,7 +85,10 @@ impl MongoFailure for Error {
 }
 
 fn source(error: &Error) -> Option<&Error> {
-    std::error::Error::source(error)?.downcast_ref()
+    let source = std::error::Error::source(error)?;
+    // The driver keeps it in a box, and that is what its `source` gives.
+    let boxed = source.downcast_ref::<Box<Error>>().map(|boxed| &**boxed);
+    boxed.or_else(|| source.downcast_ref())
 }
 
 /// A login that failed: by a server's answer, which may be that it is going away, or in the client.

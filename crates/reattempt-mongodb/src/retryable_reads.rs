@@ -5,6 +5,7 @@ use std::time::Duration;
 use reattempt_core::backoff::{Backoff, Jitter, Randomness};
 use reattempt_core::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Stage, Surface};
 
+use crate::AdaptiveTokens;
 use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
 
 /// `maxAdaptiveRetries` where nobody says otherwise (client backpressure, MAX_RETRIES).
@@ -34,6 +35,7 @@ pub struct RetryableReads {
     until_deadline: bool,
     /// The most retries of a call that met an overload error; `None` knows no such errors.
     max_adaptive_retries: Option<u32>,
+    tokens: Option<AdaptiveTokens>,
     randomness: Randomness,
 }
 
@@ -44,6 +46,7 @@ impl RetryableReads {
         Self {
             until_deadline: false,
             max_adaptive_retries: None,
+            tokens: None,
             randomness: Randomness::Thread,
         }
     }
@@ -76,6 +79,19 @@ impl RetryableReads {
     pub const fn overload_backoff(mut self, max_retries: u32) -> Self {
         self.max_adaptive_retries = Some(max_retries);
         self
+    }
+
+    /// A retry after an overload error also needs a token of the client's bucket; without one the error is raised (`adaptiveRetries`, which
+    /// the specification dropped in 2026-03). [`RetryReads::with_strategy`](crate::RetryReads::with_strategy) has the bucket told of the calls that work;
+    /// a stack without that puts it into a throttle layer.
+    #[must_use]
+    pub fn adaptive_tokens(mut self, tokens: AdaptiveTokens) -> Self {
+        self.tokens = Some(tokens);
+        self
+    }
+
+    pub(crate) const fn tokens(&self) -> Option<&AdaptiveTokens> {
+        self.tokens.as_ref()
     }
 
     /// Where the random shares come from; by default from the thread's generator.
@@ -123,14 +139,28 @@ fn is_overload(failure: &Failure) -> bool {
 
 impl RetryStrategy for RetryableReads {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
+        let tokens = self
+            .tokens
+            .as_ref()
+            .filter(|_| self.backs_off() && is_overload(view.failure));
+        if let Some(tokens) = tokens {
+            // The records end with the attempt before this one.
+            let info = view.context.info();
+            let before = info.records().next_back().and_then(|r| r.failure);
+            if before.is_some_and(|before| is_overload(&before)) {
+                tokens.take_one();
+            }
+        }
         match self.most_retries(view) {
             Some(max) if view.retries >= max => Decision::Exhausted,
+            _ if tokens.is_some_and(|tokens| !tokens.has_one()) => Decision::Stop,
             _ => Decision::After(self.delay(view)),
         }
     }
 
     fn max_attempts(&self) -> Option<u32> {
-        if self.until_deadline {
+        // The bucket has to hear of the last attempt's failure too.
+        if self.until_deadline || self.tokens.is_some() {
             return None;
         }
         let retries = self.max_adaptive_retries.unwrap_or(1).max(1);

@@ -130,3 +130,28 @@ async fn what_is_not_eligible_is_sent_once() {
         assert_eq!(once, (Err(DriverError(FailureKind::PoolCleared, 1)), 1));
     }
 }
+
+/// M35: a recovery layer above this client is seen, and the two do not multiply.
+#[tokio::test]
+async fn a_retry_layer_above_is_seen_and_has_the_call_to_itself() {
+    let sent = Arc::new(Mutex::new(0));
+    let told: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let (count, ear) = (Arc::clone(&sent), Arc::clone(&told));
+    let gate =
+        RetryReads::default().on_nested(move |nested| ear.lock().unwrap().push(nested.attempt));
+    let retry = || RetryLayer::new(MongoClassifier::seed_2022(), RetryableReads::seed_2022());
+    let client = ServiceBuilder::new()
+        .layer(RouteLayer::new(RetryReads::default()))
+        .layer(retry())
+        .layer(RouteLayer::new(gate))
+        .layer(retry())
+        .service_fn(move |call: Call<Command>| {
+            *count.lock().unwrap() += 1;
+            let attempt = call.context().map_or(0, CallContext::attempt);
+            async move { Err::<(), _>(DriverError(STEPPED_DOWN, attempt)) }
+        });
+    let answer = client.oneshot(Call::new(find())).await;
+    assert_eq!(answer, Err(DriverError(STEPPED_DOWN, 2)));
+    assert_eq!(*sent.lock().unwrap(), 2, "not four");
+    assert_eq!(*told.lock().unwrap(), [1, 2]);
+}

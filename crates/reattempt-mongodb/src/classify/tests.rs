@@ -1,5 +1,6 @@
 //! Which errors are retryable, by kind, code, label and gate.
 
+use reattempt_core::RoutePolicy;
 use reattempt_core::strategy::Once;
 
 use super::*;
@@ -124,13 +125,15 @@ fn a_gated_call_fails_for_good_with_its_first_failure() {
 /// M10
 #[test]
 fn no_stamp_on_one_call_switches_retries_on() {
-    let mut context = CallContext::default();
-    context.set_strategy(Arc::new(Once));
-    RetryReads::new(false).stamp(&mut context, ReadOperation::Find, false);
-    assert!(matches!(
-        classify(FailureKind::PoolCleared, &context),
-        Verdict::Fatal(_)
-    ));
+    let mut with_strategy = CallContext::default();
+    with_strategy.set_strategy(Arc::new(Once));
+    let mut with_policy = CallContext::default();
+    with_policy.set_policy(Arc::new(RoutePolicy::new("the caller's own").retry(Once)));
+    for mut context in [with_strategy, with_policy] {
+        RetryReads::new(false).stamp(&mut context, ReadOperation::Find, false);
+        let verdict = classify(FailureKind::PoolCleared, &context);
+        assert!(matches!(verdict, Verdict::Fatal(_)));
+    }
 }
 
 #[test]

@@ -204,3 +204,21 @@ fn retries_around_this_client_are_seen_and_can_be_left_alone() {
 fn the_option_has_the_specifications_name() {
     assert_eq!(crate::RETRY_READS, "retryReads");
 }
+
+/// E9: also with the rules of 2026 a cleared pool is not retried in a transaction.
+#[test]
+fn a_cleared_pool_in_a_transaction_is_not_retried() {
+    struct Cleared;
+    impl MongoFailure for Cleared {
+        fn kind(&self) -> FailureKind {
+            FailureKind::PoolCleared
+        }
+    }
+    let seed = RetryReads::default();
+    let current = RetryReads::with_strategy(true, RetryableReads::current());
+    for gate in [seed, current] {
+        let policy = gate.policy_for(ReadOperation::Find, true);
+        let verdict = MongoClassifier::current().verdict_on(&Cleared, gate_of(policy));
+        assert!(matches!(verdict, Verdict::Fatal(_)));
+    }
+}
