@@ -121,7 +121,7 @@ pub enum MongoError {
         labels: Vec<String>,
     },
     /// The server answered with an error.
-    #[error("{}: {} ({}): {}", .0.origin.server, .0.code_name, .0.code.unwrap_or(0), .0.message)]
+    #[error("{}: {}", .0.origin.server, .0.told())]
     Server(Box<ServerError>),
     /// The server failed to prove itself, or the password cannot be used.
     #[error("{}: authentication: {message}", .origin.server)]
@@ -268,6 +268,20 @@ pub(super) fn is_ok(document: &Document) -> bool {
 }
 
 impl ServerError {
+    /// The name, code and message, as far as the server gave them.
+    fn told(&self) -> String {
+        let what = match (self.code_name.as_str(), self.code) {
+            ("", None) => "error without a code".to_owned(),
+            ("", Some(code)) => format!("error {code}"),
+            (name, None) => name.to_owned(),
+            (name, Some(code)) => format!("{name} ({code})"),
+        };
+        if self.message.is_empty() {
+            return what;
+        }
+        format!("{what}: {}", self.message)
+    }
+
     /// Reads a reply that is not ok.
     pub(super) fn read(
         origin: Origin,

@@ -1,5 +1,6 @@
 //! The operations that the client knows, with their usual commands.
 
+use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
 
 /// The kind of an operation, which decides what may be done about its failure.
@@ -163,7 +164,9 @@ impl Operation {
                 ),
                 "out": { "inline": 1 },
             },
-            Self::InsertOne => doc! { "insert": collection, "documents": [{ "x": 1 }] },
+            Self::InsertOne => {
+                doc! { "insert": collection, "documents": [{ "_id": ObjectId::new(), "x": 1 }] }
+            }
             Self::GetMore => doc! { "getMore": 0_i64, "collection": collection },
             Self::RunCommand => doc! { "ping": 1 },
         }
