@@ -13,6 +13,7 @@ use reattempt_mongodb::{
     Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, ReadCall, RetryReads, RetryableReads,
 };
 use reattempt_testbed::mongodb::client::{CommandEvent, ConnectionString, Operation, drain};
+use reattempt_testbed::mongodb::wire::PROTOCOL_LIMIT;
 use reattempt_testbed::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
 use reattempt_testbed::report::ReportLayer;
 use serde::Deserialize;
@@ -88,6 +89,7 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         avoid = Deprioritized::current().overload_retargeting(settings.enable_overload_retargeting);
         settings.options.overload_labels = true;
     }
+    settings.options.message_limit = PROTOCOL_LIMIT;
     let gate = RetryReads::with_strategy(settings.retry_reads, strategy.clone())
         .retry_writes(settings.retry_writes);
     let caller = MongoCaller {

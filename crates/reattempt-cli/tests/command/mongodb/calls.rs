@@ -171,3 +171,14 @@ async fn times_are_in_order() {
         "{answer}"
     );
 }
+
+/// A reply may be as long as the protocol allows.
+#[tokio::test]
+async fn a_long_reply_is_read() {
+    let node = node(0).await;
+    let long = "x".repeat(10 << 20);
+    node.store()
+        .insert("db", "c", [doc! { "_id": 1, "long": long }])
+        .unwrap();
+    assert_eq!(answer(one(&node, find())).await["documents"], 1);
+}

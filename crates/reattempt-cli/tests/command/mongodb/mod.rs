@@ -8,6 +8,7 @@ mod current;
 mod deadline;
 mod events;
 mod handshake;
+mod mixed;
 mod network;
 mod operations;
 mod options;
