@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use reattempt::{Annotated, Call, CallContext, RetryLayer, RouteLayer, Stage};
+use reattempt::{Annotated, Call, CallContext, RetryLayer, RouteLayer, RoutePolicy, Stage};
 use reattempt_mongodb::{
     FailureKind, MongoClassifier, MongoFailure, ReadCall, ReadOperation, RetryReads,
     RetryableReads, report_wire_version,
@@ -219,4 +219,26 @@ async fn every_pair_of_failures_ends_as_in_the_pseudocode() {
             assert_eq!(answer, Err(error), "{first:?}, then {second:?}");
         }
     }
+}
+
+/// M10: also with a policy of its own a single call is not retried where the client is told not to.
+#[tokio::test]
+async fn a_policy_on_one_call_does_not_switch_retries_on() {
+    let sent = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&sent);
+    let client = ServiceBuilder::new()
+        .layer(RouteLayer::new(RetryReads::new(false)))
+        .layer(RetryLayer::new(
+            MongoClassifier::seed_2022(),
+            RetryableReads::seed_2022(),
+        ))
+        .service_fn(move |_: Call<Command>| {
+            *count.lock().unwrap() += 1;
+            async { Err::<(), _>(DriverError(FailureKind::PoolCleared, 1)) }
+        });
+    let own = RoutePolicy::new("my own").retry(RetryableReads::seed_2022());
+    let mut call = Call::new(find());
+    call.context_mut().set_policy(Arc::new(own));
+    assert!(client.oneshot(call).await.is_err());
+    assert_eq!(*sent.lock().unwrap(), 1);
 }
