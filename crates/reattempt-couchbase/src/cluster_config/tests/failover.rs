@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reattempt::strategy::BestEffort;
 use reattempt::{Call, ConfigPollLayer, RetryLayer, Stage};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -132,6 +133,33 @@ async fn a_call_in_its_back_off_goes_as_soon_as_anothers_error_found_the_configu
     );
     assert_eq!(second, (start + ms(600), 2));
     assert_eq!(first, (start + ms(600), 11));
+}
+
+/// C47: single flight. All fail at the same instant, and again while the one node that is asked takes its time.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_errors_at_once_lead_to_one_fetch() {
+    let (store, start) = (ConfigStore::new(), Instant::now());
+    store.compare_and_swap(config(1, 1, 3, DEAD));
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let fetch = move |_: Address, _| {
+        *count.lock().unwrap() += 1;
+        async {
+            sleep(ms(5)).await;
+            Ok::<_, BoxError>(Some(config(1, 2, 3, HEIR)))
+        }
+    };
+    let poller = ConfigPoller::spawn(store.clone(), fetch, never_polls());
+    let mut calls = JoinSet::new();
+    for _ in 0..10_000 {
+        let (poller, store) = (poller.clone(), store.clone());
+        calls.spawn(async move { call(Some(&poller), &store, start).await });
+    }
+    // At 0, 1 and 3 in vain, and at 5 to the heir.
+    for ended in calls.join_all().await {
+        assert_eq!(ended, (start + ms(5), 4));
+    }
+    assert_eq!(*asked.lock().unwrap(), 1);
 }
 
 /// C47: what that is worth. A call whose stack does not look at the configuration sleeps to the end of its back-off.
