@@ -28,15 +28,15 @@ const PINS: [(&str, u64); 13] = [
 
 /// The same of key-value answers. In all of them `kv-answer`, or `kv-client`, is the loop itself.
 const KV_PINS: [(&str, u64); 10] = [
-    ("kv-answer", 5),
-    ("kv-success", 38),
-    ("kv-known-final", 78),
-    ("kv-known-retried", 82),
-    ("kv-retried-by-map", 165),
-    ("kv-not-in-map", 165),
-    ("kv-decision-by-map", 600),
+    ("kv-answer", 6),
+    ("kv-success", 35),
+    ("kv-known-final", 74),
+    ("kv-known-retried", 79),
+    ("kv-retried-by-map", 155),
+    ("kv-not-in-map", 141),
+    ("kv-decision-by-map", 566),
     ("kv-decision-otherwise", 264),
-    ("kv-client", 32),
+    ("kv-client", 33),
     ("kv-stack", 719),
 ];
 
