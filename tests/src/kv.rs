@@ -18,7 +18,9 @@ use reattempt_testbed::kv::client::{
     ClientError, ClientOptions, KvRequest, KvResponse, RoutedClient,
 };
 use reattempt_testbed::kv::node::SeenRequest;
-use reattempt_testbed::kv::{self, Cluster, CollectionClient, CollectionIds, opcode};
+use reattempt_testbed::kv::{
+    self, ClosingClient, Cluster, CollectionClient, CollectionIds, opcode,
+};
 use reattempt_testbed::report::ReportLayer;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -179,7 +181,7 @@ impl Client {
             .layer(ReportLayer::new(kv::report))
             .layer(kv::StageLayer::new())
             .service(CollectionClient::new(
-                self.routed.clone(),
+                ClosingClient::new(self.routed.clone()),
                 self.collections.clone(),
             ));
         let of_call = watch.clone();

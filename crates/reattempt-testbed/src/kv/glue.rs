@@ -43,6 +43,10 @@ impl KvAnswer for KvResponse {
     fn error_map(&self) -> Option<&ErrorMap> {
         self.error_map.as_deref()
     }
+
+    fn node(&self) -> Option<Address> {
+        self.node.parse().ok()
+    }
 }
 
 impl KvTransportError for ClientError {
@@ -77,6 +81,10 @@ impl KvTransportError for ClientError {
                 | Self::NoCollectionId { .. }
                 | Self::NoCollections { .. }
         )
+    }
+
+    fn node(&self) -> Option<Address> {
+        self.address()?.parse().ok()
     }
 }
 
