@@ -1,13 +1,15 @@
 //! Every status of the KV service on the wire, and what is left out of the list.
 
+use std::time::Duration;
+
 use reattempt::reason::{
     KV_COLLECTION_OUTDATED, KV_LOCKED, KV_NOT_MY_VBUCKET, KV_SYNC_WRITE_IN_PROGRESS,
-    KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS, KV_TEMPORARY_FAILURE,
+    KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS, KV_TEMPORARY_FAILURE, SERVICE_RESPONSE_CODE_INDICATED,
 };
 use reattempt::{RetryReason, Stopped};
 use reattempt_couchbase::kv::Status;
 use reattempt_testbed::kv::client::KvRequest;
-use reattempt_testbed::kv::{Cluster, Step, opcode};
+use reattempt_testbed::kv::{Cluster, Step, opcode, status};
 use reattempt_tests::kv::Client;
 
 /// RFC 0049, Response Code Retry List.
@@ -85,4 +87,47 @@ async fn what_is_left_out_of_the_list_is_the_callers() {
         assert_eq!(ended.info.attempts(), 2, "{opcode:#x}");
         assert_eq!(ended.reasons(), [KV_TEMPORARY_FAILURE]);
     }
+}
+
+/// C36, C38, C34: what shipping clients learned since RFC 0049 is an option.
+#[tokio::test]
+async fn the_option_adds_four_statuses_on_the_wire() {
+    let cluster = Cluster::start(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    let current = client.clone().current_server_codes();
+    for (status, reason) in [
+        (status::EWOULD_THROTTLE, SERVICE_RESPONSE_CODE_INDICATED),
+        (status::ECONFIG_ONLY, SERVICE_RESPONSE_CODE_INDICATED),
+        (status::EBUSY, KV_TEMPORARY_FAILURE),
+        (status::UNKNOWN_SCOPE, KV_COLLECTION_OUTDATED),
+    ] {
+        answers_once(&cluster, status, opcode::SET);
+        let ended = client.call(KvRequest::set("k", "v", 0, 0)).await;
+        assert_eq!((ended.status(), ended.info.attempts()), (status, 1));
+        answers_once(&cluster, status, opcode::SET);
+        let ended = current.call(KvRequest::set("k", "v", 0, 0)).await;
+        assert_eq!((ended.status(), ended.reasons()), (0, vec![reason]));
+        assert_eq!(ended.delays(), [1], "{status:#x}");
+    }
+    // The memory that is full does not pass by itself, with the option neither.
+    answers_once(&cluster, status::ENOMEM, opcode::GET);
+    let ended = current.call(KvRequest::get("k")).await;
+    assert_eq!((ended.status(), ended.info.attempts()), (status::ENOMEM, 1));
+}
+
+/// C38: the server says how long it throttles, and the retry goes out when it is over.
+#[tokio::test]
+async fn a_throttled_request_waits_as_long_as_the_server_says() {
+    let cluster = Cluster::start(1).await.expect("a cluster");
+    let client = Client::of(&cluster).current_server_codes();
+    let pause = Duration::from_millis(40);
+    let throttled = Step::status(status::EWOULD_THROTTLE).throttle_duration(pause);
+    cluster.node(0).script().repeat(&throttled, 2);
+    let ended = client.call(KvRequest::get("k")).await;
+    assert_eq!(ended.status(), status::KEY_ENOENT);
+    // Sixteen bits on the wire, so not to the microsecond.
+    for delay in ended.delays() {
+        assert!((39..=41).contains(&delay), "{delay}");
+    }
+    assert_eq!(ended.info.attempts(), 3);
 }

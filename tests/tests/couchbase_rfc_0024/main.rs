@@ -1,5 +1,8 @@
 //! RFC 0024, Fast Failover, on the wire: the order of what the nodes saw. Rule numbers as in docs/conformance/couchbase.md.
 
+mod nodes;
+mod not_my_vbucket;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +11,6 @@ use reattempt::reason::{KV_NOT_MY_VBUCKET, NODE_NOT_AVAILABLE};
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::{Address, ConfigPoller, FetchConfig, Revision};
 use reattempt_testbed::kv::client::KvRequest;
-use reattempt_testbed::kv::node::SeenRequest;
 use reattempt_testbed::kv::{self, Cluster, Step, opcode, status};
 use reattempt_tests::kv::{Client, addresses, data, until, within};
 use tokio::task::JoinSet;
@@ -227,90 +229,6 @@ async fn an_empty_answer_fetches_the_configuration() {
     assert_eq!(ended.value(), "v");
     assert_eq!(ended.reasons(), [KV_NOT_MY_VBUCKET]);
     assert_eq!((fetches.count(), rev(&client)), (1, Some((1, 2))));
-}
-
-/// C33, C50: what the answer carries decides on what happens, and never keeps the call from its key.
-#[tokio::test]
-async fn a_body_that_is_of_no_use_leaves_it_to_the_back_off_or_another_node() {
-    let (cluster, client, key) = three_nodes().await;
-    let options = || never_polls().floor(Duration::ZERO);
-    let in_force = |rev: i64| {
-        let config = cluster.node(0).config_json();
-        let config = std::str::from_utf8(&config).expect("JSON");
-        assert!(config.contains("\"rev\":1,"), "{config}");
-        config.replace("\"rev\":1,", &format!("\"rev\":{rev},"))
-    };
-    let of_another_bucket = in_force(9).replace("\"name\":\"default\"", "\"name\":\"other\"");
-    let bodies = [
-        ("the same again", in_force(1), 0),
-        ("an older one", in_force(0), 0),
-        ("another bucket's", of_another_bucket, 0),
-        ("none", String::new(), 1),
-        ("no JSON", "junk".to_owned(), 1),
-        ("cut off", in_force(2)[..300].to_owned(), 1),
-        ("no object", "[1]".to_owned(), 1),
-        ("null", "null".to_owned(), 1),
-        ("an object of something else", "{}".to_owned(), 1),
-        (
-            "no revision",
-            in_force(2).replace("\"rev\":2,", "\"rev\":-2,"),
-            1,
-        ),
-        ("too deep", "[".repeat(100_000), 1),
-    ];
-    for (what, body, asked) in bodies {
-        let (poller, fetches) = poller(&cluster, &client, options());
-        let client = client.clone().config_poll(&poller);
-        let refusal = Step::status(status::NOT_MY_VBUCKET).body(body);
-        cluster.node(0).script().push(refusal);
-        let ended = client.call(KvRequest::get(key.clone())).await;
-        assert_eq!(
-            (ended.value(), ended.info.attempts()),
-            ("v".into(), 2),
-            "{what}"
-        );
-        assert_eq!(ended.reasons(), [KV_NOT_MY_VBUCKET]);
-        assert_eq!(ended.delays(), [1], "{what}");
-        assert_eq!(rev(&client), Some((1, 1)), "{what}");
-        // A millisecond may be too short for the fetch itself.
-        until(|| fetches.count() == asked).await;
-    }
-    // No UTF-8 at all.
-    let (poller, fetches) = poller(&cluster, &client, options());
-    let client = client.config_poll(&poller);
-    let refusal = Step::status(status::NOT_MY_VBUCKET).body(&b"\xff\xfe{\x00"[..]);
-    cluster.node(0).script().push(refusal);
-    assert_eq!(client.call(KvRequest::get(key)).await.value(), "v");
-    until(|| fetches.count() == 1).await;
-}
-
-/// C48, C51: by a fast-forward map it is not the vbucket's owner that failed.
-#[tokio::test]
-async fn of_a_request_that_went_by_the_fast_forward_map_the_node_that_it_went_to_is_not_asked() {
-    for _ in 0..6 {
-        let (cluster, client, key) = three_nodes().await;
-        cluster.begin_rebalance(0, 1);
-        // The configuration with the fast-forward map arrives with the refusal.
-        cluster.node(0).script().push(Step::not_my_vbucket());
-        assert_eq!(client.call(KvRequest::get(key.clone())).await.value(), "v");
-        cluster.hand_over();
-        let moved = client.call(KvRequest::get(key.clone())).await;
-        assert_eq!(moved.value(), "v");
-        let options = never_polls().floor(Duration::from_secs(60));
-        let (poller, fetches) = poller(&cluster, &client, options);
-        let client = client.config_poll(&poller);
-        let polls = |node: usize| {
-            let seen = cluster.node(node).seen().into_iter();
-            let poll = |seen: &SeenRequest| {
-                seen.opcode == opcode::GET_CLUSTER_CONFIG && !seen.extras.is_empty()
-            };
-            seen.filter(poll).count()
-        };
-        cluster.node(1).script().push(Step::close_before());
-        assert_eq!(client.call(KvRequest::get(key)).await.value(), "v");
-        until(|| (0..3).map(polls).sum::<usize>() == 1).await;
-        assert_eq!((polls(1), fetches.count()), (0, 1));
-    }
 }
 
 /// C50: an older one, or the same again, changes nothing; a higher epoch wins over any revision.
