@@ -252,3 +252,26 @@ async fn a_lookup_that_is_given_up_is_made_by_the_next() {
     let lookup = opcode::GET_COLLECTION_ID;
     assert_eq!(opcodes, [opcode::NOOP, lookup, lookup, opcode::GET]);
 }
+
+/// C34: a late word about an id that was looked up anew meanwhile is not about the new one.
+#[tokio::test]
+async fn a_late_refusal_of_an_old_id_leaves_the_new_one() {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    let within = |request: KvRequest| request.in_collection_named("shop.carts");
+    let set = || within(KvRequest::set("k", "v", 0, 0));
+    assert_eq!(client.call(set()).await.status(), 0);
+    cluster.node(0).set_collection("shop.carts", None);
+    cluster.node(0).set_collection("shop.carts", Some(0x82));
+    let late = Step::status(status::UNKNOWN_COLLECTION).after(SHORT);
+    cluster.node(0).script().push(late.only(opcode::GET));
+    let (read, written) =
+        tokio::join!(client.call(within(KvRequest::get("k"))), client.call(set()),);
+    assert_eq!((read.status(), written.status()), (0, 0));
+    assert_eq!((read.info.attempts(), written.info.attempts()), (2, 2));
+    let seen = data(&cluster, 0).into_iter();
+    let lookups = seen.filter(|seen| seen.opcode == opcode::GET_COLLECTION_ID);
+    assert_eq!(lookups.count(), 2, "the first, and the writer's");
+    assert_eq!(client.collections.get("shop.carts"), Some(0x82));
+}
