@@ -73,6 +73,10 @@ impl KvTransportError for ClientError {
         }
     }
 
+    fn node(&self) -> Option<Address> {
+        self.address()?.parse().ok()
+    }
+
     fn is_fatal(&self) -> bool {
         matches!(
             self,
@@ -81,10 +85,6 @@ impl KvTransportError for ClientError {
                 | Self::NoCollectionId { .. }
                 | Self::NoCollections { .. }
         )
-    }
-
-    fn node(&self) -> Option<Address> {
-        self.address()?.parse().ok()
     }
 }
 
