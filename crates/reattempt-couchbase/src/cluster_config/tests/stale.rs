@@ -109,6 +109,17 @@ async fn a_body_that_does_not_move_the_key_leaves_it_to_the_back_off() {
     assert!(setup.asked().is_empty());
 }
 
+/// C33: a key that belongs to nobody for the moment has not moved.
+#[tokio::test(start_paused = true)]
+async fn a_body_by_which_the_key_has_no_node_leaves_it_to_the_back_off() {
+    let setup = Setup::new(None);
+    let body = bucket(1, 2, 3, 0).replace("[0, -1]", "[-1, -1]");
+    let waiter = setup.check(GET, Ok(Answer::of(0x07).value(body))).unwrap();
+    assert_eq!(setup.store.revision(), Some(Revision::new(1, 2)));
+    let waited = tokio::time::timeout(Duration::from_secs(1), waiter).await;
+    assert!(waited.is_err());
+}
+
 /// C33
 #[tokio::test(start_paused = true)]
 async fn an_empty_or_unreadable_body_asks_a_node() {

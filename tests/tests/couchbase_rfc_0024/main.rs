@@ -1,5 +1,8 @@
 //! RFC 0024, Fast Failover, on the wire: the order of what the nodes saw. Rule numbers as in docs/conformance/couchbase.md.
 
+mod nodes;
+mod not_my_vbucket;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
