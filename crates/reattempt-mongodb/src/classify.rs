@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt_core::{CallContext, Classify, Failure, RetryReason, Stage, Verdict};
+use reattempt_core::{CallContext, Classify, Failure, RetryReason, RoutePolicy, Stage, Verdict};
 
 use crate::codes;
 use crate::reasons::{
@@ -280,8 +280,12 @@ impl<Res, Err: MongoFailure> Classify<Res, Err> for MongoClassifier {
         let Err(error) = outcome else {
             return Verdict::Success;
         };
-        let policy = context.policy();
-        self.verdict_on(error, policy.and_then(|policy| policy.get_data()))
+        let gate_of = |policy: Option<&'_ Arc<RoutePolicy>>| -> Option<ReadGate> {
+            policy.and_then(|policy| policy.get_data()).copied()
+        };
+        // The client's own first: no policy of a single call may allow more (M10).
+        let gate = gate_of(context.route_policy()).or_else(|| gate_of(context.policy()));
+        self.verdict_on(error, gate.as_ref())
     }
 
     fn may_force(&self) -> bool {

@@ -60,7 +60,7 @@ impl<T: ReadCall> ReadCall for Call<T> {
 /// a route layer. The policies are made once, so that a call allocates nothing for them.
 ///
 /// There is no way to switch it on for one operation: an operation that is gated keeps its gate even where a
-/// caller stamps another strategy on the call, because the classifier then calls every failure final.
+/// caller stamps another strategy or policy on the call, because the classifier then calls every failure final.
 #[derive(Clone, Debug)]
 pub struct RetryReads {
     retry_reads: bool,
@@ -213,18 +213,10 @@ impl RetryReads {
         self.policy_for(operation, in_transaction)
     }
 
-    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller stamped before stays, save a policy of its own
-    /// on a call that may run only once.
+    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller stamped before stays.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
-        let policy = Arc::clone(self.policy_of_call(Some(context), operation, in_transaction));
-        context.stamp_policy(Arc::clone(&policy));
-        let stands = context
-            .policy()
-            .is_some_and(|own| Arc::ptr_eq(own, &policy));
-        if !stands && matches!(policy.get_data(), Some(ReadGate::Once(_))) {
-            // A policy of the caller's own, which may allow more than this client does.
-            context.set_policy(policy);
-        }
+        let policy = self.policy_of_call(Some(context), operation, in_transaction);
+        context.stamp_policy(Arc::clone(policy));
         if operation.is_retryable() && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(Idempotency::Idempotent);
         }

@@ -1,8 +1,9 @@
 //! MongoDB's Retryable Reads as a classifier, a gate and a strategy.
 //!
 //! The rules are those of the specification *Retryable Reads*, version 1.3.1 (2022-01-25); what
-//! later versions added is an option, named by what it does. This crate speaks no wire protocol and knows no driver:
+//! later versions added is an option, named by what it does. This crate speaks no wire protocol and needs no driver:
 //! a client says through two small traits what failed ([`MongoFailure`]) and what it is about to run ([`ReadCall`]).
+//! The official driver's errors say so with the feature `mongodb`.
 //!
 //! | question | word |
 //! | --- | --- |

@@ -15,10 +15,10 @@
 //!
 //! # What the driver does not say
 //!
-//! An I/O error does not tell whether the command had been written, so it counts as sent: if a retry fails with one while it
-//! connects, that second error is raised and not the original. Only where the driver itself labels the error as
-//! one of making a connection is it known better. The driver reads a server's `code` itself, and knows no code for
-//! a reply without one. Which server failed it tells to its event handlers only.
+//! An I/O error does not tell whether the command had been written. Where it comes from connecting or from `hello` the driver labels it (since
+//! 3.6), and it counts as never sent; any other counts as sent, also one in a login: if a retry fails with that, the second error is raised
+//! and not the original. A server's error answer to `hello` counts as one to the command. The driver reads a server's `code`
+//! itself, and takes a reply without one for no reply. Which server failed it tells to its event handlers only.
 
 use std::time::Duration;
 

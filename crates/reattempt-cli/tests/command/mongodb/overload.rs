@@ -49,7 +49,7 @@ async fn an_overloaded_server_is_asked_at_most_three_times() {
     }
     let all: std::collections::BTreeSet<_> = answers
         .iter()
-        .flat_map(|answer| delays(answer))
+        .flat_map(delays)
         .map(f64::to_bits)
         .collect();
     assert!(all.len() > 5, "the shares are random: {answers:?}");
