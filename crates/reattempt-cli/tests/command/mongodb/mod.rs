@@ -13,6 +13,7 @@ mod network;
 mod operations;
 mod options;
 mod overload;
+mod overloaded_commands;
 mod pool;
 mod retarget;
 mod second;

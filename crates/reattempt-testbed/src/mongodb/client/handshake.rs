@@ -9,7 +9,7 @@ use bson::{Binary, Bson, Document, doc};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::next_request_id;
-use super::error::is_ok;
+use super::server_error::is_ok;
 use super::{
     ClientOptions, Connection, Credential, During, MongoError, ServerDescription, ServerError,
 };

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::connection::next_request_id;
-use super::error::is_ok;
 use super::event::{CommandEvent, EventKind, OnEvent, Pending};
 use super::request::Target;
+use super::server_error::is_ok;
 use super::{
     ClientOptions, MongoError, MongoReply, MongoRequest, Progress, Selected, ServerError, Topology,
 };
