@@ -71,6 +71,8 @@ async fn a_step_that_is_not_answered_is_retried() {
         let answer = answer(several(&target, [find()])).await;
         assert_mended(&answer);
         assert_eq!(answer["attempts"][0]["reason"], "MONGODB_NETWORK_ERROR");
+        // The time in which a connection has to be made is 10 s.
+        assert!(crate::ms(&answer["elapsed_ms"]) < 5000.0, "{answer}");
     }
 }
 
