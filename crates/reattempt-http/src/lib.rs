@@ -11,6 +11,7 @@
 //! | until when may an answer's body take? | [`DeadlineBodyLayer`](body::DeadlineBodyLayer) |
 //! | did the answer arrive whole? | [`OutcomeBodyLayer`](body::OutcomeBodyLayer) |
 //! | what is different on a route? | [`HttpRoute`], or a whole table of [policies](policy) from JSON |
+//! | how do the AWS SDKs retry? | [`AwsStandard`](aws::AwsStandard) and [`AwsQuota`](aws::AwsQuota) |
 //! | what became of the call? | [`ExposeInfoLayer`], in the response's extensions |
 //!
 //! ```
@@ -49,6 +50,7 @@
 //! ```
 
 mod any_error;
+pub mod aws;
 pub mod body;
 mod idempotency_key;
 mod info;

@@ -141,6 +141,22 @@ impl CallContext {
         }
     }
 
+    /// The same for one of several attempts: the throttle is told what the last retry was permitted after.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn settle_recovery(&self, committed: bool) {
+        let permitted = self.shared().and_then(CallBlock::last_permitted);
+        match (permitted, self.throttle()) {
+            (Some(failure), Some(throttle)) if !committed => {
+                throttle.recovered(&failure);
+                if let Some(block) = self.shared() {
+                    block.won(Stopped::Success);
+                }
+            }
+            _ => self.settle_success(committed),
+        }
+    }
+
     /// For recovery layers: the call worked and this context is not needed any more. Its block may serve another call,
     /// once nobody can see it any more; one with a log is left to its owners, and freed with them.
     #[inline(always)]

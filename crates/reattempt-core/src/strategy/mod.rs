@@ -202,6 +202,13 @@ pub trait RetryStrategy: Debug + Send + Sync {
         OnDeadline::Cap
     }
 
+    /// How long to wait where the server asked for `asked` and this strategy said `own`. By default exactly what the server
+    /// asked for (A6, Pushback).
+    fn delay_asked(&self, asked: Duration, own: Duration) -> Duration {
+        let _ = own;
+        asked
+    }
+
     /// True when the first failure is kept to be weighed against later ones by
     /// [`RetryStrategy::surface`]; `false` (the default) returns the last.
     fn holds(&self) -> bool {
@@ -226,6 +233,9 @@ macro_rules! by_reference {
             }
             fn on_deadline(&self) -> OnDeadline {
                 (**self).on_deadline()
+            }
+            fn delay_asked(&self, asked: Duration, own: Duration) -> Duration {
+                (**self).delay_asked(asked, own)
             }
             fn holds(&self) -> bool {
                 (**self).holds()

@@ -161,3 +161,34 @@ fn every_failed_attempt_leaves_its_record() {
         [retried, (2, AttemptKind::Retry, None, Some(Stopped::Fatal))]
     );
 }
+
+/// Never waits less than its own back-off of 10 ms for a server, nor more than twice as long.
+#[derive(Debug)]
+struct Bounds;
+
+impl RetryStrategy for Bounds {
+    fn decide(&self, _: &RetryView<'_>) -> Decision {
+        Decision::After(ms(10))
+    }
+
+    fn delay_asked(
+        &self,
+        asked: std::time::Duration,
+        own: std::time::Duration,
+    ) -> std::time::Duration {
+        asked.clamp(own, own * 2)
+    }
+}
+
+#[test]
+fn a_strategy_may_bound_what_the_server_asks_for() {
+    let asks = |n, by| attempt(n).fails(UNKNOWN).come_back_in(ms(by));
+    let script = [asks(1, 1), asks(2, 15), asks(3, 99)];
+    let boxed: Box<dyn RetryStrategy> = Box::new(Bounds);
+    for story in [
+        call().retried(Bounds, &script),
+        call().retried(boxed, &script),
+    ] {
+        assert_eq!(story.sent_ms(), [0, 10, 25, 45]);
+    }
+}
