@@ -54,7 +54,8 @@ impl Client {
     }
 
     async fn call(&self, steps: &[Step]) -> Told {
-        let script = Arc::new(Mutex::new(steps.to_vec().into_iter()));
+        let steps: Vec<Step> = steps.into();
+        let script = Arc::new(Mutex::new(steps.into_iter()));
         let seen = Arc::new(Mutex::new((Vec::new(), Vec::new())));
         let (quota, log, began) = (self.quota.clone(), seen.clone(), Instant::now());
         let service = ServiceBuilder::new()
