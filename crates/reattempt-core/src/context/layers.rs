@@ -145,9 +145,10 @@ impl CallContext {
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
-        let permitted = self.shared().and_then(CallBlock::last_permitted);
-        match (permitted, self.throttle()) {
-            (Some(failure), Some(throttle)) if !committed => {
+        let throttle = self.throttle().filter(|_| !committed);
+        let permitted = throttle.and_then(|_| self.shared()?.last_permitted());
+        match (permitted, throttle) {
+            (Some(failure), Some(throttle)) => {
                 throttle.recovered(&failure);
                 if let Some(block) = self.shared() {
                     block.won(Stopped::Success);

@@ -198,7 +198,8 @@ fn policy(
     let throttle: Option<Arc<dyn RetryThrottle>> = match (counted, budget) {
         // The bucket only looks, the budget spends: it is asked second.
         (Some(Counted::Tokens(bucket)), Some(budget)) => Some(Arc::new(Both(bucket, budget))),
-        (Some(Counted::Aws(quota)), Some(budget)) => Some(Arc::new(Both(quota, budget))),
+        // Both spend; the budget refuses far more often, and then costs the quota nothing.
+        (Some(Counted::Aws(quota)), Some(budget)) => Some(Arc::new(Both(budget, quota))),
         (Some(Counted::Tokens(bucket)), None) => Some(bucket),
         (Some(Counted::Aws(quota)), None) => Some(quota),
         (None, Some(budget)) => Some(budget),

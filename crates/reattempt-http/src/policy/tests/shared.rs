@@ -48,6 +48,11 @@ fn a_budget_is_shared_by_the_routes_that_name_it() {
     let permits = |uri: &str| of(&table, uri).get_throttle().unwrap().permits();
     assert!(permits("/reads"), "the first hedge is free");
     assert!(!permits("/finds") && !permits("/reads"), "for both of them");
+    assert_eq!(
+        table.quota("s3").unwrap().tokens(),
+        500,
+        "what the budget refuses costs no more"
+    );
     let budget = table.budget("spare").unwrap();
     assert_eq!(budget.milli_tokens(), Some(0));
 }
