@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
+use reattempt::order::OutsideRecovery;
 use reattempt::{Annotated, CallHandle, RetryInfo, Stopped};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -26,7 +27,10 @@ impl<S> Layer<S> for GaveUpLayer {
     type Service = ToldGaveUp<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        ToldGaveUp { inner }
+        ToldGaveUp {
+            inner,
+            order: OutsideRecovery::default(),
+        }
     }
 }
 
@@ -34,6 +38,7 @@ impl<S> Layer<S> for GaveUpLayer {
 #[derive(Clone, Debug)]
 pub struct ToldGaveUp<S> {
     inner: S,
+    order: OutsideRecovery,
 }
 
 impl<S, B, C> Service<Request<B>> for ToldGaveUp<S>
@@ -50,7 +55,9 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let hop = Hop::of(&request).cloned();
-        let handle = request.context_mut().begin();
+        let context = request.context_mut();
+        self.order.check("GaveUpLayer", context);
+        let handle = context.begin();
         GaveUpFuture {
             inner: self.inner.call(request),
             handle,
