@@ -250,6 +250,21 @@ async fn an_answer_that_says_do_not_retry_ends_the_call_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_says_do_not_retry_sends_no_further_hedge() {
+    let script = |_| marked("x-reattempt-do-not-retry", "throttled");
+    for (delay, attempts) in [(50, 1), (12, 3)] {
+        let hedge = HedgeLayer::new(HttpStatus::new(), HedgePolicy::new(9, ms(delay)));
+        let (answer, info, _) = call(hedge, AttemptHeadersLayer::new(), get(), script).await;
+        assert_eq!(answer.unwrap().status(), 503);
+        // Those that were out before the first answer, after 30 ms, and no more.
+        assert!(
+            (attempts..=attempts + 1).contains(&info.attempts()),
+            "{info:#}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn envoys_word_is_heeded_where_that_is_asked_for() {
     let heeds = AttemptHeadersLayer::new().heed_envoy_ratelimited();
     for (layer, attempts) in [(AttemptHeadersLayer::new(), 3), (heeds, 1)] {
