@@ -12,6 +12,8 @@ use crate::HttpRoute;
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// Milliseconds; the services of AWS say it.
 const AMZ_RETRY_AFTER: HeaderName = HeaderName::from_static("x-amz-retry-after");
+/// The longest back-off of 20 s and the 5 s that the SDKs wait at most beyond theirs.
+const MOST_AMZ: Duration = Duration::from_secs(25);
 
 /// What to do when the server asks for more than the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,16 +75,16 @@ impl RetryAfter {
         }
     }
 
-    /// Reads `x-amz-retry-after` alone, as the SDKs of AWS do from version 2.1 on. The strategy
-    /// [`AwsStandard`](crate::aws::AwsStandard) bounds it further: what is beyond 25 s never counts there.
+    /// Reads `x-amz-retry-after` alone, as the SDKs of AWS do from version 2.1 on. It counts up to 25 s; the strategy
+    /// [`AwsStandard`](crate::aws::AwsStandard) bounds it further.
     #[must_use]
     pub const fn amz() -> Self {
         let mut amz = Self::new().also_amz().milliseconds(false);
         amz.seconds = false;
-        amz.cap(Duration::from_secs(25), BeyondCap::Wait)
+        amz
     }
 
-    /// Reads `x-amz-retry-after` too, before the others; it does not by default.
+    /// Reads `x-amz-retry-after` too, up to 25 s and before the others; it does not by default.
     #[must_use]
     pub const fn also_amz(mut self) -> Self {
         self.amz = true;
@@ -131,6 +133,7 @@ impl RetryAfter {
             read.flatten()
         };
         let fine = milliseconds(&AMZ_RETRY_AFTER, self.amz)
+            .map(|asked| asked.min(MOST_AMZ))
             .or_else(|| milliseconds(&RETRY_AFTER_MS, self.milliseconds));
         fine.or_else(|| {
             if !self.seconds {

@@ -65,6 +65,11 @@ const TELL: Habits = Habits {
     throttled: false,
     attempt: None,
 };
+const THROTTLED: Habits = Habits {
+    tell: false,
+    throttled: true,
+    attempt: None,
+};
 const BOTH: Habits = Habits {
     tell: true,
     throttled: true,
@@ -84,6 +89,14 @@ async fn only_the_hop_next_to_the_fault_tries_again() {
     let chain = Chain::new(|_| 503, [TELL; HOPS]);
     assert_eq!(chain.call(10).await, 0);
     assert_eq!(chain.counts(), [10, 10, 10, 10, 30]);
+}
+
+/// What services that know nothing of each other come to: each hop tries on until its own throttle closes.
+#[tokio::test(start_paused = true)]
+async fn with_throttles_alone_every_hop_spends_its_own() {
+    let chain = Chain::new(|_| 503, [THROTTLED; HOPS]);
+    assert_eq!(chain.called(1).await, [3, 6, 9, 12, 15]);
+    assert_eq!(chain.called(19).await, [23, 26, 29, 32, 35]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,7 +82,8 @@ impl Hop {
         self.0.limit
     }
 
-    /// Makes `request` one that is sent on behalf of this hop: within its time limit, and with its giving up told here.
+    /// Makes `request` one that is sent on behalf of this hop: within its time limit, and with its giving up told here. For
+    /// calls that the answer depends on: what one that can be done without has given up on is no word about it.
     pub fn pass_on<B>(&self, request: &mut Request<B>) {
         if let Some(at) = self.limit() {
             request.context_mut().stamp_limit(TimeLimit::stamped(at));
