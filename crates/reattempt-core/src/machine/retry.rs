@@ -278,7 +278,9 @@ impl RetryMachine {
             return self.stop(Stopped::Throttled, settled, strategy, env);
         }
         let delay = match settled.pushback {
-            Some(ServerPushback::After(asked)) => strategy.delay_asked(asked, delay),
+            Some(ServerPushback::After(asked)) => {
+                strategy.delay_asked(&settled.failure, asked, delay)
+            }
             _ => delay,
         };
         self.schedule(now, delay, settled, strategy, env)

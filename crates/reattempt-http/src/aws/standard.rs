@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter, Randomness};
-use reattempt::{Decision, OnDeadline, RetryStrategy, RetryView};
+use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView};
 
 use super::{AwsVersion, is_throttling};
 
@@ -127,7 +127,7 @@ impl RetryStrategy for AwsStandard {
         self.on_deadline
     }
 
-    fn delay_asked(&self, asked: Duration, own: Duration) -> Duration {
+    fn delay_asked(&self, _: &Failure, asked: Duration, own: Duration) -> Duration {
         match self.version {
             AwsVersion::V2_0 => asked,
             AwsVersion::V2_1 => asked.clamp(own, own.saturating_add(MOST_MORE)),

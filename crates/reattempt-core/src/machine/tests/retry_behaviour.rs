@@ -173,6 +173,7 @@ impl RetryStrategy for Bounds {
 
     fn delay_asked(
         &self,
+        _: &Failure,
         asked: std::time::Duration,
         own: std::time::Duration,
     ) -> std::time::Duration {
@@ -191,4 +192,9 @@ fn a_strategy_may_bound_what_the_server_asks_for() {
     ] {
         assert_eq!(story.sent_ms(), [0, 10, 25, 45]);
     }
+    // Of a strategy that is extended each reason's own has a say.
+    let locked = |n| attempt(n).fails(KV_LOCKED).come_back_in(ms(99));
+    let extended = crate::strategy::Extended::new(Bounds).by(KV_LOCKED, attempts(9));
+    let story = call().retried(extended, &[asks(1, 99), locked(2)]);
+    assert_eq!(story.sent_ms(), [0, 20, 119]);
 }
