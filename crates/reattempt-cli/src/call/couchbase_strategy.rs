@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use reattempt::RetryStrategy;
 use reattempt::backoff::Backoff;
-use reattempt::strategy::{Attempts, BestEffort, FailFast};
+use reattempt::strategy::{Attempts, BestEffort};
+use reattempt::{Decision, OnDeadline, RetryStrategy, RetryView};
 use serde::Deserialize;
 
 use super::document::{Fault, Fields, Millis, Setup};
@@ -43,7 +43,7 @@ impl Strategy {
         let best_effort = BestEffort::new().on_deadline(setup.on_deadline);
         match self {
             Self::Named(Name::BestEffort) => Arc::new(best_effort),
-            Self::Named(Name::FailFast) => Arc::new(FailFast),
+            Self::Named(Name::FailFast) => Arc::new(FailFast(setup.on_deadline)),
             Self::Named(Name::ErrorMap) => error_map(best_effort),
             Self::Constant {
                 constant_ms: Millis(delay),
@@ -53,5 +53,19 @@ impl Strategy {
                     .on_deadline(setup.on_deadline),
             ),
         }
+    }
+}
+
+/// RFC 0049's fail fast: says no. What always retries passes it by, and ends at the deadline as the document says.
+#[derive(Clone, Copy, Debug)]
+struct FailFast(OnDeadline);
+
+impl RetryStrategy for FailFast {
+    fn decide(&self, _: &RetryView<'_>) -> Decision {
+        Decision::Stop
+    }
+
+    fn on_deadline(&self) -> OnDeadline {
+        self.0
     }
 }

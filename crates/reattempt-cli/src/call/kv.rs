@@ -75,7 +75,8 @@ impl Settings {
         let client = match bootstrap {
             Bootstrap::Memcached => ClientOptions::memcached(),
             Bootstrap::Couchbase => {
-                let mut options = ClientOptions::couchbase(&username, &password, &bucket);
+                let options = ClientOptions::couchbase(&username, &password, &bucket);
+                let mut options = options.plain_on_loopback();
                 if let kv::Bootstrap::Couchbase {
                     credentials,
                     bucket: selected,
@@ -111,7 +112,7 @@ impl Settings {
         })
     }
 
-    fn poller(&self, setup: &Setup, store: &ConfigStore, client: &ClientOptions) -> ConfigPoller {
+    fn poller(&self, setup: &Setup, store: &ConfigStore, client: &RoutedClient) -> ConfigPoller {
         let mut options = ConfigPollerOptions::new()
             .seeds(self.addresses.iter().cloned())
             .randomness(setup.randomness.clone());
@@ -121,7 +122,7 @@ impl Settings {
         if let Some(floor) = self.poll_floor {
             options = options.floor(floor);
         }
-        ConfigPoller::spawn(store.clone(), kv::fetch_with(client.clone()), options)
+        ConfigPoller::spawn(store.clone(), kv::fetch_over(client.clone()), options)
     }
 
     /// The layers in their documented order. Routing is below them, so that a retry goes where the newest
@@ -133,12 +134,17 @@ impl Settings {
             .clone()
             .on_config(kv::offer_to(store.clone()))
             .on_error_map(kv::keep_in(maps.clone()));
+        let routed = RoutedClient::new(
+            self.seeds.iter().map(String::as_str),
+            client,
+            kv::map_of(store.clone()),
+        );
         let mut classifier = KvClassifier::new();
         if self.current_server_codes {
             classifier = classifier.with_current_server_codes();
         }
         let poll = (self.bootstrap == Bootstrap::Couchbase).then(|| {
-            let mut stale = StaleKvConfig::new(self.poller(setup, store, &client));
+            let mut stale = StaleKvConfig::new(self.poller(setup, store, &routed));
             if self.current_server_codes {
                 stale = stale.with_current_server_codes();
             }
@@ -147,11 +153,6 @@ impl Settings {
         let strategy = self.strategy.make(setup, |best_effort| {
             Arc::new(ErrorMapStrategy::new(maps.clone()).otherwise(best_effort))
         });
-        let routed = RoutedClient::new(
-            self.seeds.iter().map(String::as_str),
-            client,
-            kv::map_of(store.clone()),
-        );
         let report = |reporter: &reattempt::Reporter,
                       outcome: Result<&KvResponse, &ClientError>| {
             kv::report(reporter, outcome);

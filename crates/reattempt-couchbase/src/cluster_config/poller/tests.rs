@@ -199,6 +199,22 @@ async fn where_the_only_node_failed_nobody_is_asked() {
     assert!(cluster.asked().is_empty());
 }
 
+/// C47: a timer that fires late moves the ones after it; none of them finds the one before within the floor.
+#[tokio::test(start_paused = true)]
+async fn at_an_interval_of_the_floor_no_poll_is_left_out() {
+    let cluster = Cluster::with(
+        |_| Does::HasNoneNewer,
+        |options| options.interval(ms(100)).floor(ms(100)),
+    );
+    sleep(ms(1)).await;
+    advance(ms(102)).await;
+    sleep(ms(301)).await;
+    assert_eq!(
+        cluster.asked(),
+        at(&[(103, 2), (203, 3), (303, 1), (403, 2)])
+    );
+}
+
 /// C48: leaving a node out is for one round only.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_failed_is_asked_again_by_the_next_poll() {
