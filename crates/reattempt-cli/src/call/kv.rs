@@ -176,9 +176,13 @@ impl Settings {
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<KvCaller>, Fault> {
     let settings = Settings::read(&document.setup, &mut document.rest)?;
-    let store = ConfigStore::new();
-    let stack = settings.stack(&document.setup, &store);
-    Plan::new(document, KvCaller { stack, store }, read)
+    let setup = document.setup.clone();
+    let caller = || {
+        let store = ConfigStore::new();
+        let stack = settings.stack(&setup, &store);
+        KvCaller { stack, store }
+    };
+    Plan::new(document, caller, read)
 }
 
 fn read(fields: &mut Fields) -> Result<KvCall, Fault> {

@@ -163,6 +163,7 @@ impl RetryMachine {
         if settled.is_forced() {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
+                _ if settled.goes_at_once(self.retries) => Duration::ZERO,
                 _ => Backoff::controlled().delay(self.retries, None),
             };
             return self.schedule(now, delay, &settled, strategy, env);
@@ -278,6 +279,7 @@ impl RetryMachine {
         }
         let delay = match settled.pushback {
             Some(ServerPushback::After(asked)) => asked,
+            _ if settled.goes_at_once(self.retries) => Duration::ZERO,
             _ => delay,
         };
         self.schedule(now, delay, settled, strategy, env)

@@ -44,6 +44,10 @@ impl KvAnswer for KvResponse {
     fn error_map(&self) -> Option<&ErrorMap> {
         self.error_map.as_deref()
     }
+
+    fn node(&self) -> Option<Address> {
+        self.node.parse().ok()
+    }
 }
 
 impl KvTransportError for ClientError {
@@ -68,6 +72,10 @@ impl KvTransportError for ClientError {
             | Self::NoCollectionId { .. }
             | Self::NoCollections { .. } => reason::UNKNOWN,
         }
+    }
+
+    fn node(&self) -> Option<Address> {
+        self.address()?.parse().ok()
     }
 
     fn is_fatal(&self) -> bool {

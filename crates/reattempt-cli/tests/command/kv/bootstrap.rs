@@ -63,7 +63,7 @@ async fn memcached_servers_are_asked_nothing_but_the_calls() {
     node.script().push(Step::execute());
     node.script().push(Step::status(0xff0));
     let document = with(
-        several(&node, json!([append(), append()])),
+        several(&node, json!([write(), write()])),
         "bootstrap",
         json!("memcached"),
     );
@@ -76,7 +76,7 @@ async fn memcached_servers_are_asked_nothing_but_the_calls() {
     );
     assert_final(&answers[1], 0xff0);
     assert_eq!(answers[0]["config_revision"], Value::Null);
-    assert_eq!(opcodes(&node), [opcode::APPEND; 3]);
+    assert_eq!(opcodes(&node), [opcode::SET; 3]);
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_wrong_password_is_final_and_nothing_is_sent() {
 #[tokio::test]
 async fn a_bucket_that_is_not_there_is_waited_for() {
     let node = Node::builder().require_auth().start().await.unwrap();
-    let mut call = append();
+    let mut call = write();
     call["timeout_ms"] = json!(300);
     let document = with(one(&node, call), "bucket", json!("other"));
     let timed_out = answer(document.clone()).await;
@@ -132,10 +132,7 @@ async fn a_bucket_that_is_not_there_is_waited_for() {
     let refused = answer(with(document, "strategy", json!("fail_fast"))).await;
     assert_eq!(refused["stopped"], "strategy", "{refused}");
     let error = refused["error"].as_str().unwrap();
-    assert!(
-        error.contains("SELECT_BUCKET with status 0x0001"),
-        "{error}"
-    );
+    assert!(error.contains("SELECT_BUCKET with status 0x01"), "{error}");
     assert!(node.seen_data().is_empty());
 }
 
@@ -260,7 +257,7 @@ async fn a_set_up_that_breaks_off_is_begun_anew() {
             let node = Node::start().await.unwrap();
             node.store().put("k", "v");
             node.script().push(step.only(op));
-            let answer = answer(one(&node, append())).await;
+            let answer = answer(one(&node, write())).await;
             assert_eq!(answer["status"], 0, "{op:#x}: {answer}");
             assert_eq!(node.seen_data().len(), 1);
             assert_eq!(node.connections(), 2);

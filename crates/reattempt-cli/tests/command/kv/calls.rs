@@ -78,8 +78,8 @@ async fn a_caller_who_leaves_ends_the_call_at_once() {
         (Step::hang().only(0x1f), "dispatch", "cancelled"),
     ] {
         let node = Node::scripted([step]).await.unwrap();
-        let mut call = append();
-        call["cancel_after_ms"] = json!(200);
+        let mut call = write();
+        call["cancel_after_ms"] = json!(400);
         let document = with(one(&node, call), "strategy", strategy.clone());
         let answer = answer(with(document, "linger_ms", json!(150))).await;
         assert_eq!(answer["stopped"], "cancelled", "{answer}");
@@ -87,7 +87,7 @@ async fn a_caller_who_leaves_ends_the_call_at_once() {
         assert_eq!(each(&answer, "verdict"), [verdict], "{answer}");
         assert_eq!(each(&answer, "stage"), [stage]);
         let elapsed = ms(&answer["elapsed_ms"]);
-        assert!((199.0..200.0 + ROOM).contains(&elapsed), "{answer}");
+        assert!((399.0..400.0 + ROOM).contains(&elapsed), "{answer}");
         assert!(node.seen_data().len() <= 1);
     }
 }

@@ -42,7 +42,7 @@ async fn a_node_that_dies_is_left_by_the_configuration_of_another() {
         assert_eq!(backends[0], dead, "{after}");
         assert_ne!(*backends.last().unwrap(), dead, "{after}");
         assert_eq!(each(after, "stage")[0], "dispatch");
-        assert!(backends.len() <= 4, "{after}");
+        assert!(backends.len() <= 9, "{after}");
         assert_eq!(each(after, "n").len(), backends.len());
     }
 }

@@ -62,7 +62,7 @@ async fn a_write_whose_answer_is_lost_is_not_sent_again_under_any_strategy() {
         let strategy = strategies[n % strategies.len()].clone();
         let node = Node::scripted([step]).await.unwrap();
         node.store().put("k", "v");
-        let answer = answer(with(one(&node, append()), "strategy", strategy.clone())).await;
+        let answer = answer(with(one(&node, write()), "strategy", strategy.clone())).await;
         assert_eq!(
             answer["stopped"], "not_idempotent",
             "{what} {strategy}: {answer}"
@@ -150,7 +150,7 @@ async fn a_write_that_never_left_waits_for_its_node() {
     let node = Node::start().await.unwrap();
     node.store().put("k", "v");
     node.stop().await;
-    let running = tokio::spawn(answers(one(&node, append())));
+    let running = tokio::spawn(answers(one(&node, write())));
     tokio::time::sleep(millis(400)).await;
     node.restart().await.unwrap();
     let answer = running.await.unwrap().remove(0);

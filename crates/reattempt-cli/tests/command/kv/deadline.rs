@@ -23,18 +23,16 @@ fn within(op: &str, timeout_ms: u64) -> Value {
 /// C7: waits until the deadline, and sends no more.
 #[tokio::test]
 async fn a_delay_that_does_not_fit_is_cut_and_nothing_more_is_sent() {
-    let node = Node::scripted(vec![Step::status(TEMPORARY_FAILURE); 50])
-        .await
-        .unwrap();
-    let document = with(one(&node, within("append", 700)), "linger_ms", json!(400));
-    let answer = answer(document).await;
+    let steps = vec![Step::status(TEMPORARY_FAILURE); 50];
+    let lingers = |document| with(document, "linger_ms", json!(400));
+    let (node, answer) = set_up(steps, within("set", 700), lingers).await;
     assert_timed_out(&answer, "unambiguous", 700.0);
     assert_eq!(answer["status"], TEMPORARY_FAILURE);
     // 1 to 256 are 511 ms; the next 500 do not fit.
     assert_eq!(each(&answer, "n").len(), 10, "{answer}");
     assert_eq!(each(&answer, "delay_ms").last(), Some(&Value::Null));
     assert_eq!(each(&answer, "verdict"), ["retry"; 10]);
-    assert_eq!(node.seen_data().len(), 10);
+    assert_eq!(seen(&node, opcode::SET).len(), 10);
     assert!(
         ms(each(&answer, "end_ms").last().unwrap()) < 650.0,
         "the wait is no attempt"
@@ -50,13 +48,14 @@ async fn what_always_retries_ends_at_the_deadline_under_any_strategy() {
         json!("error_map"),
         json!({"constant_ms": 1, "max_attempts": 2}),
     ] {
-        let node = Node::scripted(vec![Step::status(0x88); 50]).await.unwrap();
-        let answer = answer(with(one(&node, within("set", 400)), "strategy", strategy)).await;
+        let steps = vec![Step::status(0x88); 50];
+        let by_it = |document| with(document, "strategy", strategy);
+        let (node, answer) = set_up(steps, within("set", 400), by_it).await;
         assert_timed_out(&answer, "unambiguous", 400.0);
         let waited = each(&answer, "delay_ms");
         assert_eq!(waited, delays(&[1, 10, 50, 100]), "{answer}");
         assert_eq!(answer["reasons"], json!(["KV_COLLECTION_OUTDATED"]));
-        assert_eq!(node.seen_data().len(), 5);
+        assert_eq!(seen(&node, opcode::SET).len(), 5);
     }
 }
 
@@ -77,10 +76,9 @@ async fn an_attempt_that_is_out_at_the_deadline_is_ambiguous_unless_it_is_idempo
         ("set", Some(true), "unambiguous"),
         ("get", Some(false), "ambiguous"),
     ] {
-        let node = Node::scripted([Step::hang()]).await.unwrap();
         let mut call = within(op, 150);
         call["idempotent"] = json!(idempotent);
-        let answer = answer(one(&node, call)).await;
+        let (node, answer) = set_up([Step::hang()], call, |document| document).await;
         assert_timed_out(&answer, timeout, 150.0);
         assert_eq!(answer["status"], Value::Null);
         assert_eq!(each(&answer, "verdict"), ["cancelled"]);
@@ -98,8 +96,7 @@ async fn an_attempt_that_is_out_at_the_deadline_is_ambiguous_unless_it_is_idempo
 #[tokio::test]
 async fn of_several_attempts_the_one_that_is_out_decides() {
     let steps = [Step::status(TEMPORARY_FAILURE), Step::hang()];
-    let node = Node::scripted(steps).await.unwrap();
-    let answer = answer(one(&node, within("append", 300))).await;
+    let (_, answer) = set_up(steps, within("append", 300), |document| document).await;
     assert_timed_out(&answer, "ambiguous", 300.0);
     assert_eq!(
         answer["status"], TEMPORARY_FAILURE,

@@ -39,7 +39,7 @@ async fn of_an_unknown_status_the_attributes_decide() {
         let node = node(map_of(attributes)).await;
         node.script().push(Step::status(0xff0));
         node.script().push(Step::status(0));
-        let answer = answer(one(&node, append())).await;
+        let answer = answer(one(&node, write())).await;
         if again {
             assert_eq!(answer["stopped"], "success", "{attributes:?}: {answer}");
             assert_eq!(answer["reasons"], json!([INDICATED]));
@@ -109,7 +109,7 @@ async fn keys_are_hex_in_any_case_with_any_zeros() {
         let map = json!({"version": 1, "revision": 1, "errors": {key: {"attrs": ["retry-now"]}}});
         let node = node(map.to_string()).await;
         node.script().push(Step::status(0xfa0));
-        let answer = answer(one(&node, append())).await;
+        let answer = answer(one(&node, write())).await;
         assert_eq!(answer["reasons"], json!([INDICATED]), "{key}: {answer}");
     }
 }
@@ -131,7 +131,7 @@ async fn what_can_be_read_of_a_map_is_used() {
     ] {
         let node = node(map.clone()).await;
         node.script().push(Step::status(0xff0));
-        let answer = answer(one(&node, append())).await;
+        let answer = answer(one(&node, write())).await;
         assert_eq!(answer["reasons"], json!([INDICATED]), "{map}: {answer}");
         assert_eq!(node.connections(), 1, "{map}");
     }
@@ -183,7 +183,7 @@ async fn a_map_of_every_status_is_read() {
     let errors: serde_json::Map<_, _> = (0..10_000).map(entry).collect();
     let node = node(json!({"version": 2, "revision": 1, "errors": errors}).to_string()).await;
     node.script().push(Step::status(9999));
-    let answer = answer(one(&node, append())).await;
+    let answer = answer(one(&node, write())).await;
     assert_eq!(answer["reasons"], json!([INDICATED]), "{answer}");
 }
 
@@ -217,7 +217,7 @@ async fn a_new_connection_brings_its_own_map() {
             .only(opcode::GET_ERROR_MAP),
     );
     script.repeat(&Step::status(0xff0), 2);
-    let answer = answer(one(&node, append())).await;
+    let answer = answer(one(&node, write())).await;
     assert_eq!(answer["status"], 0xff0, "{answer}");
     assert_eq!(each(&answer, "verdict"), ["retry", "fatal"]);
     assert_eq!(answer["stopped"], "fatal");

@@ -65,7 +65,7 @@ async fn the_specification_gives_the_delays() {
         ),
     ] {
         let node = node(retry.clone(), &[0xff0; 5]).await;
-        let answer = answer(by_the_map(&node, append())).await;
+        let answer = answer(by_the_map(&node, write())).await;
         assert_eq!(answer["stopped"], "success", "{retry}: {answer}");
         assert_eq!(each(&answer, "delay_ms"), delays(&waited), "{retry}");
         assert_eq!(answer["reasons"], json!(["KV_ERROR_MAP_RETRY_INDICATED"]));
@@ -77,7 +77,7 @@ async fn the_specification_gives_the_delays() {
 async fn max_duration_ends_the_retries() {
     let retry = json!({"strategy": "constant", "after": 60, "interval": 60, "max-duration": 200});
     let node = node(retry, &[0xff0; 20]).await;
-    let answer = answer(by_the_map(&node, append())).await;
+    let answer = answer(by_the_map(&node, write())).await;
     assert_eq!(answer["stopped"], "strategy", "{answer}");
     assert_eq!(answer["status"], 0xff0);
     assert_eq!(answer["timeout"], Value::Null);
@@ -94,7 +94,7 @@ async fn a_deadline_before_max_duration_wins() {
     let retry =
         json!({"strategy": "constant", "after": 60, "interval": 60, "max-duration": 60_000});
     let node = node(retry, &[0xff0; 20]).await;
-    let mut call = append();
+    let mut call = write();
     call["timeout_ms"] = json!(200);
     let answer = answer(by_the_map(&node, call)).await;
     assert_eq!(answer["stopped"], "deadline", "{answer}");
@@ -117,11 +117,11 @@ async fn another_status_in_between_restarts_the_count() {
         (&[0xff0, 0xff2, 0xff0], &[10, 2, 10]),
     ] {
         let node = node(retry.clone(), statuses).await;
-        let answer = answer(by_the_map(&node, append())).await;
+        let answer = answer(by_the_map(&node, write())).await;
         assert_eq!(each(&answer, "delay_ms"), delays(waited), "{answer}");
     }
     let node = node(retry, &[0xff0, 0xff0, 0xff3]).await;
-    let answer = answer(by_the_map(&node, append())).await;
+    let answer = answer(by_the_map(&node, write())).await;
     assert_eq!(
         (&answer["status"], &answer["stopped"]),
         (&json!(0xff3), &json!("fatal")),
@@ -143,7 +143,7 @@ async fn any_other_strategy_has_its_own_delays() {
         (json!({"constant_ms": 6, "max_attempts": 9}), &[6, 6, 6]),
     ] {
         let node = node(retry.clone(), &[0xff0; 3]).await;
-        let answer = answer(with(one(&node, append()), "strategy", strategy)).await;
+        let answer = answer(with(one(&node, write()), "strategy", strategy)).await;
         assert_eq!(each(&answer, "delay_ms"), delays(waited), "{answer}");
     }
 }
@@ -161,7 +161,7 @@ async fn a_specification_that_cannot_be_read_is_left_to_best_effort() {
         json!({"strategy": "linear", "after": 50, "interval": "50"}),
     ] {
         let node = node(retry.clone(), &[0xff0; 2]).await;
-        let answer = answer(by_the_map(&node, append())).await;
+        let answer = answer(by_the_map(&node, write())).await;
         assert_eq!(
             each(&answer, "delay_ms"),
             delays(&[1, 2]),
@@ -179,7 +179,7 @@ async fn absurd_numbers_end_at_the_deadline() {
         json!({"strategy": "constant", "after": u64::MAX, "interval": 0}),
     ] {
         let node = node(retry.clone(), &[0xff0; 9]).await;
-        let mut call = append();
+        let mut call = write();
         call["timeout_ms"] = json!(100);
         let answer = answer(by_the_map(&node, call)).await;
         assert_eq!(answer["stopped"], "deadline", "{retry}: {answer}");

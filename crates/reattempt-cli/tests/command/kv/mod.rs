@@ -18,10 +18,10 @@ mod throttled;
 
 use std::time::Duration;
 
-use reattempt_testbed::kv::{Cluster, Node, SeenRequest, opcode};
+use reattempt_testbed::kv::{Cluster, Node, SeenRequest, Step, opcode};
 use serde_json::{Value, json};
 
-use super::{document, each};
+use super::{answers, document, each};
 
 /// `hello`.
 const HELLO: &str = "aGVsbG8=";
@@ -61,13 +61,27 @@ fn seeded(cluster: &Cluster, calls: Value) -> Value {
 }
 
 /// A write that may not be sent twice, of the key `k`, with time enough.
-fn append() -> Value {
-    json!({"op": "append", "key": "k", "value": HELLO, "timeout_ms": 20_000})
+fn write() -> Value {
+    json!({"op": "set", "key": "k", "value": HELLO, "timeout_ms": 20_000})
 }
 
 /// A read of the key `k`, with time enough.
 fn get() -> Value {
     json!({"op": "get", "key": "k", "timeout_ms": 20_000})
+}
+
+/// A node that follows these steps, and the answer of a call that finds its connection set up: no time of it goes there.
+async fn set_up(
+    steps: impl IntoIterator<Item = Step>,
+    call: Value,
+    change: impl FnOnce(Value) -> Value,
+) -> (Node, Value) {
+    let first = std::iter::once(Step::execute());
+    let node = Node::scripted(first.chain(steps)).await.unwrap();
+    let document = change(several(&node, json!([{"op": "noop"}, call])));
+    let mut answers = answers(document).await;
+    assert_eq!(answers[0]["status"], 0, "{answers:?}");
+    (node, answers.remove(1))
 }
 
 /// These delays, then none.

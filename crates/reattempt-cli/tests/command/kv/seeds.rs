@@ -37,7 +37,7 @@ async fn a_first_node_that_is_silent_is_passed_by() {
         silent.local_addr().unwrap().to_string(),
         node.addr().to_string(),
     ];
-    let mut call = append();
+    let mut call = write();
     call["timeout_ms"] = json!(2500);
     let answer = answer(targets(&list, call)).await;
     assert_eq!(answer["status"], 5, "not stored: {answer}");
@@ -67,7 +67,7 @@ async fn one_seed_of_many_is_enough() {
 #[tokio::test]
 async fn where_all_are_dead_nothing_was_sent() {
     let list = [nobody().await, nobody().await];
-    let mut call = append();
+    let mut call = write();
     call["timeout_ms"] = json!(300);
     let timed_out = answer(targets(&list, call.clone())).await;
     assert_eq!(timed_out["stopped"], "deadline", "{timed_out}");

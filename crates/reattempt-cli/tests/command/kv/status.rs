@@ -58,7 +58,7 @@ fn permissive(statuses: &[u16]) -> String {
 #[tokio::test]
 async fn the_listed_statuses_are_sent_again_with_their_reason() {
     let statuses = LISTED.map(|(status, _)| status);
-    let (node, answers) = each_once(&statuses, append(), false).await;
+    let (node, answers) = each_once(&statuses, write(), false).await;
     for (answer, (status, reason)) in answers.iter().zip(LISTED) {
         assert_eq!(answer["status"], 0, "{status:#x}: {answer}");
         assert_eq!(answer["reasons"], json!([reason]));
@@ -108,7 +108,7 @@ async fn every_other_known_status_is_final() {
 #[tokio::test]
 async fn the_later_statuses_are_an_option() {
     let statuses = LATER.map(|(status, _)| status);
-    let (_, answers) = each_once(&statuses, append(), true).await;
+    let (_, answers) = each_once(&statuses, write(), true).await;
     for (answer, (status, reason)) in answers.iter().zip(LATER) {
         assert_eq!(answer["status"], 0, "{status:#x}: {answer}");
         assert_eq!(answer["reasons"], json!([reason]));

@@ -35,11 +35,11 @@ fn assert_sent(node: &Node, answer: &Value, op: u8) {
 #[tokio::test]
 async fn best_effort_waits_from_1_to_500_ms() {
     let node = fails(11, TEMPORARY_FAILURE).await;
-    let answer = answer(one(&node, append())).await;
+    let answer = answer(one(&node, write())).await;
     let waited = [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500];
     assert_eq!(each(&answer, "delay_ms"), delays(&waited), "{answer}");
     assert_eq!(answer["reasons"], json!(["KV_TEMPORARY_FAILURE"]));
-    assert_sent(&node, &answer, opcode::APPEND);
+    assert_sent(&node, &answer, opcode::SET);
     assert_times(&answer);
 }
 
@@ -47,10 +47,10 @@ async fn best_effort_waits_from_1_to_500_ms() {
 #[tokio::test]
 async fn what_always_retries_waits_in_a_controlled_way() {
     let node = fails(7, 0x88).await;
-    let answer = answer(one(&node, append())).await;
+    let answer = answer(one(&node, write())).await;
     let waited = [1, 10, 50, 100, 500, 1000, 1000];
     assert_eq!(each(&answer, "delay_ms"), delays(&waited), "{answer}");
-    assert_sent(&node, &answer, opcode::APPEND);
+    assert_sent(&node, &answer, opcode::SET);
 }
 
 /// C4 C5: both count all retries of the call.
@@ -58,7 +58,7 @@ async fn what_always_retries_waits_in_a_controlled_way() {
 async fn the_delay_goes_by_the_retries_of_the_call_whatever_their_reasons() {
     let statuses = [0x86, 0x09, 0x88, 0xa2, 0x88, 0x86];
     let node = Node::scripted(statuses.map(Step::status)).await.unwrap();
-    let answer = answer(one(&node, append())).await;
+    let answer = answer(one(&node, write())).await;
     let waited = [1, 2, 50, 8, 500, 32];
     assert_eq!(each(&answer, "delay_ms"), delays(&waited), "{answer}");
     let reasons = [
@@ -89,7 +89,7 @@ async fn fail_fast_says_no_but_to_what_always_retries() {
     }
     for status in [0x88, NOT_MY_VBUCKET] {
         let node = fails(3, status).await;
-        let answer = answer(with(one(&node, append()), "strategy", json!("fail_fast"))).await;
+        let answer = answer(with(one(&node, write()), "strategy", json!("fail_fast"))).await;
         assert_eq!(answer["stopped"], "success", "{answer}");
         assert_eq!(each(&answer, "delay_ms"), delays(&[1, 10, 50]));
     }
@@ -101,15 +101,15 @@ async fn a_constant_strategy_has_its_delay_and_its_number_of_attempts() {
     let strategy = |max: u32| json!({"constant_ms": 20, "max_attempts": max});
     for (max, attempts) in [(1, 1), (2, 2), (4, 4)] {
         let node = fails(10, TEMPORARY_FAILURE).await;
-        let answer = answer(with(one(&node, append()), "strategy", strategy(max))).await;
+        let answer = answer(with(one(&node, write()), "strategy", strategy(max))).await;
         assert_eq!(answer["status"], TEMPORARY_FAILURE);
         assert_eq!(answer["stopped"], "attempts", "{answer}");
         assert_eq!(answer["timeout"], Value::Null);
         assert_eq!(each(&answer, "delay_ms"), delays(&vec![20; attempts - 1]));
-        assert_sent(&node, &answer, opcode::APPEND);
+        assert_sent(&node, &answer, opcode::SET);
     }
     let node = fails(4, 0x88).await;
-    let always = answer(with(one(&node, append()), "strategy", strategy(2))).await;
+    let always = answer(with(one(&node, write()), "strategy", strategy(2))).await;
     assert_eq!(
         each(&always, "delay_ms"),
         delays(&[1, 10, 50, 100]),
@@ -119,7 +119,7 @@ async fn a_constant_strategy_has_its_delay_and_its_number_of_attempts() {
 
     let node = fails(2, TEMPORARY_FAILURE).await;
     let at_once = json!({"constant_ms": 0, "max_attempts": 3});
-    let at_once = answer(with(one(&node, append()), "strategy", at_once)).await;
+    let at_once = answer(with(one(&node, write()), "strategy", at_once)).await;
     assert_eq!(
         each(&at_once, "delay_ms"),
         delays(&[0, 0]),

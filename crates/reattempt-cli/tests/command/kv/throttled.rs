@@ -1,7 +1,7 @@
 //! 0x0c, and how long the server would have throttled.
 
 use reattempt_testbed::kv::frame::{decode_duration, encode_duration};
-use reattempt_testbed::kv::{Node, Step};
+use reattempt_testbed::kv::{Node, Step, opcode};
 use serde_json::{Value, json};
 
 use super::*;
@@ -33,7 +33,7 @@ async fn the_throttle_duration_is_the_delay() {
         ])
         .await
         .unwrap();
-        let answer = answer(with(current(one(&node, append())), "strategy", strategy)).await;
+        let answer = answer(with(current(one(&node, write())), "strategy", strategy)).await;
         assert_eq!(answer["stopped"], "success", "{answer}");
         assert_eq!(
             answer["reasons"],
@@ -56,7 +56,7 @@ async fn without_a_duration_the_strategy_decides() {
     let node = Node::scripted(vec![Step::status(WOULD_THROTTLE); 3])
         .await
         .unwrap();
-    let answer = answer(current(one(&node, append()))).await;
+    let answer = answer(current(one(&node, write()))).await;
     assert_eq!(each(&answer, "delay_ms"), delays(&[1, 2, 4]), "{answer}");
     assert_eq!(each(&answer, "pushback_ms"), vec![Value::Null; 4]);
 }
@@ -69,7 +69,7 @@ async fn other_words_of_the_server_are_no_pushback() {
         Step::status(TEMPORARY_FAILURE).throttle_duration(millis(5000)),
     ] {
         let node = Node::scripted([step]).await.unwrap();
-        let answer = answer(current(one(&node, append()))).await;
+        let answer = answer(current(one(&node, write()))).await;
         assert_eq!(each(&answer, "delay_ms"), delays(&[1]), "{answer}");
     }
 }
@@ -78,24 +78,24 @@ async fn other_words_of_the_server_are_no_pushback() {
 #[tokio::test]
 async fn a_duration_beyond_the_deadline_is_a_timeout() {
     let step = Step::status(WOULD_THROTTLE).throttle_duration(millis(60_000));
-    let node = Node::scripted([step.clone(), step]).await.unwrap();
-    let mut call = append();
+    let steps = [step];
+    let mut call = write();
     call["timeout_ms"] = json!(200);
-    let capped = answer(current(one(&node, call.clone()))).await;
+    let (_, capped) = set_up(steps.clone(), call.clone(), current).await;
     assert_eq!(
         (&capped["stopped"], &capped["timeout"]),
         (&json!("deadline"), &json!("unambiguous")),
         "{capped}"
     );
     assert!(ms(&capped["elapsed_ms"]) >= 199.0);
-    let document = with(current(one(&node, call)), "on_deadline", json!("give_up"));
-    let given_up = answer(document).await;
+    let gives_up = |document| with(current(document), "on_deadline", json!("give_up"));
+    let (node, given_up) = set_up(steps, call, gives_up).await;
     assert_eq!(
         (&given_up["stopped"], &given_up["status"]),
         (&json!("deadline"), &json!(WOULD_THROTTLE))
     );
     assert!(ms(&given_up["elapsed_ms"]) < 190.0, "{given_up}");
-    assert_eq!(node.seen_data().len(), 2);
+    assert_eq!(seen(&node, opcode::SET).len(), 1);
 }
 
 /// Without the option it is a known status and final, whatever comes with it.
