@@ -115,6 +115,7 @@ impl Settings {
     fn poller(&self, setup: &Setup, store: &ConfigStore, client: &RoutedClient) -> ConfigPoller {
         let mut options = ConfigPollerOptions::new()
             .seeds(self.addresses.iter().cloned())
+            .first_from_client()
             .randomness(setup.randomness.clone());
         if let Some(interval) = self.poll_interval {
             options = options.interval(interval);

@@ -226,7 +226,7 @@ async fn an_old_node_is_used_without_what_it_does_not_know() {
 #[tokio::test]
 async fn a_node_without_a_configuration_gets_the_request() {
     for status in [0x81, 0x83, 0x0d, 0x08] {
-        let node = Node::start().await.unwrap();
+        let node = Node::builder().vbuckets(1024).start().await.unwrap();
         for _ in 0..8 {
             node.script()
                 .push(Step::status(status).only(opcode::GET_CLUSTER_CONFIG));

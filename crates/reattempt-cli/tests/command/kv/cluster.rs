@@ -49,21 +49,32 @@ async fn a_node_that_dies_is_left_by_the_configuration_of_another() {
 
 /// Within the floor nobody is asked: the back-off goes on until the floor is over.
 #[tokio::test]
-async fn the_floor_holds_the_question_back() {
+async fn the_floor_holds_the_second_question_back() {
     let cluster = Cluster::start(2).await.unwrap();
     let key = cluster.key_of(1, "key").unwrap();
-    let document = seeded(&cluster, before_and_after(&key, "append"));
-    let document = with(document, "config_poll_interval_ms", json!(60_000));
-    let document = with(document, "config_poll_floor_ms", json!(1500));
+    cluster.kill(1).await;
+    let call = json!({"op": "set", "key": key, "value": HELLO, "timeout_ms": 20_000});
+    let document = with(
+        seeded(&cluster, json!([call])),
+        "config_poll_interval_ms",
+        json!(60_000),
+    );
+    let document = with(document, "config_poll_floor_ms", json!(1200));
     let running = tokio::spawn(answers(document));
-    until_seen(cluster.node(1)).await;
+    while configs(cluster.node(0)) < 2 {
+        tokio::time::sleep(millis(5)).await;
+    }
+    let asked = tokio::time::Instant::now();
     cluster.fail_over(1).await;
-    let answers = running.await.unwrap();
-    let after = &answers[1];
+    let after = running.await.unwrap().remove(0);
     assert_eq!(after["status"], 0, "{after}");
-    assert!(ms(&after["elapsed_ms"]) > 400.0, "{after}");
-    assert_eq!(each(after, "delay_ms")[..5], [1, 2, 4, 8, 16]);
-    assert!(configs(cluster.node(0)) <= 2);
+    assert!(asked.elapsed() > millis(1100), "{after}");
+    assert_eq!(each(&after, "delay_ms")[..6], [1, 2, 4, 8, 16, 32]);
+    assert_eq!(
+        configs(cluster.node(0)),
+        3,
+        "the set-up, the first error, and one after the floor"
+    );
 }
 
 /// Nobody takes over: until the deadline, and never sent.

@@ -109,24 +109,26 @@ async fn of_several_attempts_the_one_that_is_out_decides() {
 #[tokio::test]
 async fn a_late_answer_is_ignored_and_the_connection_goes_on() {
     let steps = [
+        Step::execute(),
         Step::execute().after(millis(400)),
         Step::execute().after(millis(400)),
     ];
     let node = Node::scripted(steps).await.unwrap();
     node.store().put("k", "late");
     let calls = json!([
+        {"op": "noop"},
         {"op": "get", "key": "k", "timeout_ms": 100},
         {"op": "get", "key": "other", "timeout_ms": 20_000},
         {"op": "get", "key": "k", "timeout_ms": 20_000},
     ]);
     let answers = answers(several(&node, calls)).await;
-    assert_timed_out(&answers[0], "unambiguous", 100.0);
-    assert_eq!(answers[1]["status"], 1, "{answers:?}");
-    assert_eq!(answers[2]["value"], "bGF0ZQ==");
+    assert_timed_out(&answers[1], "unambiguous", 100.0);
+    assert_eq!(answers[2]["status"], 1, "{answers:?}");
+    assert_eq!(answers[3]["value"], "bGF0ZQ==");
     assert_eq!(node.connections(), 1);
     let opaques: Vec<_> = node.seen_data().iter().map(|seen| seen.opaque).collect();
     assert!(
-        opaques[0] != opaques[1] && opaques[1] != opaques[2],
+        opaques[1] != opaques[2] && opaques[2] != opaques[3],
         "{opaques:?}"
     );
 }

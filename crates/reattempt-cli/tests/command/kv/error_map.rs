@@ -86,8 +86,7 @@ async fn fetch_config_asks_for_a_configuration() {
     ] {
         let node = node(map_of(attributes)).await;
         node.script().push(Step::status(0xff0));
-        let document = with(one(&node, get()), "config_poll_floor_ms", json!(0));
-        let document = with(document, "linger_ms", json!(200));
+        let document = with(one(&node, write()), "linger_ms", json!(200));
         let answer = answer(document).await;
         assert_eq!(
             answer["stopped"],

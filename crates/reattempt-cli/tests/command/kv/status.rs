@@ -125,7 +125,7 @@ async fn the_later_statuses_are_an_option() {
 #[tokio::test]
 async fn config_only_fetches_the_configuration() {
     let node = Node::scripted([Step::status(0x0d)]).await.unwrap();
-    let document = with(one(&node, get()), "config_poll_floor_ms", json!(0));
+    let document = one(&node, write());
     let answer = answer(with(document, "current_server_codes", json!(true))).await;
     assert_eq!(answer["stopped"], "success", "{answer}");
     assert_eq!(configs(&node), 2, "at the set-up, and for the status");

@@ -50,7 +50,7 @@ impl<F: FetchConfig> Rounds<F> {
     }
 
     pub(super) async fn run(mut self) {
-        if self.store.load().is_none() {
+        if self.options.first && self.store.load().is_none() {
             self.round(Cause::Empty).await;
         }
         let interval = self.options.effective_interval();

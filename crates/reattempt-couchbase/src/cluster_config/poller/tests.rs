@@ -253,6 +253,21 @@ async fn an_empty_store_is_filled_from_the_seeds_at_once() {
     assert_eq!(cluster.asked.lock().unwrap()[0].2, None);
 }
 
+/// C47: what sets a connection up is no question of the poller's.
+#[tokio::test(start_paused = true)]
+async fn the_first_configuration_may_be_left_to_the_client() {
+    let cluster = Cluster::over(
+        ConfigStore::new(),
+        |_| Does::HasNoneNewer,
+        |options| options.first_from_client(),
+    );
+    sleep(ms(10)).await;
+    assert_eq!(cluster.asked(), at(&[]));
+    cluster.poller.store().compare_and_swap(config(1, 1, 3, 0));
+    cluster.poller.refresh(None).unwrap().done().await;
+    assert_eq!(cluster.asked(), at(&[(10, 2)]));
+}
+
 /// C48: all nodes that the configuration names are gone; the seeds know where the cluster is now.
 #[tokio::test(start_paused = true)]
 async fn where_no_known_node_answers_the_seeds_are_asked() {
