@@ -41,7 +41,7 @@ async fn what_is_skipped_of_a_map_is_a_warning() {
             "must be constant, linear or exponential; the retry specification is not used",
         ),
         (
-            "F1",
+            "0f1",
             "the status is there already in another spelling; the entry is skipped",
         ),
     ] {
