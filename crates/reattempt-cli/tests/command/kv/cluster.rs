@@ -4,7 +4,7 @@ use reattempt_testbed::kv::{Cluster, Node};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{answers, each, ms, with};
+use crate::{answers, each, with};
 
 /// The calls that these keys need, the later ones after a while.
 fn before_and_after(key: &str, op: &str) -> Value {

@@ -189,9 +189,11 @@ async fn a_cluster_that_moves_the_key_with_every_answer_ends_at_the_deadline() {
     let addresses = nodes.each_ref().map(|node| node.addr().to_string());
     for rev in 2..1000 {
         let other = &addresses[rev % 2];
-        nodes[(rev + 1) % 2]
-            .script()
-            .push(refuses(config(&[other.clone()], json!(1), rev as i64)));
+        nodes[(rev + 1) % 2].script().push(refuses(config(
+            std::slice::from_ref(other),
+            json!(1),
+            rev as i64,
+        )));
     }
     let mut call = write();
     call["timeout_ms"] = json!(2500);
