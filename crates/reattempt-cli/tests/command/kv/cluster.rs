@@ -1,6 +1,6 @@
 //! Several nodes, one of which goes away.
 
-use reattempt_testbed::kv::{Cluster, Node};
+use reattempt_testbed::kv::{Cluster, Node, Step};
 use serde_json::{Value, json};
 
 use super::*;
@@ -44,6 +44,32 @@ async fn a_node_that_dies_is_left_by_the_configuration_of_another() {
         assert_eq!(each(after, "stage")[0], "dispatch");
         assert!(backends.len() <= 9, "{after}");
         assert_eq!(each(after, "n").len(), backends.len());
+    }
+}
+
+/// C12 C48: what is out on it when it dies is lost; a read goes on to where its key is now.
+#[tokio::test]
+async fn what_is_out_when_its_node_dies_is_judged_by_what_it_is() {
+    for (op, stopped) in [("get", "success"), ("set", "not_idempotent")] {
+        let cluster = Cluster::start(3).await.unwrap();
+        let key = cluster.key_of(2, "key").unwrap();
+        cluster.store().put(key.clone(), "hello");
+        cluster.node(2).script().push(Step::hang());
+        let call = json!({"op": op, "key": key, "value": HELLO, "timeout_ms": 20_000});
+        let document = seeded(&cluster, json!([call]));
+        let document = with(document, "config_poll_interval_ms", json!(60_000));
+        let running = tokio::spawn(answers(document));
+        until_seen(cluster.node(2)).await;
+        cluster.fail_over(2).await;
+        let answer = running.await.unwrap().remove(0);
+        assert_eq!(answer["stopped"], stopped, "{answer}");
+        assert_eq!(answer["reasons"][0], "SOCKET_CLOSED_WHILE_IN_FLIGHT");
+        assert_eq!(each(&answer, "stage")[0], "in_flight");
+        let elsewhere = cluster.node(0).seen_data().len() + cluster.node(1).seen_data().len();
+        assert_eq!(elsewhere, usize::from(op == "get"));
+        if op == "get" {
+            assert_eq!(answer["value"], HELLO, "{answer}");
+        }
     }
 }
 
