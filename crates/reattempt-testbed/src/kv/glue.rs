@@ -10,9 +10,11 @@ use reattempt_couchbase::{
 };
 use tower_service::Service as _;
 
-use super::client::{ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, SendStage};
+use super::client::{
+    ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, RoutedClient, SendStage,
+};
 use super::node::FEATURE_KNOWN_VERSION;
-use super::{RoutedClient, VbucketMap, status};
+use super::{VbucketMap, status};
 
 impl reattempt_couchbase::KvRequest for KvRequest {
     fn opcode(&self) -> u8 {
