@@ -92,7 +92,7 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
     settings.options.message_limit = PROTOCOL_LIMIT;
     let gate = RetryReads::with_strategy(settings.retry_reads, strategy.clone())
         .retry_writes(settings.retry_writes);
-    let caller = MongoCaller {
+    let caller = || MongoCaller {
         client: Client::new(settings.options.clone()),
         gate,
         settings,

@@ -37,13 +37,18 @@ async fn every_step_that_breaks_is_retried() {
     for name in STEPS {
         for step in [
             Step::close_before(),
-            Step::reset(),
             Step::half_reply(),
             Step::code(91),
-            Step::code(11600),
             Step::code(189).with("code", 189.0),
         ] {
-            let (node, target) = with_user("").await;
+            // Without a login the derived keys, which take their time, are spared.
+            let (node, target) = if name == "hello" {
+                let node = node(2).await;
+                let target = node.uri();
+                (node, target)
+            } else {
+                with_user("").await
+            };
             fail(&node, name, step);
             let answer = answer(several(&target, [find()])).await;
             assert_mended(&answer);

@@ -144,6 +144,11 @@ async fn faults_of_the_document_name_their_place() {
         let error = refused(target, call).await;
         assert!(error.contains(place), "{error}");
     }
+    assert_eq!(
+        node.connections(),
+        0,
+        "nothing is sent of a document with a fault"
+    );
     let document = with(one(&node, find()), "retryable_reads", json!("seed_2019"));
     let output = run(&["call", "--json"], document.to_string()).await;
     assert_eq!(output.status.code(), Some(2));
