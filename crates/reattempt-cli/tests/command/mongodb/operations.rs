@@ -107,11 +107,13 @@ async fn these_work_when_nothing_fails() {
 #[tokio::test]
 async fn a_pipeline_given_as_an_option_is_looked_at() {
     let node = node(2).await;
-    for stage in [json!({"$out": "o"}), json!({"$merge": {"into": "o"}})] {
-        node.script().on("aggregate", Step::code(UNREACHABLE));
-        let options = json!({"pipeline": [{"$match": {}}, stage]});
-        let answer = answer(one(&node, json!({"op": "aggregate", "options": options}))).await;
-        assert_failed(&answer, 1, UNREACHABLE, "first");
+    for op in ["aggregate", "countDocuments", "watch"] {
+        for stage in [json!({"$out": "o"}), json!({"$merge": {"into": "o"}})] {
+            node.script().on("aggregate", Step::code(UNREACHABLE));
+            let options = json!({"pipeline": [{"$match": {}}, stage]});
+            let answer = answer(one(&node, json!({"op": op, "options": options}))).await;
+            assert_failed(&answer, 1, UNREACHABLE, "first");
+        }
     }
     node.script().on("aggregate", Step::code(UNREACHABLE));
     let options = json!({"pipeline": [{"$match": {"_id": 1}}]});

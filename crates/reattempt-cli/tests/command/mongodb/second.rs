@@ -170,6 +170,7 @@ async fn an_old_server_runs_the_read_once() {
         let first = answer(one(&old, find())).await;
         assert_eq!(each(&first, "n").len(), 1, "{first}");
         assert_eq!(first["error_from"], "first");
+        assert_eq!(first["stopped"], "fatal", "no server pushed back: {first}");
         assert_eq!(answer(one(&old, find())).await["documents"], 2);
         assert_eq!(sent(&old).len(), 2);
         let new = built(Node::builder().max_wire_version(6), 2).await;
