@@ -71,7 +71,7 @@
 //! | --- | --- | --- |
 //! | `maxAttempts` | 1 to 1000, the first included | 3 |
 //! | `backoff` | `initial` (`"0.1s"`), `multiplier` (2), `max` (`"20s"`), `jitter`: `"full"` (uniform from 0 to the delay), `"none"`, `"proportional"` (20 % up or down), `"decorrelated"` (from `initial` to three times the delay before) | full jitter from 0.1 s |
-//! | `statuses` | that another attempt may mend | 408, 425, 429, 502, 503, 504 |
+//! | `statuses` | that another attempt may mend | 408, 425, 429, 500, 502, 503, 504 |
 //! | `safeStatuses` | those of them after which even a request that is not idempotent is sent again | 425, 429 |
 //! | `transportErrors` | whether they are retried. A connection that was refused never carried anything, so any request may follow | true |
 //!

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri, Version};
 use http_body::Body;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use reattempt::{Reporter, Stage};
 
@@ -14,6 +14,9 @@ use super::{Address, AnswerBody, TransportError, sending};
 
 /// So many connections are kept at most; others are closed after their answer.
 const MOST_KEPT: usize = 64;
+
+/// So many headers an answer may have; hyper's own limit of bytes holds all the same.
+const MOST_HEADERS: usize = 1000;
 
 pub(super) struct Pool<B>(Mutex<Vec<SendRequest<B>>>);
 
@@ -44,7 +47,10 @@ where
     }
 
     async fn connect(&self, address: &Address) -> Result<SendRequest<B>, TransportError> {
-        let (connection, driver) = handshake(TokioIo::new(address.dial().await?)).await?;
+        let (connection, driver) = Builder::new()
+            .max_headers(MOST_HEADERS)
+            .handshake(TokioIo::new(address.dial().await?))
+            .await?;
         tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "connection ended");
@@ -59,10 +65,6 @@ where
         mut request: Request<B>,
         reporter: &Reporter,
     ) -> Result<Response<AnswerBody>, TransportError> {
-        let mut connection = match self.idle() {
-            Some(connection) => connection,
-            None => self.connect(address).await?,
-        };
         if !request.headers().contains_key(HOST) {
             let host = HeaderValue::from_str(&address.authority)?;
             request.headers_mut().insert(HOST, host);
@@ -70,12 +72,23 @@ where
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
         *request.version_mut() = Version::HTTP_11;
-        reporter.stage(Stage::InFlight);
-        let answer = sending(reporter, connection.try_send_request(request))
-            .await
-            .map_err(|(error, _)| error)?;
-        // Idle once the answer's body was read to its end; until then nobody takes it.
-        self.keep(connection);
-        Ok(answer.map(|body| AnswerBody::new(body, None)))
+        loop {
+            let (mut connection, fresh) = match self.idle() {
+                Some(connection) => (connection, false),
+                None => (self.connect(address).await?, true),
+            };
+            reporter.stage(Stage::InFlight);
+            match sending(reporter, connection.try_send_request(request)).await {
+                Ok(answer) => {
+                    // Idle once the answer's body was read to its end; until then nobody takes it.
+                    self.keep(connection);
+                    return Ok(answer.map(|body| AnswerBody::new(body, None)));
+                }
+                // Closed by the server while it was idle: nothing was sent, so this is still the same attempt. Each turn uses up
+                // a kept connection.
+                Err((_, Some(unsent))) if !fresh => request = unsent,
+                Err((error, _)) => return Err(error),
+            }
+        }
     }
 }

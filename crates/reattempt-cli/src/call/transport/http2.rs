@@ -1,6 +1,7 @@
 //! HTTP/2 with prior knowledge: one connection for all calls.
 
 use bytes::Bytes;
+use http::header::HOST;
 use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::client::conn::http2::{Builder, SendRequest};
@@ -103,6 +104,10 @@ where
         reporter: &Reporter,
     ) -> Result<Response<AnswerBody>, TransportError> {
         *request.version_mut() = Version::HTTP_2;
+        if length == Length::Said {
+            // Its URI says it, in `:authority` (RFC 9113, section 8.3.1).
+            request.headers_mut().remove(HOST);
+        }
         let mut tried = 0;
         loop {
             let mut ready = self.ready(address, length).await?;
