@@ -174,6 +174,7 @@ pub(super) struct Settlement {
     /// A transparent retry mends it, whatever its policy says.
     pub(super) mended: bool,
     pub(super) pushback: Option<ServerPushback>,
+    pushback_unreadable: bool,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
     /// The request itself broke it off: a loser, whatever the classifier says of its error.
@@ -195,6 +196,7 @@ impl Settlement {
             retryable,
             mended: false,
             pushback: found.pushback,
+            pushback_unreadable: found.pushback_unreadable,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
             cut_off: found.cut_off,
@@ -261,6 +263,7 @@ impl Settlement {
         // What broke off a loser is nobody's failure.
         record.failure = (!self.cut_off).then_some(self.failure);
         record.pushback = self.pushback;
+        record.pushback_unreadable = self.pushback_unreadable;
         record.delay = delay;
         record.stopped = stopped;
         record.ended = Some(self.now);
