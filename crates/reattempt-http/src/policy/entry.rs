@@ -110,7 +110,9 @@ impl Entry {
             (None, None) => crate::HttpStatus::new(),
         };
         let mut http = HttpRoute::new().status(status);
-        if let Some(settings) = members.optional(place, "retryAfter", recovery::retry_after) {
+        if let Some(settings) = members.optional(place, "retryAfter", |place, json| {
+            recovery::retry_after(place, json, options)
+        }) {
             http = http.retry_after(settings);
         }
         let limit = |place: &mut Place<'_>, json| json::duration(place, json, true);

@@ -60,7 +60,7 @@
 //! | `name` | for records and metrics; once only | `routes[n]` |
 //! | `match` | `methods`: in capitals; at most one of `path` (exact), `prefix` (whole segments: `/v1` is for `/v1` and `/v1/x`, not for `/v10`; `/v1/` is for what is below it) and `pattern` (`/users/{id}`, `/files/{*rest}`), all against the path as it is written; `host`: of the URI, else of the `Host` header, without port, in any case | every request |
 //! | `retry` or `hedge` | see below; both is a fault | neither: calls are sent once (what the server surely never saw is sent again all the same) |
-//! | `retryAfter` | `honour` (true), `milliseconds` (true): `retry-after-ms` too, `cap`: a duration, `beyondCap`: `"stop"` (default) or `"wait"` the cap | as the `PushbackLayer` was built |
+//! | `retryAfter` | `honour` (true), `milliseconds` (true): `retry-after-ms` too, `rateLimits` (true): `RateLimit-Reset` and `X-RateLimit-Reset` too, `cap`: a duration, `beyondCap`: `"stop"` (default) or `"wait"` the cap, `spread` (`"0s"`): a duration; a random part of it is waited on top | as the `PushbackLayer` was built |
 //! | `timeout` | of the whole call; needs a `DeadlineLayer` outside the recovery layers | as the layer was built |
 //! | `attemptTimeout` | of each attempt; needs a `DeadlineLayer` inside the recovery layers | as the layer was built |
 //! | `bodyLimit` | bytes of a request's body that are kept for further attempts, in a `ReplayBodyLayer` | as the layer was built |

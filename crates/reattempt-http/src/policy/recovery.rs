@@ -205,16 +205,34 @@ fn statuses(place: &mut Place<'_>, json: &Json) -> Option<StatusSet> {
     Some(statuses.into_iter().collect())
 }
 
-pub(super) fn retry_after(place: &mut Place<'_>, json: &Json) -> Option<RetryAfter> {
-    let known = ["honour", "milliseconds", "cap", "beyondCap"];
+pub(super) fn retry_after(
+    place: &mut Place<'_>,
+    json: &Json,
+    options: &Options,
+) -> Option<RetryAfter> {
+    let known = [
+        "honour",
+        "milliseconds",
+        "rateLimits",
+        "cap",
+        "beyondCap",
+        "spread",
+    ];
     let members = Members::of(place, json, &known)?;
-    let mut settings = RetryAfter::new();
+    let mut settings = RetryAfter::new().randomness(options.randomness.clone());
     if let Some(honour) = members.optional(place, "honour", json::boolean) {
         settings = settings.honour(honour);
     }
     if let Some(read) = members.optional(place, "milliseconds", json::boolean) {
         settings = settings.milliseconds(read);
     }
+    if let Some(read) = members.optional(place, "rateLimits", json::boolean) {
+        settings = settings.rate_limits(read);
+    }
+    let spread = members.optional(place, "spread", |place, json| {
+        json::duration(place, json, false)
+    });
+    settings = settings.spread(spread.unwrap_or_default());
     let cap = members.optional(place, "cap", |place, json| {
         json::duration(place, json, false)
     });

@@ -47,7 +47,7 @@ fn every_fault_is_told_at_once_with_its_path() {
              "hedge": {"maxAttempts": 17, "budgetPercent": 0.05},
              "timeout": "0s", "attemptTimeout": 1, "bodyLimit": -1, "idempotencyKey": 1, "throttle": "no"},
             {"name": "a", "match": {"methods": [], "pattern": "/{a}{b}"},
-             "retryAfter": {"honour": 1, "cap": "-1s", "beyondCap": "panic"}},
+             "retryAfter": {"honour": 1, "cap": "-1s", "beyondCap": "panic", "rateLimits": "x", "spread": 2}},
             7
         ],
         "default": {"hedge": [], "throttle": "t"},
@@ -85,6 +85,8 @@ fn every_fault_is_told_at_once_with_its_path() {
         "$.routes[1].match.pattern: must be a pattern such as \"/users/{id}\" or \"/files/{*rest}\", \
          got \"/{a}{b}\": Only one parameter is allowed per path segment".to_owned(),
         "$.routes[1].retryAfter.honour: must be true or false, got 1".to_owned(),
+        "$.routes[1].retryAfter.rateLimits: must be true or false, got \"x\"".to_owned(),
+        format!("$.routes[1].retryAfter.spread: {duration} 2"),
         format!("$.routes[1].retryAfter.cap: {duration} \"-1s\""),
         "$.routes[1].retryAfter.beyondCap: must be \"stop\" or \"wait\", got \"panic\"".to_owned(),
         "$.routes[2]: must be an object, got 7".to_owned(),

@@ -125,7 +125,7 @@ where
                 .connection
                 .try_send_request(Request::from_parts(head, body));
             let (error, unsent) = match sending(reporter, sent).await {
-                Ok(answer) => return Ok(answer.map(|body| AnswerBody::new(body, Some(end)))),
+                Ok(answer) => return Ok(answer.map(|body| AnswerBody::of_http2(body, end))),
                 Err(failed) => failed,
             };
             if unsent.is_some() || is_goodbye(&*error) {

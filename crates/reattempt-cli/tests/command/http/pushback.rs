@@ -40,7 +40,7 @@ async fn seconds_milliseconds_and_a_date_are_waited_for() {
 }
 
 #[tokio::test]
-async fn junk_counts_as_absent() {
+async fn junk_counts_as_absent_and_is_told() {
     for junk in [
         "",
         "-1",
@@ -57,6 +57,8 @@ async fn junk_counts_as_absent() {
             let said = each(&answer, "pushback_ms");
             assert_eq!(said, [Value::Null, Value::Null], "{name}: {junk:?}");
             assert_eq!(answer["attempts"][0]["delay_ms"], 10, "{name}: {junk:?}");
+            assert_eq!(answer["attempts"][0]["pushback_unreadable"], true);
+            assert_eq!(answer["attempts"][1]["pushback_unreadable"], Value::Null);
         }
     }
 }
@@ -93,4 +95,56 @@ async fn it_is_no_reason_to_send_again() {
     let deaf = Step::status(503).header("retry-after", "60");
     let answer = told(deaf, json!({"honour": false})).await;
     assert_eq!(answer["attempts"][0]["delay_ms"], 10);
+}
+
+#[tokio::test]
+async fn the_reset_of_a_rate_limit_is_waited_for_where_the_limit_was_met() {
+    for name in ["ratelimit-reset", "x-ratelimit-reset"] {
+        let answer = told(Step::status(429).header(name, "1"), json!({})).await;
+        assert_eq!(answer["attempts"][0]["pushback_ms"], 1000, "{name}");
+        assert!(waited(&answer) >= 999.0, "{answer}");
+        let off = told(
+            Step::status(429).header(name, "1"),
+            json!({"rateLimits": false}),
+        );
+        assert_eq!(off.await["attempts"][0]["delay_ms"], 10);
+    }
+    let with_room = Step::status(503)
+        .header("x-ratelimit-reset", "3000")
+        .header("x-ratelimit-remaining", "4999");
+    let answer = told(with_room, json!({})).await;
+    assert_eq!(answer["attempts"][0]["delay_ms"], 10, "{answer}");
+}
+
+#[tokio::test]
+async fn clients_told_one_moment_are_spread_after_it_and_a_seed_repeats_how() {
+    let busy = Step::status(503).header("retry-after-ms", "5");
+    let script = || Script::new().then_times(8, busy.clone());
+    let policy = json!({"default": {
+        "retry": {"maxAttempts": 2}, "retryAfter": {"spread": "0.1s"},
+    }});
+    let mut rounds = Vec::new();
+    for seed in [3, 3, 4] {
+        let server = Server::start(script()).await.unwrap();
+        let calls = json!([{}, {}, {}, {}]);
+        let document = with(document("http", &server.uri(), calls), "seed", json!(seed));
+        let answers = super::super::answers(with(document, "policy", policy.clone())).await;
+        let delays: Vec<_> = answers
+            .iter()
+            .map(|answer| ms(&answer["attempts"][0]["delay_ms"]))
+            .collect();
+        assert!(
+            delays.iter().all(|d| (5.0..105.0).contains(d)),
+            "{delays:?}"
+        );
+        assert!(
+            answers
+                .iter()
+                .all(|answer| { waited(answer) >= ms(&answer["attempts"][0]["delay_ms"]) - 1.0 })
+        );
+        assert!(delays[1..].iter().any(|delay| *delay != delays[0]));
+        rounds.push(delays);
+    }
+    assert_eq!(rounds[0], rounds[1]);
+    assert_ne!(rounds[0], rounds[2]);
 }
