@@ -12,7 +12,9 @@ use reattempt::backoff::{Backoff, Jitter};
 use reattempt::observe::LogObserver;
 use reattempt::strategy::Attempts;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, Route, RouteLayer};
-use reattempt_http::body::{DeadlineBodyLayer, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer};
+use reattempt_http::body::{
+    DeadlineBodyLayer, DrainBodyLayer, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer,
+};
 use reattempt_http::policy::{HttpPolicies, Options};
 use reattempt_http::{HttpStatus, IdempotencyKeyLayer, RetryAfter};
 use tower::ServiceBuilder;
@@ -97,6 +99,7 @@ pub(super) fn stack(
         .layer(DeadlineBodyLayer::new())
         .layer(PushbackLayer::new(RetryAfter::new()))
         .layer(JournalLayer)
+        .layer(DrainBodyLayer::new())
         .service(transport);
     BoxCloneSyncService::new(service)
 }

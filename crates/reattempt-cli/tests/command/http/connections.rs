@@ -1,8 +1,10 @@
 //! Connections that are closed, broken or refused before there is an answer.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::super::each;
+use super::super::{each, with};
 use super::raw::{OK, Raw};
 use super::{both, only_the_get_goes_out_again, three};
 
@@ -121,4 +123,30 @@ async fn an_answer_that_comes_before_all_of_the_request_counts() {
     let answers = three(&server.target, 1, json!([{"method": "PUT", "body": large}])).await;
     assert_eq!(answers[0]["status"], 200, "{}", answers[0]["attempts"]);
     assert_eq!(answers[0]["reasons"], json!(["HTTP_SERVICE_UNAVAILABLE"]));
+}
+
+/// Its rest comes while the back-off runs. What is too large is not waited for.
+#[tokio::test]
+async fn the_connection_of_a_failed_answer_is_kept_if_its_body_is_small() {
+    for (rest, connections) in [(20_usize, 1), (200_000, 2)] {
+        let server = Raw::start(move |mut peer| async move {
+            peer.request().await?;
+            if peer.number > 0 {
+                peer.say(OK).await?;
+                return peer.gone().await;
+            }
+            let head = format!("HTTP/1.1 503 Busy\r\ncontent-length: {rest}\r\n\r\n");
+            peer.say(head).await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            peer.say("x".repeat(rest)).await?;
+            peer.always(OK).await
+        })
+        .await;
+        let document = super::super::document("http", &server.target, json!([{}]));
+        let backoff = json!({"initial": "0.4s", "jitter": "none"});
+        let policy = json!({"default": {"retry": {"backoff": backoff}}});
+        let answer = super::super::answer(with(document, "policy", policy)).await;
+        assert_eq!(each(&answer, "verdict"), ["retry", "success"], "{answer}");
+        assert_eq!(server.connections(), connections);
+    }
 }
