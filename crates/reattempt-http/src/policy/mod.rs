@@ -81,6 +81,7 @@
 //! | `delay` | required: from one attempt to the next | |
 //! | `statuses` | after which the other attempts go on; any other failure ends the call | as for `retry` |
 //! | `transportErrors` | the same for transport errors | true |
+//! | `onlyIdempotent` | whether only idempotent requests are hedged (by method, key or the caller's word). Of others one attempt is out at a time, and another follows only what says that nothing happened: `safeStatuses`' default, a refused connection | true |
 //! | `budgetPercent` | hedges per hundred attempts of this route, 0.1 to 100 in tenths: a [`HedgeBudget`] | no budget, and a warning |
 //!
 //! # The stack

@@ -83,6 +83,7 @@ impl Hedge {
             "statuses",
             "transportErrors",
             "budgetPercent",
+            "onlyIdempotent",
         ];
         let members = Members::of(place, json, &known)?;
         let max = attempts(place, &members, MOST_HEDGED_ATTEMPTS).unwrap_or(2);
@@ -104,12 +105,17 @@ impl Hedge {
                 .field("delay")
                 .advise("can amplify load: every call goes out several times at once");
         }
-        if may_be_unsafe {
-            place.warn(
+        let only_idempotent = members.optional(place, "onlyIdempotent", json::boolean);
+        let only_idempotent = only_idempotent.unwrap_or(true);
+        if may_be_unsafe && !only_idempotent {
+            place.field("onlyIdempotent").advise(
                 "requests that are not idempotent are sent several times too: name the methods in match",
             );
         }
-        let policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
+        let mut policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
+        if only_idempotent {
+            policy = policy.only_idempotent();
+        }
         Some(Self {
             policy,
             status,

@@ -181,7 +181,7 @@ fn policies_that_can_amplify_load_are_warned_of() {
 fn what_contradicts_itself_is_warned_of() {
     let text = r#"{
         "routes": [
-            {"match": {"prefix": "/s"}, "hedge": {"delay": "1s", "budgetPercent": 1}},
+            {"match": {"prefix": "/s"}, "hedge": {"delay": "1s", "budgetPercent": 1, "onlyIdempotent": false}},
             {"retry": {"statuses": [500], "safeStatuses": [429], "backoff": {"initial": "2s", "max": "1s"}},
              "retryAfter": {"beyondCap": "wait"}, "timeout": "1s", "attemptTimeout": "1s"},
             {"match": {"path": "/"}}
@@ -189,7 +189,7 @@ fn what_contradicts_itself_is_warned_of() {
     assert_eq!(
         warnings(text),
         [
-            "$.routes[0].hedge: requests that are not idempotent are sent several times too: name the methods in match",
+            "$.routes[0].hedge.onlyIdempotent: requests that are not idempotent are sent several times too: name the methods in match",
             "$.routes[1].retry.backoff.max: is below initial, so that every delay is max",
             "$.routes[1].retry.safeStatuses: 429 has no effect, because statuses does not list it",
             "$.routes[1].retryAfter.beyondCap: has no effect, because there is no cap",

@@ -1,5 +1,7 @@
 //! The policy decides: routes by method, path, host; retry, hedge, limits.
 
+use std::time::Duration;
+
 use reattempt_testbed::http::{Script, Server, Step};
 use serde_json::{Value, json};
 
@@ -87,4 +89,43 @@ async fn a_policy_that_cannot_be_used_makes_the_document_unusable() {
         said.starts_with("reattempt call: $.policy.routes[0].timeout: "),
         "{said}"
     );
+}
+
+/// A write is out once at a time, unless the policy, its key or its caller says that more do no harm.
+#[tokio::test]
+async fn only_idempotent_requests_are_hedged_unless_the_policy_says_otherwise() {
+    let slow = Step::status(200).after(Duration::from_millis(150));
+    let hedge = |only: Value| json!({"delay": "0.03s", "maxAttempts": 2, "budgetPercent": 100, "onlyIdempotent": only});
+    let key = json!({"idempotency-key": "a"});
+    for (only, call, attempts) in [
+        (Value::Null, json!({"method": "GET"}), 2),
+        (Value::Null, json!({"method": "POST"}), 1),
+        (
+            json!(true),
+            json!({"method": "GET", "idempotent": false}),
+            1,
+        ),
+        (
+            Value::Null,
+            json!({"method": "POST", "idempotent": true}),
+            2,
+        ),
+        (Value::Null, json!({"method": "POST", "headers": key}), 2),
+    ] {
+        let server = Server::start(slow.clone()).await.unwrap();
+        let policy = json!({"default": {"hedge": hedge(only), "idempotencyKey": true}});
+        let document = document("http", &server.uri(), json!([call]));
+        let answer = answer(with(document, "policy", policy)).await;
+        assert_eq!(each(&answer, "n").len(), attempts, "{call}: {answer}");
+        assert_eq!(server.seen_count(), attempts);
+    }
+    // What surely was not processed is followed by another.
+    let script = Script::new().then(Step::status(429));
+    let server = Server::start(script.otherwise(Step::status(200)))
+        .await
+        .unwrap();
+    let policy = json!({"default": {"hedge": hedge(Value::Null)}});
+    let document = document("http", &server.uri(), json!([{"method": "POST"}]));
+    let answer = answer(with(document, "policy", policy)).await;
+    assert_eq!(each(&answer, "verdict"), ["retry", "success"], "{answer}");
 }
