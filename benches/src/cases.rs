@@ -124,5 +124,6 @@ cases! {
 /// The case of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<Case> {
-    all().into_iter().find(|case| case.name == name)
+    let mut cases = all().into_iter().chain(crate::kv::all());
+    cases.find(|case| case.name == name)
 }

@@ -5,6 +5,7 @@
 
 pub mod cases;
 pub mod in_flight;
+pub mod kv;
 pub mod peer;
 
 use std::hint::black_box;

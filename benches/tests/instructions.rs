@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
-use reattempt_benches::cases;
+use reattempt_benches::cases::{self, Case};
+use reattempt_benches::kv;
 
 /// Instructions per call of each case on x86-64. Bounds, with two per cent for another compiler; lower them with
 /// every gain. Tower's is in the table because it is the measure, not because we answer for it.
@@ -23,6 +24,20 @@ const PINS: [(&str, u64); 13] = [
     ("retry+throttle+deadline", 300),
     ("stack", 568),
     ("tower", 300),
+];
+
+/// The same of key-value answers. In all of them `kv-answer`, or `kv-client`, is the loop itself.
+const KV_PINS: [(&str, u64); 10] = [
+    ("kv-answer", 6),
+    ("kv-success", 35),
+    ("kv-known-final", 74),
+    ("kv-known-retried", 79),
+    ("kv-retried-by-map", 155),
+    ("kv-not-in-map", 141),
+    ("kv-decision-by-map", 566),
+    ("kv-decision-otherwise", 264),
+    ("kv-client", 33),
+    ("kv-stack", 719),
 ];
 
 /// So many more calls are sent to find out what one of them takes.
@@ -64,19 +79,17 @@ fn can_count() -> bool {
     cfg!(target_arch = "x86_64")
 }
 
-#[test]
-fn a_call_takes_no_more_instructions_than_pinned() {
-    if !can_count() {
-        return;
-    }
-    let names: Vec<_> = cases::all().iter().map(|case| case.name).collect();
-    assert_eq!(names, PINS.map(|(name, _)| name));
+/// What each case takes; fails where that is over its pin.
+fn within(pins: &[(&'static str, u64)], cases: &[Case]) -> HashMap<&'static str, u64> {
+    let names: Vec<_> = cases.iter().map(|case| case.name).collect();
+    let pinned: Vec<_> = pins.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, pinned);
     let found: HashMap<_, _> = names
         .into_iter()
         .map(|name| (name, per_call(name)))
         .collect();
-    let over: Vec<_> = PINS
-        .into_iter()
+    let over: Vec<_> = pins
+        .iter()
         .filter(|(name, pin)| found[name] > pin + pin.div_ceil(50))
         .map(|(name, pin)| format!("{name}: {} instead of {pin}", found[name]))
         .collect();
@@ -84,9 +97,25 @@ fn a_call_takes_no_more_instructions_than_pinned() {
         over.is_empty(),
         "more than two per cent over the pin: {over:?}"
     );
+    found
+}
+
+#[test]
+fn a_call_takes_no_more_instructions_than_pinned() {
+    if !can_count() {
+        return;
+    }
+    let found = within(&PINS, &cases::all());
     let (ours, tower) = (found["retry+throttle+deadline"], found["tower"]);
     assert!(
         ours <= tower + tower.div_ceil(50),
         "retry, throttle and deadline take {ours}, tower's retry with budget over timeout {tower}"
     );
+}
+
+#[test]
+fn a_key_value_answer_takes_no_more_instructions_than_pinned() {
+    if can_count() {
+        within(&KV_PINS, &kv::all());
+    }
 }

@@ -1,6 +1,6 @@
 //! What a call allocates, and the size of each case's future, pinned to the byte: neither depends on how busy the machine is.
 
-use reattempt_benches::{allocations_per_call, cases, with_timers};
+use reattempt_benches::{allocations_per_call, cases, kv, with_timers};
 
 /// Tokio's timer, inline in the future of a deadline; its size depends on tokio's features, which other packages of a
 /// build may switch on.
@@ -25,14 +25,30 @@ const PINS: [(&str, u64, usize); 13] = [
     ("tower", 0, TIMER + 72),
 ];
 
+/// The same of key-value answers; only the last two are calls.
+#[cfg(target_pointer_width = "64")]
+const KV_PINS: [(&str, u64, usize); 10] = [
+    ("kv-answer", 0, 0),
+    ("kv-success", 0, 0),
+    ("kv-known-final", 0, 0),
+    ("kv-known-retried", 0, 0),
+    ("kv-retried-by-map", 0, 0),
+    ("kv-not-in-map", 0, 0),
+    ("kv-decision-by-map", 0, 0),
+    ("kv-decision-otherwise", 0, 0),
+    ("kv-client", 0, 24),
+    ("kv-stack", 0, TIMER + 376),
+];
+
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn allocations_and_future_sizes_are_as_pinned() {
-    let found: Vec<_> = with_timers(|| {
+    let found = |cases: Vec<cases::Case>| -> Vec<_> {
         let of = |case: cases::Case| (case.name, allocations_per_call(case.run).0, case.future);
-        cases::all().into_iter().map(of).collect()
-    });
-    assert_eq!(found, PINS);
+        with_timers(|| cases.into_iter().map(of).collect())
+    };
+    assert_eq!(found(cases::all()), PINS);
+    assert_eq!(found(kv::all()), KV_PINS);
 }
 
 /// The first call of a thread makes one block; no case needs more than that.

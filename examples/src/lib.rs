@@ -1,6 +1,21 @@
-//! The examples of reattempt, one file a real use, and the README's code as tests.
+//! The examples of reattempt, one file a real use, and the code of README and guides as tests.
 
 /// The README's code blocks, compiled and run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// The code of the guide to the layers' order.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/layer-order.md")]
+pub struct LayerOrder;
+
+/// The code of the guide to policies.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/choosing-a-policy.md")]
+pub struct ChoosingAPolicy;
+
+/// The code of the guide for users of tower's own layers.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/migrating-from-tower.md")]
+pub struct MigratingFromTower;

@@ -1,7 +1,34 @@
-//! The guide's code is the example's, which is compiled and run.
+//! The guides' code is the examples', which are compiled and run.
 
-const GUIDE: &str = include_str!("../../docs/tonic.md");
-const EXAMPLE: &str = include_str!("../examples/tonic_client.rs");
+struct Guide {
+    text: &'static str,
+    examples: &'static [&'static str],
+    least: usize,
+}
+
+const TONIC: Guide = Guide {
+    text: include_str!("../../docs/tonic.md"),
+    examples: &[include_str!("../examples/tonic_client.rs")],
+    least: 6,
+};
+const HYPER: Guide = Guide {
+    text: include_str!("../../docs/hyper.md"),
+    examples: &[include_str!("../examples/hyper_client.rs")],
+    least: 2,
+};
+const REQWEST: Guide = Guide {
+    text: include_str!("../../docs/reqwest.md"),
+    examples: &[include_str!("../examples/reqwest_client.rs")],
+    least: 4,
+};
+const KEY_VALUE: Guide = Guide {
+    text: include_str!("../../docs/key-value.md"),
+    examples: &[
+        include_str!("../examples/kv_client.rs"),
+        include_str!("../examples/query_client.rs"),
+    ],
+    least: 4,
+};
 
 /// Without what moves when code is moved to another depth.
 fn unindented(code: &str) -> String {
@@ -9,18 +36,37 @@ fn unindented(code: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-#[test]
-fn every_piece_of_code_in_the_guide_to_tonic_is_in_the_example() {
-    let example = unindented(EXAMPLE);
-    let pieces = GUIDE.split("```rust\n").skip(1);
+fn every_piece_is_in_an_example(guide: &Guide) {
+    let examples: Vec<_> = guide.examples.iter().map(|text| unindented(text)).collect();
     let mut count = 0;
-    for piece in pieces {
+    for piece in guide.text.split("```rust\n").skip(1) {
         let (code, _) = piece.split_once("```").expect("an end of the code");
+        let code = unindented(code);
         assert!(
-            example.contains(&unindented(code)),
-            "not in the example:\n{code}"
+            examples.iter().any(|example| example.contains(&code)),
+            "not in an example:\n{code}"
         );
         count += 1;
     }
-    assert!(count > 5, "{count} pieces found");
+    assert!(count >= guide.least, "{count} pieces found");
+}
+
+#[test]
+fn the_guide_to_tonic_is_its_example() {
+    every_piece_is_in_an_example(&TONIC);
+}
+
+#[test]
+fn the_guide_to_hyper_is_its_example() {
+    every_piece_is_in_an_example(&HYPER);
+}
+
+#[test]
+fn the_guide_to_reqwest_is_its_example() {
+    every_piece_is_in_an_example(&REQWEST);
+}
+
+#[test]
+fn the_guide_to_key_value_clients_is_its_examples() {
+    every_piece_is_in_an_example(&KEY_VALUE);
 }

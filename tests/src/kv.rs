@@ -18,7 +18,9 @@ use reattempt_testbed::kv::client::{
     ClientError, ClientOptions, KvRequest, KvResponse, RoutedClient,
 };
 use reattempt_testbed::kv::node::SeenRequest;
-use reattempt_testbed::kv::{self, Cluster, CollectionClient, CollectionIds, opcode};
+use reattempt_testbed::kv::{
+    self, ClosingClient, Cluster, CollectionClient, CollectionIds, opcode,
+};
 use reattempt_testbed::report::ReportLayer;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -54,6 +56,7 @@ pub struct Client {
     /// The ids of collections that it knows.
     pub collections: CollectionIds,
     strategy: Arc<dyn RetryStrategy>,
+    current_server_codes: bool,
     limit: Duration,
     poller: Option<ConfigPoller>,
 }
@@ -132,6 +135,7 @@ impl Client {
             routed,
             collections: CollectionIds::new(),
             strategy: Arc::new(BestEffort::new()),
+            current_server_codes: false,
             limit: PATIENCE,
             poller: None,
         }
@@ -141,6 +145,13 @@ impl Client {
     #[must_use]
     pub fn strategy(mut self, strategy: impl RetryStrategy + 'static) -> Self {
         self.strategy = Arc::new(strategy);
+        self
+    }
+
+    /// Also goes by the codes of current servers.
+    #[must_use]
+    pub fn current_server_codes(mut self) -> Self {
+        self.current_server_codes = true;
         self
     }
 
@@ -168,18 +179,23 @@ impl Client {
         let mut call = Call::new(request);
         stamp_idempotency(&mut call);
         let watch = CallContext::watch(&mut call);
-        let poll = self.poller.clone().map(StaleKvConfig::new);
+        let mut classifier = KvClassifier::new();
+        let mut poll = self.poller.clone().map(StaleKvConfig::new);
+        if self.current_server_codes {
+            classifier = classifier.with_current_server_codes();
+            poll = poll.map(StaleKvConfig::with_current_server_codes);
+        }
         let strategy = Arc::clone(&self.strategy);
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::new(self.limit))
             .map_err(BoxError::from)
-            .layer(RetryLayer::new(KvClassifier::new(), strategy))
+            .layer(RetryLayer::new(classifier, strategy))
             .layer(PushbackLayer::new(KvPushback::new()))
             .option_layer(poll.map(ConfigPollLayer::new))
             .layer(ReportLayer::new(kv::report))
             .layer(kv::StageLayer::new())
             .service(CollectionClient::new(
-                self.routed.clone(),
+                ClosingClient::new(self.routed.clone()),
                 self.collections.clone(),
             ));
         let of_call = watch.clone();

@@ -1,12 +1,17 @@
 //! RFC 0013, the KV error map, on the wire. Rule numbers as in docs/conformance/couchbase.md.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use reattempt::Stopped;
 use reattempt::reason::{KV_ERROR_MAP_RETRY_INDICATED, KV_TEMPORARY_FAILURE};
-use reattempt_couchbase::{ErrorMapStrategy, ErrorMaps};
+use reattempt_couchbase::cluster_config::ConfigPollerOptions;
+use reattempt_couchbase::{Address, ConfigPoller, ErrorMapStrategy, ErrorMaps, Revision};
 use reattempt_testbed::kv::client::KvRequest;
 use reattempt_testbed::kv::node::NodeBuilder;
 use reattempt_testbed::kv::{self, Cluster, Step, opcode, status};
-use reattempt_tests::kv::{Client, data};
+use reattempt_tests::kv::{Client, data, until};
 
 /// A cluster whose nodes send this map.
 async fn with_map(map: impl Into<bytes::Bytes>) -> Cluster {
@@ -147,6 +152,141 @@ async fn a_malformed_entry_is_skipped() {
     let ended = client.call(KvRequest::get("k")).await;
     assert_eq!(ended.status(), 0xff02);
     assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+}
+
+/// C23, C24, C26: whatever a map looks like, the connection goes on, and what can be read of it counts.
+#[tokio::test]
+async fn of_a_map_of_any_shape_what_can_be_read_counts() {
+    let again = r#"{"attrs":["retry-now"]}"#;
+    let retry = |spec: &str| map(&format!(r#"{{"attrs":["auto-retry"],"retry":{spec}}}"#));
+    let large = format!("{}{}", map(again), " ".repeat(1 << 20));
+    for (shape, text, expected) in [
+        ("no name, no description", map(again), 2),
+        ("no attributes", map(r#"{"name":"X","desc":"x"}"#), 1),
+        ("attributes by their numbers", map(r#"{"attrs":[10]}"#), 1),
+        ("an entry that is a list", map(r#"["retry-now"]"#), 1),
+        ("an entry that is null", map("null"), 1),
+        (
+            "an upper case attribute",
+            map(r#"{"attrs":["RETRY-NOW"]}"#),
+            1,
+        ),
+        (
+            "errors as a list",
+            r#"{"version":2,"revision":1,"errors":[]}"#.into(),
+            1,
+        ),
+        (
+            "no version",
+            format!(r#"{{"errors":{{"ff01":{again}}}}}"#),
+            2,
+        ),
+        (
+            "a version in words",
+            map(again).replace(":2,", ":\"2\","),
+            1,
+        ),
+        (
+            "a negative revision",
+            map(again).replace("\"revision\":1", "\"revision\":-1"),
+            1,
+        ),
+        ("more than is read", large, 1),
+        ("too deep", "[".repeat(100_000), 1),
+        ("text behind it", format!("{} x", map(again)), 1),
+        (
+            "the same twice",
+            map(&format!(r#"{again},"FF01":{{"attrs":[]}}"#)),
+            2,
+        ),
+        ("a specification that is a list", retry("[]"), 2),
+        ("no strategy", retry(r#"{"interval":1,"after":1}"#), 2),
+        (
+            "a strategy of tomorrow",
+            retry(r#"{"strategy":"x","interval":1,"after":1}"#),
+            2,
+        ),
+        (
+            "no interval",
+            retry(r#"{"strategy":"linear","after":1}"#),
+            2,
+        ),
+        (
+            "a negative delay",
+            retry(r#"{"strategy":"linear","interval":1,"after":-1}"#),
+            2,
+        ),
+    ] {
+        let cluster = with_map(text.clone()).await;
+        assert_eq!(sent(&cluster, 0xff01).await, expected, "{shape}");
+        assert_eq!(cluster.node(0).connections(), 1, "{shape}");
+        // Best effort stands in for a specification that cannot be read.
+        if expected == 2 {
+            cluster.node(0).script().push(Step::status(0xff01));
+            let ended = by_the_map(&cluster).call(KvRequest::get("k")).await;
+            assert_eq!(ended.delays(), [1], "{shape}");
+        }
+    }
+}
+
+/// C19, C20, C39: what an unknown status asks for besides, by the map; and the known ones that cost the connection.
+#[tokio::test]
+async fn some_answers_cost_the_connection() {
+    for (attrs, status, attempts, connections) in [
+        (&["conn-state-invalidated"][..], 0xff01, 1, 2),
+        (&["special-handling"], 0xff01, 1, 2),
+        (&["conn-state-invalidated", "retry-now"], 0xff01, 2, 2),
+        (
+            &["special-handling", "auto-retry", "no-retry"],
+            0xff01,
+            1,
+            2,
+        ),
+        (&["auth", "internal", "support"], 0xff01, 1, 1),
+        (&["retry-now"], 0xff01, 2, 1),
+        (&["conn-state-invalidated"], status::EINTERNAL, 1, 2),
+        (&[], status::NO_BUCKET, 1, 2),
+        (&[], 0x25, 1, 2),
+        (&[], status::AUTH_STALE, 1, 2),
+        (&[], status::ETMPFAIL, 2, 1),
+    ] {
+        let cluster = with_map(attributes(attrs)).await;
+        let client = Client::of(&cluster);
+        cluster.node(0).script().push(Step::status(status));
+        let first = client.call(KvRequest::get("k")).await;
+        assert_eq!(first.info.attempts(), attempts, "{attrs:?} {status:#x}");
+        assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+        let made = cluster.node(0).connections();
+        assert_eq!(made, connections, "{attrs:?} {status:#x}");
+    }
+}
+
+/// C19: whether or not the request is sent again.
+#[tokio::test]
+async fn the_map_may_ask_for_a_configuration() {
+    for (attrs, attempts, asked) in [
+        (&["fetch-config"][..], 1, 1),
+        (&["fetch-config", "retry-now"], 2, 1),
+        (&["fetch-config", "no-retry", "retry-now"], 1, 1),
+        (&["retry-now"], 2, 0),
+    ] {
+        let cluster = with_map(attributes(attrs)).await;
+        let client = Client::of(&cluster);
+        let fetches = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&fetches);
+        let fetch = move |_: Address, _: Option<Revision>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(Ok(None))
+        };
+        let options = ConfigPollerOptions::new().interval(Duration::from_secs(3600));
+        assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+        let poller = ConfigPoller::spawn(client.store.clone(), fetch, options);
+        let client = client.config_poll(&poller);
+        cluster.node(0).script().push(Step::status(0xff01));
+        let ended = client.call(KvRequest::get("k")).await;
+        assert_eq!(ended.info.attempts(), attempts, "{attrs:?}");
+        until(|| fetches.load(Ordering::SeqCst) == asked).await;
+    }
 }
 
 /// C25

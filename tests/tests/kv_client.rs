@@ -8,6 +8,7 @@ use reattempt::{Stage, Stopped};
 use reattempt_testbed::kv::client::KvRequest;
 use reattempt_testbed::kv::{Cluster, Step, opcode, status};
 use reattempt_tests::kv::{Client, data};
+use tokio::task::JoinSet;
 
 /// Time enough to get as far as the server, also on a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
@@ -180,4 +181,97 @@ async fn a_write_whose_lookup_was_lost_is_sent() {
     let write = KvRequest::increment("n", 1, 1, 0).in_collection_named("shop.carts");
     let ended = client.limit(SHORT).call(write).await;
     assert!(!ended.elapsed().ambiguous);
+}
+
+/// C34: of all requests that need the same id one looks it up, and the others go by what it found.
+#[tokio::test]
+async fn requests_that_need_the_same_id_share_one_lookup() {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let lookups = || {
+        let seen = data(&cluster, 0).into_iter();
+        seen.filter(|seen| seen.opcode == opcode::GET_COLLECTION_ID)
+            .count()
+    };
+    let client = Client::of(&cluster);
+    let together = async |path: &'static str| {
+        let mut calls = JoinSet::new();
+        for _ in 0..50 {
+            let (client, get) = (client.clone(), KvRequest::get("k"));
+            calls.spawn(async move { client.call(get.in_collection_named(path)).await });
+        }
+        calls.join_all().await
+    };
+    let late = |step: Step| {
+        let step = step.after(Duration::from_millis(200));
+        let script = cluster.node(0).script();
+        script.push(step.only(opcode::GET_COLLECTION_ID));
+    };
+    // Who looks it up is lost with it, and the request of nobody has left.
+    late(Step::close_before());
+    for ended in together("shop.carts").await {
+        assert_eq!(ended.status(), status::KEY_ENOENT);
+        assert_eq!(ended.reasons(), [SOCKET_NOT_AVAILABLE]);
+    }
+    assert_eq!(lookups(), 2);
+    // The id is outdated: whoever is told so first forgets it for all.
+    cluster.node(0).set_collection("shop.carts", None);
+    cluster.node(0).set_collection("shop.carts", Some(0x82));
+    late(Step::execute());
+    for ended in together("shop.carts").await {
+        assert_eq!(ended.status(), status::KEY_ENOENT);
+    }
+    assert_eq!(lookups(), 3);
+    // There is no such collection, which is the answer to all of them.
+    late(Step::execute());
+    for ended in together("shop.other").await {
+        assert_eq!(ended.status(), status::UNKNOWN_COLLECTION);
+        assert_eq!(ended.info.attempts(), 1);
+    }
+    assert_eq!(lookups(), 4);
+}
+
+/// C34: who waits for a lookup that its caller gave up makes it itself.
+#[tokio::test]
+async fn a_lookup_that_is_given_up_is_made_by_the_next() {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+    let hang = Step::hang().only(opcode::GET_COLLECTION_ID);
+    cluster.node(0).script().push(hang);
+    let hurried = client.clone().limit(SHORT);
+    let get = || KvRequest::get("k").in_collection_named("shop.carts");
+    let (first, second) = tokio::join!(hurried.call(get()), client.call(get()));
+    assert!(!first.elapsed().ambiguous);
+    assert_eq!(
+        (second.status(), second.info.attempts()),
+        (status::KEY_ENOENT, 1)
+    );
+    let opcodes: Vec<_> = data(&cluster, 0).iter().map(|seen| seen.opcode).collect();
+    let lookup = opcode::GET_COLLECTION_ID;
+    assert_eq!(opcodes, [opcode::NOOP, lookup, lookup, opcode::GET]);
+}
+
+/// C34: a late word about an id that was looked up anew meanwhile is not about the new one.
+#[tokio::test]
+async fn a_late_refusal_of_an_old_id_leaves_the_new_one() {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    let within = |request: KvRequest| request.in_collection_named("shop.carts");
+    let set = || within(KvRequest::set("k", "v", 0, 0));
+    assert_eq!(client.call(set()).await.status(), 0);
+    cluster.node(0).set_collection("shop.carts", None);
+    cluster.node(0).set_collection("shop.carts", Some(0x82));
+    let late = Step::status(status::UNKNOWN_COLLECTION).after(SHORT);
+    cluster.node(0).script().push(late.only(opcode::GET));
+    let (read, written) =
+        tokio::join!(client.call(within(KvRequest::get("k"))), client.call(set()),);
+    assert_eq!((read.status(), written.status()), (0, 0));
+    assert_eq!((read.info.attempts(), written.info.attempts()), (2, 2));
+    let seen = data(&cluster, 0).into_iter();
+    let lookups = seen.filter(|seen| seen.opcode == opcode::GET_COLLECTION_ID);
+    assert_eq!(lookups.count(), 2, "the first, and the writer's");
+    assert_eq!(client.collections.get("shop.carts"), Some(0x82));
 }

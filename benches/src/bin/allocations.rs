@@ -1,6 +1,6 @@
 //! Prints what each case allocates per call, and the size of its future.
 
-use reattempt_benches::{allocations_per_call, cases, with_timers};
+use reattempt_benches::{allocations_per_call, cases, kv, with_timers};
 
 fn main() {
     println!(
@@ -8,7 +8,7 @@ fn main() {
         "case", "allocations", "bytes", "future"
     );
     with_timers(|| {
-        for case in cases::all() {
+        for case in cases::all().into_iter().chain(kv::all()) {
             let (count, bytes) = allocations_per_call(case.run);
             println!(
                 "{:<26} {:>12} {:>12} {:>12}",

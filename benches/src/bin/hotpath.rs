@@ -3,7 +3,7 @@
 //! `hotpath` prints nanoseconds per call and the ratio to tower's retry with budget over timeout: the median of
 //! rounds in which every case has its turn. `hotpath CASE N` sends N calls and prints nothing.
 
-use reattempt_benches::{cases, with_timers};
+use reattempt_benches::{cases, kv, with_timers};
 
 const ROUNDS: usize = 31;
 const CALLS: u64 = 20_000;
@@ -24,7 +24,9 @@ fn main() {
     reason = "times real work, on the real clock"
 )]
 fn table() {
-    let cases = cases::all();
+    let mut cases = cases::all();
+    let tower = cases.len() - 1;
+    cases.extend(kv::all());
     let mut times = vec![Vec::with_capacity(ROUNDS); cases.len()];
     for _ in 0..ROUNDS {
         for (case, times) in cases.iter().zip(&mut times) {
@@ -41,7 +43,7 @@ fn table() {
             times[ROUNDS / 2]
         })
         .collect();
-    let tower = medians[cases.len() - 1];
+    let tower = medians[tower];
     println!("{:<26} {:>10} {:>10}", "case", "ns/call", "of tower");
     for (case, median) in cases.iter().zip(&medians) {
         println!(

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use reattempt::strategy::BestEffort;
 use reattempt::{
-    Annotated, Call, CallContext, Failure, Idempotency, RetryInfo, RetryLayer, RetryReason,
-    ServerPushback, Stage, Verdict, classify_fn, reason,
+    Annotated, Call, CallContext, Decision, Failure, Idempotency, RetryInfo, RetryLayer,
+    RetryReason, RetryStrategy, RetryView, ServerPushback, Stage, Verdict, classify_fn, reason,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -69,4 +69,64 @@ async fn a_report_after_the_end_of_a_call_changes_nothing() {
         assert_eq!(context.info(), before);
     }
     assert_eq!(seen.lock().unwrap().len(), 2, "nothing more was sent");
+}
+
+/// What a strategy was shown: the idempotency, the retries made, the reasons so far, the application's data.
+type Shown = (bool, u32, Vec<RetryReason>, Option<&'static str>);
+
+/// Notes what it is shown, and otherwise is best effort.
+#[derive(Clone, Debug, Default)]
+struct Noting(BestEffort, Arc<Mutex<Vec<Shown>>>);
+
+impl RetryStrategy for Noting {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        let context = view.context;
+        self.1.lock().unwrap().push((
+            context.idempotency().is_idempotent(),
+            view.retries,
+            context.info().reasons().collect(),
+            context.data().copied(),
+        ));
+        self.0.decide(view)
+    }
+}
+
+/// C11: RFC 0049, Request Annotation and Accessible Context. A strategy sees all of it, of a call that nobody watches.
+#[tokio::test(start_paused = true)]
+async fn a_strategy_sees_the_annotation_of_its_request() {
+    use reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
+    let fails = [KV_LOCKED, KV_TEMPORARY_FAILURE, KV_LOCKED];
+    let attempts = Arc::new(Mutex::new(0));
+    let server = service_fn(move |_: Call<()>| {
+        let attempt = *attempts.lock().unwrap();
+        *attempts.lock().unwrap() += 1;
+        let outcome = fails.get(attempt).copied().map_or(Ok(()), Err);
+        async move { outcome }
+    });
+    let classifier = classify_fn(
+        |outcome: Result<&(), &RetryReason>, _: &CallContext| match outcome {
+            Ok(()) => Verdict::Success,
+            Err(why) => Verdict::Retry(Failure::new(*why, Stage::Response)),
+        },
+    );
+    let (of_layer, of_request) = (Noting::default(), Noting::default());
+    let mut request = Call::new(());
+    let context = request.context_mut();
+    context.set_idempotency(Idempotency::Idempotent);
+    context.set_data("of a person");
+    context.set_strategy(Arc::new(of_request.clone()));
+    let service = RetryLayer::new(classifier, of_layer.clone()).layer(server);
+    assert_eq!(service.oneshot(request).await, Ok(()));
+    let person = Some("of a person");
+    let expected: [Shown; 3] = [
+        (true, 0, vec![], person),
+        (true, 1, vec![KV_LOCKED], person),
+        (true, 2, vec![KV_LOCKED, KV_TEMPORARY_FAILURE], person),
+    ];
+    assert_eq!(*of_request.1.lock().unwrap(), expected);
+    assert_eq!(
+        *of_layer.1.lock().unwrap(),
+        [],
+        "the request's own beats it"
+    );
 }

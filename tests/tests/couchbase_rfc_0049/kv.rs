@@ -6,11 +6,10 @@ use reattempt::backoff::Backoff;
 use reattempt::reason::{
     KV_ERROR_MAP_RETRY_INDICATED, KV_LOCKED, KV_NOT_MY_VBUCKET, KV_SYNC_WRITE_IN_PROGRESS,
     KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS, KV_TEMPORARY_FAILURE, NODE_NOT_AVAILABLE,
-    SOCKET_CLOSED_WHILE_IN_FLIGHT,
 };
 use reattempt::strategy::{BestEffort, FailFast};
 use reattempt::{DeadlineScope, Stopped};
-use reattempt_testbed::kv::client::{ClientError, KvRequest};
+use reattempt_testbed::kv::client::KvRequest;
 use reattempt_testbed::kv::{Cluster, Step, opcode, status};
 use reattempt_tests::kv::{Client, data, until};
 
@@ -171,41 +170,6 @@ async fn a_vbucket_that_nobody_says_anything_of_is_asked_for_in_a_controlled_way
         .await;
     assert_eq!(ended.status(), status::KEY_ENOENT);
     assert_eq!(ended.delays(), [1, 10, 50, 100]);
-}
-
-/// C12: the answer to a read was lost; nothing can have happened twice.
-#[tokio::test]
-async fn a_read_that_was_lost_in_flight_is_sent_again() {
-    for step in [
-        Step::close_before(),
-        Step::reset(),
-        Step::half_frame(),
-        Step::bad_magic(),
-        Step::absurd_length(),
-    ] {
-        let cluster = start(1).await;
-        let client = Client::of(&cluster);
-        client.call(set("v")).await;
-        cluster.node(0).script().push(step);
-        let ended = client.call(KvRequest::get("k")).await;
-        assert_eq!(ended.value(), "v");
-        assert_eq!(ended.reasons(), [SOCKET_CLOSED_WHILE_IN_FLIGHT]);
-        assert_eq!(count(&cluster, 0, opcode::GET), 2);
-    }
-}
-
-/// C12: the write may have been carried out, and here it was.
-#[tokio::test]
-async fn a_write_that_was_lost_in_flight_is_not_sent_again() {
-    let cluster = start(1).await;
-    let client = Client::of(&cluster);
-    client.call(set("a")).await;
-    cluster.node(0).script().push(Step::lost_answer());
-    let ended = client.call(KvRequest::append("k", "b")).await;
-    assert!(matches!(ended.error(), ClientError::ClosedInFlight { .. }));
-    assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
-    assert_eq!(count(&cluster, 0, opcode::APPEND), 1);
-    assert_eq!(client.call(KvRequest::get("k")).await.value(), "ab");
 }
 
 /// C13: what never left the client cannot have happened.

@@ -1,5 +1,7 @@
 //! RFC 0049, Retry Handling. Rule numbers as in docs/conformance/couchbase.md.
 
+mod connections;
 mod kv;
 mod reasons;
 mod services;
+mod statuses;

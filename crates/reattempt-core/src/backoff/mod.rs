@@ -14,7 +14,7 @@ pub use randomness::{Randomness, Seeded};
 const CONTROLLED_MS: [u64; 6] = [1, 10, 50, 100, 500, 1000];
 
 /// How the plain delay grows with the retries already made.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 enum Shape {
     Constant(Duration),
     Linear {
@@ -27,6 +27,10 @@ enum Shape {
         max: Duration,
     },
     Controlled,
+    Calculated {
+        delay: fn(u32) -> Duration,
+        max: Duration,
+    },
 }
 
 /// A back-off: delay by the number of retries already made, with jitter.
@@ -91,6 +95,25 @@ impl Backoff {
         Self::of(Shape::Controlled)
     }
 
+    /// By a calculation of your own, from the retries already made (0 before the first retry), up to `max`.
+    ///
+    /// A calculation that has to know more, or that keeps something, is a [`RetryStrategy`](crate::RetryStrategy).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use reattempt_core::backoff::Backoff;
+    /// use reattempt_core::strategy::BestEffort;
+    ///
+    /// let squares = Backoff::calculated(|n| Duration::from_millis(u64::from(n).pow(2)), Duration::from_secs(1));
+    /// assert_eq!(squares.delay(3, None), Duration::from_millis(9));
+    /// assert_eq!(squares.delay(u32::MAX, None), Duration::from_secs(1));
+    /// let strategy = BestEffort::with_backoff(squares);
+    /// ```
+    #[must_use]
+    pub const fn calculated(delay: fn(u32) -> Duration, max: Duration) -> Self {
+        Self::of(Shape::Calculated { delay, max })
+    }
+
     /// The factor of an exponential back-off; 2 by default. Below 1 the delays shrink; a factor
     /// that is not a number or negative counts as 0. No effect on other shapes.
     #[must_use]
@@ -130,6 +153,7 @@ impl Backoff {
                 let step = (retries as usize).min(CONTROLLED_MS.len() - 1);
                 Duration::from_millis(CONTROLLED_MS[step])
             }
+            Shape::Calculated { delay, max } => delay(retries).min(max),
         }
     }
 
@@ -147,7 +171,9 @@ impl Backoff {
     fn max(&self) -> Duration {
         match self.shape {
             Shape::Constant(delay) => delay,
-            Shape::Linear { max, .. } | Shape::Exponential { max, .. } => max,
+            Shape::Linear { max, .. }
+            | Shape::Exponential { max, .. }
+            | Shape::Calculated { max, .. } => max,
             Shape::Controlled => Duration::from_millis(CONTROLLED_MS[CONTROLLED_MS.len() - 1]),
         }
     }

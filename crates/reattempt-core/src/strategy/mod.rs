@@ -3,6 +3,7 @@
 mod attempts;
 mod best_effort;
 mod controlled_backoff;
+mod extended;
 mod fail_fast;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 pub use attempts::{Attempts, Once, Standard};
 pub use best_effort::BestEffort;
 pub use controlled_backoff::ControlledBackoff;
+pub use extended::Extended;
 #[doc(hidden)]
 pub use fail_fast::FailFast;
 
@@ -169,18 +171,22 @@ pub enum Surface {
 /// attempt may have been carried out, and server pushback, the throttle and the deadline have
 /// their say afterwards. All of that lives in [`RetryMachine`](crate::machine::RetryMachine).
 ///
-/// Extend another strategy for single reasons by calling it:
+/// [`Extended`] extends a strategy for single reasons. By anything else, such as the data that an application put on the call (RFC
+/// 0049, Accessible Context), extend it by calling it:
 ///
 /// ```
-/// use reattempt_core::{Decision, RetryStrategy, RetryView, reason};
+/// use reattempt_core::{Decision, RetryStrategy, RetryView};
 /// use reattempt_core::strategy::BestEffort;
 ///
-/// #[derive(Debug, Default)]
-/// struct NeverWhenLocked(BestEffort);
+/// /// The web layer stamps it: `request.context_mut().set_data(Robot)`.
+/// struct Robot;
 ///
-/// impl RetryStrategy for NeverWhenLocked {
+/// #[derive(Debug, Default)]
+/// struct NotForRobots(BestEffort);
+///
+/// impl RetryStrategy for NotForRobots {
 ///     fn decide(&self, view: &RetryView<'_>) -> Decision {
-///         if view.failure.reason == reason::KV_LOCKED {
+///         if view.context.data::<Robot>().is_some() {
 ///             return Decision::Stop;
 ///         }
 ///         self.0.decide(view)

@@ -1,11 +1,16 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::Stage;
-use crate::reason::KV_TEMPORARY_FAILURE;
+use crate::backoff::Backoff;
+use crate::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, SOCKET_NOT_AVAILABLE};
+use crate::{RetryReason, Stage};
 
 fn delay(strategy: &dyn RetryStrategy, retries: u32) -> Option<Duration> {
-    let failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+    delay_for(strategy, KV_TEMPORARY_FAILURE, retries)
+}
+
+fn delay_for(strategy: &dyn RetryStrategy, reason: RetryReason, retries: u32) -> Option<Duration> {
+    let failure = Failure::new(reason, Stage::Response);
     #[allow(
         clippy::disallowed_methods,
         reason = "a base for arithmetic; no time passes here"
@@ -36,6 +41,72 @@ fn best_effort_waits_from_1_to_500_ms() {
 fn best_effort_takes_another_backoff() {
     let slow = BestEffort::with_backoff(Backoff::constant(Duration::from_millis(7)));
     assert_eq!(delay(&slow, 5), ms(7));
+    let most = Duration::from_millis(300);
+    let own = Backoff::calculated(|n| Duration::from_millis(100) * n, most);
+    let own = BestEffort::with_backoff(own);
+    let delays: Vec<_> = (0..5).map(|n| delay(&own, n)).collect();
+    assert_eq!(delays, [0, 100, 200, 300, 300].map(ms));
+}
+
+/// C3, RFC 0049, Fail Fast: best effort but for single reasons.
+#[test]
+fn a_strategy_extends_another_for_single_reasons() {
+    let slow = |ms| BestEffort::with_backoff(Backoff::constant(Duration::from_millis(ms)));
+    let extended = Extended::new(BestEffort::new())
+        .never(KV_LOCKED)
+        .by(SOCKET_NOT_AVAILABLE, FailFast)
+        .by(SOCKET_NOT_AVAILABLE, slow(70));
+    for (reason, delays) in [
+        (KV_LOCKED, [None, None, None]),
+        (SOCKET_NOT_AVAILABLE, [70, 70, 70].map(ms)),
+        (KV_TEMPORARY_FAILURE, [1, 2, 4].map(ms)),
+    ] {
+        let of_reason = [0, 1, 2].map(|retries| delay_for(&extended, reason, retries));
+        assert_eq!(of_reason, delays, "{reason}");
+    }
+    assert_eq!(extended.max_attempts(), None);
+}
+
+/// Each has its own number of attempts, and the rest is that of the strategy that is extended.
+#[test]
+fn of_several_strategies_the_most_attempts_bound_the_call() {
+    let times = |max| Attempts::new(max, Backoff::constant(Duration::from_millis(5)));
+    let extended = Extended::new(times(4).on_deadline(OnDeadline::GiveUp)).by(KV_LOCKED, times(2));
+    for (reason, again) in [(KV_LOCKED, 1), (KV_TEMPORARY_FAILURE, 3)] {
+        let delays = (0..9).map_while(|retries| delay_for(&extended, reason, retries));
+        assert_eq!(delays.count(), again, "{reason}");
+    }
+    let extended = Extended::new(times(4).on_deadline(OnDeadline::GiveUp)).by(KV_LOCKED, times(6));
+    assert_eq!(extended.max_attempts(), Some(6));
+    assert_eq!(extended.on_deadline(), OnDeadline::GiveUp);
+    assert_eq!(extended.clone().never(KV_LOCKED).max_attempts(), Some(4));
+    assert_eq!(
+        extended.by(KV_LOCKED, BestEffort::new()).max_attempts(),
+        None
+    );
+}
+
+/// Which failure the call returns is not a reason's business.
+#[test]
+fn the_failure_that_is_returned_is_chosen_by_the_strategy_that_is_extended() {
+    #[derive(Debug)]
+    struct First;
+    impl RetryStrategy for First {
+        fn decide(&self, _: &RetryView<'_>) -> Decision {
+            Decision::Stop
+        }
+        fn holds(&self) -> bool {
+            true
+        }
+        fn surface(&self, _: &Failure, _: &Failure) -> Surface {
+            Surface::Held
+        }
+    }
+    let failure = Failure::new(KV_LOCKED, Stage::Response);
+    let extended = Extended::new(First).by(KV_LOCKED, Once);
+    assert!(extended.holds());
+    assert_eq!(extended.surface(&failure, &failure), Surface::Held);
+    assert!(!Extended::new(Once).by(KV_LOCKED, First).holds());
 }
 
 /// C5
@@ -91,5 +162,3 @@ fn retrying_at_once_is_not_the_same_as_stopping() {
     assert_eq!(delay(&Once, 0), ms(0));
     assert_eq!(delay(&FailFast, 0), None);
 }
-
-use crate::backoff::Backoff;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use reattempt::config_poll::StaleConfig;
 use reattempt::findings::ConfigWaiter;
-use tokio::sync::watch;
 
 use super::vbucket::KeyHash;
 use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service};
@@ -17,6 +16,9 @@ use crate::kv::{KvAnswer, KvRequest, KvTransportError, Status};
 ///   then, the request is sent again at once.
 /// - A status 0x07 with an empty or unreadable body, an unknown status with `fetch-config` in the error map, and an attempt
 ///   without an answer: another node is asked. If that moves the key, the request is sent at once, else the back-off goes on.
+///
+/// Whatever brings a newer configuration during the back-off, another call's error or a poll: if it moves the key, the request is sent
+/// at once.
 ///
 /// The client has to choose each attempt's node by the same store.
 #[derive(Clone, Debug)]
@@ -87,41 +89,30 @@ impl StaleKvConfig {
         }
     }
 
-    /// Ready with `true` as soon as the key has moved, with `false` when the refresh is through without that.
+    /// Ready with `true` as soon as the key has moved, whoever found that out. A request without a key moves nowhere: `false`
+    /// when the refresh is through.
     fn waiter(&self, note: KvNote, refreshing: Option<Refreshing>) -> Option<ConfigWaiter> {
+        if note.key.is_none() {
+            let mut refreshing = refreshing?;
+            return Some(Box::pin(async move {
+                refreshing.done().await;
+                false
+            }));
+        }
         let mut changes = self.store().watch();
         if self.moved(&note, changes.borrow_and_update().as_deref()) {
             return Some(Box::pin(future::ready(true)));
         }
-        if note.key.is_none() && refreshing.is_none() {
-            return None;
-        }
         let stale = self.clone();
         Some(Box::pin(async move {
-            stale.until_moved(note, changes, refreshing).await
-        }))
-    }
-
-    async fn until_moved(
-        self,
-        note: KvNote,
-        mut changes: watch::Receiver<Option<Arc<ClusterConfig>>>,
-        mut refreshing: Option<Refreshing>,
-    ) -> bool {
-        loop {
-            let alive = match &mut refreshing {
-                None => changes.changed().await.is_ok(),
-                Some(refreshing) => tokio::select! {
-                    biased;
-                    changed = changes.changed() => changed.is_ok(),
-                    () = refreshing.done() => false,
-                },
-            };
-            let moved = self.moved(&note, changes.borrow_and_update().as_deref());
-            if moved || !alive {
-                return moved;
+            // Past the refresh too: what it did not find yet, the next call's error finds during this one's back-off.
+            while changes.changed().await.is_ok() {
+                if stale.moved(&note, changes.borrow_and_update().as_deref()) {
+                    return true;
+                }
             }
-        }
+            false
+        }))
     }
 }
 

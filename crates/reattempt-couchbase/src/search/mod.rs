@@ -16,7 +16,6 @@ const TOO_MANY_REQUESTS: u16 = 429;
 
 /// The limits, as the body of a 429 names them.
 const A_LIMIT: Wording = Wording {
-    with: None,
     any: &[
         Phrase::of("num_concurrent_requests"),
         Phrase::of("num_queries_per_min"),

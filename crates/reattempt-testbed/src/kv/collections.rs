@@ -1,57 +1,25 @@
 //! Collections by their names: the id that a key carries is looked up, kept, and looked up anew when a node no longer knows it.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
+use tokio::sync::watch;
 use tower_service::Service;
 
 use super::client::{ClientError, KvRequest, KvResponse};
+use super::collection_ids::{CollectionIds, Found, Need};
 use super::staging::Dialling;
 use super::status;
-
-/// The ids of collections by `scope.collection`. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct CollectionIds(Arc<Mutex<HashMap<Arc<str>, u32>>>);
-
-impl CollectionIds {
-    /// None known.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The id that is known.
-    #[must_use]
-    pub fn get(&self, path: &str) -> Option<u32> {
-        self.ids().get(path).copied()
-    }
-
-    fn insert(&self, path: Arc<str>, id: u32) {
-        self.ids().insert(path, id);
-    }
-
-    /// Forgets this id, unless somebody has looked it up anew meanwhile.
-    fn outdated(&self, path: &str, id: u32) {
-        let mut ids = self.ids();
-        if ids.get(path) == Some(&id) {
-            ids.remove(path);
-        }
-    }
-
-    fn ids(&self) -> MutexGuard<'_, HashMap<Arc<str>, u32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A client that finds the ids of collections, around a client that sends.
 ///
 /// It belongs below the recovery layer: an answer 0x88 (`KV_COLLECTION_OUTDATED`) makes it forget the id, and the next
-/// attempt looks it up first. A lookup that fails stands for the request that was not sent: an answer to it is the
-/// answer, which the classifier judges as that of a lookup (0x88 is final then), and a lost one is an error of the dispatch stage.
+/// attempt looks it up first. Of all requests that need the same id one looks it up, and the others wait for that. A lookup
+/// that fails stands for the requests that were not sent: an answer to it is their answer, which the classifier judges as
+/// that of a lookup (0x88 is final then), and a lost one is an error of the dispatch stage.
 #[derive(Clone, Debug)]
 pub struct CollectionClient<S> {
     inner: S,
@@ -82,22 +50,12 @@ where
         let ids = self.ids.clone();
         let path = request.collection_path.clone();
         let path = path.filter(|_| request.is_keyed());
-        let known = path.as_ref().and_then(|path| ids.get(path));
-        let state = match (&path, known) {
-            (None, _) => State::Sending {
+        let state = match &path {
+            None => State::Sending {
                 sending: self.inner.call(request),
                 id: None,
             },
-            (Some(_), Some(id)) => State::Sending {
-                sending: self.inner.call(request.in_collection(id)),
-                id: Some(id),
-            },
-            (Some(path), None) => State::LookingUp {
-                lookup: self
-                    .inner
-                    .call(KvRequest::get_collection_id(path.as_bytes().to_vec())),
-                next: Some((self.inner.clone(), request)),
-            },
+            Some(path) => State::ready(&mut self.inner, request, path, &ids),
         };
         CollectionFuture { state, ids, path }
     }
@@ -120,19 +78,51 @@ pin_project! {
         LookingUp {
             #[pin]
             lookup: F,
+            sender: watch::Sender<Found>,
             next: Option<(S, KvRequest)>,
         },
-        /// The id is known; the client has to be ready once more.
+        /// Somebody else looks it up.
+        Joined {
+            found: Pin<Box<dyn Future<Output = Found> + Send>>,
+            next: Option<(S, KvRequest)>,
+        },
+        /// The client has to be ready once more.
         Waiting {
-            inner: S,
-            request: Option<KvRequest>,
-            id: u32,
+            next: Option<(S, KvRequest)>,
         },
         Sending {
             #[pin]
             sending: F,
             id: Option<u32>,
         },
+    }
+}
+
+impl<S> State<S, S::Future>
+where
+    S: Service<KvRequest, Response = KvResponse, Error = ClientError> + Clone,
+{
+    /// With a client that is ready.
+    fn ready(inner: &mut S, request: KvRequest, path: &Arc<str>, ids: &CollectionIds) -> Self {
+        match ids.need(path) {
+            Need::Nothing(id) => Self::Sending {
+                sending: inner.call(request.in_collection(id)),
+                id: Some(id),
+            },
+            Need::Wait(mut found) => Self::Joined {
+                found: Box::pin(async move {
+                    // An error is a lookup that was dropped.
+                    let found = found.wait_for(Option::is_some).await;
+                    found.map_or(None, |found| found.clone())
+                }),
+                next: Some((inner.clone(), request)),
+            },
+            Need::LookUp(sender) => Self::LookingUp {
+                lookup: inner.call(KvRequest::get_collection_id(path.as_bytes().to_vec())),
+                sender,
+                next: Some((inner.clone(), request)),
+            },
+        }
     }
 }
 
@@ -146,56 +136,71 @@ impl<S: Service<KvRequest>> std::fmt::Debug for CollectionFuture<S> {
 
 impl<S> Future for CollectionFuture<S>
 where
-    S: Service<KvRequest, Response = KvResponse, Error = ClientError>,
+    S: Service<KvRequest, Response = KvResponse, Error = ClientError> + Clone,
 {
     type Output = Result<KvResponse, ClientError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
-            let state = match this.state.as_mut().project() {
-                StateProjection::LookingUp { lookup, next } => {
-                    let answer = ready!(lookup.poll(cx)).map_err(not_sent)?;
-                    if !answer.is_success() {
-                        return Poll::Ready(Ok(answer));
+            let state = match (this.state.as_mut().project(), &*this.path) {
+                (
+                    StateProjection::LookingUp {
+                        lookup,
+                        sender,
+                        next,
+                    },
+                    Some(path),
+                ) => {
+                    let found = id_of(ready!(lookup.poll(cx)));
+                    this.ids.found(path, sender, Some(found.clone()));
+                    if let Err(instead) = found {
+                        return Poll::Ready(*instead);
                     }
-                    let Some(id) = answer.collection_id() else {
-                        let address = answer.node;
-                        return Poll::Ready(Err(ClientError::NoCollectionId { address }));
-                    };
-                    if let Some(path) = this.path {
-                        this.ids.insert(Arc::clone(path), id);
-                    }
-                    let (inner, request) = next.take().expect("polled after completion");
-                    State::Waiting {
-                        inner,
-                        request: Some(request),
-                        id,
-                    }
+                    State::Waiting { next: next.take() }
                 }
-                StateProjection::Waiting { inner, request, id } => {
+                (StateProjection::Joined { found, next }, _) => {
+                    if let Some(Err(instead)) = ready!(found.as_mut().poll(cx)) {
+                        return Poll::Ready(*instead);
+                    }
+                    State::Waiting { next: next.take() }
+                }
+                (StateProjection::Waiting { next: waiting }, Some(path)) => {
+                    let (inner, _) = waiting.as_mut().expect("polled after completion");
                     ready!(inner.poll_ready(cx))?;
-                    let request = request.take().expect("polled after completion");
-                    State::Sending {
-                        sending: inner.call(request.in_collection(*id)),
-                        id: Some(*id),
-                    }
+                    let (mut inner, request) = waiting.take().expect("just seen");
+                    State::ready(&mut inner, request, path, this.ids)
                 }
-                StateProjection::Sending { sending, id } => {
+                (StateProjection::Sending { sending, id }, path) => {
                     let answer = ready!(sending.poll(cx))?;
                     let outdated = matches!(
                         answer.status,
                         status::UNKNOWN_COLLECTION | status::UNKNOWN_SCOPE
                     );
-                    if let (true, Some(path), Some(id)) = (outdated, this.path, *id) {
+                    if let (true, Some(path), Some(id)) = (outdated, path, *id) {
                         this.ids.outdated(path, id);
                     }
                     return Poll::Ready(Ok(answer));
                 }
+                (_, None) => unreachable!("who names no collection looks none up"),
             };
             this.state.set(state);
         }
     }
+}
+
+/// The id, or what stands for the request instead.
+fn id_of(
+    lookup: Result<KvResponse, ClientError>,
+) -> Result<u32, Box<Result<KvResponse, ClientError>>> {
+    let answer = lookup.map_err(|error| Box::new(Err(not_sent(error))))?;
+    if !answer.is_success() {
+        return Err(Box::new(Ok(answer)));
+    }
+    answer.collection_id().ok_or_else(|| {
+        let address = answer.node;
+        Box::new(Err(ClientError::NoCollectionId { address }))
+    })
 }
 
 /// What was lost is the lookup; the request itself has not left.
@@ -208,12 +213,12 @@ fn not_sent(error: ClientError) -> ClientError {
 
 impl<S> Dialling for CollectionFuture<S>
 where
-    S: Service<KvRequest, Response = KvResponse, Error = ClientError>,
+    S: Service<KvRequest, Response = KvResponse, Error = ClientError> + Clone,
     S::Future: Dialling,
 {
     fn is_dialling(&self) -> bool {
         match &self.state {
-            State::LookingUp { .. } | State::Waiting { .. } => true,
+            State::LookingUp { .. } | State::Joined { .. } | State::Waiting { .. } => true,
             State::Sending { sending, .. } => sending.is_dialling(),
         }
     }

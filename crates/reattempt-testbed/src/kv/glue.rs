@@ -10,7 +10,9 @@ use reattempt_couchbase::{
 };
 use tower_service::Service as _;
 
-use super::client::{ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, SendStage};
+use super::client::{
+    ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, RoutedClient, SendStage,
+};
 use super::{VbucketMap, status};
 
 impl reattempt_couchbase::KvRequest for KvRequest {
@@ -43,6 +45,10 @@ impl KvAnswer for KvResponse {
     fn error_map(&self) -> Option<&ErrorMap> {
         self.error_map.as_deref()
     }
+
+    fn node(&self) -> Option<Address> {
+        self.node.parse().ok()
+    }
 }
 
 impl KvTransportError for ClientError {
@@ -67,6 +73,10 @@ impl KvTransportError for ClientError {
             | Self::NoCollectionId { .. }
             | Self::NoCollections { .. } => reason::UNKNOWN,
         }
+    }
+
+    fn node(&self) -> Option<Address> {
+        self.address()?.parse().ok()
     }
 
     fn is_fatal(&self) -> bool {
@@ -166,19 +176,31 @@ pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static 
 #[must_use]
 pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
-        let mut client = NodeClient::new(node.to_string(), options.clone());
-        async move {
-            std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
-            let known = known.map(|known| (known.epoch, known.rev));
-            let answer = client.call(KvRequest::get_cluster_config(known)).await?;
-            if answer.status != status::SUCCESS {
-                let refused = format!("{node} answered with status {:#04x}", answer.status);
-                return Err(FetchError::from(refused));
-            }
-            if answer.value.is_empty() {
-                return Ok(None);
-            }
-            Ok(Some(ClusterConfig::parse(&answer.value, node.host())?))
-        }
+        let client = NodeClient::new(node.to_string(), options.clone());
+        ask(client, node, known)
     }
+}
+
+/// The same over the connections that the client has anyway.
+#[must_use]
+pub fn fetch_over(client: RoutedClient) -> impl FetchConfig {
+    move |node: Address, known: Option<Revision>| ask(client.node(&node.to_string()), node, known)
+}
+
+async fn ask(
+    mut client: NodeClient,
+    node: Address,
+    known: Option<Revision>,
+) -> Result<Option<ClusterConfig>, FetchError> {
+    std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
+    let known = known.map(|known| (known.epoch, known.rev));
+    let answer = client.call(KvRequest::get_cluster_config(known)).await?;
+    if answer.status != status::SUCCESS {
+        let refused = format!("{node} answered with status {:#04x}", answer.status);
+        return Err(FetchError::from(refused));
+    }
+    if answer.value.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(ClusterConfig::parse(&answer.value, node.host())?))
 }

@@ -6,6 +6,7 @@
 
 pub mod client;
 mod closing;
+mod collection_ids;
 mod collections;
 pub mod frame;
 mod framing;
@@ -27,9 +28,10 @@ pub use client::{
     RoutedFuture, SendStage,
 };
 pub use closing::{ClosingClient, ClosingFuture};
-pub use collections::{CollectionClient, CollectionFuture, CollectionIds};
+pub use collection_ids::CollectionIds;
+pub use collections::{CollectionClient, CollectionFuture};
 pub use frame::{Frame, FrameError, Magic};
-pub use glue::{fetch_with, keep_in, map_of, offer_to, report};
+pub use glue::{fetch_over, fetch_with, keep_in, map_of, offer_to, report};
 pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
 pub use staging::{Dialling, StageFuture, StageLayer, Staging};
 pub use vbucket::{MapError, VbucketMap, vbucket_of};

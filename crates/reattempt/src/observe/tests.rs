@@ -2,16 +2,18 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
 use reattempt_core::backoff::Backoff;
-use reattempt_core::reason::KV_TEMPORARY_FAILURE;
-use reattempt_core::strategy::Attempts;
-use tower::{Layer, ServiceExt};
+use reattempt_core::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
+use reattempt_core::strategy::{Attempts, FailFast};
+use tower::{Layer, ServiceBuilder, ServiceExt};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::probe::{Answer, Fault, attempt, ms, probe, verdict};
 use crate::throttle::Settled;
-use crate::{Annotated, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket};
+use crate::{
+    Annotated, DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket,
+};
 
 /// Hears what this crate says at any level: level, target and fields.
 #[derive(Clone, Default)]
@@ -86,6 +88,37 @@ async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_r
         "stopped=\"attempts\" ",
     ] {
         assert!(refused.contains(part), "{refused}");
+    }
+}
+
+/// C10 C6 C7: what no strategy is asked about is said too: a reason that always retries, and a delay that the deadline cuts.
+#[tokio::test(start_paused = true)]
+async fn a_forced_retry_is_said_and_so_is_the_delay_that_does_not_fit() {
+    // Sees to it that no other thread's "nobody listens" is kept for this one.
+    drop(crate::probe::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let probe = probe((1..=3).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET)));
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(20)))
+        .layer(RetryLayer::new(classify, FailFast))
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_err());
+
+    let heard = heard.0.lock().unwrap();
+    let levels: Vec<_> = heard.iter().map(|(level, ..)| *level).collect();
+    assert_eq!(
+        levels,
+        [Level::DEBUG, Level::DEBUG, Level::INFO],
+        "{heard:?}"
+    );
+    for ((.., said), part) in heard.iter().zip([
+        "delay=Some(1ms) ",
+        "delay=Some(10ms) ",
+        "stopped=\"deadline\" ",
+    ]) {
+        assert!(said.contains("reason=KV_NOT_MY_VBUCKET "), "{said}");
+        assert!(said.contains(part), "{said}");
     }
 }
 

@@ -63,6 +63,7 @@ async fn of_a_404_and_a_500_the_text_decides() {
             false,
         ),
         (500, r#"{"error":"badarg"}"#, false),
+        (500, r#"{"reason":"badarg"}"#, false),
         (500, r#"{"error":"case_clause","reason":"x"}"#, true),
         (500, "", true),
     ] {

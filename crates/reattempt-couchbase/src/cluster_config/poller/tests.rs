@@ -2,6 +2,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::backoff::Randomness;
+use tokio::sync::Notify;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
@@ -21,6 +22,8 @@ enum Does {
     Fails,
     Hangs,
     HasNoneNewer,
+    /// Has none newer, and says so when it is told.
+    Waits(Arc<Notify>),
     Answers(Box<ClusterConfig>),
 }
 
@@ -61,6 +64,10 @@ impl Cluster {
                     Does::Fails => Err("down".into()),
                     Does::Hangs => std::future::pending().await,
                     Does::HasNoneNewer => Ok(None),
+                    Does::Waits(told) => {
+                        told.notified().await;
+                        Ok(None)
+                    }
                     Does::Answers(config) => Ok(Some(*config)),
                 }
             }
@@ -128,6 +135,20 @@ async fn a_node_that_hangs_is_left_for_the_next_one() {
     assert_eq!(cluster.asked(), at(&[(2500, 2), (3200, 3)]));
 }
 
+/// C47: a poll that took long is followed by the interval, and not by those that it has missed.
+#[tokio::test(start_paused = true)]
+async fn polls_that_were_missed_are_not_made_up_for() {
+    let cluster = Cluster::with(
+        |node| match node.host() {
+            "n2" => Does::Hangs,
+            _ => Does::HasNoneNewer,
+        },
+        |options| options.fetch_timeout(ms(6000)),
+    );
+    sleep(ms(11_001)).await;
+    assert_eq!(cluster.asked(), at(&[(2500, 2), (8500, 3), (11_000, 1)]));
+}
+
 /// C47
 #[tokio::test(start_paused = true)]
 async fn no_poll_is_more_often_than_the_floor() {
@@ -188,6 +209,30 @@ async fn a_refresh_does_not_wait_for_a_node_that_fails_meanwhile() {
     assert_eq!(cluster.asked(), at(&[(0, 2), (10, 3)]));
 }
 
+/// C48: word that a node has failed is about that node, however late it is heard.
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_is_told_as_the_node_answers_is_not_the_next_nodes() {
+    let (told, next) = <(Arc<Notify>, Arc<Notify>)>::default();
+    let (second, third) = (Arc::clone(&told), Arc::clone(&next));
+    let cluster = Cluster::new(move |node| match node.host() {
+        "n2" => Does::Waits(Arc::clone(&second)),
+        "n3" => Does::Waits(Arc::clone(&third)),
+        _ => Does::HasNoneNewer,
+    });
+    let mut first = cluster.poller.refresh(None).unwrap();
+    sleep(ms(10)).await;
+    told.notify_one();
+    let mut joined = cluster.poller.refresh(Some(&node(2))).unwrap();
+    first.done().await;
+    joined.done().await;
+    sleep(ms(90)).await;
+    let mut second = cluster.poller.refresh(None).unwrap();
+    sleep(ms(10)).await;
+    next.notify_one();
+    second.done().await;
+    assert_eq!(cluster.asked(), at(&[(0, 2), (100, 3)]));
+}
+
 /// C48
 #[tokio::test(start_paused = true)]
 async fn where_the_only_node_failed_nobody_is_asked() {
@@ -234,6 +279,7 @@ async fn an_empty_store_is_filled_from_the_seeds_at_once() {
     watch.wait_for(Option::is_some).await.unwrap();
     let asked: Vec<_> = cluster.asked().into_iter().map(|(_, node)| node).collect();
     assert_eq!(asked, ["seed1", "seed2"]);
+    assert!(cluster.asked().iter().all(|(at, _)| *at == 0));
     assert_eq!(cluster.asked.lock().unwrap()[0].2, None);
 }
 
@@ -246,7 +292,7 @@ async fn where_no_known_node_answers_the_seeds_are_asked() {
         _ => Does::Fails,
     };
     // One of them is a known node, and is not asked twice.
-    let seeds = [node(3), Address::new("seed", 11210)];
+    let seeds = [Address::new("seed", 11210), node(3)];
     let with_seeds =
         |options: ConfigPollerOptions| options.seeds(seeds.clone()).fetch_timeout(ms(700));
     let cluster = Cluster::with(does, with_seeds);
@@ -259,7 +305,7 @@ async fn where_no_known_node_answers_the_seeds_are_asked() {
     let store = ConfigStore::new();
     store.compare_and_swap(config(1, 1, 1, 0));
     let cluster = Cluster::over(store, does, |options| {
-        options.seeds([node(1), seeds[1].clone()])
+        options.seeds([node(1), seeds[0].clone()])
     });
     let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
     refreshing.done().await;

@@ -1,3 +1,4 @@
+mod failover;
 mod parsing;
 mod stale;
 mod store;

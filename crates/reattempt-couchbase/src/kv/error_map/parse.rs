@@ -1,6 +1,7 @@
 //! Reading an error map from its JSON.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value};
 
@@ -42,11 +43,11 @@ pub(super) fn map(json: &[u8]) -> Result<ErrorMap, ErrorMapError> {
     let version = number("version", "$.version", 1, "is missing; 1 is assumed")?;
     let revision = number("revision", "$.revision", 0, "is missing; 0 is assumed")?;
 
-    let mut entries = HashMap::with_capacity(errors.len().min(1 << 16));
+    let mut entries = BTreeMap::new();
     for (key, value) in errors {
         match entry(key, value, &mut faults) {
             Ok((status, entry)) => {
-                if let std::collections::hash_map::Entry::Vacant(vacant) = entries.entry(status) {
+                if let Entry::Vacant(vacant) = entries.entry(status) {
                     vacant.insert(entry);
                 } else {
                     faults.push(fault(
@@ -58,10 +59,12 @@ pub(super) fn map(json: &[u8]) -> Result<ErrorMap, ErrorMapError> {
             Err(skipped) => faults.push(skipped),
         }
     }
+    let (statuses, entries): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
     Ok(ErrorMap {
         version,
         revision,
-        entries,
+        statuses: statuses.into(),
+        entries: entries.into(),
         faults,
     })
 }

@@ -49,6 +49,9 @@ fn a_malformed_entry_is_skipped_and_reported_and_the_rest_is_kept() {
     let nameless = map.get(5).unwrap();
     assert!(nameless.attributes().retry() && nameless.retry_spec().is_none());
     assert_eq!((nameless.name(), nameless.description()), (None, None));
+    let named = parsed(r#"{"errors": {"1": {"attrs": [], "name": "N", "desc": "D"}}}"#);
+    let named = named.get(1).unwrap();
+    assert_eq!((named.name(), named.description()), (Some("N"), Some("D")));
 }
 
 /// C23
@@ -65,6 +68,9 @@ fn what_is_no_map_is_refused_with_the_place() {
         "$.version: must be an integer that is not negative"
     );
     assert!(refused(b"{\n\"errors\":").starts_with("not JSON, at line 2, column "));
+    let mut most = br#"{"errors": {}}"#.to_vec();
+    most.resize(MAX_BYTES, b' ');
+    assert!(ErrorMap::parse(&most).is_ok());
     let large = vec![b' '; MAX_BYTES + 1];
     assert_eq!(
         refused(&large),
@@ -106,6 +112,90 @@ fn a_retry_specification_saturates_and_takes_zero_for_absent() {
     assert_eq!(spec.delay(0), Duration::from_millis(5));
     assert_eq!(spec.delay(2), Duration::from_secs(1000));
     assert_eq!(spec.delay(u32::MAX), Duration::from_millis(u64::MAX));
+}
+
+/// C26: no input overflows.
+#[test]
+fn a_linear_specification_saturates_too() {
+    let spec = spec(&format!(
+        r#"{{"strategy": "linear", "interval": {}, "after": {0}}}"#,
+        u64::MAX
+    ));
+    let spec = spec.unwrap();
+    for retries in [0, 1, 2, u32::MAX] {
+        assert_eq!(spec.delay(retries), Duration::from_millis(u64::MAX));
+    }
+}
+
+/// The specification that is read of this, else the fault.
+fn spec(json: &str) -> Result<RetrySpec, String> {
+    let map = parsed(&format!(
+        r#"{{"version": 1, "revision": 1, "errors": {{"1": {{"attrs": ["auto-retry"], "retry": {json}}}}}}}"#
+    ));
+    let entry = map.get(1).unwrap();
+    assert!(entry.attributes().retry(), "whatever the specification is");
+    entry
+        .retry_spec()
+        .copied()
+        .ok_or_else(|| faults(&map).concat())
+}
+
+/// C23 C26: what is required has to be there, and what is there has to be a number of milliseconds; null is as good as absent.
+#[test]
+fn a_specification_that_cannot_be_read_is_not_used_and_reported() {
+    let whole =
+        r#"{"strategy": "linear", "interval": 1, "after": 2, "ceil": 3, "max-duration": 4}"#;
+    let read = spec(whole).unwrap();
+    assert_eq!(read.strategy(), SpecStrategy::Linear);
+    assert_eq!(
+        (read.interval(), read.after()),
+        (Duration::from_millis(1), Duration::from_millis(2))
+    );
+    assert_eq!(
+        (read.ceil(), read.max_duration()),
+        (
+            Some(Duration::from_millis(3)),
+            Some(Duration::from_millis(4))
+        )
+    );
+    for (member, value, optional) in [
+        ("after", 2, false),
+        ("interval", 1, false),
+        ("ceil", 3, true),
+        ("max-duration", 4, true),
+    ] {
+        let with = |other: &str| spec(&whole.replace(&format!("\"{member}\": {value}"), other));
+        let fault = format!(
+            "$.errors.1.retry.{member}: must be a number of milliseconds; the retry specification is not used"
+        );
+        for other in ["-1", "1.5", "\"2\"", "1e30", "[]"] {
+            assert_eq!(
+                with(&format!("\"{member}\": {other}")),
+                Err(fault.clone()),
+                "{other}"
+            );
+        }
+        for absent in [format!("\"{member}\": null"), "\"hint\": 1".to_owned()] {
+            let read = with(&absent);
+            assert_eq!(read.is_ok(), optional, "{absent}");
+            assert!(optional || read == Err(fault.clone()), "{absent}");
+        }
+    }
+    assert!(
+        spec("[]")
+            .unwrap_err()
+            .contains(".retry: must be an object")
+    );
+}
+
+#[test]
+fn attributes_are_a_set() {
+    let both = Attributes::RETRY_NOW | Attributes::TEMP;
+    assert!(both.contains(Attributes::TEMP) && both.contains(both));
+    assert!(!Attributes::TEMP.contains(both), "all of them");
+    assert_eq!(Attributes::named("retry-now"), Some(Attributes::RETRY_NOW));
+    assert_eq!(Attributes::named("of-tomorrow"), None);
+    assert_eq!(format!("{both:?}"), r#"{"temp", "retry-now"}"#);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use reattempt::reason::KV_LOCKED;
 use reattempt::strategy::{Attempts, BestEffort};
-use reattempt::{Annotated, Backend};
-use reattempt::{Call, CallContext, DeadlineLayer, RetryLayer, RetryStrategy};
+use reattempt::{
+    Annotated, Backend, Call, CallContext, DeadlineLayer, Decision, Failure, OnDeadline,
+    RetryLayer, RetryStrategy, RetryView, Stage, Surface,
+};
 use tokio::time::Instant;
 use tower::{ServiceBuilder, ServiceExt};
 
@@ -96,6 +99,49 @@ async fn max_duration_bounds_the_retries_and_includes_after() {
     let (outcome, sends) = sent(by_map(), |_| 0xfff3, 35).await;
     assert_eq!(outcome, Err(Lost::Elapsed), "the smaller of the two wins");
     assert_eq!(sends, [0, 20, 30]);
+}
+
+/// C28 C29: the first failure is that of the status; what failed before for other reasons had its own time.
+#[tokio::test(start_paused = true)]
+async fn max_duration_counts_from_the_first_failure_with_the_status() {
+    // Six temporary failures take 1 + 2 + 4 + 8 + 16 + 32 = 63 ms.
+    let (outcome, sends) = sent(by_map(), |n| if n < 6 { 0x86 } else { 0xfff3 }, 10_000).await;
+    assert_eq!(outcome, Ok(0xfff3));
+    assert_eq!(sends[6..], [63, 83, 93, 103, 113]);
+}
+
+/// What no specification says is up to the other strategy, for all failures.
+#[test]
+fn what_to_do_at_the_deadline_and_which_failure_to_return_is_the_other_strategys() {
+    #[derive(Debug)]
+    struct First;
+    impl RetryStrategy for First {
+        fn decide(&self, _: &RetryView<'_>) -> Decision {
+            Decision::Stop
+        }
+        fn on_deadline(&self) -> OnDeadline {
+            OnDeadline::GiveUp
+        }
+        fn holds(&self) -> bool {
+            true
+        }
+        fn surface(&self, _: &Failure, _: &Failure) -> Surface {
+            Surface::Held
+        }
+    }
+    let failure = Failure::new(KV_LOCKED, Stage::Response);
+    let plain = by_map();
+    assert_eq!(
+        (plain.on_deadline(), plain.holds()),
+        (OnDeadline::Cap, false)
+    );
+    assert_eq!(plain.surface(&failure, &failure), Surface::New);
+    let first = by_map().otherwise(First);
+    assert_eq!(
+        (first.on_deadline(), first.holds()),
+        (OnDeadline::GiveUp, true)
+    );
+    assert_eq!(first.surface(&failure, &failure), Surface::Held);
 }
 
 /// C29

@@ -215,6 +215,24 @@ fn a_client_cannot_call_a_lost_answer_safe() {
     }
 }
 
+/// C13: nor does it make unsafe what never left it.
+#[test]
+fn what_was_never_sent_is_safe_whatever_the_client_calls_it() {
+    struct Careless;
+    impl KvTransportError for Careless {
+        fn stage(&self) -> Stage {
+            Stage::Dispatch
+        }
+        fn reason(&self) -> RetryReason {
+            UNKNOWN
+        }
+    }
+    assert!(!UNKNOWN.allows_non_idempotent_retry());
+    let outcome: Result<&Answer, _> = Err(&Careless);
+    let verdict = DEFAULT.classify(outcome, &CallContext::default());
+    assert!(verdict.failure().unwrap().safe);
+}
+
 /// C31
 #[test]
 fn twelve_operations_are_idempotent() {

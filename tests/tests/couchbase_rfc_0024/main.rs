@@ -1,10 +1,15 @@
 //! RFC 0024, Fast Failover, on the wire: the order of what the nodes saw. Rule numbers as in docs/conformance/couchbase.md.
 
+mod nodes;
+mod not_my_vbucket;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use reattempt::backoff::Backoff;
 use reattempt::reason::{KV_NOT_MY_VBUCKET, NODE_NOT_AVAILABLE};
+use reattempt::strategy::BestEffort;
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::{Address, ConfigPoller, FetchConfig, Revision};
 use reattempt_testbed::kv::client::KvRequest;
@@ -135,14 +140,17 @@ async fn without_config_poll_the_dead_node_is_tried_until_the_next_poll() {
 /// C47: single flight, and the floor.
 #[tokio::test]
 async fn a_thousand_errors_at_once_lead_to_one_fetch() {
+    const CALLS: usize = 1000;
     let (cluster, client, key) = three_nodes().await;
-    let options = never_polls().floor(Duration::from_secs(60));
+    let options = never_polls()
+        .floor(Duration::from_secs(600))
+        .fetch_timeout(NEVER);
     let (poller, fetches) = poller(&cluster, &client, options);
     let client = client.config_poll(&poller);
     cluster.fail_over(0).await;
     client.has_lost(&cluster, 0).await;
     let mut calls = JoinSet::new();
-    for _ in 0..1000 {
+    for _ in 0..CALLS {
         let (client, request) = (client.clone(), KvRequest::get(key.clone()));
         calls.spawn(async move { client.call(request).await });
     }
@@ -150,10 +158,55 @@ async fn a_thousand_errors_at_once_lead_to_one_fetch() {
     while let Some(ended) = calls.join_next().await {
         let ended = ended.expect("a call");
         assert_eq!(ended.value(), "v");
+        assert_eq!(ended.reasons(), [NODE_NOT_AVAILABLE]);
         failed += ended.info.count(NODE_NOT_AVAILABLE);
     }
-    assert!(failed >= 1000, "{failed}");
+    assert!(failed as usize >= CALLS, "{failed}");
     assert_eq!(fetches.count(), 1);
+}
+
+/// C47: the node is dead for a while before the others take over. The first error after that asks once, and every call goes out once more,
+/// to the new owner; those too that asked too early and sleep in their back-off.
+#[tokio::test]
+async fn after_a_failover_one_fetch_and_one_attempt_bring_every_call_home() {
+    let (cluster, client, key) = three_nodes().await;
+    let (poller, fetches) = poller(&cluster, &client, never_polls().floor(Duration::ZERO));
+    // Nobody wakes up by himself within the test's patience.
+    let sleeps = BestEffort::with_backoff(Backoff::constant(NEVER));
+    let client = client
+        .strategy(sleeps)
+        .limit(2 * NEVER)
+        .config_poll(&poller);
+    cluster.kill(0).await;
+    client.has_lost(&cluster, 0).await;
+    let mut calls = JoinSet::new();
+    for n in 0..40 {
+        let request = if n % 2 == 0 {
+            KvRequest::get(key.clone())
+        } else {
+            KvRequest::set(key.clone(), "v", 0, 0)
+        };
+        let (watch, ended) = client.begin(request);
+        calls.spawn(ended);
+        until(|| watch.info().records().count() == 1).await;
+    }
+    // All of them sleep; nothing is under way any more, and whoever was asked had nothing newer.
+    let asked = poller.refresh(None);
+    asked.expect("there is no floor").done().await;
+    assert_eq!(rev(&client), Some((1, 1)));
+    cluster.fail_over(0).await;
+    let before = fetches.count();
+    let first = client.call(KvRequest::get(key.clone())).await;
+    assert_eq!((first.value(), first.info.attempts()), ("v".to_owned(), 2));
+    while let Some(ended) = calls.join_next().await {
+        let ended = ended.expect("a call");
+        assert_eq!((ended.status(), ended.info.attempts()), (0, 2));
+        assert_eq!(ended.reasons(), [NODE_NOT_AVAILABLE]);
+    }
+    assert_eq!(fetches.count() - before, 1);
+    // Well again: no attempt fails.
+    let ended = client.call(KvRequest::get(key)).await;
+    assert_eq!((ended.value(), ended.info.attempts()), ("v".to_owned(), 1));
 }
 
 /// C48: the cluster came back elsewhere as a whole; none of its old nodes can tell.

@@ -1,0 +1,101 @@
+//! One strategy, and others in its place for single reasons (RFC 0049, Fail Fast: "extend the BestEffort retry strategy and
+//! only override the specific situations").
+
+use std::sync::Arc;
+
+use super::{Decision, FailFast, RetryStrategy, RetryView, Surface};
+use crate::{Failure, OnDeadline, RetryReason};
+
+/// Extends a strategy for single reasons: those are decided by strategies of their own, all others by the one that is extended.
+///
+/// ```
+/// use std::time::Duration;
+/// use reattempt_core::backoff::Backoff;
+/// use reattempt_core::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, QUERY_INDEX_NOT_FOUND};
+/// use reattempt_core::strategy::{Attempts, BestEffort, Extended};
+/// # use reattempt_core::{CallContext, Decision, Failure, RetryStrategy, RetryView, Stage};
+///
+/// let strategy = Extended::new(BestEffort::new())
+///     .never(QUERY_INDEX_NOT_FOUND)
+///     .by(KV_LOCKED, Attempts::new(3, Backoff::constant(Duration::from_millis(20))));
+/// # let context = CallContext::default();
+/// # #[allow(clippy::disallowed_methods)]
+/// # let decide = |reason, retries| {
+/// #     let failure = Failure::new(reason, Stage::Response);
+/// #     strategy.decide(&RetryView::new(&failure, std::time::Instant::now(), &context).retries(retries))
+/// # };
+/// # assert!(matches!(decide(QUERY_INDEX_NOT_FOUND, 0), Decision::Stop));
+/// # assert!(matches!(decide(KV_LOCKED, 1), Decision::After(delay) if delay.as_millis() == 20));
+/// # assert!(matches!(decide(KV_LOCKED, 2), Decision::Stop));
+/// # assert!(matches!(decide(KV_TEMPORARY_FAILURE, 2), Decision::After(delay) if delay.as_millis() == 4));
+/// ```
+///
+/// Each of them goes by the whole call: three attempts are three of any reason. [`OnDeadline`] and the choice of the failure that is
+/// returned are those of the strategy that is extended. Reasons that always retry pass by all of them. For
+/// anything but the reason (data of the application, the node) implement [`RetryStrategy`] around another strategy.
+#[derive(Clone, Debug)]
+pub struct Extended<S> {
+    extended: S,
+    own: Vec<(RetryReason, Arc<dyn RetryStrategy>)>,
+}
+
+impl<S: RetryStrategy> Extended<S> {
+    /// This strategy, for all reasons so far.
+    #[must_use]
+    pub const fn new(extended: S) -> Self {
+        Self {
+            extended,
+            own: Vec::new(),
+        }
+    }
+
+    /// Failures with this reason are decided by that strategy. Of one reason the last said counts.
+    #[must_use]
+    pub fn by(mut self, reason: RetryReason, strategy: impl RetryStrategy + 'static) -> Self {
+        self.own.retain(|(own, _)| *own != reason);
+        self.own.push((reason, Arc::new(strategy)));
+        self
+    }
+
+    /// Failures with this reason are not sent again.
+    #[must_use]
+    pub fn never(self, reason: RetryReason) -> Self {
+        self.by(reason, FailFast)
+    }
+
+    fn of(&self, reason: RetryReason) -> &dyn RetryStrategy {
+        let own = self.own.iter().find(|(own, _)| *own == reason);
+        own.map_or(&self.extended, |(_, strategy)| &**strategy)
+    }
+}
+
+impl<S: RetryStrategy> RetryStrategy for Extended<S> {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        let strategy = self.of(view.failure.reason);
+        let attempts = view.retries.saturating_add(1);
+        match strategy.max_attempts() {
+            Some(max) if attempts >= max => Decision::Stop,
+            _ => strategy.decide(view),
+        }
+    }
+
+    /// The most that any of them allows.
+    fn max_attempts(&self) -> Option<u32> {
+        let own = self.own.iter().map(|(_, strategy)| strategy.max_attempts());
+        own.fold(self.extended.max_attempts(), |most, own| {
+            Some(most?.max(own?))
+        })
+    }
+
+    fn on_deadline(&self) -> OnDeadline {
+        self.extended.on_deadline()
+    }
+
+    fn holds(&self) -> bool {
+        self.extended.holds()
+    }
+
+    fn surface(&self, held: &Failure, new: &Failure) -> Surface {
+        self.extended.surface(held, new)
+    }
+}

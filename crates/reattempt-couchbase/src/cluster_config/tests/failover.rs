@@ -1,0 +1,172 @@
+//! A node dies, and some time later the others have its vbuckets under a new revision: when clients know, to the millisecond.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reattempt::strategy::BestEffort;
+use reattempt::{Call, ConfigPollLayer, RetryLayer, Stage};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+use crate::cluster_config::*;
+use crate::kv::{KvClassifier, stamp_idempotency};
+use crate::testing::{Answer, Lost, Request, config, node};
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+const DEAD: usize = 0;
+const HEIR: usize = 1;
+
+/// Three nodes, all keys on the first, which is dead. The others have the new configuration from `comes` on.
+fn dead_until(comes: u64, options: ConfigPollerOptions) -> (ConfigPoller, ConfigStore, Instant) {
+    let (store, start) = (ConfigStore::new(), Instant::now());
+    store.compare_and_swap(config(1, 1, 3, DEAD));
+    let fetch = move |asked: Address, _| async move {
+        assert_ne!(asked, node(DEAD + 1), "it is dead");
+        let there = start.elapsed() >= ms(comes);
+        Ok::<_, BoxError>(there.then(|| config(1, 2, 3, HEIR)))
+    };
+    let poller = ConfigPoller::spawn(store.clone(), fetch, options);
+    (poller, store, start)
+}
+
+fn defaults() -> ConfigPollerOptions {
+    // The second of three: the dead one's turn does not come.
+    ConfigPollerOptions::new().randomness(reattempt::backoff::Randomness::Fixed(0.34))
+}
+
+fn never_polls() -> ConfigPollerOptions {
+    defaults().interval(Duration::MAX)
+}
+
+/// How many milliseconds after the start the new configuration is in force, with an error of a call every millisecond or without any.
+async fn known_at(comes: u64, options: ConfigPollerOptions, errors: bool) -> u128 {
+    let (poller, store, start) = dead_until(comes, options);
+    let erring = async {
+        loop {
+            if errors {
+                poller.refresh(Some(&node(DEAD + 1)));
+            }
+            sleep(ms(1)).await;
+        }
+    };
+    let mut configs = store.watch();
+    let newer = |now: &Option<Arc<ClusterConfig>>| {
+        let now = now.as_ref().map(|config| config.revision());
+        now == Some(Revision::new(1, 2))
+    };
+    tokio::select! {
+        () = erring => {}
+        found = configs.wait_for(newer) => drop(found.expect("a store")),
+    }
+    start.elapsed().as_millis()
+}
+
+/// C47: whoever only polls knows at the next poll, at most an interval later.
+#[tokio::test(start_paused = true)]
+async fn by_polls_alone_it_takes_until_the_next_one() {
+    for (comes, known) in [(0, 2500), (1, 2500), (2500, 2500), (2501, 5000)] {
+        assert_eq!(known_at(comes, defaults(), false).await, known, "{comes}");
+    }
+}
+
+/// C47: whoever asks on error knows at most a floor after the new configuration is there.
+#[tokio::test(start_paused = true)]
+async fn by_errors_alone_it_takes_until_the_floor_is_over() {
+    for (comes, known) in [(0, 0), (1, 50), (1000, 1000), (1001, 1050), (1049, 1050)] {
+        assert_eq!(known_at(comes, never_polls(), true).await, known, "{comes}");
+    }
+}
+
+/// C47: both together are as fast as the errors, and a poll does not put the next refresh off for longer than the floor.
+#[tokio::test(start_paused = true)]
+async fn by_both_it_takes_no_longer_than_by_errors() {
+    let floor = || defaults().floor(ms(70));
+    // Asked at 2450 on error, at 2520 on the next; the poll at 2500 is within the floor.
+    for (comes, known) in [(1, 70), (2451, 2520), (2501, 2520), (2521, 2590)] {
+        assert_eq!(known_at(comes, floor(), true).await, known, "{comes}");
+    }
+}
+
+/// A call that asks for a key of the dead node at this time: when it succeeded, and after how many attempts.
+async fn call(poller: Option<&ConfigPoller>, store: &ConfigStore, at: Instant) -> (Instant, usize) {
+    sleep_until(at).await;
+    let (attempts, of_client) = (Arc::new(Mutex::new(0)), store.clone());
+    let count = Arc::clone(&attempts);
+    let poll = poller.cloned().map(StaleKvConfig::new);
+    let service = ServiceBuilder::new()
+        .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()))
+        .option_layer(poll.map(ConfigPollLayer::new))
+        .service_fn(move |call: Call<Request>| {
+            *count.lock().unwrap() += 1;
+            let config = of_client.load().unwrap();
+            let owner = config.route(call.request.key.unwrap()).unwrap().node;
+            let dead = owner == Some(DEAD);
+            async move {
+                if dead {
+                    return Err(Lost::At(Stage::Dispatch));
+                }
+                Ok(Answer::of(0))
+            }
+        });
+    let mut call = Call::new(Request::get(b"k"));
+    stamp_idempotency(&mut call);
+    assert_eq!(
+        service.oneshot(call).await.map(|answer| answer.status),
+        Ok(0)
+    );
+    let attempts = *attempts.lock().unwrap();
+    (Instant::now(), attempts)
+}
+
+/// C5 C47: its own refresh found nothing yet; it does not sleep on when another call's has.
+#[tokio::test(start_paused = true)]
+async fn a_call_in_its_back_off_goes_as_soon_as_anothers_error_found_the_configuration() {
+    // The first fails at 0, 1, 3, 7 … 255, 511 and would at 1011; all it asks finds nothing.
+    let (poller, store, start) = dead_until(520, never_polls());
+    let (first, second) = tokio::join!(
+        call(Some(&poller), &store, start),
+        call(Some(&poller), &store, start + ms(600)),
+    );
+    assert_eq!(second, (start + ms(600), 2));
+    assert_eq!(first, (start + ms(600), 11));
+}
+
+/// C47: single flight. All fail at the same instant, and again while the one node that is asked takes its time.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_errors_at_once_lead_to_one_fetch() {
+    let (store, start) = (ConfigStore::new(), Instant::now());
+    store.compare_and_swap(config(1, 1, 3, DEAD));
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let fetch = move |_: Address, _| {
+        *count.lock().unwrap() += 1;
+        async {
+            sleep(ms(5)).await;
+            Ok::<_, BoxError>(Some(config(1, 2, 3, HEIR)))
+        }
+    };
+    let poller = ConfigPoller::spawn(store.clone(), fetch, never_polls());
+    let mut calls = JoinSet::new();
+    for _ in 0..10_000 {
+        let (poller, store) = (poller.clone(), store.clone());
+        calls.spawn(async move { call(Some(&poller), &store, start).await });
+    }
+    // At 0, 1 and 3 in vain, and at 5 to the heir.
+    for ended in calls.join_all().await {
+        assert_eq!(ended, (start + ms(5), 4));
+    }
+    assert_eq!(*asked.lock().unwrap(), 1);
+}
+
+/// C47: what that is worth. A call whose stack does not look at the configuration sleeps to the end of its back-off.
+#[tokio::test(start_paused = true)]
+async fn without_config_poll_a_call_sleeps_on_past_the_configuration() {
+    let (_poller, store, start) = dead_until(520, defaults());
+    let ended = call(None, &store, start).await;
+    // Known at 2500; its attempts are at 511, 1011 … 2511.
+    assert_eq!(ended, (start + ms(2511), 14));
+}
