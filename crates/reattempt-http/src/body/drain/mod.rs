@@ -164,12 +164,15 @@ where
     }
 }
 
+/// Who reads the rest of a body, and how much of it.
+type Rest<B> = (fn(B, Bounds), Bounds);
+
 /// A response body whose rest is read when it is dropped.
 pub struct DrainBody<B> {
     /// `None` once it has ended.
     inner: Option<B>,
     /// By whom.
-    rest: Option<(fn(B, Bounds), Bounds)>,
+    rest: Option<Rest<B>>,
 }
 
 impl<B> Drop for DrainBody<B> {
