@@ -191,6 +191,7 @@ impl RetryMachine {
         });
         match decision {
             Decision::Stop => self.stop(Stopped::Strategy, &settled, strategy, env),
+            Decision::Exhausted => self.stop(Stopped::Attempts, &settled, strategy, env),
             Decision::After(delay) => self.gates(now, delay, &settled, strategy, env),
             Decision::Defer(deferred) => {
                 self.asked = Some(settled);

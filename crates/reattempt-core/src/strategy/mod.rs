@@ -36,6 +36,9 @@ pub type Deferred =
 pub enum Decision {
     /// Do not send again.
     Stop,
+    /// Do not send again: as many attempts were made as this failure allows. Stops as [`RetryStrategy::max_attempts`] does, for
+    /// strategies whose maximum depends on what happened.
+    Exhausted,
     /// Send again after this delay; zero means at once.
     After(Duration),
     /// Ask elsewhere first (RFC 0049's `Future<RetryAction>`).
@@ -46,6 +49,7 @@ impl Debug for Decision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stop => f.write_str("Stop"),
+            Self::Exhausted => f.write_str("Exhausted"),
             Self::After(delay) => f.debug_tuple("After").field(delay).finish(),
             Self::Defer(_) => f.write_str("Defer"),
         }

@@ -161,3 +161,24 @@ fn every_failed_attempt_leaves_its_record() {
         [retried, (2, AttemptKind::Retry, None, Some(Stopped::Fatal))]
     );
 }
+
+/// Its maximum depends on what happened, and the record says so.
+#[derive(Debug)]
+struct Twice;
+
+impl RetryStrategy for Twice {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        if view.retries == 2 {
+            Decision::Exhausted
+        } else {
+            Decision::After(ms(1))
+        }
+    }
+}
+
+#[test]
+fn a_strategy_may_say_that_its_attempts_are_used_up() {
+    let story = call().retried(Twice, &[every_attempt_from(1).fails(KV_LOCKED)]);
+    assert_eq!(story.end, End::Failed(3));
+    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+}
