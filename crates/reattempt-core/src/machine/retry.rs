@@ -265,7 +265,8 @@ impl RetryMachine {
         env.ended(stopped);
     }
 
-    /// The gates behind the strategy: throttle, then replay, then deadline. The server's delay replaces the strategy's.
+    /// The gates behind the strategy: throttle, then replay, then deadline. The server's delay replaces the strategy's, unless
+    /// that knows better.
     fn gates(
         &mut self,
         now: Instant,
@@ -274,11 +275,13 @@ impl RetryMachine {
         strategy: &dyn RetryStrategy,
         env: &Env<'_>,
     ) -> Action {
-        if env.throttle().is_some_and(|throttle| !throttle.permits()) {
+        if !env.permits_after(&settled.failure) {
             return self.stop(Stopped::Throttled, settled, strategy, env);
         }
         let delay = match settled.pushback {
-            Some(ServerPushback::After(asked)) => asked,
+            Some(ServerPushback::After(asked)) => {
+                strategy.delay_asked(&settled.failure, asked, delay)
+            }
             _ => delay,
         };
         self.schedule(now, delay, settled, strategy, env)

@@ -39,14 +39,30 @@ impl<'a> Env<'a> {
         self.context.throttle().map(|throttle| &**throttle)
     }
 
+    /// Asks the throttle for a retry, and notes what it was permitted after.
+    pub(super) fn permits_after(&self, failure: &Failure) -> bool {
+        let Some(throttle) = self.throttle() else {
+            return true;
+        };
+        let permits = throttle.permits_after(failure);
+        if let Some(block) = self.context.shared().filter(|_| permits) {
+            block.permitted(failure);
+        }
+        permits
+    }
+
     /// Told of an attempt that worked or whose answer began. Reads no clock, and on the first
     /// attempt of an unobserved call writes nothing but two atomics.
     #[inline]
     pub fn succeeded(&self, committed: bool) {
-        self.context.settle_success(committed);
         let sees = |observer: &&dyn Observer| observer.sees_success();
         // The first attempt of several may win too, and then the losers' records need the winner's beside them.
         let one_of_several = self.context.shared().is_some_and(CallBlock::sent_several);
+        if one_of_several {
+            self.context.settle_recovery(committed);
+        } else {
+            self.context.settle_success(committed);
+        }
         if one_of_several || self.observer.as_ref().is_some_and(sees) {
             self.record_success(committed);
         }

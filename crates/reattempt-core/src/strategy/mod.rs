@@ -212,6 +212,13 @@ pub trait RetryStrategy: Debug + Send + Sync {
         OnDeadline::Cap
     }
 
+    /// How long to wait after `failure`, where the server asked for `asked` and this strategy said `own`. By default exactly
+    /// what the server asked for (A6, Pushback).
+    fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
+        let _ = (failure, own);
+        asked
+    }
+
     /// True when the first failure is kept to be weighed against later ones by
     /// [`RetryStrategy::surface`]; `false` (the default) returns the last.
     fn holds(&self) -> bool {
@@ -236,6 +243,9 @@ macro_rules! by_reference {
             }
             fn on_deadline(&self) -> OnDeadline {
                 (**self).on_deadline()
+            }
+            fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
+                (**self).delay_asked(failure, asked, own)
             }
             fn holds(&self) -> bool {
                 (**self).holds()

@@ -15,6 +15,10 @@ use reattempt::{CallContext, ServerPushback};
 use crate::HttpRoute;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+/// Milliseconds; the services of AWS say it.
+const AMZ_RETRY_AFTER: HeaderName = HeaderName::from_static("x-amz-retry-after");
+/// The longest back-off of 20 s and the 5 s that the SDKs wait at most beyond theirs.
+const MOST_AMZ: Duration = Duration::from_secs(25);
 
 /// What to do when the server asks for more than the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +34,7 @@ pub enum BeyondCap {
 ///
 /// | header, the first that can be read | |
 /// | --- | --- |
+/// | `x-amz-retry-after` | milliseconds, up to 25 s; off unless [asked for](Self::also_amz) |
 /// | `retry-after-ms` | milliseconds; [`milliseconds`](Self::milliseconds) |
 /// | `Retry-After` | seconds, or a date in any of HTTP's three forms |
 /// | `RateLimit-Reset`, `X-RateLimit-Reset` | seconds from now, or Unix time in seconds (from 10⁹) or milliseconds (from 10¹²), or a date; [`rate_limits`](Self::rate_limits) |
@@ -63,6 +68,8 @@ pub struct RetryAfter {
     wall_clock: fn() -> SystemTime,
     honoured: bool,
     milliseconds: bool,
+    seconds: bool,
+    amz: bool,
     rate_limits: bool,
     cap: Option<(Duration, BeyondCap)>,
     spread: Duration,
@@ -125,11 +132,32 @@ impl RetryAfter {
             wall_clock,
             honoured: true,
             milliseconds: true,
+            seconds: true,
+            amz: false,
             rate_limits: true,
             cap: None,
             spread: Duration::ZERO,
             randomness: Randomness::Thread,
         }
+    }
+
+    /// Reads `x-amz-retry-after` alone, as the SDKs of AWS do from version 2.1 on. It counts up to 25 s; the strategy
+    /// [`AwsStandard`](crate::aws::AwsStandard) bounds it further.
+    #[must_use]
+    pub const fn amz() -> Self {
+        let mut amz = Self::new()
+            .also_amz()
+            .milliseconds(false)
+            .rate_limits(false);
+        amz.seconds = false;
+        amz
+    }
+
+    /// Reads `x-amz-retry-after` too, up to 25 s and before the others; it does not by default.
+    #[must_use]
+    pub const fn also_amz(mut self) -> Self {
+        self.amz = true;
+        self
     }
 
     /// Reads dates against this clock.
@@ -202,19 +230,22 @@ impl RetryAfter {
     }
 
     fn of_retry_after(&self, headers: &HeaderMap, now: fn() -> SystemTime) -> Word {
-        let fine = if self.milliseconds {
-            Word::of(headers, &RETRY_AFTER_MS, |text| {
-                digits(text).map(Duration::from_millis)
-            })
-        } else {
-            Word::Nothing
+        let milliseconds = |text: &str| digits(text).map(Duration::from_millis);
+        let amz = |text: &str| milliseconds(text).map(|asked| asked.min(MOST_AMZ));
+        let seconds = |text: &str| {
+            let seconds = digits(text).map(Duration::from_secs);
+            seconds.or_else(|| until_date(text, now))
         };
-        fine.or(|| {
-            Word::of(headers, &RETRY_AFTER, |text| {
-                let seconds = digits(text).map(Duration::from_secs);
-                seconds.or_else(|| until_date(text, now))
-            })
-        })
+        let read = |name: &HeaderName, reads: bool, how: &dyn Fn(&str) -> Option<Duration>| {
+            if reads {
+                Word::of(headers, name, how)
+            } else {
+                Word::Nothing
+            }
+        };
+        read(&AMZ_RETRY_AFTER, self.amz, &amz)
+            .or(|| read(&RETRY_AFTER_MS, self.milliseconds, &milliseconds))
+            .or(|| read(&RETRY_AFTER, self.seconds, &seconds))
     }
 
     /// What the answer says, dates read against this clock.

@@ -162,6 +162,43 @@ fn every_failed_attempt_leaves_its_record() {
     );
 }
 
+/// Never waits less than its own back-off of 10 ms for a server, nor more than twice as long.
+#[derive(Debug)]
+struct Bounds;
+
+impl RetryStrategy for Bounds {
+    fn decide(&self, _: &RetryView<'_>) -> Decision {
+        Decision::After(ms(10))
+    }
+
+    fn delay_asked(
+        &self,
+        _: &Failure,
+        asked: std::time::Duration,
+        own: std::time::Duration,
+    ) -> std::time::Duration {
+        asked.clamp(own, own * 2)
+    }
+}
+
+#[test]
+fn a_strategy_may_bound_what_the_server_asks_for() {
+    let asks = |n, by| attempt(n).fails(UNKNOWN).come_back_in(ms(by));
+    let script = [asks(1, 1), asks(2, 15), asks(3, 99)];
+    let boxed: Box<dyn RetryStrategy> = Box::new(Bounds);
+    for story in [
+        call().retried(Bounds, &script),
+        call().retried(boxed, &script),
+    ] {
+        assert_eq!(story.sent_ms(), [0, 10, 25, 45]);
+    }
+    // Of a strategy that is extended each reason's own has a say.
+    let locked = |n| attempt(n).fails(KV_LOCKED).come_back_in(ms(99));
+    let extended = crate::strategy::Extended::new(Bounds).by(KV_LOCKED, attempts(9));
+    let story = call().retried(extended, &[asks(1, 99), locked(2)]);
+    assert_eq!(story.sent_ms(), [0, 20, 119]);
+}
+
 /// Its maximum depends on what happened, and the record says so.
 #[derive(Debug)]
 struct Twice;
