@@ -79,7 +79,7 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
         classifier,
         strategy,
     };
-    Plan::new(document, caller, read)
+    Plan::new(document, || caller, read)
 }
 
 fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {

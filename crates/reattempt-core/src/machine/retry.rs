@@ -163,6 +163,7 @@ impl RetryMachine {
         if settled.is_forced() {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
+                _ if settled.goes_at_once(self.retries) => Duration::ZERO,
                 _ => Backoff::controlled().delay(self.retries, None),
             };
             return self.schedule(now, delay, &settled, strategy, env);
@@ -282,6 +283,7 @@ impl RetryMachine {
             Some(ServerPushback::After(asked)) => {
                 strategy.delay_asked(&settled.failure, asked, delay)
             }
+            _ if settled.goes_at_once(self.retries) => Duration::ZERO,
             _ => delay,
         };
         self.schedule(now, delay, settled, strategy, env)

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::retry::MOST_NUDGED;
 use crate::block::CallBlock;
 use crate::info::AttemptRecord;
 use crate::throttle::Settled;
@@ -194,6 +195,7 @@ pub(super) struct Settlement {
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
     /// The request itself broke it off: a loser, whatever the classifier says of its error.
+    config_moved: bool,
     pub(super) cut_off: bool,
     now: Instant,
     milli_tokens: Option<u64>,
@@ -215,6 +217,7 @@ impl Settlement {
             pushback_unreadable: found.pushback_unreadable,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
+            config_moved: found.config_moved,
             cut_off: found.cut_off,
             now,
             milli_tokens: None,
@@ -249,6 +252,12 @@ impl Settlement {
     /// May a newer configuration end this delay early? A server's own is exact (A6, Pushback): none cuts it short.
     pub(super) fn may_nudge(&self, delay: Duration) -> bool {
         self.config_coming && self.pushback.is_none() && !delay.is_zero()
+    }
+
+    /// Has a newer configuration moved what the call is about already? Then nothing is waited for, but what the server itself
+    /// asked for.
+    pub(super) fn goes_at_once(&self, retries: u32) -> bool {
+        self.config_moved && self.pushback.is_none() && retries < MOST_NUDGED
     }
 
     /// True when an always-retry reason decides, past strategy, throttle and idempotency.

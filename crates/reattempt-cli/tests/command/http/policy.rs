@@ -129,3 +129,27 @@ async fn only_idempotent_requests_are_hedged_unless_the_policy_says_otherwise() 
     let answer = answer(with(document, "policy", policy)).await;
     assert_eq!(each(&answer, "verdict"), ["retry", "success"], "{answer}");
 }
+
+/// The host is the one that the request names, as its server hears it, on either version.
+#[tokio::test]
+async fn a_route_matches_the_host_that_the_request_names() {
+    let policy = json!({
+        "routes": [{"match": {"host": "a.example"}, "retry": {"backoff": {"initial": "0.001s"}}}],
+        "default": {},
+    });
+    for version in [1, 2] {
+        let server = Server::start(Step::status(503)).await.unwrap();
+        let calls = json!([{"headers": {"host": "A.example:81"}}, {}]);
+        let document = with(
+            document("http", &server.uri(), calls),
+            "version",
+            json!(version),
+        );
+        let answers = super::super::answers(with(document, "policy", policy.clone())).await;
+        let attempts: Vec<_> = answers.iter().map(|a| each(a, "n").len()).collect();
+        assert_eq!(attempts, [3, 1], "{version}");
+        if version == 1 {
+            assert_eq!(server.seen()[0].header("host"), Some("A.example:81"));
+        }
+    }
+}

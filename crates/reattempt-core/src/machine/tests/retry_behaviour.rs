@@ -5,7 +5,8 @@ use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::{
-    AttemptKind, Decision, Failure, HedgePolicy, RetryStrategy, RetryView, Stage, Stopped, Surface,
+    AttemptKind, Decision, Failure, HedgePolicy, OnDeadline, RetryStrategy, RetryView, Stage,
+    Stopped, Surface,
 };
 
 #[test]
@@ -18,6 +19,24 @@ fn a_configuration_that_moved_the_key_ends_the_wait() {
         .fails(KV_TEMPORARY_FAILURE)
         .key_moves_after(ms(30))];
     assert_eq!(call().retried(attempts(3), &late).sent_ms(), [0, 10]);
+}
+
+/// C33: it is no wait that was cut short, but none at all: it fits before any deadline, and its record says so.
+#[test]
+fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
+    let moves = |n| attempt(n).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(0));
+    let script: Vec<_> = (1..9).map(moves).collect();
+    for on_deadline in [OnDeadline::Cap, OnDeadline::GiveUp] {
+        // The controlled back-off after the fifth retry would be a second.
+        let strategy = attempts(1).on_deadline(on_deadline);
+        let story = call().within(ms(100)).retried(strategy, &script);
+        assert_eq!(story.end, End::Worked(9));
+        let delays: Vec<_> = story.info.records().map(|record| record.delay).collect();
+        assert!(
+            delays[..8].iter().all(|delay| *delay == Some(ms(0))),
+            "{delays:?}"
+        );
+    }
 }
 
 /// Without this a faulty cluster is asked at the speed of the network, for ever.
