@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use reattempt::{
-    Annotated, AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo,
-    ServerPushback, Stage, Stopped,
+    Annotated, AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Failure, Observer,
+    RetryInfo, ServerPushback, Stage, Stopped,
 };
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
@@ -118,6 +118,12 @@ impl Journal {
             sent.end.get_or_insert_with(Instant::now);
             sent.stage = stage;
         }
+    }
+
+    /// The failures of all attempts, in the order in which they were settled.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        let pages = self.pages();
+        pages.records.iter().filter_map(|r| r.failure).collect()
     }
 
     /// The attempts in the order sent; `ending` is what became of the answer that won.
