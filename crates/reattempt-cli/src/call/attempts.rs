@@ -43,8 +43,8 @@ pub(crate) struct Attempt {
     pub(crate) reason: Option<&'static str>,
     pub(crate) stage: &'static str,
     pub(crate) pushback_ms: Option<Pushback>,
-    /// Said only where it is so.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// For the waterfall: the machine interface has no such field.
+    #[serde(skip)]
     pub(crate) pushback_unreadable: bool,
     pub(crate) delay_ms: Option<InMillis>,
 }
