@@ -43,6 +43,9 @@ pub(crate) struct Attempt {
     pub(crate) reason: Option<&'static str>,
     pub(crate) stage: &'static str,
     pub(crate) pushback_ms: Option<Pushback>,
+    /// For the waterfall: the machine interface has no such field.
+    #[serde(skip)]
+    pub(crate) pushback_unreadable: bool,
     pub(crate) delay_ms: Option<InMillis>,
 }
 
@@ -178,6 +181,7 @@ impl Journal {
                         })
                         .name(),
                     pushback_ms: record.and_then(|record| record.pushback).map(Pushback),
+                    pushback_unreadable: record.is_some_and(|record| record.pushback_unreadable),
                     delay_ms: kept
                         .or(record)
                         .and_then(|record| record.delay)
