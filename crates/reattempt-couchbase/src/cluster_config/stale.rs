@@ -7,7 +7,7 @@ use reattempt::config_poll::StaleConfig;
 use reattempt::findings::ConfigWaiter;
 
 use super::vbucket::KeyHash;
-use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service};
+use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service, Swapped};
 use crate::kv::{KvAnswer, KvRequest, KvTransportError, Status};
 
 /// Sees that the configuration is old and gets a newer one, for `ConfigPollLayer`.
@@ -72,16 +72,14 @@ impl StaleKvConfig {
         owner.is_some() && owner != self.owner(key, note.config.as_deref())
     }
 
-    /// Offers the body to the store; false if it is none that can be read.
+    /// Offers the body to the store; false if it is none that can be read, or of another bucket.
     fn apply(&self, body: &[u8], node: Option<Address>) -> bool {
         if body.is_empty() {
             return false;
         }
         match ClusterConfig::parse(body, node.as_ref().map_or("", Address::host)) {
-            Ok(config) => {
-                self.store().compare_and_swap(config);
-                true
-            }
+            // What is about another bucket says no more than nothing.
+            Ok(config) => self.store().compare_and_swap(config) != Swapped::OtherBucket,
             Err(error) => {
                 tracing::debug!(%error, "the configuration in a not-my-vbucket answer is refused");
                 false
