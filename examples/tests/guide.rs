@@ -29,6 +29,11 @@ const KEY_VALUE: Guide = Guide {
     ],
     least: 4,
 };
+const MONGODB: Guide = Guide {
+    text: include_str!("../../docs/mongodb.md"),
+    examples: &[include_str!("../examples/mongodb_driver.rs")],
+    least: 4,
+};
 
 /// Without what moves when code is moved to another depth.
 fn unindented(code: &str) -> String {
@@ -69,4 +74,9 @@ fn the_guide_to_reqwest_is_its_example() {
 #[test]
 fn the_guide_to_key_value_clients_is_its_examples() {
     every_piece_is_in_an_example(&KEY_VALUE);
+}
+
+#[test]
+fn the_guide_to_mongodb_is_its_example() {
+    every_piece_is_in_an_example(&MONGODB);
 }

@@ -58,6 +58,8 @@ pub struct Findings {
     pub forbidden: bool,
     /// A newer configuration was asked for; a waiter may have been left.
     pub config_coming: bool,
+    /// The waiter said at once that what the call is about has moved: the recovery layer's own finding.
+    pub config_moved: bool,
     /// The request itself broke the attempt off, because another one goes on alone: the recovery layer's own finding,
     /// by [`Replay::was_cut_off`](crate::Replay::was_cut_off).
     pub cut_off: bool,
@@ -227,6 +229,7 @@ impl Slots {
             },
             forbidden: word & FLAG_FORBID != 0,
             config_coming: word & FLAG_CONFIG != 0,
+            config_moved: false,
             cut_off: false,
         }
     }

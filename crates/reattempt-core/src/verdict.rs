@@ -1,5 +1,8 @@
 //! What one attempt came to.
 
+use std::num::NonZeroU32;
+use std::time::Duration;
+
 use crate::{RetryReason, Stage};
 
 /// Whether a failure may be mended without counting as a retry (A6, Transparent Retries).
@@ -27,6 +30,11 @@ pub struct Failure {
     pub transparent: Transparent,
     /// True when even a request that is not idempotent may be sent again.
     pub safe: bool,
+    /// True when the server says that this attempt changed nothing (MongoDB's `NoWritesPerformed`): of several failures
+    /// it tells the caller least.
+    pub no_effect: bool,
+    /// The base that the server wants of the back-off, in microseconds; see [`Failure::base_backoff`].
+    pub base_backoff_micros: Option<NonZeroU32>,
 }
 
 impl Failure {
@@ -40,6 +48,8 @@ impl Failure {
             code: None,
             transparent: Transparent::No,
             safe: reason.allows_non_idempotent_retry(),
+            no_effect: false,
+            base_backoff_micros: None,
         }
     }
 
@@ -48,6 +58,35 @@ impl Failure {
     pub const fn code(mut self, code: i32) -> Self {
         self.code = Some(code);
         self
+    }
+
+    /// The server says that this attempt changed nothing, or does not say so.
+    #[must_use]
+    pub const fn no_effect(mut self, no_effect: bool) -> Self {
+        self.no_effect = no_effect;
+        self
+    }
+
+    /// The server asked for this base of the back-off (MongoDB's `baseBackoffMS`), to whole microseconds and up to over an
+    /// hour; zero asks for nothing. Only a strategy that knows of it looks at it.
+    #[must_use]
+    pub const fn with_base_backoff(mut self, base: Duration) -> Self {
+        let micros = base.as_micros();
+        self.base_backoff_micros = NonZeroU32::new(if micros > u32::MAX as u128 {
+            u32::MAX
+        } else {
+            micros as u32
+        });
+        self
+    }
+
+    /// The base of the back-off that the server asked for, if it did.
+    #[must_use]
+    pub const fn base_backoff(&self) -> Option<Duration> {
+        match self.base_backoff_micros {
+            Some(micros) => Some(Duration::from_micros(micros.get() as u64)),
+            None => None,
+        }
     }
 
     /// May be mended without counting.
@@ -87,5 +126,29 @@ impl Verdict {
             Self::Success | Self::Committed => None,
             Self::Fatal(failure) | Self::Retry(failure) => Some(failure),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason::UNKNOWN;
+
+    #[test]
+    fn a_servers_base_is_kept_to_the_microsecond_and_saturates() {
+        let with = |base| Failure::new(UNKNOWN, Stage::Response).with_base_backoff(base);
+        assert_eq!(with(Duration::ZERO).base_backoff(), None);
+        assert_eq!(with(Duration::from_nanos(999)).base_backoff(), None);
+        let exact = Duration::from_micros(50_500);
+        assert_eq!(with(exact).base_backoff(), Some(exact));
+        let most = Duration::from_micros(u32::MAX.into());
+        assert_eq!(with(Duration::MAX).base_backoff(), Some(most));
+    }
+
+    /// It is copied for every attempt that fails.
+    #[test]
+    fn a_failure_is_three_words() {
+        assert_eq!(size_of::<Failure>(), 24);
+        assert_eq!(size_of::<Verdict>(), 32);
     }
 }

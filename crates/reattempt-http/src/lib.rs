@@ -11,6 +11,8 @@
 //! | until when may an answer's body take? | [`DeadlineBodyLayer`](body::DeadlineBodyLayer) |
 //! | did the answer arrive whole? | [`OutcomeBodyLayer`](body::OutcomeBodyLayer) |
 //! | what is different on a route? | [`HttpRoute`], or a whole table of [policies](policy) from JSON |
+//! | how do the AWS SDKs retry? | [`AwsStandard`](aws::AwsStandard) and [`AwsQuota`](aws::AwsQuota) |
+//! | what do services in a row tell each other? | the headers and layers of [`hop`] |
 //! | what became of the call? | [`ExposeInfoLayer`], in the response's extensions |
 //!
 //! ```
@@ -49,7 +51,9 @@
 //! ```
 
 mod any_error;
+pub mod aws;
 pub mod body;
+pub mod hop;
 mod idempotency_key;
 mod info;
 pub mod json;

@@ -10,6 +10,10 @@ use reattempt::{CallContext, ServerPushback};
 use crate::HttpRoute;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+/// Milliseconds; the services of AWS say it.
+const AMZ_RETRY_AFTER: HeaderName = HeaderName::from_static("x-amz-retry-after");
+/// The longest back-off of 20 s and the 5 s that the SDKs wait at most beyond theirs.
+const MOST_AMZ: Duration = Duration::from_secs(25);
 
 /// What to do when the server asks for more than the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub struct RetryAfter {
     wall_clock: fn() -> SystemTime,
     honoured: bool,
     milliseconds: bool,
+    seconds: bool,
+    amz: bool,
     cap: Option<(Duration, BeyondCap)>,
 }
 
@@ -63,8 +69,26 @@ impl RetryAfter {
             wall_clock,
             honoured: true,
             milliseconds: true,
+            seconds: true,
+            amz: false,
             cap: None,
         }
+    }
+
+    /// Reads `x-amz-retry-after` alone, as the SDKs of AWS do from version 2.1 on. It counts up to 25 s; the strategy
+    /// [`AwsStandard`](crate::aws::AwsStandard) bounds it further.
+    #[must_use]
+    pub const fn amz() -> Self {
+        let mut amz = Self::new().also_amz().milliseconds(false);
+        amz.seconds = false;
+        amz
+    }
+
+    /// Reads `x-amz-retry-after` too, up to 25 s and before the others; it does not by default.
+    #[must_use]
+    pub const fn also_amz(mut self) -> Self {
+        self.amz = true;
+        self
     }
 
     /// Reads dates against this clock.
@@ -104,12 +128,17 @@ impl RetryAfter {
                 .filter_map(|value| read(value.to_str().ok()?.trim()))
                 .max()
         };
-        let fine = self.milliseconds.then(|| {
-            longest(&RETRY_AFTER_MS, &|text| {
-                digits(text).map(Duration::from_millis)
-            })
-        });
-        fine.flatten().or_else(|| {
+        let milliseconds = |name: &HeaderName, read: bool| {
+            let read = read.then(|| longest(name, &|text| digits(text).map(Duration::from_millis)));
+            read.flatten()
+        };
+        let fine = milliseconds(&AMZ_RETRY_AFTER, self.amz)
+            .map(|asked| asked.min(MOST_AMZ))
+            .or_else(|| milliseconds(&RETRY_AFTER_MS, self.milliseconds));
+        fine.or_else(|| {
+            if !self.seconds {
+                return None;
+            }
             longest(&RETRY_AFTER, &|text| {
                 digits(text).map(Duration::from_secs).or_else(|| {
                     let date = httpdate::parse_http_date(text).ok()?;

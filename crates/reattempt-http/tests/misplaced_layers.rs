@@ -9,6 +9,7 @@ use http_body_util::Full;
 use reattempt::strategy::Once;
 use reattempt::{DeadlineLayer, RetryLayer, RouteLayer, RoutePolicy, ThrottleLayer, TokenBucket};
 use reattempt_http::body::{DeadlineBodyLayer, OutcomeBodyLayer};
+use reattempt_http::hop::{AttemptHeadersLayer, GaveUpLayer};
 use reattempt_http::{HttpStatus, IdempotencyKeyLayer};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -68,31 +69,37 @@ async fn layers_in_wrong_places_say_so_once() {
     let policy = Arc::new(RoutePolicy::new("orders").call_limit(Duration::from_secs(1)));
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(policy))
+        .layer(AttemptHeadersLayer::new())
         .layer(OutcomeBodyLayer::new())
         .layer(DeadlineBodyLayer::new())
         .layer(DeadlineLayer::new(Duration::from_secs(9)))
         .layer(RetryLayer::new(HttpStatus::new(), Once))
         .layer(IdempotencyKeyLayer::new())
+        .layer(GaveUpLayer)
         .service_fn(works);
     for _ in 0..3 {
         service.clone().oneshot(request()).await.unwrap();
     }
     let heard = listener.heard();
-    assert_eq!(heard.len(), 3, "{heard:?}");
-    assert!(heard[0].starts_with("OutcomeBodyLayer is outside of any recovery layer"));
-    assert!(heard[1].starts_with("DeadlineBodyLayer is not inside a DeadlineLayer"));
-    assert!(heard[2].starts_with("IdempotencyKeyLayer is inside the recovery layer"));
+    assert_eq!(heard.len(), 5, "{heard:?}");
+    assert!(heard[0].starts_with("AttemptHeadersLayer is outside of any recovery layer"));
+    assert!(heard[1].starts_with("OutcomeBodyLayer is outside of any recovery layer"));
+    assert!(heard[2].starts_with("DeadlineBodyLayer is not inside a DeadlineLayer"));
+    assert!(heard[3].starts_with("IdempotencyKeyLayer is inside the recovery layer"));
+    assert!(heard[4].starts_with("GaveUpLayer is inside the recovery layer"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn layers_in_their_places_say_nothing() {
     let listener = listen::listen();
     let service = ServiceBuilder::new()
+        .layer(GaveUpLayer)
         .layer(DeadlineLayer::new(Duration::from_secs(9)))
         .layer(DeadlineBodyLayer::new())
         .layer(IdempotencyKeyLayer::new())
         .layer(bucket())
         .layer(judging())
+        .layer(AttemptHeadersLayer::new())
         .layer(OutcomeBodyLayer::new())
         .service_fn(works);
     service.oneshot(request()).await.unwrap();

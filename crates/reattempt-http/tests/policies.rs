@@ -1,5 +1,6 @@
 //! Policies from JSON in the documented stack, on paused time.
 
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +22,11 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 enum Step {
     Status(u16),
     RetryAfter(u16, &'static str),
+    Header(u16, &'static str, &'static str),
+    /// No connection.
+    Refused,
+    /// The connection breaks while the request is in flight.
+    Broken,
     Hang,
     Slow(Duration),
 }
@@ -61,6 +67,11 @@ impl Server {
                 let response = response.status(status).header("retry-after", value);
                 response.body("")?
             }
+            Step::Header(status, name, value) => {
+                response.status(status).header(name, value).body("")?
+            }
+            Step::Refused => return Err(io::Error::from(ErrorKind::ConnectionRefused).into()),
+            Step::Broken => return Err(io::Error::from(ErrorKind::ConnectionReset).into()),
             Step::Slow(delay) => {
                 tokio::time::sleep(delay).await;
                 response.body("slow")?
@@ -302,4 +313,117 @@ async fn a_route_without_recovery_sends_once() {
         (200, 2),
         "left to the layers"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_presets_route_follows_its_figures_and_its_header() {
+    let text =
+        r#"{"default": {"retry": {"preset": "aws-standard-2.1", "backoff": {"jitter": "none"}}}}"#;
+    let (routes, server) = (routes(text), Server::default());
+    server.will(&[
+        Step::Status(500),
+        Step::Header(503, "x-amz-retry-after", "1500"),
+    ]);
+    let (outcome, _, info) = call(&routes, &server, get("/")).await;
+    assert_eq!((outcome.unwrap(), info.attempts()), (200, 3));
+    assert_eq!(server.times(), [0, 50, 1550]);
+    assert_eq!(routes.load().quota("default").unwrap().tokens(), 486);
+
+    // Retry-After itself is not part of the figures; a route may ask for it all the same.
+    server.will(&[Step::RetryAfter(503, "2")]);
+    let (_, took, _) = call(&routes, &server, get("/")).await;
+    assert_eq!(took, 50);
+    let both = text.replace("{\"retry\"", "{\"retryAfter\": {}, \"retry\"");
+    routes.update(&both).unwrap();
+    server.will(&[
+        Step::RetryAfter(503, "2"),
+        Step::Header(503, "x-amz-retry-after", "99999999999999"),
+    ]);
+    let (_, _, _) = call(&routes, &server, get("/")).await;
+    assert_eq!(server.times(), [0, 2000, 2000 + 5100]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_presets_empty_quota_sends_once_and_other_routes_go_on() {
+    let text = r#"{"routes": [
+            {"name": "a", "match": {"prefix": "/a"}, "retry": {"preset": "aws-standard-2.1"}},
+            {"name": "b", "match": {"prefix": "/b"}, "retry": {"preset": "aws-standard-2.1"}}]}"#;
+    let (routes, server) = (routes(text), Server::default());
+    // Seventeen calls with two retries each take 476 of 500.
+    for _ in 0..17 {
+        server.will(&[Step::Status(500); 3]);
+        let (_, _, _) = call(&routes, &server, get("/a")).await;
+    }
+    server.will(&[Step::Status(500); 3]);
+    let (outcome, _, info) = call(&routes, &server, get("/a")).await;
+    assert_eq!((outcome.unwrap(), info.attempts()), (500, 2));
+    assert_eq!(info.stopped(), Some(Stopped::Throttled));
+    server.will(&[Step::Status(500)]);
+    let (outcome, _, _) = call(&routes, &server, get("/b")).await;
+    assert_eq!(outcome.unwrap(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn transport_errors_are_retried_unless_the_route_says_no() {
+    let one = |retry: bool| {
+        format!(
+            r#"{{"default": {{"retry": {{"transportErrors": {retry}, "backoff": {{"jitter": "none"}}}}}}}}"#
+        )
+    };
+    let (routes, server) = (routes(&one(true)), Server::default());
+    server.will(&[Step::Refused]);
+    let (outcome, took, _) = call(&routes, &server, get("/")).await;
+    assert_eq!((outcome.unwrap(), took), (200, 100));
+    server.will(&[Step::Broken]);
+    let (outcome, _, _) = call(&routes, &server, get("/")).await;
+    assert_eq!(outcome.unwrap(), 200);
+    // Of a POST nothing is known once it was in flight; a refused connection carried nothing.
+    server.will(&[Step::Broken]);
+    let (outcome, _, info) = call(&routes, &server, request(Method::POST, "/", "x")).await;
+    assert!(outcome.is_err());
+    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+    server.will(&[Step::Refused]);
+    let (outcome, _, _) = call(&routes, &server, request(Method::POST, "/", "x")).await;
+    assert_eq!(outcome.unwrap(), 200);
+
+    routes.update(&one(false)).unwrap();
+    server.will(&[Step::Broken]);
+    let (outcome, _, info) = call(&routes, &server, get("/")).await;
+    assert!(outcome.is_err());
+    assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_prefixes_and_methods_choose_the_route_and_the_first_wins() {
+    let text = r#"{"routes": [
+            {"name": "off", "match": {"host": "fragile.example", "prefix": "/v1"}},
+            {"name": "deletes", "match": {"methods": ["DELETE"]}, "retry": {"maxAttempts": 2, "backoff": {"jitter": "none"}}}],
+        "default": {"retry": {"maxAttempts": 4, "backoff": {"jitter": "none"}}}}"#;
+    let (routes, server) = (routes(text), Server::default());
+    for (method, uri, attempts) in [
+        (Method::DELETE, "http://fragile.example/v1/x", 1),
+        (Method::DELETE, "http://fragile.example/v2", 2),
+        (Method::GET, "http://sturdy.example/v1/x", 4),
+    ] {
+        server.will(&[Step::Status(503); 9]);
+        let (outcome, _, info) = call(&routes, &server, request(method, uri, "")).await;
+        assert_eq!(
+            (outcome.unwrap(), info.attempts()),
+            (503, attempts),
+            "{uri}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_ms_counts_unless_the_route_says_no() {
+    let server = Server::default();
+    for (settings, took) in [("{}", 250), (r#"{"milliseconds": false}"#, 100)] {
+        let routes = routes(&format!(
+            r#"{{"default": {{"retry": {{"backoff": {{"jitter": "none"}}}}, "retryAfter": {settings}}}}}"#
+        ));
+        server.will(&[Step::Header(503, "retry-after-ms", "250")]);
+        let (_, elapsed, _) = call(&routes, &server, get("/")).await;
+        assert_eq!(elapsed, took, "{settings}");
+    }
 }

@@ -1,15 +1,17 @@
 //! What a client's failure means (Terms, Retryable Error).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use reattempt_core::{CallContext, Classify, Failure, RetryReason, Stage, Verdict};
+use reattempt_core::{CallContext, Classify, Failure, RetryReason, RoutePolicy, Stage, Verdict};
 
 use crate::codes;
-use crate::gate::ReadGate;
 use crate::reasons::{
     MONGODB_CLIENT_ERROR, MONGODB_NETWORK_ERROR, MONGODB_POOL_CLEARED, MONGODB_SERVER_ERROR,
-    MONGODB_SERVER_NOT_SUPPORTED, MONGODB_SERVER_SELECTION_FAILED, MONGODB_WAIT_QUEUE_TIMEOUT,
+    MONGODB_SERVER_NOT_SUPPORTED, MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
+    MONGODB_WAIT_QUEUE_TIMEOUT,
 };
+use crate::{ErrorLabels, ReadGate};
 
 /// What failed, in the specification's words. Never a text: a server's messages and code names are not looked at.
 ///
@@ -91,11 +93,29 @@ impl FailureKind {
 pub trait MongoFailure {
     /// The kind of failure.
     fn kind(&self) -> FailureKind;
+
+    /// Its labels, the server's and the client's own; none by default. Only options look at them.
+    fn labels(&self) -> ErrorLabels {
+        ErrorLabels::NONE
+    }
+
+    /// The server's `baseBackoffMS`, if the error has one; none by default. Only overload back-off looks at it.
+    fn base_backoff(&self) -> Option<Duration> {
+        None
+    }
 }
 
 impl<E: MongoFailure + ?Sized> MongoFailure for Box<E> {
     fn kind(&self) -> FailureKind {
         (**self).kind()
+    }
+
+    fn labels(&self) -> ErrorLabels {
+        (**self).labels()
+    }
+
+    fn base_backoff(&self) -> Option<Duration> {
+        (**self).base_backoff()
     }
 }
 
@@ -103,22 +123,51 @@ impl<E: MongoFailure + ?Sized> MongoFailure for Arc<E> {
     fn kind(&self) -> FailureKind {
         (**self).kind()
     }
+
+    fn labels(&self) -> ErrorLabels {
+        (**self).labels()
+    }
+
+    fn base_backoff(&self) -> Option<Duration> {
+        (**self).base_backoff()
+    }
 }
 
 /// Says of a client's error if a read may be sent again after it (Terms, Retryable Error).
 ///
 /// An answer is a success: a client turns `ok: 0` into an error. Where the call's policy has a
 /// [`ReadGate`], that is obeyed: a call that runs once fails for good with its first failure.
+///
+/// | option | [`seed_2022`](Self::seed_2022) | [`current`](Self::current) |
+/// | --- | --- | --- |
+/// | [codes 134 and 262](Self::with_codes_134_and_262) | no | yes |
+/// | [overload errors](Self::with_overload_errors) | no | yes |
+/// | [`NoWritesPerformed`](Self::with_no_writes_performed) | no | yes |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MongoClassifier {
     added_codes: bool,
+    overload: bool,
+    no_writes: bool,
 }
 
 impl MongoClassifier {
     /// The eleven codes of 2022, network exceptions and a cleared pool.
     #[must_use]
     pub const fn seed_2022() -> Self {
-        Self { added_codes: false }
+        Self {
+            added_codes: false,
+            overload: false,
+            no_writes: false,
+        }
+    }
+
+    /// The specification of 2026: everything below is on.
+    #[must_use]
+    pub const fn current() -> Self {
+        Self::seed_2022()
+            .with_codes_134_and_262()
+            .with_overload_errors()
+            .with_no_writes_performed()
     }
 
     /// Also the codes 134 (ReadConcernMajorityNotAvailableYet) and 262 (ExceededTimeLimit), which the
@@ -129,7 +178,25 @@ impl MongoClassifier {
         self
     }
 
-    /// The verdict on a kind of failure, without any gate.
+    /// Also any error with both labels `SystemOverloadedError` and `RetryableError`, whatever its code and whatever the
+    /// command, as far as the call's [`ReadGate`] allows. An error that is retried and has the first label gets the reason
+    /// [`MONGODB_SYSTEM_OVERLOADED`], by which [`RetryableReads`](crate::RetryableReads) backs off.
+    #[must_use]
+    pub const fn with_overload_errors(mut self) -> Self {
+        self.overload = true;
+        self
+    }
+
+    /// Of the errors of a command that is retried only when the server is overloaded (a write among them), one with the label
+    /// `NoWritesPerformed` is not raised while there is another that may have written (since January 2026). Reads
+    /// always raise the last error that shows an attempt.
+    #[must_use]
+    pub const fn with_no_writes_performed(mut self) -> Self {
+        self.no_writes = true;
+        self
+    }
+
+    /// The verdict on a kind of failure, without any gate or label.
     #[must_use]
     pub fn verdict(&self, kind: FailureKind) -> Verdict {
         let fatal = |reason: RetryReason, stage| Verdict::Fatal(Failure::new(reason, stage));
@@ -159,6 +226,47 @@ impl MongoClassifier {
             Verdict::Fatal(failure)
         }
     }
+
+    /// The verdict on an error of a call with this gate; `None` for a call without one.
+    #[must_use]
+    pub fn verdict_on<E: MongoFailure + ?Sized>(
+        &self,
+        error: &E,
+        gate: Option<&ReadGate>,
+    ) -> Verdict {
+        let verdict = self.verdict(error.kind());
+        let (mut failure, by_kind) = match verdict {
+            Verdict::Retry(failure) => (failure, true),
+            Verdict::Fatal(failure) => (failure, false),
+            Verdict::Success | Verdict::Committed => return verdict,
+        };
+        let labels = if self.overload || self.no_writes {
+            error.labels()
+        } else {
+            ErrorLabels::NONE
+        };
+        let by_labels = self.overload && labels.is_retryable_overload();
+        let retried = match gate {
+            Some(ReadGate::Once(_)) => false,
+            Some(ReadGate::Overload(_)) => by_labels,
+            Some(ReadGate::Retry) | None => by_kind || by_labels,
+        };
+        let reads = matches!(gate, Some(ReadGate::Retry));
+        failure.safe |= by_labels || (reads && retried);
+        failure.no_effect = self.no_writes
+            && labels.is_no_writes_performed()
+            && matches!(gate, Some(ReadGate::Overload(_)));
+        if !retried {
+            return Verdict::Fatal(failure);
+        }
+        if self.overload && labels.is_overload() {
+            failure.reason = MONGODB_SYSTEM_OVERLOADED;
+            if let Some(base) = error.base_backoff() {
+                failure = failure.with_base_backoff(base);
+            }
+        }
+        Verdict::Retry(failure)
+    }
 }
 
 /// A command that was never written cannot have been carried out.
@@ -172,15 +280,12 @@ impl<Res, Err: MongoFailure> Classify<Res, Err> for MongoClassifier {
         let Err(error) = outcome else {
             return Verdict::Success;
         };
-        let verdict = self.verdict(error.kind());
-        let gate = context
-            .policy()
-            .and_then(|policy| policy.get_data::<ReadGate>());
-        match (verdict, gate) {
-            (Verdict::Retry(failure), Some(ReadGate::Retry)) => Verdict::Retry(failure.safe(true)),
-            (Verdict::Retry(failure), Some(ReadGate::Once(_))) => Verdict::Fatal(failure),
-            _ => verdict,
-        }
+        let gate_of = |policy: Option<&'_ Arc<RoutePolicy>>| -> Option<ReadGate> {
+            policy.and_then(|policy| policy.get_data()).copied()
+        };
+        // The client's own first: no policy of a single call may allow more (M10).
+        let gate = gate_of(context.route_policy()).or_else(|| gate_of(context.policy()));
+        self.verdict_on(error, gate.as_ref())
     }
 
     fn may_force(&self) -> bool {
@@ -189,150 +294,4 @@ impl<Res, Err: MongoFailure> Classify<Res, Err> for MongoClassifier {
 }
 
 #[cfg(test)]
-mod tests {
-    use reattempt_core::strategy::Once;
-
-    use super::*;
-    use crate::{ReadOperation, RetryReads};
-
-    struct Broken(FailureKind);
-
-    impl MongoFailure for Broken {
-        fn kind(&self) -> FailureKind {
-            self.0
-        }
-    }
-
-    fn is_retryable(kind: FailureKind) -> bool {
-        matches!(
-            MongoClassifier::seed_2022().verdict(kind),
-            Verdict::Retry(_)
-        )
-    }
-
-    fn classify(kind: FailureKind, context: &CallContext) -> Verdict {
-        let error = Broken(kind);
-        MongoClassifier::seed_2022().classify(Err::<&(), _>(&error), context)
-    }
-
-    /// M3
-    #[test]
-    fn a_network_exception_is_retryable_at_every_stage() {
-        for stage in [Stage::Dispatch, Stage::InFlight, Stage::Response] {
-            assert!(is_retryable(FailureKind::Network { stage }), "{stage:?}");
-        }
-    }
-
-    /// M4
-    #[test]
-    fn each_code_of_the_table_is_retryable_and_kept() {
-        for row in codes::SEED_2022 {
-            let kind = FailureKind::command(Some(row.code.into()));
-            let failure = *MongoClassifier::seed_2022()
-                .verdict(kind)
-                .failure()
-                .unwrap();
-            assert!(is_retryable(kind), "{}", row.name);
-            assert_eq!((failure.code, failure.reason), (Some(row.code), row.reason));
-        }
-    }
-
-    /// M4
-    #[test]
-    fn the_later_codes_are_retryable_by_option() {
-        for code in [134, 262] {
-            let kind = FailureKind::command(Some(code));
-            assert!(!is_retryable(kind));
-            let later = MongoClassifier::seed_2022().with_codes_134_and_262();
-            assert!(matches!(later.verdict(kind), Verdict::Retry(_)));
-        }
-    }
-
-    /// M5
-    #[test]
-    fn a_cleared_pool_is_retryable_and_no_other_pool_error() {
-        assert!(is_retryable(FailureKind::PoolCleared));
-        assert!(!is_retryable(FailureKind::WaitQueueTimeout));
-    }
-
-    /// M6
-    #[test]
-    fn the_handshake_is_judged_like_a_command_and_was_never_sent() {
-        let kind = FailureKind::handshake(Some(91));
-        assert!(is_retryable(kind));
-        assert!(is_retryable(FailureKind::network_before_sending()));
-        assert!(
-            !is_retryable(FailureKind::handshake(Some(18))),
-            "a refused login"
-        );
-        assert!(
-            MongoClassifier::seed_2022()
-                .verdict(kind)
-                .failure()
-                .unwrap()
-                .safe
-        );
-    }
-
-    /// M7
-    #[test]
-    fn an_answer_is_a_success_whatever_is_in_it() {
-        let answer = Ok::<_, &Broken>(&"{ ok: 1, writeConcernError: { code: 91 } }");
-        let verdict = MongoClassifier::seed_2022().classify(answer, &CallContext::default());
-        assert_eq!(verdict, Verdict::Success);
-    }
-
-    /// M8, E5
-    #[test]
-    fn everything_else_is_final() {
-        for code in [50, 11601, 43, 13, 18, 0, -1, i64::MAX, i64::MIN] {
-            assert!(!is_retryable(FailureKind::command(Some(code))), "{code}");
-        }
-        assert!(!is_retryable(FailureKind::command(None)));
-        assert!(!is_retryable(FailureKind::Client {
-            stage: Stage::Response
-        }));
-    }
-
-    /// M13
-    #[test]
-    fn a_failed_selection_is_final() {
-        assert!(!is_retryable(FailureKind::Selection));
-        assert!(!is_retryable(FailureKind::NotSupported));
-    }
-
-    /// M14
-    #[test]
-    fn a_gated_call_fails_for_good_with_its_first_failure() {
-        let mut context = CallContext::default();
-        RetryReads::default().stamp(&mut context, ReadOperation::Find, true);
-        for kind in [FailureKind::command(Some(189)), FailureKind::PoolCleared] {
-            assert!(matches!(classify(kind, &context), Verdict::Fatal(_)));
-        }
-    }
-
-    /// M10
-    #[test]
-    fn no_stamp_on_one_call_switches_retries_on() {
-        let mut context = CallContext::default();
-        context.set_strategy(Arc::new(Once));
-        RetryReads::new(false).stamp(&mut context, ReadOperation::Find, false);
-        assert!(matches!(
-            classify(FailureKind::PoolCleared, &context),
-            Verdict::Fatal(_)
-        ));
-    }
-
-    #[test]
-    fn without_a_gate_only_what_was_never_sent_is_safe() {
-        let context = CallContext::default();
-        let safe = |kind| {
-            classify(kind, &context)
-                .failure()
-                .is_some_and(|failure| failure.safe)
-        };
-        assert!(!safe(FailureKind::network_in_flight()));
-        assert!(safe(FailureKind::network_before_sending()));
-        assert!(safe(FailureKind::PoolCleared));
-    }
-}
+mod tests;

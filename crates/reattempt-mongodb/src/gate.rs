@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use reattempt_core::{Call, CallContext, Idempotency, Reporter, Route, RoutePolicy};
+use reattempt_core::{Annotated, Call, CallContext, Idempotency, Reporter, Route, RoutePolicy};
 
-use crate::{NotEligible, ReadOperation, RetryableReads, eligible, supports_retry};
+use crate::nested::OnNested;
+use crate::{NestedRetries, NotEligible, ReadOperation, RetryableReads, eligible, supports_retry};
+
+/// The name of the option in a connection string (Naming Deviations).
+pub const RETRY_READS: &str = "retryReads";
 
 /// What the policy of a call says of retrying it. Rides in [`RoutePolicy::data`], where the
 /// [`MongoClassifier`](crate::MongoClassifier) reads it.
@@ -12,6 +16,9 @@ use crate::{NotEligible, ReadOperation, RetryableReads, eligible, supports_retry
 pub enum ReadGate {
     /// A read that may be sent again, also after an attempt whose fate nobody knows.
     Retry,
+    /// Sent again only when the server is overloaded and left the command alone, whatever the command is (client
+    /// backpressure, since 2026); on other errors it runs once, for this ground.
+    Overload(NotEligible),
     /// Runs once, whatever strategy anybody stamped on the call.
     Once(NotEligible),
 }
@@ -25,6 +32,11 @@ pub trait ReadCall {
     fn in_transaction(&self) -> bool {
         false
     }
+
+    /// What is known of the call so far, where the request carries it: by this nested retries are seen.
+    fn carried_context(&self) -> Option<&CallContext> {
+        None
+    }
 }
 
 impl<T: ReadCall> ReadCall for Call<T> {
@@ -35,6 +47,10 @@ impl<T: ReadCall> ReadCall for Call<T> {
     fn in_transaction(&self) -> bool {
         self.request.in_transaction()
     }
+
+    fn carried_context(&self) -> Option<&CallContext> {
+        self.context()
+    }
 }
 
 /// The client's `retryReads`: built once per client, decides for each operation if it may be retried at all
@@ -44,12 +60,25 @@ impl<T: ReadCall> ReadCall for Call<T> {
 /// a route layer. The policies are made once, so that a call allocates nothing for them.
 ///
 /// There is no way to switch it on for one operation: an operation that is gated keeps its gate even where a
-/// caller stamps another strategy on the call, because the classifier then calls every failure final.
+/// caller stamps another strategy or policy on the call, because the classifier then calls every failure final.
 #[derive(Clone, Debug)]
 pub struct RetryReads {
-    enabled: bool,
+    retry_reads: bool,
+    retry_writes: bool,
+    stand_back: bool,
+    on_nested: Option<OnNested>,
     retry: Arc<RoutePolicy>,
     disabled: Arc<RoutePolicy>,
+    operation: Arc<RoutePolicy>,
+    in_transaction: Arc<RoutePolicy>,
+    nested: Arc<RoutePolicy>,
+    /// Only with a strategy that retries overload errors.
+    overload: Option<Overload>,
+}
+
+/// The policies of what is retried only when the server is overloaded.
+#[derive(Clone, Debug)]
+struct Overload {
     operation: Arc<RoutePolicy>,
     in_transaction: Arc<RoutePolicy>,
 }
@@ -61,7 +90,15 @@ impl RetryReads {
         Self::with_strategy(retry_reads, RetryableReads::seed_2022())
     }
 
-    /// With this strategy for the operations that may be retried.
+    /// The specification of 2026: with [`RetryableReads::current`].
+    #[must_use]
+    pub fn current(retry_reads: bool) -> Self {
+        Self::with_strategy(retry_reads, RetryableReads::current())
+    }
+
+    /// With this strategy for the operations that may be retried. With one that
+    /// [backs off](RetryableReads::overload_backoff), such as [`RetryableReads::current`], the others are retried too, but only when the
+    /// server is overloaded and left them alone: writes, `getMore`, `runCommand`, and what runs in a transaction.
     #[must_use]
     pub fn with_strategy(retry_reads: bool, strategy: RetryableReads) -> Self {
         let once = |name, why| {
@@ -71,34 +108,115 @@ impl RetryReads {
                     .data(ReadGate::Once(why)),
             )
         };
+        let retried = |name| {
+            let policy = RoutePolicy::new(name).retry(strategy.clone());
+            match strategy.tokens() {
+                Some(tokens) => policy.throttle(Arc::new(tokens.clone())),
+                None => policy,
+            }
+        };
+        let overload = |name, why| Arc::new(retried(name).data(ReadGate::Overload(why)));
         Self {
-            enabled: retry_reads,
-            retry: Arc::new(
-                RoutePolicy::new("mongodb: retryable read")
-                    .retry(strategy)
-                    .data(ReadGate::Retry),
-            ),
+            retry_reads,
+            retry_writes: true,
+            stand_back: false,
+            on_nested: None,
+            overload: strategy.backs_off().then(|| Overload {
+                operation: overload("mongodb: retried under overload", NotEligible::Operation),
+                in_transaction: overload(
+                    "mongodb: in transaction, retried under overload",
+                    NotEligible::InTransaction,
+                ),
+            }),
+            retry: Arc::new(retried("mongodb: retryable read").data(ReadGate::Retry)),
             disabled: once("mongodb: retryReads off", NotEligible::Disabled),
             operation: once("mongodb: never retried", NotEligible::Operation),
             in_transaction: once("mongodb: in transaction", NotEligible::InTransaction),
+            nested: once("mongodb: another layer retries", NotEligible::Nested),
         }
+    }
+
+    /// The client's `retryWrites`: with a strategy that backs off, false leaves writes under overload alone, and with them
+    /// the generic `runCommand`, which needs both options on. True by default; without such a strategy it changes nothing, because
+    /// Retryable Reads retries no write.
+    #[must_use]
+    pub fn retry_writes(mut self, on: bool) -> Self {
+        self.retry_writes = on;
+        self
+    }
+
+    /// Runs a call once where another retry layer is [seen](NestedRetries::seen_in) above this client, so that the two do not
+    /// multiply. Off by default: what an application's own loop does is its own affair. Where the other layer is one of
+    /// reattempt's, the inner one always passes the call through.
+    #[must_use]
+    pub fn stand_back_when_nested(mut self, on: bool) -> Self {
+        self.stand_back = on;
+        self
+    }
+
+    /// Tells of each call in which another retry layer is [seen](NestedRetries::seen_in) above this client.
+    #[must_use]
+    pub fn on_nested(mut self, told: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
+        self.on_nested = Some(OnNested::new(told));
+        self
     }
 
     /// The policy of this operation. The server is not known yet here; see [`report_wire_version`].
     #[must_use]
     pub fn policy_for(&self, operation: ReadOperation, in_transaction: bool) -> &Arc<RoutePolicy> {
-        match eligible(operation, in_transaction, None, self.enabled) {
+        let why = match eligible(operation, in_transaction, None, self.retry_reads) {
             // No server, so none that could be too old.
-            Ok(()) | Err(NotEligible::Server(_)) => &self.retry,
-            Err(NotEligible::Disabled) => &self.disabled,
-            Err(NotEligible::Operation) => &self.operation,
-            Err(NotEligible::InTransaction) => &self.in_transaction,
+            Ok(()) | Err(NotEligible::Server(_)) => return &self.retry,
+            Err(why) => why,
+        };
+        match &self.overload {
+            Some(overload) if self.retries_under_overload(operation) => {
+                if operation.is_retryable() {
+                    &overload.in_transaction
+                } else {
+                    &overload.operation
+                }
+            }
+            _ => match why {
+                NotEligible::Disabled => &self.disabled,
+                NotEligible::InTransaction => &self.in_transaction,
+                _ => &self.operation,
+            },
         }
+    }
+
+    /// Which of the client's two options stands for this operation (client backpressure).
+    fn retries_under_overload(&self, operation: ReadOperation) -> bool {
+        match operation {
+            ReadOperation::Write | ReadOperation::AggregateThatWrites => self.retry_writes,
+            ReadOperation::RunCommand => self.retry_reads && self.retry_writes,
+            _ => self.retry_reads,
+        }
+    }
+
+    fn policy_of_call(
+        &self,
+        context: Option<&CallContext>,
+        operation: ReadOperation,
+        in_transaction: bool,
+    ) -> &Arc<RoutePolicy> {
+        if self.stand_back || self.on_nested.is_some() {
+            if let Some(nested) = context.and_then(NestedRetries::seen_in) {
+                if let Some(told) = &self.on_nested {
+                    told.tell(nested);
+                }
+                if self.stand_back {
+                    return &self.nested;
+                }
+            }
+        }
+        self.policy_for(operation, in_transaction)
     }
 
     /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller stamped before stays.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
-        context.stamp_policy(Arc::clone(self.policy_for(operation, in_transaction)));
+        let policy = self.policy_of_call(Some(context), operation, in_transaction);
+        context.stamp_policy(Arc::clone(policy));
         if operation.is_retryable() && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(Idempotency::Idempotent);
         }
@@ -114,9 +232,11 @@ impl Default for RetryReads {
 
 impl<Req: ReadCall> Route<Req> for RetryReads {
     fn route(&self, request: &Req) -> Option<Arc<RoutePolicy>> {
-        Some(Arc::clone(
-            self.policy_for(request.operation(), request.in_transaction()),
-        ))
+        Some(Arc::clone(self.policy_of_call(
+            request.carried_context(),
+            request.operation(),
+            request.in_transaction(),
+        )))
     }
 }
 
@@ -134,86 +254,4 @@ pub fn report_wire_version(reporter: &Reporter, max_wire_version: i32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use reattempt_core::{Annotated, AttemptKind, Recovery};
-
-    use super::*;
-
-    fn gate_of(policy: &RoutePolicy) -> Option<&ReadGate> {
-        policy.get_data()
-    }
-
-    /// M9
-    #[test]
-    fn reads_are_retried_by_default() {
-        let policy = Arc::clone(RetryReads::default().policy_for(ReadOperation::Find, false));
-        assert!(matches!(policy.get_recovery(), Recovery::Retry(_)));
-        assert_eq!(gate_of(&policy), Some(&ReadGate::Retry));
-    }
-
-    /// M14 M19
-    #[test]
-    fn what_is_not_eligible_has_a_policy_that_never_recovers() {
-        let on = RetryReads::new(true);
-        let cases = [
-            (
-                RetryReads::new(false),
-                ReadOperation::Find,
-                false,
-                NotEligible::Disabled,
-            ),
-            (
-                on.clone(),
-                ReadOperation::GetMore,
-                false,
-                NotEligible::Operation,
-            ),
-            (on, ReadOperation::Find, true, NotEligible::InTransaction),
-        ];
-        for (gate, operation, in_transaction, why) in cases {
-            let policy = gate.policy_for(operation, in_transaction);
-            assert!(matches!(policy.get_recovery(), Recovery::None));
-            assert_eq!(gate_of(policy), Some(&ReadGate::Once(why)));
-        }
-    }
-
-    #[test]
-    fn a_read_is_stamped_idempotent_and_a_write_is_not() {
-        let gate = RetryReads::default();
-        let stamped = |operation| {
-            let mut call = Call::new(());
-            gate.stamp(call.context_mut(), operation, false);
-            call.context_mut().idempotency()
-        };
-        assert_eq!(stamped(ReadOperation::Find), Idempotency::Idempotent);
-        assert_eq!(stamped(ReadOperation::Write), Idempotency::Unknown);
-        assert_eq!(stamped(ReadOperation::GetMore), Idempotency::Unknown);
-    }
-
-    #[test]
-    fn a_request_that_says_what_it_runs_is_routed() {
-        struct TxnFind;
-        impl ReadCall for TxnFind {
-            fn operation(&self) -> ReadOperation {
-                ReadOperation::Find
-            }
-            fn in_transaction(&self) -> bool {
-                true
-            }
-        }
-        let policy = RetryReads::default().route(&Call::new(TxnFind));
-        let gate = policy.as_deref().and_then(gate_of);
-        assert_eq!(gate, Some(&ReadGate::Once(NotEligible::InTransaction)));
-    }
-
-    /// M12
-    #[test]
-    fn an_old_server_forbids_another_attempt() {
-        let mut context = CallContext::default();
-        context.start_attempt(1, AttemptKind::Initial);
-        assert!(report_wire_version(&context.reporter(), 6));
-        assert!(!context.findings().forbidden);
-        assert!(!report_wire_version(&context.reporter(), 5));
-        assert!(context.findings().forbidden);
-    }
-}
+mod tests;

@@ -18,6 +18,8 @@ reattempt_core::retry_reasons! {
     pub MONGODB_EXCEEDED_TIME_LIMIT(false, false);
     /// The server has no majority snapshot yet (134; only where asked for).
     pub MONGODB_READ_CONCERN_NOT_AVAILABLE_YET(true, false);
+    /// The server, or the way to it, has more to do than it can (`SystemOverloadedError`; only where asked for).
+    pub MONGODB_SYSTEM_OVERLOADED(false, false);
     /// The server said no, with a code that another attempt does not mend, or with none.
     pub MONGODB_SERVER_ERROR(false, false);
     /// No server could be selected.

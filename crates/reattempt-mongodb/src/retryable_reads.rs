@@ -2,7 +2,20 @@
 
 use std::time::Duration;
 
-use reattempt_core::{Decision, Failure, RetryStrategy, RetryView, Stage, Surface};
+use reattempt_core::backoff::{Backoff, Jitter, Randomness};
+use reattempt_core::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Stage, Surface};
+
+use crate::AdaptiveTokens;
+use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
+
+/// `maxAdaptiveRetries` where nobody says otherwise (client backpressure, MAX_RETRIES).
+pub const MAX_ADAPTIVE_RETRIES: u32 = 2;
+
+/// The base of the overload back-off where the server names none.
+const BASE_BACKOFF: Duration = Duration::from_millis(100);
+
+/// The longest overload back-off.
+const MAX_BACKOFF: Duration = Duration::from_millis(10_000);
 
 /// Exactly one retry, at once, and the error that tells the caller most (Executing Retryable Read Commands).
 ///
@@ -12,9 +25,18 @@ use reattempt_core::{Decision, Failure, RetryStrategy, RetryView, Stage, Surface
 ///
 /// The retry itself has no delay. A client that has to find a new primary may still take up to its server selection
 /// timeout: put a deadline outside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// | option | [`seed_2022`](Self::seed_2022) | [`current`](Self::current) |
+/// | --- | --- | --- |
+/// | [until the deadline](Self::until_deadline) | no | where the call has a time limit |
+/// | [overload back-off](Self::overload_backoff) | no | at most 2 retries |
+#[derive(Clone, Debug, Default)]
 pub struct RetryableReads {
     until_deadline: bool,
+    /// The most retries of a call that met an overload error; `None` knows no such errors.
+    max_adaptive_retries: Option<u32>,
+    tokens: Option<AdaptiveTokens>,
+    randomness: Randomness,
 }
 
 impl RetryableReads {
@@ -23,7 +45,19 @@ impl RetryableReads {
     pub const fn seed_2022() -> Self {
         Self {
             until_deadline: false,
+            max_adaptive_retries: None,
+            tokens: None,
+            randomness: Randomness::Thread,
         }
+    }
+
+    /// The specification of 2026-07: until the deadline where the call has one (`timeoutMS`), and overload back-off with at
+    /// most [`MAX_ADAPTIVE_RETRIES`] retries. Goes with [`MongoClassifier::current`](crate::MongoClassifier::current).
+    #[must_use]
+    pub const fn current() -> Self {
+        Self::seed_2022()
+            .until_deadline()
+            .overload_backoff(MAX_ADAPTIVE_RETRIES)
     }
 
     /// Sends again, at once, as often as fits before the call's time limit instead of only once; a call without a limit is
@@ -33,20 +67,112 @@ impl RetryableReads {
         self.until_deadline = true;
         self
     }
+
+    /// Backs off after an overload error (client backpressure): before retry number n a random share of `100 ms * 2^n`, at most of
+    /// 10 s; a positive `baseBackoffMS` on the error replaces the 100 ms.
+    ///
+    /// One overload error at any point of a call limits all its retries, others too, to `max_retries` (`maxAdaptiveRetries`; 0 retries
+    /// none). A delay that would pass the call's time limit is not begun: the error is raised at once.
+    /// Which errors are overload errors is the classifier's word:
+    /// [`MongoClassifier::with_overload_errors`](crate::MongoClassifier::with_overload_errors).
+    #[must_use]
+    pub const fn overload_backoff(mut self, max_retries: u32) -> Self {
+        self.max_adaptive_retries = Some(max_retries);
+        self
+    }
+
+    /// A retry after an overload error also needs a token of the client's bucket; without one the error is raised (`adaptiveRetries`, which
+    /// the specification dropped in 2026-03). [`RetryReads::with_strategy`](crate::RetryReads::with_strategy) has the bucket told of the calls that work;
+    /// a stack without that puts it into a throttle layer.
+    #[must_use]
+    pub fn adaptive_tokens(mut self, tokens: AdaptiveTokens) -> Self {
+        self.tokens = Some(tokens);
+        self
+    }
+
+    pub(crate) const fn tokens(&self) -> Option<&AdaptiveTokens> {
+        self.tokens.as_ref()
+    }
+
+    /// Where the random shares come from; by default from the thread's generator.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.randomness = randomness;
+        self
+    }
+
+    /// Does it know overload errors?
+    #[must_use]
+    pub const fn backs_off(&self) -> bool {
+        self.max_adaptive_retries.is_some()
+    }
+
+    /// The most retries of a call that stands like this; `None` is no limit but the deadline.
+    fn most_retries(&self, view: &RetryView<'_>) -> Option<u32> {
+        if let Some(max) = self.max_adaptive_retries {
+            let earlier =
+                || view.retries > 0 && view.context.info().count(MONGODB_SYSTEM_OVERLOADED) > 0;
+            if is_overload(view.failure) || earlier() {
+                return Some(max);
+            }
+        }
+        let no_limit = self.until_deadline && view.context.limit().is_some();
+        (!no_limit).then_some(1)
+    }
+
+    fn delay(&self, view: &RetryView<'_>) -> Duration {
+        if !(self.backs_off() && is_overload(view.failure)) {
+            return Duration::ZERO;
+        }
+        let base = view.failure.base_backoff().unwrap_or(BASE_BACKOFF);
+        // The first retry is number 1, and its exponent 1. Nothing here overflows: the back-off saturates.
+        Backoff::exponential(base.saturating_mul(2), MAX_BACKOFF)
+            .jitter(Jitter::Full)
+            .randomness(self.randomness.clone())
+            .delay(view.retries, None)
+    }
+}
+
+fn is_overload(failure: &Failure) -> bool {
+    failure.reason == MONGODB_SYSTEM_OVERLOADED
 }
 
 impl RetryStrategy for RetryableReads {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
-        let more = self.until_deadline && view.context.limit().is_some();
-        if more || view.retries == 0 {
-            Decision::After(Duration::ZERO)
-        } else {
-            Decision::Stop
+        let tokens = self
+            .tokens
+            .as_ref()
+            .filter(|_| self.backs_off() && is_overload(view.failure));
+        if let Some(tokens) = tokens {
+            // The records end with the attempt before this one.
+            let info = view.context.info();
+            let before = info.records().next_back().and_then(|r| r.failure);
+            if before.is_some_and(|before| is_overload(&before)) {
+                tokens.take_one();
+            }
+        }
+        match self.most_retries(view) {
+            Some(max) if view.retries >= max => Decision::Exhausted,
+            _ if tokens.is_some_and(|tokens| !tokens.has_one()) => Decision::Stop,
+            _ => Decision::After(self.delay(view)),
         }
     }
 
     fn max_attempts(&self) -> Option<u32> {
-        if self.until_deadline { None } else { Some(2) }
+        // The bucket has to hear of the last attempt's failure too.
+        if self.until_deadline || self.tokens.is_some() {
+            return None;
+        }
+        let retries = self.max_adaptive_retries.unwrap_or(1).max(1);
+        Some(retries.saturating_add(1))
+    }
+
+    fn on_deadline(&self) -> OnDeadline {
+        if self.backs_off() {
+            OnDeadline::GiveUp
+        } else {
+            OnDeadline::Cap
+        }
     }
 
     fn holds(&self) -> bool {
@@ -54,7 +180,8 @@ impl RetryStrategy for RetryableReads {
     }
 
     fn surface(&self, _held: &Failure, new: &Failure) -> Surface {
-        if new.stage == Stage::Dispatch {
+        // One that changed nothing: the first if all are like that, else the last that is not.
+        if new.stage == Stage::Dispatch || new.no_effect {
             Surface::Held
         } else {
             Surface::New
@@ -63,214 +190,4 @@ impl RetryStrategy for RetryableReads {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use reattempt_core::machine::{Action, Env, Keep, RetryMachine, Wait};
-    use reattempt_core::{AttemptKind, CallContext, Stopped, TimeLimit};
-
-    use super::*;
-    use crate::FailureKind as Kind;
-    use crate::{MongoClassifier, ReadOperation, RetryReads, report_wire_version};
-
-    /// One call of a read, driven through the machine by hand.
-    struct Read {
-        strategy: RetryableReads,
-        machine: RetryMachine,
-        context: CallContext,
-        now: Instant,
-    }
-
-    impl Read {
-        fn begin(strategy: RetryableReads) -> Self {
-            #[allow(
-                clippy::disallowed_methods,
-                reason = "a base for arithmetic; no time passes here"
-            )]
-            let now = Instant::now();
-            let mut context = CallContext::default();
-            RetryReads::default().stamp(&mut context, ReadOperation::Find, false);
-            context.start_attempt(1, AttemptKind::Initial);
-            Self {
-                strategy,
-                machine: RetryMachine::new(),
-                context,
-                now,
-            }
-        }
-
-        fn seed() -> Self {
-            Self::begin(RetryableReads::seed_2022())
-        }
-
-        /// The attempt that is out fails; if another is due, it is out after this.
-        fn fails(&mut self, kind: Kind) -> Action {
-            let verdict = MongoClassifier::seed_2022().verdict(kind);
-            let (found, env) = (self.context.findings(), Env::new(&self.context));
-            let action = self
-                .machine
-                .failed(self.now, &verdict, found, &self.strategy, &env);
-            if let Action::Wait(wait) = &action {
-                self.context
-                    .start_attempt(self.context.attempt() + 1, wait.kind);
-            }
-            action
-        }
-
-        fn stopped(&self) -> Option<Stopped> {
-            self.context.info().stopped()
-        }
-    }
-
-    fn surfaced(action: &Action) -> Surface {
-        match action {
-            Action::Return(surface) => *surface,
-            other => panic!("the call should have ended, got {other:?}"),
-        }
-    }
-
-    const STEPPED_DOWN: Kind = Kind::command(Some(189));
-
-    /// M1 M2 M15
-    #[test]
-    fn a_retryable_error_is_retried_once_and_at_once() {
-        let mut read = Read::seed();
-        let Action::Wait(wait) = read.fails(STEPPED_DOWN) else {
-            panic!("one retry is due")
-        };
-        let at_once = Wait {
-            until: None,
-            kind: AttemptKind::Retry,
-            keep: Keep::New,
-            nudge: false,
-        };
-        assert_eq!(wait, at_once);
-        assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
-        assert_eq!(read.stopped(), Some(Stopped::Attempts));
-        assert_eq!(read.context.info().attempts(), 2);
-    }
-
-    /// M8 M15
-    #[test]
-    fn any_other_error_ends_the_call() {
-        let mut read = Read::seed();
-        assert_eq!(surfaced(&read.fails(Kind::command(Some(50)))), Surface::New);
-        assert_eq!(read.stopped(), Some(Stopped::Fatal));
-    }
-
-    /// M13
-    #[test]
-    fn the_first_selection_error_goes_to_the_caller() {
-        assert_eq!(surfaced(&Read::seed().fails(Kind::Selection)), Surface::New);
-    }
-
-    /// M12 M14
-    #[test]
-    fn a_server_that_is_too_old_runs_the_read_once() {
-        let mut read = Read::seed();
-        report_wire_version(&read.context.reporter(), 5);
-        assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
-        assert_eq!(read.context.info().attempts(), 1);
-    }
-
-    /// M30
-    #[test]
-    fn an_attempt_that_died_at_checkout_uses_the_retry_up() {
-        for first in [
-            Kind::PoolCleared,
-            Kind::network_before_sending(),
-            Kind::handshake(Some(91)),
-        ] {
-            let mut read = Read::seed();
-            assert!(matches!(read.fails(first), Action::Wait(_)));
-            assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
-        }
-    }
-
-    /// M22 M23 M24 M29
-    #[test]
-    fn a_second_failure_that_never_reached_a_server_raises_the_original() {
-        let never_sent = [
-            Kind::Selection,
-            Kind::PoolCleared,
-            Kind::WaitQueueTimeout,
-            Kind::network_before_sending(),
-            Kind::handshake(Some(18)),
-            Kind::handshake(Some(91)),
-            Kind::NotSupported,
-            Kind::Client {
-                stage: Stage::Dispatch,
-            },
-        ];
-        for second in never_sent {
-            let mut read = Read::seed();
-            read.fails(STEPPED_DOWN);
-            assert_eq!(surfaced(&read.fails(second)), Surface::Held, "{second:?}");
-        }
-    }
-
-    /// M27 M28
-    #[test]
-    fn a_second_failure_that_shows_an_attempt_is_raised() {
-        let shown = [
-            STEPPED_DOWN,
-            Kind::command(Some(50)),
-            Kind::command(None),
-            Kind::network_in_flight(),
-            Kind::Client {
-                stage: Stage::Response,
-            },
-        ];
-        for second in shown {
-            let mut read = Read::seed();
-            read.fails(Kind::network_in_flight());
-            assert_eq!(surfaced(&read.fails(second)), Surface::New, "{second:?}");
-        }
-    }
-
-    /// M22
-    #[test]
-    fn what_the_transport_knows_of_the_second_attempt_decides() {
-        let mut read = Read::seed();
-        read.fails(STEPPED_DOWN);
-        read.context.reporter().stage(Stage::Dispatch);
-        assert_eq!(
-            surfaced(&read.fails(Kind::network_in_flight())),
-            Surface::Held
-        );
-    }
-
-    #[test]
-    fn until_the_deadline_it_goes_on_and_raises_the_last_that_was_sent() {
-        let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());
-        let limit = read.now + Duration::from_secs(1);
-        read.context.stamp_limit(TimeLimit::stamped(limit));
-        for kind in [STEPPED_DOWN, Kind::network_in_flight()] {
-            assert!(matches!(
-                read.fails(kind),
-                Action::Wait(Wait {
-                    keep: Keep::New,
-                    ..
-                })
-            ));
-        }
-        let action = read.fails(Kind::PoolCleared);
-        assert!(matches!(
-            action,
-            Action::Wait(Wait {
-                keep: Keep::Held,
-                ..
-            })
-        ));
-        read.now = limit;
-        assert_eq!(surfaced(&read.fails(Kind::PoolCleared)), Surface::Held);
-        assert_eq!(read.stopped(), Some(Stopped::Deadline));
-    }
-
-    #[test]
-    fn without_a_deadline_there_is_still_only_one_retry() {
-        let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());
-        assert!(matches!(read.fails(STEPPED_DOWN), Action::Wait(_)));
-        assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use reattempt::{Annotated, Call, CallContext, RetryLayer, RouteLayer};
+use reattempt::{Annotated, Call, CallContext, RetryLayer, RouteLayer, RoutePolicy, Stage};
 use reattempt_mongodb::{
     FailureKind, MongoClassifier, MongoFailure, ReadCall, ReadOperation, RetryReads,
     RetryableReads, report_wire_version,
@@ -129,4 +129,116 @@ async fn what_is_not_eligible_is_sent_once() {
         let once = run(gate, command, wire_version, &[FailureKind::PoolCleared]).await;
         assert_eq!(once, (Err(DriverError(FailureKind::PoolCleared, 1)), 1));
     }
+}
+
+/// M35: a recovery layer above this client is seen, and the two do not multiply.
+#[tokio::test]
+async fn a_retry_layer_above_is_seen_and_has_the_call_to_itself() {
+    let sent = Arc::new(Mutex::new(0));
+    let told: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let (count, ear) = (Arc::clone(&sent), Arc::clone(&told));
+    let gate =
+        RetryReads::default().on_nested(move |nested| ear.lock().unwrap().push(nested.attempt));
+    let retry = || RetryLayer::new(MongoClassifier::seed_2022(), RetryableReads::seed_2022());
+    let client = ServiceBuilder::new()
+        .layer(RouteLayer::new(RetryReads::default()))
+        .layer(retry())
+        .layer(RouteLayer::new(gate))
+        .layer(retry())
+        .service_fn(move |call: Call<Command>| {
+            *count.lock().unwrap() += 1;
+            let attempt = call.context().map_or(0, CallContext::attempt);
+            async move { Err::<(), _>(DriverError(STEPPED_DOWN, attempt)) }
+        });
+    let answer = client.oneshot(Call::new(find())).await;
+    assert_eq!(answer, Err(DriverError(STEPPED_DOWN, 2)));
+    assert_eq!(*sent.lock().unwrap(), 2, "not four");
+    assert_eq!(*told.lock().unwrap(), [1, 2]);
+}
+
+/// Every kind of failure, a retryable and a final one where there are both.
+const KINDS: [FailureKind; 14] = [
+    FailureKind::Selection,
+    FailureKind::PoolCleared,
+    FailureKind::WaitQueueTimeout,
+    FailureKind::network_before_sending(),
+    FailureKind::handshake(Some(91)),
+    FailureKind::handshake(Some(18)),
+    FailureKind::NotSupported,
+    FailureKind::Client {
+        stage: Stage::Dispatch,
+    },
+    FailureKind::network_in_flight(),
+    STEPPED_DOWN,
+    FailureKind::command(Some(50)),
+    FailureKind::command(None),
+    FailureKind::Client {
+        stage: Stage::InFlight,
+    },
+    FailureKind::Client {
+        stage: Stage::Response,
+    },
+];
+
+/// The specification's pseudocode: which attempt's error a read raises that fails in this way and, if it is sent again, in that.
+fn pseudocode(first: FailureKind, second: FailureKind) -> u32 {
+    let retryable = match first {
+        // getConnection
+        FailureKind::PoolCleared | FailureKind::Network { .. } => true,
+        // getConnection or executeCommand
+        FailureKind::Server { code, .. } => matches!(code, Some(91 | 189)),
+        // selectServer, and what the driver did wrong
+        _ => false,
+    };
+    if !retryable {
+        return 1;
+    }
+    match second {
+        // executeCommand has been called: the caller can infer that an attempt was made.
+        FailureKind::Network { stage }
+        | FailureKind::Server { stage, .. }
+        | FailureKind::Client { stage }
+            if stage != Stage::Dispatch =>
+        {
+            2
+        }
+        // selectServer, getConnection, createCommand
+        _ => 1,
+    }
+}
+
+/// M13 M15 M22 M23 M24 M28 M29 M30: each pair of failures.
+#[tokio::test]
+async fn every_pair_of_failures_ends_as_in_the_pseudocode() {
+    for first in KINDS {
+        for second in KINDS {
+            let both = [first, second];
+            let (answer, _) = run(RetryReads::default(), find(), 6, &both).await;
+            let raised = pseudocode(first, second);
+            let error = DriverError(both[raised as usize - 1], raised);
+            assert_eq!(answer, Err(error), "{first:?}, then {second:?}");
+        }
+    }
+}
+
+/// M10: also with a policy of its own a single call is not retried where the client is told not to.
+#[tokio::test]
+async fn a_policy_on_one_call_does_not_switch_retries_on() {
+    let sent = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&sent);
+    let client = ServiceBuilder::new()
+        .layer(RouteLayer::new(RetryReads::new(false)))
+        .layer(RetryLayer::new(
+            MongoClassifier::seed_2022(),
+            RetryableReads::seed_2022(),
+        ))
+        .service_fn(move |_: Call<Command>| {
+            *count.lock().unwrap() += 1;
+            async { Err::<(), _>(DriverError(FailureKind::PoolCleared, 1)) }
+        });
+    let own = RoutePolicy::new("my own").retry(RetryableReads::seed_2022());
+    let mut call = Call::new(find());
+    call.context_mut().set_policy(Arc::new(own));
+    assert!(client.oneshot(call).await.is_err());
+    assert_eq!(*sent.lock().unwrap(), 1);
 }

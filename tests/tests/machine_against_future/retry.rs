@@ -34,7 +34,9 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             env.succeeded(step.verdict == Verdict::Committed);
             return call.told(new);
         }
-        let found = call.found(step, &context);
+        let mut found = call.found(step, &context);
+        found.config_moved = step.waiter == Some((0, true));
+        let failed_at = call.now;
         let mut action = machine.failed(call.instant(), &step.verdict, found, &strategy, &env);
         if let Action::Ask(_) = action {
             let (takes, decision) = strategy.asked();
@@ -59,7 +61,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         let mut nudged = false;
         let mut until = wait.until.map_or(call.now, |until| call.fires(until));
         if let (true, Some((after, true))) = (wait.nudge, step.waiter) {
-            let moved = call.now + after;
+            let moved = call.now.max(failed_at + after);
             if moved <= until {
                 until = moved;
                 nudged = true;

@@ -1,8 +1,11 @@
 //! MongoDB Retryable Reads on the wire: the stack around the testbed's client. Rule numbers as in docs/conformance/mongodb.md.
 
 mod attempts;
+mod current;
+mod documentation;
 mod errors;
 mod operations;
+mod replies;
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,22 +1,24 @@
 //! The strategies that a document can name for Couchbase: RFC 0049's, RFC 0013's, and one of its own numbers.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
-use reattempt::RetryStrategy;
 use reattempt::backoff::Backoff;
-use reattempt::strategy::{Attempts, BestEffort, FailFast};
+use reattempt::strategy::{Attempts, BestEffort};
+use reattempt::{Decision, OnDeadline, RetryStrategy, RetryView};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::document::{Fault, Fields, Millis, Setup};
 
 /// The field `strategy` of a document.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Strategy {
     Named(Name),
     Constant {
-        constant_ms: Millis,
-        max_attempts: u32,
+        delay: Duration,
+        max_attempts: NonZeroU32,
     },
 }
 
@@ -31,7 +33,25 @@ pub(super) enum Name {
 impl Strategy {
     /// Best effort, unless the document says otherwise.
     pub(super) fn read(fields: &mut Fields) -> Result<Self, Fault> {
-        fields.or("strategy", Self::Named(Name::BestEffort))
+        match fields.optional::<Value>("strategy")? {
+            None => Ok(Self::Named(Name::BestEffort)),
+            Some(Value::Object(constant)) => {
+                let mut constant = Fields::of(Value::Object(constant), fields.path_of("strategy"))?;
+                let strategy = Self::Constant {
+                    delay: constant.required::<Millis>("constant_ms")?.0,
+                    max_attempts: constant.required("max_attempts")?,
+                };
+                constant.finish();
+                Ok(strategy)
+            }
+            Some(name @ Value::String(_)) => serde_json::from_value(name)
+                .map(Self::Named)
+                .map_err(|error| fields.fault("strategy", error)),
+            Some(_) => Err(fields.fault(
+                "strategy",
+                "must be a name, or {\"constant_ms\": n, \"max_attempts\": m}",
+            )),
+        }
     }
 
     /// `error_map` goes by the maps of the servers, and by best effort where they say nothing.
@@ -43,15 +63,29 @@ impl Strategy {
         let best_effort = BestEffort::new().on_deadline(setup.on_deadline);
         match self {
             Self::Named(Name::BestEffort) => Arc::new(best_effort),
-            Self::Named(Name::FailFast) => Arc::new(FailFast),
+            Self::Named(Name::FailFast) => Arc::new(FailFast(setup.on_deadline)),
             Self::Named(Name::ErrorMap) => error_map(best_effort),
             Self::Constant {
-                constant_ms: Millis(delay),
+                delay,
                 max_attempts,
             } => Arc::new(
-                Attempts::new(max_attempts, Backoff::constant(delay))
+                Attempts::new(max_attempts.get(), Backoff::constant(delay))
                     .on_deadline(setup.on_deadline),
             ),
         }
+    }
+}
+
+/// RFC 0049's fail fast: says no. What always retries passes it by, and ends at the deadline as the document says.
+#[derive(Clone, Copy, Debug)]
+struct FailFast(OnDeadline);
+
+impl RetryStrategy for FailFast {
+    fn decide(&self, _: &RetryView<'_>) -> Decision {
+        Decision::Stop
+    }
+
+    fn on_deadline(&self) -> OnDeadline {
+        self.0
     }
 }

@@ -75,7 +75,8 @@ impl Settings {
         let client = match bootstrap {
             Bootstrap::Memcached => ClientOptions::memcached(),
             Bootstrap::Couchbase => {
-                let mut options = ClientOptions::couchbase(&username, &password, &bucket);
+                let options = ClientOptions::couchbase(&username, &password, &bucket);
+                let mut options = options.plain_on_loopback();
                 if let kv::Bootstrap::Couchbase {
                     credentials,
                     bucket: selected,
@@ -111,9 +112,10 @@ impl Settings {
         })
     }
 
-    fn poller(&self, setup: &Setup, store: &ConfigStore, client: &ClientOptions) -> ConfigPoller {
+    fn poller(&self, setup: &Setup, store: &ConfigStore, client: &RoutedClient) -> ConfigPoller {
         let mut options = ConfigPollerOptions::new()
             .seeds(self.addresses.iter().cloned())
+            .first_from_client()
             .randomness(setup.randomness.clone());
         if let Some(interval) = self.poll_interval {
             options = options.interval(interval);
@@ -121,7 +123,7 @@ impl Settings {
         if let Some(floor) = self.poll_floor {
             options = options.floor(floor);
         }
-        ConfigPoller::spawn(store.clone(), kv::fetch_with(client.clone()), options)
+        ConfigPoller::spawn(store.clone(), kv::fetch_over(client.clone()), options)
     }
 
     /// The layers in their documented order. Routing is below them, so that a retry goes where the newest
@@ -133,12 +135,17 @@ impl Settings {
             .clone()
             .on_config(kv::offer_to(store.clone()))
             .on_error_map(kv::keep_in(maps.clone()));
+        let routed = RoutedClient::new(
+            self.seeds.iter().map(String::as_str),
+            client,
+            kv::map_of(store.clone()),
+        );
         let mut classifier = KvClassifier::new();
         if self.current_server_codes {
             classifier = classifier.with_current_server_codes();
         }
         let poll = (self.bootstrap == Bootstrap::Couchbase).then(|| {
-            let mut stale = StaleKvConfig::new(self.poller(setup, store, &client));
+            let mut stale = StaleKvConfig::new(self.poller(setup, store, &routed));
             if self.current_server_codes {
                 stale = stale.with_current_server_codes();
             }
@@ -147,11 +154,6 @@ impl Settings {
         let strategy = self.strategy.make(setup, |best_effort| {
             Arc::new(ErrorMapStrategy::new(maps.clone()).otherwise(best_effort))
         });
-        let routed = RoutedClient::new(
-            self.seeds.iter().map(String::as_str),
-            client,
-            kv::map_of(store.clone()),
-        );
         let report = |reporter: &reattempt::Reporter,
                       outcome: Result<&KvResponse, &ClientError>| {
             kv::report(reporter, outcome);
@@ -175,9 +177,13 @@ impl Settings {
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<KvCaller>, Fault> {
     let settings = Settings::read(&document.setup, &mut document.rest)?;
-    let store = ConfigStore::new();
-    let stack = settings.stack(&document.setup, &store);
-    Plan::new(document, KvCaller { stack, store }, read)
+    let setup = document.setup.clone();
+    let caller = || {
+        let store = ConfigStore::new();
+        let stack = settings.stack(&setup, &store);
+        KvCaller { stack, store }
+    };
+    Plan::new(document, caller, read)
 }
 
 fn read(fields: &mut Fields) -> Result<KvCall, Fault> {

@@ -74,12 +74,12 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
     }
     let caller = MongoCaller {
         client: Client::new(settings.options.clone()),
-        gate: RetryReads::with_strategy(settings.retry_reads, strategy),
+        gate: RetryReads::with_strategy(settings.retry_reads, strategy.clone()),
         settings,
         classifier,
         strategy,
     };
-    Plan::new(document, caller, read)
+    Plan::new(document, || caller, read)
 }
 
 fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
@@ -137,7 +137,7 @@ impl MongoCaller {
             .layer(DeadlineLayer::unlimited())
             .map_err(BoxError::from)
             .layer(
-                RetryLayer::new(self.classifier, self.strategy)
+                RetryLayer::new(self.classifier, self.strategy.clone())
                     .observer(Arc::new((LogObserver, JournalObserver))),
             )
             .layer(ReportLayer::new(mongodb::report))

@@ -29,10 +29,10 @@ pub(crate) struct Plan<C: Caller> {
 }
 
 impl<C: Caller> Plan<C> {
-    /// Reads every call with `read` before any is made.
+    /// Reads every call with `read` before any is made, and before there is a caller: it may talk to its servers at once.
     pub(crate) fn new(
         document: Document,
-        caller: C,
+        caller: impl FnOnce() -> C,
         read: impl Fn(&mut Fields) -> Result<C::Call, Fault>,
     ) -> Result<Self, Fault> {
         document.rest.finish();
@@ -46,7 +46,7 @@ impl<C: Caller> Plan<C> {
             })
             .collect::<Result<_, Fault>>()?;
         Ok(Self {
-            caller,
+            caller: caller(),
             calls,
             concurrency: document.concurrency,
             linger: document.linger,

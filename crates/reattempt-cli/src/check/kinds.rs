@@ -102,7 +102,7 @@ fn http_policy(bytes: &[u8]) -> Findings {
 }
 
 fn error_map(bytes: &[u8]) -> Findings {
-    match ErrorMap::parse(bytes) {
+    match ErrorMap::check(bytes) {
         Ok(map) => {
             let warnings = map.faults().iter();
             let warnings = warnings.map(|fault| Remark::new(fault.path(), fault.problem()));
@@ -111,14 +111,26 @@ fn error_map(bytes: &[u8]) -> Findings {
                 warnings: warnings.collect(),
             }
         }
-        Err(error) => one_fault(Remark::of_text(&error.to_string())),
+        Err(refused) => {
+            let faults = refused
+                .iter()
+                .map(|fault| Remark::of_text(&fault.to_string()));
+            Findings {
+                faults: faults.collect(),
+                warnings: Vec::new(),
+            }
+        }
     }
 }
 
 fn cluster_config(bytes: &[u8]) -> Findings {
     // Any host will do for `$HOST`: in a file it stands for a node that is not known yet.
-    match ClusterConfig::parse(bytes, "localhost") {
-        Ok(_) => Findings::default(),
-        Err(error) => one_fault(Remark::of_text(&error.to_string())),
+    let faults = ClusterConfig::faults(bytes, "localhost");
+    let faults = faults
+        .iter()
+        .map(|fault| Remark::of_text(&fault.to_string()));
+    Findings {
+        faults: faults.collect(),
+        warnings: Vec::new(),
     }
 }

@@ -106,6 +106,14 @@ impl CallContext {
             .or(self.policy.as_ref())
     }
 
+    /// The policy that a layer stamped, also where the caller's own stands before it: for what no single call may change, such as
+    /// MongoDB's `retryReads`.
+    #[must_use]
+    #[inline]
+    pub const fn route_policy(&self) -> Option<&Arc<RoutePolicy>> {
+        self.policy.as_ref()
+    }
+
     /// False if there is certainly no policy and no strategy but the layers' own.
     #[must_use]
     #[inline]

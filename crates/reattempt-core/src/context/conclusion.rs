@@ -25,7 +25,13 @@ impl Conclusion {
             return;
         }
         let settled = match end {
-            Ok(()) => Some(Settled::Success),
+            Ok(()) => match (block.last_permitted(), &self.throttle) {
+                (Some(failure), Some(throttle)) => {
+                    throttle.recovered(&failure);
+                    None
+                }
+                _ => Some(Settled::Success),
+            },
             Err((failure, counts)) => {
                 block.concluded(self.reporter.seat, self.kind, failure, counts);
                 counts.then_some(Settled::Failure(failure))

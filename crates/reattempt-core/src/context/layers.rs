@@ -141,6 +141,23 @@ impl CallContext {
         }
     }
 
+    /// The same for one of several attempts: the throttle is told what the last retry was permitted after.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn settle_recovery(&self, committed: bool) {
+        let throttle = self.throttle().filter(|_| !committed);
+        let permitted = throttle.and_then(|_| self.shared()?.last_permitted());
+        match (permitted, throttle) {
+            (Some(failure), Some(throttle)) => {
+                throttle.recovered(&failure);
+                if let Some(block) = self.shared() {
+                    block.won(Stopped::Success);
+                }
+            }
+            _ => self.settle_success(committed),
+        }
+    }
+
     /// For recovery layers: the call worked and this context is not needed any more. Its block may serve another call,
     /// once nobody can see it any more; one with a log is left to its owners, and freed with them.
     #[inline(always)]

@@ -163,6 +163,7 @@ impl RetryMachine {
         if settled.is_forced() {
             let delay = match settled.pushback {
                 Some(ServerPushback::After(delay)) => delay,
+                _ if settled.goes_at_once(self.retries) => Duration::ZERO,
                 _ => Backoff::controlled().delay(self.retries, None),
             };
             return self.schedule(now, delay, &settled, strategy, env);
@@ -191,6 +192,7 @@ impl RetryMachine {
         });
         match decision {
             Decision::Stop => self.stop(Stopped::Strategy, &settled, strategy, env),
+            Decision::Exhausted => self.stop(Stopped::Attempts, &settled, strategy, env),
             Decision::After(delay) => self.gates(now, delay, &settled, strategy, env),
             Decision::Defer(deferred) => {
                 self.asked = Some(settled);
@@ -264,7 +266,8 @@ impl RetryMachine {
         env.ended(stopped);
     }
 
-    /// The gates behind the strategy: throttle, then replay, then deadline. The server's delay replaces the strategy's.
+    /// The gates behind the strategy: throttle, then replay, then deadline. The server's delay replaces the strategy's, unless
+    /// that knows better.
     fn gates(
         &mut self,
         now: Instant,
@@ -273,11 +276,14 @@ impl RetryMachine {
         strategy: &dyn RetryStrategy,
         env: &Env<'_>,
     ) -> Action {
-        if env.throttle().is_some_and(|throttle| !throttle.permits()) {
+        if !env.permits_after(&settled.failure) {
             return self.stop(Stopped::Throttled, settled, strategy, env);
         }
         let delay = match settled.pushback {
-            Some(ServerPushback::After(asked)) => asked,
+            Some(ServerPushback::After(asked)) => {
+                strategy.delay_asked(&settled.failure, asked, delay)
+            }
+            _ if settled.goes_at_once(self.retries) => Duration::ZERO,
             _ => delay,
         };
         self.schedule(now, delay, settled, strategy, env)

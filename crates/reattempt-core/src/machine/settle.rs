@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::retry::MOST_NUDGED;
 use crate::block::CallBlock;
 use crate::info::AttemptRecord;
 use crate::throttle::Settled;
@@ -39,14 +40,30 @@ impl<'a> Env<'a> {
         self.context.throttle().map(|throttle| &**throttle)
     }
 
+    /// Asks the throttle for a retry, and notes what it was permitted after.
+    pub(super) fn permits_after(&self, failure: &Failure) -> bool {
+        let Some(throttle) = self.throttle() else {
+            return true;
+        };
+        let permits = throttle.permits_after(failure);
+        if let Some(block) = self.context.shared().filter(|_| permits) {
+            block.permitted(failure);
+        }
+        permits
+    }
+
     /// Told of an attempt that worked or whose answer began. Reads no clock, and on the first
     /// attempt of an unobserved call writes nothing but two atomics.
     #[inline]
     pub fn succeeded(&self, committed: bool) {
-        self.context.settle_success(committed);
         let sees = |observer: &&dyn Observer| observer.sees_success();
         // The first attempt of several may win too, and then the losers' records need the winner's beside them.
         let one_of_several = self.context.shared().is_some_and(CallBlock::sent_several);
+        if one_of_several {
+            self.context.settle_recovery(committed);
+        } else {
+            self.context.settle_success(committed);
+        }
         if one_of_several || self.observer.as_ref().is_some_and(sees) {
             self.record_success(committed);
         }
@@ -177,6 +194,7 @@ pub(super) struct Settlement {
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
     /// The request itself broke it off: a loser, whatever the classifier says of its error.
+    config_moved: bool,
     pub(super) cut_off: bool,
     now: Instant,
     milli_tokens: Option<u64>,
@@ -197,6 +215,7 @@ impl Settlement {
             pushback: found.pushback,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
+            config_moved: found.config_moved,
             cut_off: found.cut_off,
             now,
             milli_tokens: None,
@@ -231,6 +250,12 @@ impl Settlement {
     /// May a newer configuration end this delay early? A server's own is exact (A6, Pushback): none cuts it short.
     pub(super) fn may_nudge(&self, delay: Duration) -> bool {
         self.config_coming && self.pushback.is_none() && !delay.is_zero()
+    }
+
+    /// Has a newer configuration moved what the call is about already? Then nothing is waited for, but what the server itself
+    /// asked for.
+    pub(super) fn goes_at_once(&self, retries: u32) -> bool {
+        self.config_moved && self.pushback.is_none() && retries < MOST_NUDGED
     }
 
     /// True when an always-retry reason decides, past strategy, throttle and idempotency.

@@ -2,6 +2,7 @@
 //! only override the specific situations").
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Decision, FailFast, RetryStrategy, RetryView, Surface};
 use crate::{Failure, OnDeadline, RetryReason};
@@ -89,6 +90,10 @@ impl<S: RetryStrategy> RetryStrategy for Extended<S> {
 
     fn on_deadline(&self) -> OnDeadline {
         self.extended.on_deadline()
+    }
+
+    fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
+        self.of(failure.reason).delay_asked(failure, asked, own)
     }
 
     fn holds(&self) -> bool {

@@ -36,6 +36,9 @@ pub type Deferred =
 pub enum Decision {
     /// Do not send again.
     Stop,
+    /// Do not send again: as many attempts were made as this failure allows. Stops as [`RetryStrategy::max_attempts`] does, for
+    /// strategies whose maximum depends on what happened.
+    Exhausted,
     /// Send again after this delay; zero means at once.
     After(Duration),
     /// Ask elsewhere first (RFC 0049's `Future<RetryAction>`).
@@ -46,6 +49,7 @@ impl Debug for Decision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stop => f.write_str("Stop"),
+            Self::Exhausted => f.write_str("Exhausted"),
             Self::After(delay) => f.debug_tuple("After").field(delay).finish(),
             Self::Defer(_) => f.write_str("Defer"),
         }
@@ -208,6 +212,13 @@ pub trait RetryStrategy: Debug + Send + Sync {
         OnDeadline::Cap
     }
 
+    /// How long to wait after `failure`, where the server asked for `asked` and this strategy said `own`. By default exactly
+    /// what the server asked for (A6, Pushback).
+    fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
+        let _ = (failure, own);
+        asked
+    }
+
     /// True when the first failure is kept to be weighed against later ones by
     /// [`RetryStrategy::surface`]; `false` (the default) returns the last.
     fn holds(&self) -> bool {
@@ -232,6 +243,9 @@ macro_rules! by_reference {
             }
             fn on_deadline(&self) -> OnDeadline {
                 (**self).on_deadline()
+            }
+            fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
+                (**self).delay_asked(failure, asked, own)
             }
             fn holds(&self) -> bool {
                 (**self).holds()

@@ -1,6 +1,7 @@
 //! Two throttles for one route.
 
 use super::{RetryThrottle, Settled};
+use crate::Failure;
 
 /// Lets an attempt through when both do; both are told of every settled attempt.
 ///
@@ -30,6 +31,15 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
         self.0.permits() && self.1.permits()
     }
 
+    fn permits_after(&self, failure: &Failure) -> bool {
+        self.0.permits_after(failure) && self.1.permits_after(failure)
+    }
+
+    fn recovered(&self, failure: &Failure) {
+        self.0.recovered(failure);
+        self.1.recovered(failure);
+    }
+
     fn milli_tokens(&self) -> Option<u64> {
         self.0.milli_tokens().or_else(|| self.1.milli_tokens())
     }
@@ -38,9 +48,9 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Stage;
     use crate::reason::UNKNOWN;
     use crate::throttle::{HedgeBudget, TokenBucket};
-    use crate::{Failure, Stage};
 
     #[test]
     fn a_hedge_that_the_first_refuses_costs_the_second_nothing() {

@@ -38,6 +38,19 @@ pub trait RetryThrottle: Debug + Send + Sync {
     /// (its delay does not fit before the deadline, the caller gives up); its price is not given back.
     fn permits(&self) -> bool;
 
+    /// The same for a retry, with the failure that it is to mend: for throttles whose price depends on that.
+    fn permits_after(&self, failure: &Failure) -> bool {
+        let _ = failure;
+        self.permits()
+    }
+
+    /// An attempt worked that was not the call's first: `failure` is the one after which this throttle last permitted a retry
+    /// of the call. For throttles that give a price back; by default a success as any other.
+    fn recovered(&self, failure: &Failure) {
+        let _ = failure;
+        self.settled(Settled::Success);
+    }
+
     /// The fill in thousandths of a token, for records and metrics; `None` if it has no such thing.
     fn milli_tokens(&self) -> Option<u64> {
         None
@@ -51,6 +64,14 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
 
     fn permits(&self) -> bool {
         (**self).permits()
+    }
+
+    fn permits_after(&self, failure: &Failure) -> bool {
+        (**self).permits_after(failure)
+    }
+
+    fn recovered(&self, failure: &Failure) {
+        (**self).recovered(failure);
     }
 
     fn milli_tokens(&self) -> Option<u64> {

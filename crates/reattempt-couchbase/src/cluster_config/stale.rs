@@ -32,6 +32,8 @@ pub struct StaleKvConfig {
 pub struct KvNote {
     key: Option<KeyHash>,
     config: Option<Arc<ClusterConfig>>,
+    /// Where it went, if there was no configuration yet to tell: the first one came while it waited for a connection.
+    went_to: Option<Address>,
 }
 
 impl StaleKvConfig {
@@ -68,8 +70,15 @@ impl StaleKvConfig {
     /// True if the key belongs elsewhere by now.
     fn moved(&self, note: &KvNote, now: Option<&ClusterConfig>) -> bool {
         let Some(key) = note.key else { return false };
-        let owner = self.owner(key, now);
-        owner.is_some() && owner != self.owner(key, note.config.as_deref())
+        let Some(owner) = self.owner(key, now) else {
+            return false;
+        };
+        match (&note.config, &note.went_to) {
+            (None, Some(node)) => owner.1 != *node,
+            // Nobody knows where it went, so nobody can say that its key is elsewhere.
+            (None, None) => false,
+            (Some(config), _) => self.owner(key, Some(config)) != Some(owner),
+        }
     }
 
     /// Offers the body to the store; false if it is none that can be read, or of another bucket.
@@ -126,10 +135,17 @@ where
         KvNote {
             key: request.key().map(KeyHash::of),
             config: self.store().load(),
+            went_to: None,
         }
     }
 
-    fn check(&self, note: KvNote, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
+    fn check(&self, mut note: KvNote, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
+        if note.config.is_none() {
+            note.went_to = match outcome {
+                Ok(answer) => answer.node(),
+                Err(error) => error.node(),
+            };
+        }
         let of_key = || self.owner(note.key?, note.config.as_deref());
         let of_key = || of_key().map(|(_, node)| node);
         let refreshing = match outcome {

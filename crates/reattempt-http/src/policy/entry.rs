@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::Options;
 use super::matching::Matching;
 use super::recovery::{self, Hedge, Retry};
-use crate::HttpRoute;
+use crate::aws::AwsVersion;
 use crate::json::{self, Json, Members, Place};
+use crate::{HttpRoute, RetryAfter};
 
 /// What a route (or the default) says.
 pub(super) struct Entry {
@@ -24,12 +25,47 @@ pub(super) struct Entry {
 /// What all entries share while they are read.
 pub(super) struct Shared<'a> {
     pub(super) options: &'a Options,
-    /// The throttles that the document defines, also those that cannot be used.
-    pub(super) throttles: Vec<&'a str>,
-    /// Those that some entry counts in.
-    pub(super) counted: HashSet<&'a str>,
+    pub(super) throttles: Names<'a>,
+    pub(super) budgets: Names<'a>,
     /// Names of routes so far.
     pub(super) names: HashSet<String>,
+}
+
+/// What the document defines to be shared by name, also what cannot be used.
+#[derive(Default)]
+pub(super) struct Names<'a> {
+    known: Vec<&'a str>,
+    /// Those that some entry names.
+    used: HashSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(named: &[(&'a str, &'a Json)]) -> Self {
+        Self {
+            known: named.iter().map(|(name, _)| *name).collect(),
+            used: HashSet::new(),
+        }
+    }
+
+    pub(super) fn is_used(&self, name: &str) -> bool {
+        self.used.contains(name)
+    }
+
+    /// One of them, which from now on is used; `all` is what they are called together.
+    pub(super) fn named(
+        &mut self,
+        place: &mut Place<'_>,
+        json: &Json,
+        all: &str,
+    ) -> Option<String> {
+        let name = json::string(place, json)?;
+        let Some(known) = self.known.iter().find(|known| **known == name) else {
+            let must = format!("the name of one of {all} ({})", listed(&self.known));
+            return json::wrong(place, &must, json);
+        };
+        self.used.insert(known);
+        Some(name.to_owned())
+    }
 }
 
 const DEFAULT: &str = "default";
@@ -95,14 +131,14 @@ impl Entry {
             place.wrong("has both retry and hedge: only one may be set");
         }
         let throttle = members.optional(place, "throttle", |place, json| {
-            throttle(place, json, shared)
+            shared.throttles.named(place, json, "throttles")
         });
         let options = shared.options;
         let retry = members.optional(place, "retry", |place, json| {
             Retry::read(place, json, throttle.is_some(), options)
         });
         let hedge = members.optional(place, "hedge", |place, json| {
-            Hedge::read(place, json, matching.may_be_unsafe(), options)
+            Hedge::read(place, json, matching.may_be_unsafe(), shared)
         });
         let status = match (&retry, &hedge) {
             (Some(retry), _) => retry.status,
@@ -110,8 +146,13 @@ impl Entry {
             (None, None) => crate::HttpStatus::new(),
         };
         let mut http = HttpRoute::new().status(status);
-        if let Some(settings) = members.optional(place, "retryAfter", recovery::retry_after) {
-            http = http.retry_after(settings);
+        let amz = retry.as_ref().and_then(|retry| retry.preset) == Some(AwsVersion::V2_1);
+        let settings = members.optional(place, "retryAfter", recovery::retry_after);
+        match (settings, amz) {
+            (Some(settings), true) => http = http.retry_after(settings.also_amz()),
+            (Some(settings), false) => http = http.retry_after(settings),
+            (None, true) => http = http.retry_after(RetryAfter::amz()),
+            (None, false) => {}
         }
         let limit = |place: &mut Place<'_>, json| json::duration(place, json, true);
         let timeout = members.optional(place, "timeout", limit);
@@ -142,22 +183,6 @@ impl Entry {
             throttle,
         })
     }
-}
-
-fn throttle(place: &mut Place<'_>, json: &Json, shared: &mut Shared<'_>) -> Option<String> {
-    let name = json::string(place, json)?;
-    let Some(known) = shared.throttles.iter().find(|known| **known == name) else {
-        return json::wrong(
-            place,
-            &format!(
-                "the name of one of throttles ({})",
-                listed(&shared.throttles)
-            ),
-            json,
-        );
-    };
-    shared.counted.insert(known);
-    Some(name.to_owned())
 }
 
 /// What there is, for a message: a few of very many, each at most so long.

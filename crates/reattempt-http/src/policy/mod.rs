@@ -53,7 +53,8 @@
 //! | --- | --- |
 //! | `routes` | asked in their order; the first that matches is the call's |
 //! | `default` | for calls that no route matches: a route without `name` and `match`. Without it such calls are left to the layers' own settings |
-//! | `throttles` | name → `{"maxTokens": 1…1000, "tokenRatio": at least 0.001}`, both required: A6's token bucket, counted exactly in thousandths (decimal places beyond three are dropped) |
+//! | `throttles` | name → `{"maxTokens": 1…1000, "tokenRatio": at least 0.001}`, both required: A6's token bucket, counted exactly in thousandths (decimal places beyond three are dropped); or `{"preset": …}`: the quota of one of the presets below |
+//! | `budgets` | name → `{"percent": 0.1…100 in tenths}`: a [`HedgeBudget`] that routes share |
 //!
 //! | route | | absent |
 //! | --- | --- | --- |
@@ -69,6 +70,7 @@
 //!
 //! | `retry` | | absent |
 //! | --- | --- | --- |
+//! | `preset` | published figures, below | none |
 //! | `maxAttempts` | 1 to 1000, the first included | 3 |
 //! | `backoff` | `initial` (`"0.1s"`), `multiplier` (2), `max` (`"20s"`), `jitter`: `"full"` (uniform from 0 to the delay), `"none"`, `"proportional"` (20 % up or down), `"decorrelated"` (from `initial` to three times the delay before) | full jitter from 0.1 s |
 //! | `statuses` | that another attempt may mend | 408, 425, 429, 502, 503, 504 |
@@ -82,6 +84,33 @@
 //! | `statuses` | after which the other attempts go on; any other failure ends the call | as for `retry` |
 //! | `transportErrors` | the same for transport errors | true |
 //! | `budgetPercent` | hedges per hundred attempts of this route, 0.1 to 100 in tenths: a [`HedgeBudget`] | no budget, and a warning |
+//! | `budget` | instead: the name of one of `budgets`; routes that name the same share it | |
+//!
+//! # Presets
+//!
+//! `"aws-standard-2.0"` and `"aws-standard-2.1"` are the [figures of the AWS SDKs](crate::aws): attempts, back-off, statuses (429, 500,
+//! 502, 503, 504), and for 2.1 `x-amz-retry-after`, which a `retryAfter` of the route adds the usual headers to. What `retry` says
+//! beside `preset` beats it (for DynamoDB: `"maxAttempts": 4, "backoff": {"initial": "0.025s"}`). The route counts in a
+//! quota of its own; one that several routes share is a throttle:
+//!
+//! ```
+//! use reattempt_http::HttpPolicies;
+//!
+//! let parsed = HttpPolicies::parse(r#"{
+//!   "routes": [
+//!     { "name": "objects", "match": {"host": "s3.example"},
+//!       "retry": {"preset": "aws-standard-2.1"}, "throttle": "s3" },
+//!     { "name": "buckets", "match": {"host": "admin.s3.example"},
+//!       "retry": {"preset": "aws-standard-2.1", "maxAttempts": 2}, "throttle": "s3" },
+//!     { "name": "tables", "match": {"host": "dynamo.example"},
+//!       "retry": {"preset": "aws-standard-2.1", "maxAttempts": 4, "backoff": {"initial": "0.025s"}} }
+//!   ],
+//!   "throttles": {"s3": {"preset": "aws-standard-2.1"}}
+//! }"#)?;
+//! assert_eq!(parsed.policies.quota("s3").unwrap().tokens(), 500);
+//! assert_eq!(parsed.policies.quota("tables").unwrap().tokens(), 500);
+//! # Ok::<(), reattempt_http::json::Faults>(())
+//! ```
 //!
 //! # The stack
 //!
@@ -109,6 +138,7 @@ use reattempt::{Route, RoutePolicy, TokenBucket};
 pub use live::LiveHttpPolicies;
 pub use options::Options;
 
+use crate::aws::AwsQuota;
 use crate::json::{self, Fault, Faults};
 use matching::Matching;
 use table::{Carried, Document};
@@ -118,10 +148,29 @@ use table::{Carried, Document};
 pub struct HttpPolicies {
     routes: Vec<(Matching, Arc<RoutePolicy>)>,
     default: Option<Arc<RoutePolicy>>,
-    throttles: HashMap<String, Arc<TokenBucket>>,
-    /// By the names of their routes.
+    throttles: HashMap<String, Counted>,
     budgets: HashMap<String, Arc<HedgeBudget>>,
+    /// By the names of their routes.
+    own_budgets: HashMap<String, Arc<HedgeBudget>>,
+    /// By the names of their routes.
+    own_quotas: HashMap<String, Arc<AwsQuota>>,
     options: Options,
+}
+
+/// What routes count in.
+#[derive(Clone, Debug)]
+enum Counted {
+    Tokens(Arc<TokenBucket>),
+    Aws(Arc<AwsQuota>),
+}
+
+impl Counted {
+    const fn quota(&self) -> Option<&Arc<AwsQuota>> {
+        match self {
+            Self::Tokens(_) => None,
+            Self::Aws(quota) => Some(quota),
+        }
+    }
 }
 
 /// A table, and what is strange about its text.
@@ -173,10 +222,27 @@ impl HttpPolicies {
         })
     }
 
-    /// The throttle of this name.
+    /// The token bucket of this name.
     #[must_use]
     pub fn throttle(&self, name: &str) -> Option<&Arc<TokenBucket>> {
-        self.throttles.get(name)
+        match self.throttles.get(name)? {
+            Counted::Tokens(bucket) => Some(bucket),
+            Counted::Aws(_) => None,
+        }
+    }
+
+    /// The AWS quota of the throttle of this name; else that of the route of this name, where its preset brought one.
+    #[must_use]
+    pub fn quota(&self, name: &str) -> Option<&Arc<AwsQuota>> {
+        let named = self.throttles.get(name).and_then(Counted::quota);
+        named.or_else(|| self.own_quotas.get(name))
+    }
+
+    /// The hedge budget of this name; else that of the route of this name.
+    #[must_use]
+    pub fn budget(&self, name: &str) -> Option<&Arc<HedgeBudget>> {
+        let named = self.budgets.get(name);
+        named.or_else(|| self.own_budgets.get(name))
     }
 
     /// The policies in the order in which they are asked, the default last.

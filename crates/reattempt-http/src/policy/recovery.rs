@@ -1,13 +1,16 @@
 //! How a route recovers: `retry`, `hedge`, and what goes with them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::HedgePolicy;
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::policy::MOST_HEDGED_ATTEMPTS;
 use reattempt::strategy::Attempts;
+use reattempt::{HedgePolicy, RetryStrategy};
 
 use super::Options;
+use super::entry::Shared;
+use crate::aws::{AwsStandard, AwsVersion};
 use crate::json::{self, Json, Members, Place};
 use crate::{BeyondCap, HttpStatus, RetryAfter, StatusSet};
 
@@ -17,16 +20,25 @@ const MOST_ATTEMPTS: u32 = 1000;
 
 /// `retry`, read.
 pub(super) struct Retry {
-    pub(super) strategy: Attempts,
+    pub(super) strategy: Arc<dyn RetryStrategy>,
     pub(super) status: HttpStatus,
+    /// Whose figures it has, if not its own.
+    pub(super) preset: Option<AwsVersion>,
 }
 
 /// `hedge`, read.
 pub(super) struct Hedge {
     pub(super) policy: HedgePolicy,
     pub(super) status: HttpStatus,
-    /// The budget in thousandths of the calls.
-    pub(super) budget: Option<u32>,
+    pub(super) budget: Option<Budget>,
+}
+
+/// What bounds the hedges of a route.
+pub(super) enum Budget {
+    /// In thousandths of the route's calls.
+    Own(u32),
+    /// By name: of the calls of all routes that name it.
+    Shared(String),
 }
 
 impl Retry {
@@ -37,6 +49,7 @@ impl Retry {
         options: &Options,
     ) -> Option<Self> {
         let known = [
+            "preset",
             "maxAttempts",
             "backoff",
             "statuses",
@@ -44,19 +57,25 @@ impl Retry {
             "transportErrors",
         ];
         let members = Members::of(place, json, &known)?;
+        let preset = members.optional(place, "preset", preset);
         let max = attempts(place, &members, MOST_ATTEMPTS).unwrap_or(3);
-        if max > MANY_ATTEMPTS && !throttled {
+        if max > MANY_ATTEMPTS && !throttled && preset.is_none() {
             place.field("maxAttempts").advise(&format!(
                 "can amplify load: a server that fails gets up to {max} times its calls, and no throttle holds them back"
             ));
         }
-        let backoff = members.optional(place, "backoff", |place, json| backoff(place, json, max));
-        let backoff = backoff.unwrap_or_else(|| Backing::default().into_backoff());
-        let mut status = status(place, &members);
+        let usual = preset.map_or_else(Backing::default, Backing::of);
+        let backing = members.optional(place, "backoff", |place, json| {
+            backoff(place, json, max, usual)
+        });
+        let backing = backing.unwrap_or(usual);
+        let mut usual_status = HttpStatus::new();
+        if preset.is_some() {
+            usual_status = usual_status.retryable(AwsVersion::STATUSES);
+        }
+        let mut status = status(place, &members, usual_status);
         if let Some(safe) = members.optional(place, "safeStatuses", statuses) {
-            let retried = members
-                .get("statuses")
-                .map_or(HttpStatus::RETRYABLE, |_| status.get_retryable());
+            let retried = status.get_retryable();
             if let Some(idle) = safe.iter().find(|status| !retried.contains(*status)) {
                 place.field("safeStatuses").warn(&format!(
                     "{idle} has no effect, because statuses does not list it"
@@ -64,10 +83,30 @@ impl Retry {
             }
             status = status.safe(safe);
         }
-        let strategy = Attempts::new(max, backoff.randomness(options.randomness.clone()))
-            .on_deadline(options.on_deadline);
-        Some(Self { strategy, status })
+        let strategy: Arc<dyn RetryStrategy> = match preset {
+            Some(version) => Arc::new(backing.into_standard(version, max, options)),
+            None => Arc::new(backing.into_attempts(max, options)),
+        };
+        Some(Self {
+            strategy,
+            status,
+            preset,
+        })
     }
+}
+
+/// The published figures of somebody, by name.
+pub(super) fn preset(place: &mut Place<'_>, json: &Json) -> Option<AwsVersion> {
+    json::one_of(
+        place,
+        json,
+        &AwsVersion::ALL.map(|version| (version.name(), version)),
+    )
+}
+
+pub(super) fn percent(place: &mut Place<'_>, json: &Json) -> Option<u32> {
+    let must = "a number from 0.1 to 100 with at most one decimal place";
+    json::tenths(place, json, must, 100)
 }
 
 impl Hedge {
@@ -75,13 +114,14 @@ impl Hedge {
         place: &mut Place<'_>,
         json: &Json,
         may_be_unsafe: bool,
-        options: &Options,
+        shared: &mut Shared<'_>,
     ) -> Option<Self> {
         let known = [
             "maxAttempts",
             "delay",
             "statuses",
             "transportErrors",
+            "budget",
             "budgetPercent",
         ];
         let members = Members::of(place, json, &known)?;
@@ -89,16 +129,22 @@ impl Hedge {
         let delay = members.required(place, "delay", "a duration", |place, json| {
             json::duration(place, json, false)
         });
-        let status = status(place, &members);
-        let budget = members.optional(place, "budgetPercent", |place, json| {
-            let must = "a number from 0.1 to 100 with at most one decimal place";
-            json::tenths(place, json, must, 100)
+        let status = status(place, &members, HttpStatus::new());
+        let own = members.optional(place, "budgetPercent", percent);
+        let named = members.optional(place, "budget", |place, json| {
+            shared.budgets.named(place, json, "budgets")
         });
-        if members.get("budgetPercent").is_none() {
-            place.advise(
+        match ["budget", "budgetPercent"].map(|name| members.get(name).is_some()) {
+            [false, false] => place.advise(
                 "can amplify load: without budgetPercent a slow server gets every hedge there is",
-            );
+            ),
+            [true, true] => {
+                place.wrong("has both budget and budgetPercent: only one may be set");
+            }
+            _ => {}
         }
+        let budget = named.map(Budget::Shared).or(own.map(Budget::Own));
+        let options = shared.options;
         if delay == Some(Duration::ZERO) {
             place
                 .field("delay")
@@ -127,6 +173,7 @@ fn attempts(place: &mut Place<'_>, members: &Members<'_>, most: u32) -> Option<u
 }
 
 /// The parts of a back-off, with the defaults of [`Attempts::standard`].
+#[derive(Clone, Copy)]
 struct Backing {
     initial: Duration,
     multiplier: f64,
@@ -146,16 +193,38 @@ impl Default for Backing {
 }
 
 impl Backing {
-    fn into_backoff(self) -> Backoff {
-        Backoff::exponential(self.initial, self.max)
+    /// The published figures.
+    const fn of(version: AwsVersion) -> Self {
+        Self {
+            initial: version.initial(),
+            multiplier: 2.0,
+            max: AwsVersion::MOST_BACKOFF,
+            jitter: Jitter::Full,
+        }
+    }
+
+    fn into_attempts(self, max: u32, options: &Options) -> Attempts {
+        let backoff = Backoff::exponential(self.initial, self.max)
             .multiplier(self.multiplier)
             .jitter(self.jitter)
+            .randomness(options.randomness.clone());
+        Attempts::new(max, backoff).on_deadline(options.on_deadline)
+    }
+
+    fn into_standard(self, version: AwsVersion, max: u32, options: &Options) -> AwsStandard {
+        AwsStandard::new(version)
+            .max_attempts(max)
+            .initial(self.initial)
+            .multiplier(self.multiplier)
+            .most_backoff(self.max)
+            .jitter(self.jitter)
+            .randomness(options.randomness.clone())
+            .on_deadline(options.on_deadline)
     }
 }
 
-fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32) -> Option<Backoff> {
+fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32, usual: Backing) -> Option<Backing> {
     let members = Members::of(place, json, &["initial", "multiplier", "max", "jitter"])?;
-    let usual = Backing::default();
     let duration = |place: &mut Place<'_>, json| json::duration(place, json, false);
     let initial = members.optional(place, "initial", duration);
     let multiplier = members.optional(place, "multiplier", json::factor);
@@ -182,12 +251,11 @@ fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32) -> Option<Backoff>
             .field("max")
             .warn("is below initial, so that every delay is max");
     }
-    Some(backing.into_backoff())
+    Some(backing)
 }
 
 /// `statuses` and `transportErrors`, which retries and hedges have both.
-fn status(place: &mut Place<'_>, members: &Members<'_>) -> HttpStatus {
-    let mut status = HttpStatus::new();
+fn status(place: &mut Place<'_>, members: &Members<'_>, mut status: HttpStatus) -> HttpStatus {
     if let Some(listed) = members.optional(place, "statuses", statuses) {
         status = status.retryable(listed);
     }

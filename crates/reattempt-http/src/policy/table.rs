@@ -1,13 +1,15 @@
 //! From the document to the table.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use reattempt::throttle::{Both, HedgeBudget};
-use reattempt::{RetryThrottle, RoutePolicy, TokenBucket};
+use reattempt::{Recovery, RetryThrottle, RoutePolicy, TokenBucket};
 
-use super::entry::{Entry, Shared};
-use super::{HttpPolicies, Options};
+use super::entry::{Entry, Names, Shared};
+use super::recovery::{self, Budget};
+use super::{Counted, HttpPolicies, Options};
+use crate::aws::{AwsQuota, AwsVersion};
 use crate::json::{self, Json, Members, Place};
 
 /// A document without faults, read but not yet put into a table.
@@ -15,24 +17,35 @@ pub(super) struct Document {
     entries: Vec<Entry>,
     default: Option<Entry>,
     throttles: Vec<(String, Throttle)>,
+    /// In thousandths.
+    budgets: Vec<(String, u32)>,
+}
+
+#[derive(Clone, Copy)]
+enum Throttle {
+    Tokens(Tokens),
+    Aws(AwsVersion),
 }
 
 /// `maxTokens`, and `tokenRatio` in thousandths.
 #[derive(Clone, Copy)]
-struct Throttle {
+struct Tokens {
     max: u32,
     ratio: u32,
 }
 
 impl Document {
     pub(super) fn read(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<Self> {
-        let members = Members::of(place, json, &["routes", "default", "throttles"])?;
-        let named = members.optional(place, "throttles", Members::any);
-        let named: Vec<(&str, &Json)> = named.iter().flat_map(Members::iter).collect();
+        let members = Members::of(place, json, &["routes", "default", "throttles", "budgets"])?;
+        let mut named = |name| -> Vec<(&str, &Json)> {
+            let named = members.optional(place, name, Members::any);
+            named.iter().flat_map(Members::iter).collect()
+        };
+        let (throttles, budgets) = (named("throttles"), named("budgets"));
         let mut shared = Shared {
             options,
-            throttles: named.iter().map(|(name, _)| *name).collect(),
-            counted: HashSet::new(),
+            throttles: Names::of(&throttles),
+            budgets: Names::of(&budgets),
             names: HashSet::new(),
         };
         let entries = members.optional(place, "routes", |place, json| {
@@ -42,45 +55,36 @@ impl Document {
             Entry::read_default(place, json, &mut shared)
         });
         let throttles = members.optional(place, "throttles", |place, _| {
-            let read = |(name, json): &(&str, &Json)| {
-                let mut place = place.field(name);
-                if !shared.counted.contains(name) {
-                    place.warn("no route counts in it");
-                }
-                Some(((*name).to_owned(), Throttle::read(&mut place, json)?))
-            };
-            // All of them are read, so that all faults are told.
-            let throttles: Vec<_> = named.iter().map(read).collect();
-            throttles.into_iter().collect::<Option<Vec<_>>>()
+            read_all(place, &throttles, &shared.throttles, Throttle::read)
+        });
+        let budgets = members.optional(place, "budgets", |place, _| {
+            read_all(place, &budgets, &shared.budgets, budget)
         });
         Some(Self {
             entries: entries.unwrap_or_default(),
             default,
             throttles: throttles.unwrap_or_default(),
+            budgets: budgets.unwrap_or_default(),
         })
     }
 
     /// The table that follows `old`, and what the two share.
     pub(super) fn into_policies(self, old: &HttpPolicies) -> (HttpPolicies, Carried) {
         let mut carried = Carried::default();
-        let throttles = self.throttles.into_iter().filter_map(|(name, throttle)| {
-            let bucket = match old.throttles.get(&name) {
-                Some(bucket) => {
-                    carried.buckets.push((Arc::clone(bucket), throttle));
-                    Arc::clone(bucket)
-                }
-                // The reader has checked both numbers, so that this cannot fail.
-                None => Arc::new(TokenBucket::new(throttle.max, throttle.ratio).ok()?),
-            };
-            Some((name, bucket))
-        });
         let mut table = HttpPolicies {
-            routes: Vec::new(),
-            default: None,
-            throttles: throttles.collect(),
-            budgets: HashMap::new(),
             options: old.options.clone(),
+            ..HttpPolicies::default()
         };
+        for (name, throttle) in self.throttles {
+            let counted = carried.throttle(throttle, old.throttles.get(&name));
+            table
+                .throttles
+                .extend(counted.map(|counted| (name, counted)));
+        }
+        for (name, share) in self.budgets {
+            let budget = carried.budget(share, old.budgets.get(&name));
+            table.budgets.extend(budget.map(|budget| (name, budget)));
+        }
         for entry in self.entries {
             let matching = entry.matching.clone();
             let policy = policy(entry, old, &mut table, &mut carried);
@@ -95,11 +99,28 @@ impl Document {
 /// What a table has from the one before it, with the numbers that hold once it is in force.
 #[derive(Default)]
 pub(super) struct Carried {
-    buckets: Vec<(Arc<TokenBucket>, Throttle)>,
+    buckets: Vec<(Arc<TokenBucket>, Tokens)>,
     budgets: Vec<(Arc<HedgeBudget>, u32)>,
 }
 
 impl Carried {
+    fn throttle(&mut self, throttle: Throttle, old: Option<&Counted>) -> Option<Counted> {
+        match (throttle, old) {
+            (Throttle::Tokens(tokens), Some(Counted::Tokens(bucket))) => {
+                self.buckets.push((Arc::clone(bucket), tokens));
+                Some(Counted::Tokens(Arc::clone(bucket)))
+            }
+            // The reader has checked both numbers, so that this cannot fail.
+            (Throttle::Tokens(Tokens { max, ratio }), _) => {
+                let bucket = TokenBucket::new(max, ratio).ok()?;
+                Some(Counted::Tokens(Arc::new(bucket)))
+            }
+            (Throttle::Aws(version), old) => {
+                Some(Counted::Aws(quota(version, old.and_then(Counted::quota))))
+            }
+        }
+    }
+
     fn budget(&mut self, share: u32, old: Option<&Arc<HedgeBudget>>) -> Option<Arc<HedgeBudget>> {
         let Some(old) = old else {
             return HedgeBudget::of_thousandths(share).ok().map(Arc::new);
@@ -111,7 +132,7 @@ impl Carried {
     /// From now on the new numbers hold; what was counted and saved stays.
     pub(super) fn reconfigure(&self) {
         // The reader has checked all numbers, so that no step can fail.
-        for (bucket, Throttle { max, ratio }) in &self.buckets {
+        for (bucket, Tokens { max, ratio }) in &self.buckets {
             let _ = bucket.reconfigure(*max, *ratio);
         }
         for (budget, share) in &self.budgets {
@@ -145,28 +166,42 @@ fn policy(
     carried: &mut Carried,
 ) -> Arc<RoutePolicy> {
     let mut policy = RoutePolicy::new(entry.name.clone()).data(entry.http);
-    let bucket = entry
+    let mut counted = entry
         .throttle
         .and_then(|name| table.throttles.get(&name))
         .cloned();
     let mut budget = None;
     policy = match (entry.retry, entry.hedge) {
-        (Some(retry), _) => policy.retry(retry.strategy),
+        (Some(retry), _) => {
+            if let (Some(version), None) = (retry.preset, &counted) {
+                let quota = quota(version, old.own_quotas.get(&entry.name));
+                table.own_quotas.insert(entry.name, Arc::clone(&quota));
+                counted = Some(Counted::Aws(quota));
+            }
+            policy.recovery(Recovery::Retry(retry.strategy))
+        }
         (None, Some(hedge)) => {
-            budget = hedge
-                .budget
-                .and_then(|share| carried.budget(share, old.budgets.get(&entry.name)));
+            budget = match hedge.budget {
+                Some(Budget::Shared(name)) => table.budgets.get(&name).cloned(),
+                Some(Budget::Own(share)) => {
+                    let own = carried.budget(share, old.own_budgets.get(&entry.name));
+                    let kept = own.clone().map(|own| (entry.name, own));
+                    table.own_budgets.extend(kept);
+                    own
+                }
+                None => None,
+            };
             policy.hedge(hedge.policy)
         }
         (None, None) => policy.no_recovery(),
     };
-    if let Some(budget) = &budget {
-        table.budgets.insert(entry.name, Arc::clone(budget));
-    }
-    let throttle: Option<Arc<dyn RetryThrottle>> = match (bucket, budget) {
+    let throttle: Option<Arc<dyn RetryThrottle>> = match (counted, budget) {
         // The bucket only looks, the budget spends: it is asked second.
-        (Some(bucket), Some(budget)) => Some(Arc::new(Both(bucket, budget))),
-        (Some(bucket), None) => Some(bucket),
+        (Some(Counted::Tokens(bucket)), Some(budget)) => Some(Arc::new(Both(bucket, budget))),
+        // Both spend; the budget refuses far more often, and then costs the quota nothing.
+        (Some(Counted::Aws(quota)), Some(budget)) => Some(Arc::new(Both(budget, quota))),
+        (Some(Counted::Tokens(bucket)), None) => Some(bucket),
+        (Some(Counted::Aws(quota)), None) => Some(quota),
         (None, Some(budget)) => Some(budget),
         (None, None) => None,
     };
@@ -182,16 +217,59 @@ fn policy(
     Arc::new(policy)
 }
 
+/// A quota of this version: the old one with what is left of it, if it is of the same.
+fn quota(version: AwsVersion, old: Option<&Arc<AwsQuota>>) -> Arc<AwsQuota> {
+    match old.filter(|old| old.version() == version) {
+        Some(old) => Arc::clone(old),
+        None => Arc::new(AwsQuota::new(version)),
+    }
+}
+
+/// Reads what is shared by name.
+fn read_all<T>(
+    place: &mut Place<'_>,
+    named: &[(&str, &Json)],
+    names: &Names<'_>,
+    read: impl Fn(&mut Place<'_>, &Json) -> Option<T>,
+) -> Option<Vec<(String, T)>> {
+    let read = |(name, json): &(&str, &Json)| {
+        let mut place = place.field(name);
+        if !names.is_used(name) {
+            place.warn("no route counts in it");
+        }
+        Some(((*name).to_owned(), read(&mut place, json)?))
+    };
+    // All of them are read, so that all faults are told.
+    let all: Vec<_> = named.iter().map(read).collect();
+    all.into_iter().collect()
+}
+
+fn budget(place: &mut Place<'_>, json: &Json) -> Option<u32> {
+    let members = Members::of(place, json, &["percent"])?;
+    members.required(place, "percent", "a number", recovery::percent)
+}
+
 impl Throttle {
     fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
-        let members = Members::of(place, json, &["maxTokens", "tokenRatio"])?;
+        let members = Members::of(place, json, &["preset", "maxTokens", "tokenRatio"])?;
+        if members.get("preset").is_some() {
+            for own in ["maxTokens", "tokenRatio"] {
+                if members.get(own).is_some() {
+                    place
+                        .field(own)
+                        .wrong("cannot be set beside preset, which has figures of its own");
+                }
+            }
+            let version = members.optional(place, "preset", recovery::preset);
+            return version.map(Self::Aws);
+        }
         let max = members.required(place, "maxTokens", "an integer", |place, json| {
             json::integer(place, json, "an integer from 1 to 1000", 1, 1000)
         });
         let ratio = members.required(place, "tokenRatio", "a number", json::thousandths);
-        Some(Self {
+        Some(Self::Tokens(Tokens {
             max: u32::try_from(max?).ok()?,
             ratio: ratio?,
-        })
+        }))
     }
 }

@@ -1,3 +1,5 @@
+mod shared;
+
 use std::time::Duration;
 
 use http::Request;

@@ -54,6 +54,11 @@ pin_project! {
 }
 
 impl ClosingFuture {
+    /// The node that the request goes to, `host:port`, as soon as it is known.
+    pub fn address(&self) -> Option<&str> {
+        self.inner.address()
+    }
+
     /// Whether the request still waits for a connection: not a byte of it can have left.
     pub fn is_dialling(&self) -> bool {
         self.inner.is_dialling()

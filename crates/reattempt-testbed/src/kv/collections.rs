@@ -222,4 +222,11 @@ where
             State::Sending { sending, .. } => sending.is_dialling(),
         }
     }
+
+    fn address(&self) -> Option<&str> {
+        match &self.state {
+            State::LookingUp { .. } | State::Joined { .. } | State::Waiting { .. } => None,
+            State::Sending { sending, .. } => sending.address(),
+        }
+    }
 }

@@ -13,6 +13,7 @@ use tower_service::Service as _;
 use super::client::{
     ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, RoutedClient, SendStage,
 };
+use super::node::FEATURE_KNOWN_VERSION;
 use super::{VbucketMap, status};
 
 impl reattempt_couchbase::KvRequest for KvRequest {
@@ -176,25 +177,43 @@ pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static 
 #[must_use]
 pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
-        let client = NodeClient::new(node.to_string(), options.clone());
-        ask(client, node, known)
+        let mut client = NodeClient::new(node.to_string(), options.clone());
+        async move {
+            std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
+            let known = known.map(|known| (known.epoch, known.rev));
+            let answer = client.call(KvRequest::get_cluster_config(known)).await?;
+            config_in(&answer, &node)
+        }
     }
 }
 
-/// The same over the connections that the client has anyway.
+/// Asks a node for its configuration over the connection that a client has to it, for a `ConfigPoller`.
+///
+/// Where there is none yet it is made, and what came while it was set up is the answer: a node is asked once.
 #[must_use]
 pub fn fetch_over(client: RoutedClient) -> impl FetchConfig {
-    move |node: Address, known: Option<Revision>| ask(client.node(&node.to_string()), node, known)
+    move |node: Address, known: Option<Revision>| {
+        let mut client = client.node(&node.to_string());
+        async move {
+            let connected = client.is_connected();
+            let connection = client.connect().await?;
+            if !connected {
+                let config = connection.cluster_config_json();
+                let config = config.ok_or_else(|| format!("{node} gave no configuration"))?;
+                return Ok(Some(ClusterConfig::parse(&config, node.host())?));
+            }
+            // Who has not agreed to it takes a question with a revision for a malformed one.
+            let agreed = connection.features().contains(&FEATURE_KNOWN_VERSION);
+            let known = known.filter(|_| agreed);
+            let known = known.map(|known| (known.epoch, known.rev));
+            std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
+            let answer = client.call(KvRequest::get_cluster_config(known)).await?;
+            config_in(&answer, &node)
+        }
+    }
 }
 
-async fn ask(
-    mut client: NodeClient,
-    node: Address,
-    known: Option<Revision>,
-) -> Result<Option<ClusterConfig>, FetchError> {
-    std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
-    let known = known.map(|known| (known.epoch, known.rev));
-    let answer = client.call(KvRequest::get_cluster_config(known)).await?;
+fn config_in(answer: &KvResponse, node: &Address) -> Result<Option<ClusterConfig>, FetchError> {
     if answer.status != status::SUCCESS {
         let refused = format!("{node} answered with status {:#04x}", answer.status);
         return Err(FetchError::from(refused));

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
-use reattempt::{Annotated as _, Call, Reporter, Stage};
+use reattempt::{Annotated as _, Backend, Call, Reporter, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -19,11 +19,18 @@ use super::closing::ClosingFuture;
 pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
     /// True while not a byte of the request can have left. Changes only when the future is polled, and only once.
     fn is_dialling(&self) -> bool;
+
+    /// The node that the request goes to, `host:port`, as soon as it is known.
+    fn address(&self) -> Option<&str>;
 }
 
 impl Dialling for NodeFuture {
     fn is_dialling(&self) -> bool {
         Self::is_dialling(self)
+    }
+
+    fn address(&self) -> Option<&str> {
+        Some(Self::address(self))
     }
 }
 
@@ -31,16 +38,24 @@ impl Dialling for RoutedFuture {
     fn is_dialling(&self) -> bool {
         Self::is_dialling(self)
     }
+
+    fn address(&self) -> Option<&str> {
+        Self::address(self)
+    }
 }
 
 impl Dialling for ClosingFuture {
     fn is_dialling(&self) -> bool {
         Self::is_dialling(self)
     }
+
+    fn address(&self) -> Option<&str> {
+        Self::address(self)
+    }
 }
 
 /// Takes each request out of its [`Call`], as `UncallLayer` does, and reports [`Stage::Dispatch`] while it waits for a
-/// connection, [`Stage::InFlight`] from then on, and what came of it at the end. The innermost layer, right around a client.
+/// connection, [`Stage::InFlight`] from then on, and what came of it at the end; and the node, as soon as it is known. The innermost layer, right around a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageLayer;
 
@@ -86,9 +101,11 @@ where
             inner,
             reporter,
             said: None,
+            named: false,
         };
         let stage = stage_of(&future.inner);
         say(&future.reporter, &mut future.said, stage);
+        name(&future.reporter, &mut future.named, &future.inner);
         future
     }
 }
@@ -109,6 +126,14 @@ fn say(reporter: &Option<Reporter>, said: &mut Option<Stage>, stage: Stage) {
     }
 }
 
+/// An attempt that is cut off has no answer to tell where it went.
+fn name(reporter: &Option<Reporter>, named: &mut bool, future: &impl Dialling) {
+    if let (Some(reporter), false, Some(node)) = (reporter, *named, future.address()) {
+        reporter.backend(Backend::new(node));
+        *named = true;
+    }
+}
+
 pin_project! {
     /// The future of [`Staging`].
     #[derive(Debug)]
@@ -118,6 +143,7 @@ pin_project! {
         inner: F,
         reporter: Option<Reporter>,
         said: Option<Stage>,
+        named: bool,
     }
 }
 
@@ -128,7 +154,10 @@ impl<F: Dialling> Future for StageFuture<F> {
         let mut this = self.project();
         let outcome = this.inner.as_mut().poll(cx);
         let stage = match &outcome {
-            Poll::Pending => stage_of(&*this.inner),
+            Poll::Pending => {
+                name(this.reporter, this.named, &*this.inner);
+                stage_of(&*this.inner)
+            }
             Poll::Ready(Ok(_)) => Stage::Response,
             Poll::Ready(Err(error)) => reattempt_couchbase::KvTransportError::stage(error),
         };

@@ -1,9 +1,15 @@
 //! What `reattempt-mongodb` asks of a client, answered for this one.
 
+use std::time::Duration;
+
 use reattempt::{Backend, Reporter, Stage};
-use reattempt_mongodb::{FailureKind, MongoFailure, ReadCall, ReadOperation, report_wire_version};
+use reattempt_mongodb::labels::base_backoff_from_ms;
+use reattempt_mongodb::{
+    ErrorLabels, FailureKind, MongoFailure, ReadCall, ReadOperation, report_wire_version,
+};
 
 use super::client::{MongoError, MongoReply, MongoRequest, Operation};
+use super::number;
 
 impl MongoFailure for MongoError {
     fn kind(&self) -> FailureKind {
@@ -23,6 +29,19 @@ impl MongoFailure for MongoError {
             Self::Server(error) => FailureKind::command(error.code),
             Self::Authentication { .. } | Self::Protocol { .. } => FailureKind::Client { stage },
             Self::Rebuild { .. } => FailureKind::NotSupported,
+        }
+    }
+
+    fn labels(&self) -> ErrorLabels {
+        ErrorLabels::read(self.labels())
+    }
+
+    fn base_backoff(&self) -> Option<Duration> {
+        match self {
+            Self::Server(error) => {
+                base_backoff_from_ms(number(error.document.get("baseBackoffMS"))?)
+            }
+            _ => None,
         }
     }
 }

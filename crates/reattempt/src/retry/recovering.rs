@@ -1,7 +1,7 @@
 //! What a call needs once an attempt has failed.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use reattempt_core::findings::ConfigWaiter;
@@ -46,6 +46,26 @@ impl<O> Recovering<O> {
         }
     }
 
+    /// Takes up the waiter of the attempt that failed. True if what the call is about has moved by now.
+    #[cold]
+    pub(super) fn has_moved(&mut self, context: &CallContext) -> bool {
+        self.waiter = context.take_config_waiter();
+        let Some(waiter) = &mut self.waiter else {
+            return false;
+        };
+        // Nobody is to be woken: it is polled again as soon as there is something to wait for.
+        match waiter
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(moved) => {
+                self.waiter = None;
+                moved
+            }
+            Poll::Pending => false,
+        }
+    }
+
     /// Ready when the delay is over (false), or a newer configuration moved what the call is about (true).
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Some(waiter) = &mut self.waiter {
@@ -64,18 +84,16 @@ impl<O> Recovering<O> {
 }
 
 impl<Res, Err> Recovering<Result<Res, Err>> {
-    pub(super) fn wait(&mut self, wait: &Wait, outcome: Result<Res, Err>, context: &CallContext) {
+    pub(super) fn wait(&mut self, wait: &Wait, outcome: Result<Res, Err>) {
         self.kind = wait.kind;
         match wait.keep {
             Keep::New => self.kept = Some(outcome),
             Keep::Held => {}
             Keep::Error => self.kept = outcome.is_err().then_some(outcome),
         }
-        self.waiter = if wait.nudge {
-            context.take_config_waiter()
-        } else {
-            None
-        };
+        if !wait.nudge {
+            self.waiter = None;
+        }
         if let Some(until) = wait.until {
             self.sleep_until(until);
         }

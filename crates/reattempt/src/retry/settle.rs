@@ -88,6 +88,9 @@ where
         let env = this.config.env(context, replayable);
         let mut found = context.findings();
         found.cut_off = outcome.is_err() && was_cut_off(this.source, context);
+        if found.config_coming {
+            found.config_moved = recovering.has_moved(context);
+        }
         let action = recovering
             .machine
             .failed(clock::now(), &verdict, found, strategy, &env);
@@ -147,7 +150,7 @@ where
                 Step::Pending
             }
             Action::Wait(wait) => {
-                recovering.wait(&wait, outcome, context);
+                recovering.wait(&wait, outcome);
                 // After its answer was dropped, which may end the request in the transport's own way.
                 if let Source::Template { request, .. } = &*this.source {
                     request.attempt_over(context.attempt());

@@ -110,3 +110,80 @@ const _: fn() = || {
     service::<ThrottleLayer>();
     service::<Throttle<Probe>>();
 };
+
+/// Takes and gives prices by the code of the failure, and writes down what it was asked.
+#[derive(Debug, Default)]
+struct Priced(std::sync::Mutex<Vec<(&'static str, Option<i32>)>>);
+
+impl Priced {
+    fn told(&self) -> Vec<(&'static str, Option<i32>)> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl RetryThrottle for Priced {
+    fn settled(&self, outcome: Settled<'_>) {
+        if outcome == Settled::Success {
+            self.0.lock().unwrap().push(("success", None));
+        }
+    }
+
+    fn permits(&self) -> bool {
+        self.0.lock().unwrap().push(("permits", None));
+        true
+    }
+
+    fn permits_after(&self, failure: &Failure) -> bool {
+        self.0.lock().unwrap().push(("after", failure.code));
+        failure.code != Some(9)
+    }
+
+    fn recovered(&self, failure: &Failure) {
+        self.0.lock().unwrap().push(("recovered", failure.code));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_with_prices_hears_of_each_retry_and_of_the_one_that_mended_the_call() {
+    use reattempt_core::strategy::Attempts;
+    use reattempt_core::{Transparent, backoff::Backoff};
+
+    let fails = |n: u32, code| attempt(n).fails(KV_TEMPORARY_FAILURE).code(code);
+    for (steps, told) in [
+        (vec![attempt(1)], vec![("success", None)]),
+        (
+            vec![fails(1, 1), fails(2, 2), attempt(3)],
+            vec![
+                ("after", Some(1)),
+                ("after", Some(2)),
+                ("recovered", Some(2)),
+            ],
+        ),
+        // A transparent retry has no price, and leaves what was paid before it.
+        (
+            vec![
+                fails(1, 1),
+                fails(2, 2).transparently(Transparent::Once),
+                attempt(3),
+            ],
+            vec![("after", Some(1)), ("recovered", Some(1))],
+        ),
+        (
+            vec![fails(1, 2).transparently(Transparent::Once), attempt(2)],
+            vec![("success", None)],
+        ),
+        (vec![fails(1, 9)], vec![("after", Some(9))]),
+    ] {
+        let throttle = Arc::new(Priced::default());
+        let probe = probe(steps);
+        // One of a pair is told as one alone is.
+        let pair = reattempt_core::throttle::Both(throttle.clone(), full());
+        let strategy = Attempts::new(4, Backoff::constant(std::time::Duration::ZERO));
+        let service = ServiceBuilder::new()
+            .layer(ThrottleLayer::new(Arc::new(pair)))
+            .layer(RetryLayer::new(verdict as Verdicts, strategy))
+            .service(probe.inner());
+        let _ = service.oneshot(probe.request()).await;
+        assert_eq!(throttle.told(), told);
+    }
+}

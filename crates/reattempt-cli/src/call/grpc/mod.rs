@@ -100,7 +100,7 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
         let stack = stack::stack(&document.setup, &authority, config.clone(), &options);
         Channel { stack, config }
     });
-    Plan::new(document, GrpcCaller { channel, authority }, read)
+    Plan::new(document, || GrpcCaller { channel, authority }, read)
 }
 
 fn is_host_and_port(target: &str) -> bool {

@@ -73,7 +73,11 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
         base: base.clone(),
         service,
     };
-    Plan::new(document, caller, |fields| read(fields, &base, to_service))
+    Plan::new(
+        document,
+        || caller,
+        |fields| read(fields, &base, to_service),
+    )
 }
 
 fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, Fault> {

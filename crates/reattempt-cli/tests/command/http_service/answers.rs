@@ -55,7 +55,7 @@ async fn the_error_that_decided_is_told() {
     let answer = super::answer(document).await;
     assert_eq!(
         (&answer["code"], &answer["stopped"]),
-        (&json!(4050), &json!("attempts"))
+        (&json!(4050), &json!("strategy"))
     );
     assert_eq!(each(&answer, "verdict"), ["retry"]);
 }

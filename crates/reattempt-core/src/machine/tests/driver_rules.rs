@@ -20,6 +20,7 @@ const NONE: Findings = Findings {
     stage: None,
     forbidden: false,
     config_coming: false,
+    config_moved: false,
     cut_off: false,
 };
 

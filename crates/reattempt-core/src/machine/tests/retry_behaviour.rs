@@ -5,7 +5,8 @@ use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::{
-    AttemptKind, Decision, Failure, HedgePolicy, RetryStrategy, RetryView, Stage, Stopped, Surface,
+    AttemptKind, Decision, Failure, HedgePolicy, OnDeadline, RetryStrategy, RetryView, Stage,
+    Stopped, Surface,
 };
 
 #[test]
@@ -18,6 +19,24 @@ fn a_configuration_that_moved_the_key_ends_the_wait() {
         .fails(KV_TEMPORARY_FAILURE)
         .key_moves_after(ms(30))];
     assert_eq!(call().retried(attempts(3), &late).sent_ms(), [0, 10]);
+}
+
+/// C33: it is no wait that was cut short, but none at all: it fits before any deadline, and its record says so.
+#[test]
+fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
+    let moves = |n| attempt(n).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(0));
+    let script: Vec<_> = (1..9).map(moves).collect();
+    for on_deadline in [OnDeadline::Cap, OnDeadline::GiveUp] {
+        // The controlled back-off after the fifth retry would be a second.
+        let strategy = attempts(1).on_deadline(on_deadline);
+        let story = call().within(ms(100)).retried(strategy, &script);
+        assert_eq!(story.end, End::Worked(9));
+        let delays: Vec<_> = story.info.records().map(|record| record.delay).collect();
+        assert!(
+            delays[..8].iter().all(|delay| *delay == Some(ms(0))),
+            "{delays:?}"
+        );
+    }
 }
 
 /// Without this a faulty cluster is asked at the speed of the network, for ever.
@@ -160,4 +179,62 @@ fn every_failed_attempt_leaves_its_record() {
         seen,
         [retried, (2, AttemptKind::Retry, None, Some(Stopped::Fatal))]
     );
+}
+
+/// Never waits less than its own back-off of 10 ms for a server, nor more than twice as long.
+#[derive(Debug)]
+struct Bounds;
+
+impl RetryStrategy for Bounds {
+    fn decide(&self, _: &RetryView<'_>) -> Decision {
+        Decision::After(ms(10))
+    }
+
+    fn delay_asked(
+        &self,
+        _: &Failure,
+        asked: std::time::Duration,
+        own: std::time::Duration,
+    ) -> std::time::Duration {
+        asked.clamp(own, own * 2)
+    }
+}
+
+#[test]
+fn a_strategy_may_bound_what_the_server_asks_for() {
+    let asks = |n, by| attempt(n).fails(UNKNOWN).come_back_in(ms(by));
+    let script = [asks(1, 1), asks(2, 15), asks(3, 99)];
+    let boxed: Box<dyn RetryStrategy> = Box::new(Bounds);
+    for story in [
+        call().retried(Bounds, &script),
+        call().retried(boxed, &script),
+    ] {
+        assert_eq!(story.sent_ms(), [0, 10, 25, 45]);
+    }
+    // Of a strategy that is extended each reason's own has a say.
+    let locked = |n| attempt(n).fails(KV_LOCKED).come_back_in(ms(99));
+    let extended = crate::strategy::Extended::new(Bounds).by(KV_LOCKED, attempts(9));
+    let story = call().retried(extended, &[asks(1, 99), locked(2)]);
+    assert_eq!(story.sent_ms(), [0, 20, 119]);
+}
+
+/// Its maximum depends on what happened, and the record says so.
+#[derive(Debug)]
+struct Twice;
+
+impl RetryStrategy for Twice {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        if view.retries == 2 {
+            Decision::Exhausted
+        } else {
+            Decision::After(ms(1))
+        }
+    }
+}
+
+#[test]
+fn a_strategy_may_say_that_its_attempts_are_used_up() {
+    let story = call().retried(Twice, &[every_attempt_from(1).fails(KV_LOCKED)]);
+    assert_eq!(story.end, End::Failed(3));
+    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
 }

@@ -38,3 +38,30 @@ impl ConfigError {
         }
     }
 }
+
+/// What was found wrong with one configuration so far, up to a bound: a hostile one may be wrong everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Faults(Vec<ConfigError>);
+
+impl Faults {
+    const MOST: usize = 100;
+
+    pub(super) fn add(&mut self, fault: ConfigError) {
+        if self.0.len() < Self::MOST {
+            self.0.push(fault);
+        }
+    }
+
+    /// What was read, or else its fault is kept.
+    pub(super) fn keep<T>(&mut self, read: Result<T, ConfigError>) -> Option<T> {
+        read.map_err(|fault| self.add(fault)).ok()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn into_vec(self) -> Vec<ConfigError> {
+        self.0
+    }
+}

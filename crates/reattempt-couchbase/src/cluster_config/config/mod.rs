@@ -6,6 +6,7 @@ mod parse;
 mod vbuckets;
 
 pub use error::ConfigError;
+use error::Faults;
 pub use node::{Network, Node, Service};
 
 use super::{Address, Revision, Route, VbucketMap};
@@ -46,7 +47,30 @@ impl ClusterConfig {
     /// # Errors
     /// If it is too large, not JSON, or contradicts itself. Nothing of it is used then.
     pub fn parse(json: &[u8], origin: &str) -> Result<Self, ConfigError> {
-        parse::config(json, origin)
+        let (config, faults) = parse::config(json, origin);
+        match (config, faults.into_vec().into_iter().next()) {
+            (Some(config), None) => Ok(config),
+            (_, Some(fault)) => Err(fault),
+            (None, None) => Err(ConfigError::at("$", "must be a configuration")),
+        }
+    }
+
+    /// All that keeps a configuration from being used, in the order of its members, at most a hundred; nothing if
+    /// [`ClusterConfig::parse`] would read it.
+    ///
+    /// ```
+    /// use reattempt_couchbase::ClusterConfig;
+    ///
+    /// let faults = ClusterConfig::faults(br#"{"rev": -1, "nodesExt": [{"hostname": "h", "services": {"kv": 0}}]}"#, "h");
+    /// let paths: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    /// assert_eq!(paths, [
+    ///     "$.rev: must be an integer that is not negative",
+    ///     "$.nodesExt[0].services.kv: must be a port from 1 to 65535",
+    /// ]);
+    /// ```
+    #[must_use]
+    pub fn faults(json: &[u8], origin: &str) -> Vec<ConfigError> {
+        parse::config(json, origin).1.into_vec()
     }
 
     /// Its place in the order of configurations.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::node::{Alternate, Ports};
 use super::vbuckets::vbuckets;
-use super::{ClusterConfig, ConfigError, MAX_BYTES, Node, Service};
+use super::{ClusterConfig, ConfigError, Faults, MAX_BYTES, Node, Service};
 use crate::cluster_config::address::{bare, is_host};
 use crate::cluster_config::{Address, Revision};
 
@@ -17,59 +17,71 @@ const HOST: &str = "$HOST";
 
 type Object = Map<String, Value>;
 
-pub(super) fn config(json: &[u8], origin: &str) -> Result<ClusterConfig, ConfigError> {
+/// The configuration, and what was wrong with it: nothing, or it must not be used.
+pub(super) fn config(json: &[u8], origin: &str) -> (Option<ClusterConfig>, Faults) {
+    let mut faults = Faults::default();
+    let document = faults.keep(document(json));
+    let root = document.as_ref().and_then(|document| {
+        let root = document.as_object();
+        faults.keep(root.ok_or_else(|| ConfigError::at("$", "must be an object")))
+    });
+    let config = root.map(|root| of_object(root, bare(origin), &mut faults));
+    (config, faults)
+}
+
+fn document(json: &[u8]) -> Result<Value, ConfigError> {
     if json.len() > MAX_BYTES {
         return Err(ConfigError::TooLarge { bytes: json.len() });
     }
-    let document: Value = serde_json::from_slice(json).map_err(|e| ConfigError::NotJson {
+    serde_json::from_slice(json).map_err(|e| ConfigError::NotJson {
         line: e.line(),
         column: e.column(),
         problem: e.to_string(),
-    })?;
-    let root = document
-        .as_object()
-        .ok_or_else(|| ConfigError::at("$", "must be an object"))?;
-    let origin = bare(origin);
-    let revision = revision(root)?;
-    let bucket = match root.get("name") {
-        None => None,
-        Some(name) => Some(
-            name.as_str()
-                .ok_or_else(|| ConfigError::at("$.name", "must be the bucket's name"))?
-                .into(),
-        ),
-    };
-    let mut nodes = nodes(root, origin)?;
+    })
+}
+
+fn of_object(root: &Object, origin: &str, faults: &mut Faults) -> ClusterConfig {
+    let revision = revision(root, faults);
+    let bucket = root.get("name").and_then(|name| {
+        let name = name.as_str().map(Box::from);
+        faults.keep(name.ok_or_else(|| ConfigError::at("$.name", "must be the bucket's name")))
+    });
+    let mut nodes = nodes(root, origin, faults);
     let vbuckets = match root.get("vBucketServerMap") {
-        Some(map) => vbuckets(map, origin, &mut nodes)?,
+        Some(map) => vbuckets(map, origin, &mut nodes, faults),
         None if root.get("nodeLocator").and_then(Value::as_str) == Some("vbucket") => {
-            return Err(ConfigError::at(
+            faults.add(ConfigError::at(
                 "$.vBucketServerMap",
                 "is missing, and the bucket is located by vbuckets",
             ));
+            None
         }
         None => None,
     };
-    Ok(ClusterConfig {
+    if nodes.is_empty() && faults.is_empty() {
+        faults.add(ConfigError::at("$.nodesExt", "must name at least one node"));
+    }
+    ClusterConfig {
         revision,
         bucket,
         nodes,
         vbuckets,
-    })
+    }
 }
 
-fn revision(root: &Object) -> Result<Revision, ConfigError> {
-    let integer = |key, path: &str, problem| match root.get(key) {
-        None => Ok(0),
-        Some(value) => value.as_i64().ok_or_else(|| ConfigError::at(path, problem)),
+fn revision(root: &Object, faults: &mut Faults) -> Revision {
+    let mut integer = |key, path: &str, problem, least| match root.get(key) {
+        None => 0,
+        Some(value) => {
+            let number = value.as_i64().filter(|number| *number >= least);
+            let number = faults.keep(number.ok_or_else(|| ConfigError::at(path, problem)));
+            number.unwrap_or_default()
+        }
     };
     let not_negative = "must be an integer that is not negative";
-    let rev = integer("rev", "$.rev", not_negative)?;
-    if rev < 0 {
-        return Err(ConfigError::at("$.rev", not_negative));
-    }
-    let epoch = integer("revEpoch", "$.revEpoch", "must be an integer")?;
-    Ok(Revision::new(epoch, rev))
+    let rev = integer("rev", "$.rev", not_negative, 0);
+    let epoch = integer("revEpoch", "$.revEpoch", "must be an integer", i64::MIN);
+    Revision::new(epoch, rev)
 }
 
 /// A list of objects under a key, bounded.
@@ -89,25 +101,20 @@ fn list<'a>(root: &'a Object, key: &str) -> Result<Option<&'a [Value]>, ConfigEr
     Ok(Some(list))
 }
 
-fn nodes(root: &Object, origin: &str) -> Result<Vec<Node>, ConfigError> {
-    let old = list(root, "nodes")?.unwrap_or_default();
-    let nodes: Vec<_> = match list(root, "nodesExt")? {
-        Some(nodes) => nodes
-            .iter()
-            .enumerate()
-            .map(|(at, value)| node(value, at, old, origin))
-            .collect::<Result<_, _>>()?,
-        // What is older than nodesExt knows key-value and management only.
-        None => old
-            .iter()
-            .enumerate()
-            .map(|(at, value)| old_node(value, at, origin))
-            .collect::<Result<_, _>>()?,
-    };
-    if nodes.is_empty() {
-        return Err(ConfigError::at("$.nodesExt", "must name at least one node"));
+fn nodes(root: &Object, origin: &str, faults: &mut Faults) -> Vec<Node> {
+    let old = faults.keep(list(root, "nodes")).flatten();
+    let old = old.unwrap_or_default();
+    let new = faults.keep(list(root, "nodesExt")).flatten();
+    let mut nodes = Vec::new();
+    for (at, value) in new.unwrap_or(old).iter().enumerate() {
+        let node = match new {
+            Some(_) => node(value, at, old, origin, faults),
+            // What is older than nodesExt knows key-value and management only.
+            None => old_node(value, at, origin),
+        };
+        nodes.extend(faults.keep(node));
     }
-    Ok(nodes)
+    nodes
 }
 
 fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Object, ConfigError> {
@@ -116,11 +123,20 @@ fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Object, ConfigError> {
         .ok_or_else(|| ConfigError::at(path, "must be an object"))
 }
 
-fn node(value: &Value, at: usize, old: &[Value], origin: &str) -> Result<Node, ConfigError> {
+fn node(
+    value: &Value,
+    at: usize,
+    old: &[Value],
+    origin: &str,
+    faults: &mut Faults,
+) -> Result<Node, ConfigError> {
     let path = format!("$.nodesExt[{at}]");
     let node = object(value, &path)?;
     let hostname = match node.get("hostname") {
-        Some(hostname) => host(hostname, origin, &format!("{path}.hostname"))?,
+        // What is wrong with the rest of it is told too.
+        Some(hostname) => faults
+            .keep(host(hostname, origin, &format!("{path}.hostname")))
+            .unwrap_or_default(),
         // A single node may not know its own name; the older list may.
         None => match old.get(at) {
             Some(old) if old.get("hostname").is_some() => {
@@ -130,12 +146,13 @@ fn node(value: &Value, at: usize, old: &[Value], origin: &str) -> Result<Node, C
         },
     };
     let ports = match node.get("services") {
-        Some(services) => ports(services, &format!("{path}.services"))?,
+        Some(services) => ports(services, &format!("{path}.services"), faults)?,
         None => return Err(ConfigError::at(format!("{path}.services"), "is missing")),
     };
     let alternates = match node.get("alternateAddresses") {
         Some(alternates) => {
-            self::alternates(alternates, origin, &format!("{path}.alternateAddresses"))?
+            let path = format!("{path}.alternateAddresses");
+            self::alternates(alternates, origin, &path, faults)?
         }
         None => Vec::new(),
     };
@@ -171,7 +188,7 @@ fn host(value: &Value, origin: &str, path: &str) -> Result<Box<str>, ConfigError
     Ok(host.into())
 }
 
-fn ports(value: &Value, path: &str) -> Result<Ports, ConfigError> {
+fn ports(value: &Value, path: &str, faults: &mut Faults) -> Result<Ports, ConfigError> {
     let services = object(value, path)?;
     let mut ports = Ports::default();
     for (port, name) in ports
@@ -181,7 +198,7 @@ fn ports(value: &Value, path: &str) -> Result<Ports, ConfigError> {
         .zip(Service::NAMES.as_flattened())
     {
         if let Some(value) = services.get(*name) {
-            *port = Some(self::port(value, || format!("{path}.{name}"))?);
+            *port = faults.keep(self::port(value, || format!("{path}.{name}")));
         }
     }
     Ok(ports)
@@ -193,7 +210,12 @@ fn port(value: &Value, path: impl FnOnce() -> String) -> Result<u16, ConfigError
         .ok_or_else(|| ConfigError::at(path(), "must be a port from 1 to 65535"))
 }
 
-fn alternates(value: &Value, origin: &str, path: &str) -> Result<Vec<Alternate>, ConfigError> {
+fn alternates(
+    value: &Value,
+    origin: &str,
+    path: &str,
+    faults: &mut Faults,
+) -> Result<Vec<Alternate>, ConfigError> {
     let networks = object(value, path)?;
     if networks.len() > MAX_NETWORKS {
         return Err(ConfigError::at(path, "has more than 16 networks"));
@@ -212,7 +234,7 @@ fn alternates(value: &Value, origin: &str, path: &str) -> Result<Vec<Alternate>,
                 hostname: host(hostname, origin, &hostname_path)?,
                 ports: alternate
                     .get("ports")
-                    .map(|ports| self::ports(ports, &format!("{path}.ports")))
+                    .map(|ports| self::ports(ports, &format!("{path}.ports"), faults))
                     .transpose()?,
             })
         })

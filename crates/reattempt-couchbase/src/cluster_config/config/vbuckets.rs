@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::node::Ports;
 use super::parse::{MAX_NODES, address};
-use super::{ConfigError, Node, Service};
+use super::{ConfigError, Faults, Node, Service};
 use crate::cluster_config::vbucket::{Copies, MAX_VBUCKETS};
 use crate::cluster_config::{Address, Network, VbucketMap};
 
@@ -17,37 +17,41 @@ pub(super) fn vbuckets(
     map: &Value,
     origin: &str,
     nodes: &mut Vec<Node>,
-) -> Result<Option<VbucketMap>, ConfigError> {
+    faults: &mut Faults,
+) -> Option<VbucketMap> {
     let object = map
         .as_object()
-        .ok_or_else(|| ConfigError::at("$.vBucketServerMap", "must be an object"))?;
+        .ok_or_else(|| ConfigError::at("$.vBucketServerMap", "must be an object"));
+    let object = faults.keep(object)?;
     if let Some(algorithm) = object.get("hashAlgorithm") {
         if algorithm.as_str() != Some("CRC") {
             let path = "$.vBucketServerMap.hashAlgorithm";
-            return Err(ConfigError::at(path, "must be CRC"));
+            faults.add(ConfigError::at(path, "must be CRC"));
         }
     }
-    let servers = servers(object.get("serverList"), origin, nodes)?;
-    let current = copies(object.get("vBucketMap"), "vBucketMap", servers.len())?;
+    let servers = faults.keep(servers(object.get("serverList"), origin, nodes))?;
+    let current = copies(object.get("vBucketMap"), "vBucketMap", servers.len());
+    let current = faults.keep(current);
     let forward = match object.get("vBucketMapForward") {
         None => None,
-        forward => copies(forward, "vBucketMapForward", servers.len())?,
+        forward => faults
+            .keep(copies(forward, "vBucketMapForward", servers.len()))
+            .flatten(),
     };
-    let Some(current) = current else {
-        // A bucket that was just made has none yet.
-        return Ok(None);
-    };
+    // A bucket that was just made has none yet.
+    let current = current.flatten()?;
     let count = |copies: &Copies| copies.servers.len() / copies.width;
     if forward
         .as_ref()
         .is_some_and(|forward| count(forward) != count(&current))
     {
-        return Err(ConfigError::at(
+        faults.add(ConfigError::at(
             "$.vBucketServerMap.vBucketMapForward",
             "must have as many vbuckets as vBucketMap",
         ));
+        return None;
     }
-    Ok(Some(VbucketMap::new(servers, current, forward)))
+    Some(VbucketMap::new(servers, current, forward))
 }
 
 /// The node of each server. One that is in no list of nodes becomes a node with key-value only.

@@ -46,7 +46,8 @@ impl Drop for Task {
 }
 
 impl ConfigPoller {
-    /// Starts polling. While the store is empty the seeds are asked, the first time at once.
+    /// Starts polling. While the store is empty the seeds are asked, the first time at once unless
+    /// [the client brings the first configuration](ConfigPollerOptions::first_from_client).
     ///
     /// # Panics
     /// Outside of a tokio runtime.

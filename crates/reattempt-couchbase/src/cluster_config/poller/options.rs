@@ -33,6 +33,7 @@ pub struct ConfigPollerOptions {
     pub(super) while_changing: Option<Duration>,
     pub(super) fetch_timeout: Duration,
     pub(super) seeds: Vec<Address>,
+    pub(super) first: bool,
     pub(super) network: Network,
     pub(super) tls: bool,
     pub(super) randomness: Randomness,
@@ -48,6 +49,7 @@ impl ConfigPollerOptions {
             while_changing: None,
             fetch_timeout: DEFAULT_INTERVAL,
             seeds: Vec::new(),
+            first: true,
             network: Network::Default,
             tls: false,
             randomness: Randomness::default(),
@@ -89,6 +91,14 @@ impl ConfigPollerOptions {
     #[must_use]
     pub fn seeds(mut self, seeds: impl IntoIterator<Item = Address>) -> Self {
         self.seeds = seeds.into_iter().collect();
+        self
+    }
+
+    /// Leaves the first configuration to the client, whose connections bring one when they are set up: an empty store is not
+    /// filled at once, and nothing counts for the floor before the first poll or error.
+    #[must_use]
+    pub const fn first_from_client(mut self) -> Self {
+        self.first = false;
         self
     }
 

@@ -50,7 +50,7 @@ impl<F: FetchConfig> Rounds<F> {
     }
 
     pub(super) async fn run(mut self) {
-        if self.store.load().is_none() {
+        if self.options.first && self.store.load().is_none() {
             self.round(Cause::Empty).await;
         }
         let interval = self.options.effective_interval();
@@ -63,7 +63,14 @@ impl<F: FetchConfig> Rounds<F> {
                 () = control.wake.notified() => Cause::Request,
                 () = self.due(&mut ticks) => Cause::Interval,
             };
+            let began = Instant::now();
             self.round(cause).await;
+            if cause == Cause::Interval {
+                // The next interval begins with the question: a poll never finds the one before within the floor.
+                let asked = self.control.state().last_asked;
+                let from = asked.filter(|asked| *asked >= began);
+                ticks.reset_at(from.unwrap_or_else(Instant::now) + interval);
+            }
         }
     }
 

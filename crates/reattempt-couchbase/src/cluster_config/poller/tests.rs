@@ -244,6 +244,22 @@ async fn where_the_only_node_failed_nobody_is_asked() {
     assert!(cluster.asked().is_empty());
 }
 
+/// C47: a timer that fires late moves the ones after it; none of them finds the one before within the floor.
+#[tokio::test(start_paused = true)]
+async fn at_an_interval_of_the_floor_no_poll_is_left_out() {
+    let cluster = Cluster::with(
+        |_| Does::HasNoneNewer,
+        |options| options.interval(ms(100)).floor(ms(100)),
+    );
+    sleep(ms(1)).await;
+    advance(ms(102)).await;
+    sleep(ms(301)).await;
+    assert_eq!(
+        cluster.asked(),
+        at(&[(103, 2), (203, 3), (303, 1), (403, 2)])
+    );
+}
+
 /// C48: leaving a node out is for one round only.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_failed_is_asked_again_by_the_next_poll() {
@@ -281,6 +297,21 @@ async fn an_empty_store_is_filled_from_the_seeds_at_once() {
     assert_eq!(asked, ["seed1", "seed2"]);
     assert!(cluster.asked().iter().all(|(at, _)| *at == 0));
     assert_eq!(cluster.asked.lock().unwrap()[0].2, None);
+}
+
+/// C47: what sets a connection up is no question of the poller's.
+#[tokio::test(start_paused = true)]
+async fn the_first_configuration_may_be_left_to_the_client() {
+    let cluster = Cluster::over(
+        ConfigStore::new(),
+        |_| Does::HasNoneNewer,
+        |options| options.first_from_client(),
+    );
+    sleep(ms(10)).await;
+    assert_eq!(cluster.asked(), at(&[]));
+    cluster.poller.store().compare_and_swap(config(1, 1, 3, 0));
+    cluster.poller.refresh(None).unwrap().done().await;
+    assert_eq!(cluster.asked(), at(&[(10, 2)]));
 }
 
 /// C48: all nodes that the configuration names are gone; the seeds know where the cluster is now.

@@ -109,6 +109,30 @@ async fn a_body_that_does_not_move_the_key_leaves_it_to_the_back_off() {
     assert!(setup.asked().is_empty());
 }
 
+/// C33: what the request was sent by came after it was noted; where it went is told by the answer.
+#[tokio::test(start_paused = true)]
+async fn a_first_configuration_that_came_meanwhile_moves_nothing_by_itself() {
+    for (body, from, moved) in [
+        (bucket(1, 1, 3, 0), Some(node(1)), false),
+        (bucket(1, 2, 3, 0), Some(node(1)), false),
+        (bucket(1, 2, 3, 1), Some(node(1)), true),
+        (bucket(1, 2, 3, 1), None, false),
+    ] {
+        let store = ConfigStore::new();
+        let fetch = |_, _| async { Ok(None) };
+        let options = ConfigPollerOptions::new().first_from_client();
+        let stale = StaleKvConfig::new(ConfigPoller::spawn(store.clone(), fetch, options));
+        let typed: &dyn StaleConfig<Request, Answer, Lost, Note = KvNote> = &stale;
+        let note = typed.note(&GET);
+        store.compare_and_swap(config(1, 1, 3, 0));
+        let mut answer = Answer::of(0x07).value(body);
+        answer.node = from;
+        let waiter = typed.check(note, Ok(&answer)).unwrap();
+        let waited = tokio::time::timeout(Duration::from_secs(1), waiter).await;
+        assert_eq!(waited.is_ok(), moved);
+    }
+}
+
 /// C33: a key that belongs to nobody for the moment has not moved.
 #[tokio::test(start_paused = true)]
 async fn a_body_by_which_the_key_has_no_node_leaves_it_to_the_back_off() {

@@ -49,6 +49,15 @@ impl ErrorMap {
     /// # Errors
     /// If it is too large, not JSON, or has no object of `errors`. The connection then goes on without a map.
     pub fn parse(json: &[u8]) -> Result<Self, ErrorMapError> {
+        // There is no refusal without a reason.
+        Self::check(json).map_err(|mut refused| refused.swap_remove(0))
+    }
+
+    /// Reads a map as [`ErrorMap::parse`] does, for who wants all reasons why it cannot be used.
+    ///
+    /// # Errors
+    /// All of them, at least one.
+    pub fn check(json: &[u8]) -> Result<Self, Vec<ErrorMapError>> {
         parse::map(json)
     }
 

@@ -13,35 +13,32 @@ use super::{
 /// The longest name that a fault's path repeats; a hostile key is cut there.
 const MAX_KEY_IN_PATH: usize = 64;
 
-pub(super) fn map(json: &[u8]) -> Result<ErrorMap, ErrorMapError> {
-    if json.len() > MAX_BYTES {
-        return Err(ErrorMapError::TooLarge { bytes: json.len() });
-    }
-    let document: Value = serde_json::from_slice(json).map_err(|e| ErrorMapError::NotJson {
-        line: e.line(),
-        column: e.column(),
-        problem: e.to_string(),
-    })?;
+pub(super) fn map(json: &[u8]) -> Result<ErrorMap, Vec<ErrorMapError>> {
+    let document = document(json).map_err(|refused| vec![refused])?;
     let shape = |path, problem| ErrorMapError::Shape { path, problem };
-    let root = document
-        .as_object()
-        .ok_or(shape("$", "must be an object"))?;
-    let errors = root
-        .get("errors")
-        .and_then(Value::as_object)
-        .ok_or(shape("$.errors", "must be an object of statuses"))?;
-    let mut faults = Vec::new();
-    let mut number = |key, path: &'static str, missing, problem| match root.get(key) {
-        None => {
-            faults.push(fault(path, problem));
-            Ok(missing)
-        }
-        Some(value) => value
-            .as_u64()
-            .ok_or(shape(path, "must be an integer that is not negative")),
+    let Some(root) = document.as_object() else {
+        return Err(vec![shape("$", "must be an object")]);
     };
-    let version = number("version", "$.version", 1, "is missing; 1 is assumed")?;
-    let revision = number("revision", "$.revision", 0, "is missing; 0 is assumed")?;
+    let (mut refused, mut faults) = (Vec::new(), Vec::new());
+    let mut number = |key, path: &'static str, missing, problem| {
+        let Some(value) = root.get(key) else {
+            faults.push(fault(path, problem));
+            return missing;
+        };
+        value.as_u64().unwrap_or_else(|| {
+            refused.push(shape(path, "must be an integer that is not negative"));
+            missing
+        })
+    };
+    let version = number("version", "$.version", 1, "is missing; 1 is assumed");
+    let revision = number("revision", "$.revision", 0, "is missing; 0 is assumed");
+    let Some(errors) = root.get("errors").and_then(Value::as_object) else {
+        refused.push(shape("$.errors", "must be an object of statuses"));
+        return Err(refused);
+    };
+    if !refused.is_empty() {
+        return Err(refused);
+    }
 
     let mut entries = BTreeMap::new();
     for (key, value) in errors {
@@ -66,6 +63,17 @@ pub(super) fn map(json: &[u8]) -> Result<ErrorMap, ErrorMapError> {
         statuses: statuses.into(),
         entries: entries.into(),
         faults,
+    })
+}
+
+fn document(json: &[u8]) -> Result<Value, ErrorMapError> {
+    if json.len() > MAX_BYTES {
+        return Err(ErrorMapError::TooLarge { bytes: json.len() });
+    }
+    serde_json::from_slice(json).map_err(|e| ErrorMapError::NotJson {
+        line: e.line(),
+        column: e.column(),
+        problem: e.to_string(),
     })
 }
 

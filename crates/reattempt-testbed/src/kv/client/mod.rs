@@ -15,6 +15,7 @@ mod options;
 mod request;
 mod response;
 mod routed;
+mod seeding;
 mod state;
 
 pub use connection::{Connection, ResponseFuture};

@@ -160,7 +160,10 @@ impl NodeClient {
                 permit,
             },
         };
-        NodeFuture { state }
+        NodeFuture {
+            state,
+            address: self.shared.address.clone(),
+        }
     }
 }
 
@@ -239,6 +242,7 @@ impl Service<KvRequest> for NodeClient {
 #[must_use = "dropping it cancels the request"]
 pub struct NodeFuture {
     state: State,
+    address: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -252,6 +256,11 @@ enum State {
 }
 
 impl NodeFuture {
+    /// The node, `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Whether the request still waits for a connection: not a byte of it can have left.
     pub fn is_dialling(&self) -> bool {
         matches!(self.state, State::Connecting { .. })

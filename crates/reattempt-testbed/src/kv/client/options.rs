@@ -41,6 +41,8 @@ pub struct ClientOptions {
     pub max_body: usize,
     /// What the client calls itself in HELLO.
     pub agent: String,
+    /// Whether PLAIN will do where nothing stronger is offered and the node is on this machine. Default: no.
+    pub plain_on_loopback: bool,
     /// Told of every cluster configuration before the answer that carried it is delivered.
     pub on_config: Option<OnBytes>,
     /// Told of the error map of every new connection.
@@ -56,6 +58,7 @@ impl ClientOptions {
             connect_timeout: Duration::from_secs(10),
             max_body: DEFAULT_MAX_BODY,
             agent: "reattempt-testbed".to_owned(),
+            plain_on_loopback: false,
             on_config: None,
             on_error_map: None,
         }
@@ -78,6 +81,12 @@ impl ClientOptions {
         if let Bootstrap::Couchbase { mechanism, .. } = &mut self.bootstrap {
             *mechanism = Some(wanted);
         }
+        self
+    }
+
+    /// Takes PLAIN where nothing stronger is offered, from a node on this machine only: the password leaves it for no network.
+    pub fn plain_on_loopback(mut self) -> Self {
+        self.plain_on_loopback = true;
         self
     }
 

@@ -14,7 +14,6 @@ use tower_service::Service;
 
 use crate::kv::{VbucketMap, vbucket_of};
 
-use super::dial::ConnectFuture;
 use super::error::ClientError;
 use super::forwarding::{Asked, Forwarding};
 use super::limit::Limit;
@@ -22,6 +21,7 @@ use super::node::{NodeClient, NodeFuture};
 use super::options::{Bootstrap, ClientOptions};
 use super::request::KvRequest;
 use super::response::KvResponse;
+use super::seeding::Seeding;
 use super::state::Outcome;
 
 /// Where the router gets the map in force; asked for every request.
@@ -29,9 +29,9 @@ pub type MapSource = Arc<dyn Fn() -> Option<Arc<VbucketMap>> + Send + Sync>;
 
 /// A tower service for a cluster, with one connection per node. Clones share the connections.
 ///
-/// While there is no map, a Couchbase client connects to its seeds in turn until a configuration came
-/// (through [`ClientOptions::on_config`]) and the source knows a map; a memcached one deals the keys out
-/// over the seeds.
+/// While there is no map, a Couchbase client connects to its seeds in turn, to the next one also where one is slow, until a
+/// configuration came (through [`ClientOptions::on_config`]) and the source knows a map; where no seed has one the request goes
+/// to a seed that let us in. A memcached client deals the keys out over the seeds.
 ///
 /// A vbucket goes to its node by the map in force; once that has said that it is another's (0x07), to its node by the
 /// fast-forward map, where there is one, until there is a new revision.
@@ -41,7 +41,7 @@ pub struct RoutedClient {
     limit: Limit,
 }
 
-struct Shared {
+pub(super) struct Shared {
     options: Arc<ClientOptions>,
     seeds: Vec<Arc<str>>,
     map: MapSource,
@@ -140,7 +140,7 @@ impl Shared {
     }
 
     /// Sends a request to the node that the map names; `None` without a map.
-    fn route(
+    pub(super) fn route(
         &self,
         request: &mut KvRequest,
         permit: &mut Option<OwnedSemaphorePermit>,
@@ -174,13 +174,17 @@ impl Shared {
         })
     }
 
-    fn seed(&self, index: usize) -> Option<NodeClient> {
+    pub(super) fn seeds(&self) -> usize {
+        self.seeds.len()
+    }
+
+    pub(super) fn seed(&self, index: usize) -> Option<NodeClient> {
         let seed = self.seeds.get(index.checked_rem(self.seeds.len())?)?;
         Some(self.node(seed, None))
     }
 }
 
-fn no_node(vbucket: Option<u16>, why: &'static str) -> ClientError {
+pub(super) fn no_node(vbucket: Option<u16>, why: &'static str) -> ClientError {
     ClientError::NoNode { vbucket, why }
 }
 
@@ -198,27 +202,16 @@ impl Service<KvRequest> for RoutedClient {
         if let Some(state) = self.shared.route(&mut request, &mut permit) {
             return RoutedFuture { state };
         }
-        let by_key = vbucket_of(&request.key, self.shared.seeds.len());
-        let memcached = self.shared.options.bootstrap == Bootstrap::Memcached;
-        let first = if memcached {
-            usize::from(by_key)
+        let shared = &self.shared;
+        let state = if shared.options.bootstrap == Bootstrap::Memcached {
+            let by_key = vbucket_of(&request.key, shared.seeds());
+            match shared.seed(usize::from(by_key)) {
+                Some(node) => State::sending(node.start(request, permit)),
+                None => State::failed(no_node(None, "there is no seed")),
+            }
         } else {
-            self.shared.turn.fetch_add(1, Ordering::Relaxed)
-        };
-        let state = match self.shared.seed(first) {
-            None => State::failed(no_node(None, "there is no map and no seed")),
-            Some(node) if memcached => State::Sending {
-                sending: node.start(request, permit),
-                asked: None,
-            },
-            Some(node) => State::Seeding(Seeding {
-                connect: node.connect(),
-                shared: self.shared.clone(),
-                request,
-                permit,
-                next: first.wrapping_add(1),
-                left: self.shared.seeds.len() - 1,
-            }),
+            let first = shared.turn.fetch_add(1, Ordering::Relaxed);
+            State::Seeding(Seeding::begin(shared, first, request, permit))
         };
         RoutedFuture { state }
     }
@@ -232,7 +225,7 @@ pub struct RoutedFuture {
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     Seeding(Seeding),
     Sending {
         sending: NodeFuture,
@@ -241,46 +234,28 @@ enum State {
     Failed(Option<ClientError>),
 }
 
-/// A request that waits for the first map.
-#[derive(Debug)]
-struct Seeding {
-    connect: ConnectFuture,
-    shared: Arc<Shared>,
-    request: KvRequest,
-    permit: Option<OwnedSemaphorePermit>,
-    next: usize,
-    left: usize,
-}
-
 impl State {
-    const fn failed(error: ClientError) -> Self {
+    pub(super) const fn failed(error: ClientError) -> Self {
         Self::Failed(Some(error))
     }
-}
 
-impl Seeding {
-    /// What comes after one seed answered or failed; `None` when the next one is being tried.
-    fn seed_done(&mut self, failed: Option<ClientError>) -> Option<State> {
-        if let Some(routed) = self.shared.route(&mut self.request, &mut self.permit) {
-            return Some(routed);
+    pub(super) const fn sending(sending: NodeFuture) -> Self {
+        Self::Sending {
+            sending,
+            asked: None,
         }
-        let seed = if self.left == 0 {
-            None
-        } else {
-            self.shared.seed(self.next)
-        };
-        let Some(node) = seed else {
-            let none = no_node(None, "no seed gave a configuration with a vbucket map");
-            return Some(State::failed(failed.unwrap_or(none)));
-        };
-        self.left -= 1;
-        self.next = self.next.wrapping_add(1);
-        self.connect = node.connect();
-        None
     }
 }
 
 impl RoutedFuture {
+    /// The node that the request goes to, `host:port`, as soon as it is known.
+    pub fn address(&self) -> Option<&str> {
+        match &self.state {
+            State::Sending { sending, .. } => Some(sending.address()),
+            State::Seeding(_) | State::Failed(_) => None,
+        }
+    }
+
     /// Whether the request still waits for a connection: not a byte of it can have left.
     pub fn is_dialling(&self) -> bool {
         match &self.state {
@@ -296,10 +271,7 @@ impl Future for RoutedFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             let next = match &mut self.state {
-                State::Seeding(seeding) => {
-                    let failed = ready!(Pin::new(&mut seeding.connect).poll(cx)).err();
-                    seeding.seed_done(failed)
-                }
+                State::Seeding(seeding) => ready!(seeding.poll(cx)),
                 State::Sending { sending, asked } => {
                     let outcome = ready!(Pin::new(sending).poll(cx));
                     if let (Ok(answer), Some(asked)) = (&outcome, asked) {
@@ -311,9 +283,7 @@ impl Future for RoutedFuture {
                     return Poll::Ready(Err(error.take().expect("polled after completion")));
                 }
             };
-            if let Some(next) = next {
-                self.state = next;
-            }
+            self.state = next;
         }
     }
 }

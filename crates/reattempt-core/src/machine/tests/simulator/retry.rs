@@ -89,6 +89,7 @@ impl<'a> RetryCall<'a> {
         let verdict = line.verdict.expect("it was answered");
         let mut found = self.context.findings();
         found.cut_off = line.cut_off;
+        found.config_moved = line.moved_after == Some(Duration::ZERO);
         let mut action = self
             .machine
             .failed(self.now, &verdict, found, strategy, &env);

@@ -1,28 +1,10 @@
-//! `reattempt call` over Couchbase's key-value protocol.
-
-use std::time::Duration;
+//! What a document asks for and an answer tells.
 
 use reattempt_testbed::kv::{Cluster, Node, Step, opcode};
 use serde_json::{Value, json};
 
-use super::{answer, answers, assert_times, document, each, ms, with};
-
-const HELLO: &str = "aGVsbG8=";
-const TEMPORARY_FAILURE: u16 = 0x86;
-
-/// A document of calls to these nodes, with the login of the testbed.
-fn couchbase(targets: Value, calls: Value) -> Value {
-    let mut document = document("kv", "", calls);
-    document["target"] = targets;
-    document["bucket"] = "default".into();
-    document["username"] = "Administrator".into();
-    document["password"] = "password".into();
-    document
-}
-
-fn one(node: &Node, call: Value) -> Value {
-    couchbase(json!(node.addr().to_string()), json!([call]))
-}
+use super::*;
+use crate::{answer, answers, assert_times, each, ms, with};
 
 #[tokio::test]
 async fn documents_are_written_and_read() {
@@ -66,7 +48,7 @@ async fn a_temporary_failure_is_sent_again_and_told() {
 #[tokio::test]
 async fn the_strategy_is_the_documents() {
     for (strategy, attempts, stopped) in [
-        (json!("fail_fast"), 1, "attempts"),
+        (json!("fail_fast"), 1, "strategy"),
         (json!({"constant_ms": 5, "max_attempts": 3}), 3, "attempts"),
     ] {
         let steps = vec![Step::status(TEMPORARY_FAILURE); 5];
@@ -159,7 +141,7 @@ async fn a_key_that_moved_is_followed_by_the_newer_configuration() {
     let document = with(document, "config_poll_interval_ms", json!(60_000));
     let running = tokio::spawn(answers(document));
     while cluster.node(0).seen_data().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(millis(5)).await;
     }
     cluster.move_vbuckets(0, 1);
     let answers = running.await.unwrap();

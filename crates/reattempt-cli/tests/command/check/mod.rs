@@ -1,5 +1,7 @@
 //! `reattempt check`.
 
+mod couchbase;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};

@@ -1,0 +1,145 @@
+//! Several nodes, one of which goes away.
+
+use reattempt_testbed::kv::{Cluster, Node, Step};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{answers, each, with};
+
+/// The calls that these keys need, the later ones after a while.
+fn before_and_after(key: &str, op: &str) -> Value {
+    json!([
+        {"call": "before", "op": "set", "key": key, "value": HELLO, "timeout_ms": 20_000},
+        {"call": "after", "op": op, "key": key, "value": HELLO, "timeout_ms": 20_000, "start_delay_ms": 800},
+    ])
+}
+
+async fn until_seen(node: &Node) {
+    while node.seen_data().is_empty() {
+        tokio::time::sleep(millis(5)).await;
+    }
+}
+
+/// C13 C47 C48: the failure itself asks another node, and the write goes where the key is now.
+#[tokio::test]
+async fn a_node_that_dies_is_left_by_the_configuration_of_another() {
+    for op in ["append", "get"] {
+        let cluster = Cluster::start(3).await.unwrap();
+        let key = cluster.key_of(2, "key").unwrap();
+        let document = seeded(&cluster, before_and_after(&key, op));
+        let document = with(document, "config_poll_interval_ms", json!(60_000));
+        let running = tokio::spawn(answers(document));
+        until_seen(cluster.node(2)).await;
+        cluster.fail_over(2).await;
+        let (epoch, rev) = cluster.revision();
+        let answers = running.await.unwrap();
+        let after = &answers[1];
+        assert_eq!(after["status"], 0, "{after}");
+        assert_eq!(after["config_revision"], json!([epoch, rev]));
+        assert_eq!(after["reasons"], json!(["NODE_NOT_AVAILABLE"]));
+        let dead = json!(cluster.node(2).addr().to_string());
+        let backends = each(after, "backend");
+        assert_eq!(backends[0], dead, "{after}");
+        assert_ne!(*backends.last().unwrap(), dead, "{after}");
+        assert_eq!(each(after, "stage")[0], "dispatch");
+        assert!(backends.len() <= 9, "{after}");
+        assert_eq!(each(after, "n").len(), backends.len());
+    }
+}
+
+/// C12 C48: what is out on it when it dies is lost; a read goes on to where its key is now.
+#[tokio::test]
+async fn what_is_out_when_its_node_dies_is_judged_by_what_it_is() {
+    for (op, stopped) in [("get", "success"), ("set", "not_idempotent")] {
+        let cluster = Cluster::start(3).await.unwrap();
+        let key = cluster.key_of(2, "key").unwrap();
+        cluster.store().put(key.clone(), "hello");
+        cluster.node(2).script().push(Step::hang());
+        let call = json!({"op": op, "key": key, "value": HELLO, "timeout_ms": 20_000});
+        let document = seeded(&cluster, json!([call]));
+        let document = with(document, "config_poll_interval_ms", json!(60_000));
+        let running = tokio::spawn(answers(document));
+        until_seen(cluster.node(2)).await;
+        cluster.fail_over(2).await;
+        let answer = running.await.unwrap().remove(0);
+        assert_eq!(answer["stopped"], stopped, "{answer}");
+        assert_eq!(answer["reasons"][0], "SOCKET_CLOSED_WHILE_IN_FLIGHT");
+        assert_eq!(each(&answer, "stage")[0], "in_flight");
+        let elsewhere = cluster.node(0).seen_data().len() + cluster.node(1).seen_data().len();
+        assert_eq!(elsewhere, usize::from(op == "get"));
+        if op == "get" {
+            assert_eq!(answer["value"], HELLO, "{answer}");
+        }
+    }
+}
+
+/// Within the floor nobody is asked: the back-off goes on until the floor is over.
+#[tokio::test]
+async fn the_floor_holds_the_second_question_back() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let key = cluster.key_of(1, "key").unwrap();
+    cluster.kill(1).await;
+    let call = json!({"op": "set", "key": key, "value": HELLO, "timeout_ms": 20_000});
+    let document = with(
+        seeded(&cluster, json!([call])),
+        "config_poll_interval_ms",
+        json!(60_000),
+    );
+    let document = with(document, "config_poll_floor_ms", json!(1200));
+    let running = tokio::spawn(answers(document));
+    while configs(cluster.node(0)) < 2 {
+        tokio::time::sleep(millis(5)).await;
+    }
+    let asked = tokio::time::Instant::now();
+    cluster.fail_over(1).await;
+    let after = running.await.unwrap().remove(0);
+    assert_eq!(after["status"], 0, "{after}");
+    assert!(asked.elapsed() > millis(1100), "{after}");
+    assert_eq!(each(&after, "delay_ms")[..6], [1, 2, 4, 8, 16, 32]);
+    assert_eq!(
+        configs(cluster.node(0)),
+        3,
+        "the set-up, the first error, and one after the floor"
+    );
+}
+
+/// Nobody takes over: until the deadline, and never sent.
+#[tokio::test]
+async fn a_node_that_nobody_replaces_is_tried_until_the_deadline() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let key = cluster.key_of(1, "key").unwrap();
+    cluster.kill(1).await;
+    let call = json!({"op": "append", "key": key, "value": HELLO, "timeout_ms": 700});
+    let other = json!({"op": "get", "key": cluster.key_of(0, "key"), "timeout_ms": 20_000});
+    let answers = answers(seeded(&cluster, json!([call, other]))).await;
+    assert_eq!(answers[0]["stopped"], "deadline", "{answers:?}");
+    assert_eq!(answers[0]["timeout"], "unambiguous");
+    assert_eq!(each(&answers[0], "delay_ms")[..6], [1, 2, 4, 8, 16, 32]);
+    assert_eq!(answers[1]["status"], 1, "the other node serves its keys");
+}
+
+/// C50: nobody owns it for a while.
+#[tokio::test]
+async fn a_vbucket_without_an_owner_waits_for_one() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let key = cluster.key_of(1, "key").unwrap();
+    let vbucket = cluster.vbucket_of(key.as_bytes());
+    cluster.move_vbucket(vbucket, None);
+    let call = json!({"op": "append", "key": key, "value": HELLO, "timeout_ms": 20_000});
+    cluster.store().put(key, "v");
+    let document = with(
+        seeded(&cluster, json!([call])),
+        "config_poll_interval_ms",
+        json!(100),
+    );
+    let running = tokio::spawn(answers(document));
+    tokio::time::sleep(millis(300)).await;
+    cluster.move_vbucket(vbucket, Some(0));
+    let answer = running.await.unwrap().remove(0);
+    assert_eq!(answer["status"], 0, "{answer}");
+    assert_eq!(answer["reasons"], json!(["NODE_NOT_AVAILABLE"]));
+    assert_eq!(
+        cluster.node(0).seen_data().len() + cluster.node(1).seen_data().len(),
+        1
+    );
+}

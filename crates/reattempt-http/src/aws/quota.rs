@@ -1,0 +1,92 @@
+//! The quota that the retries of all calls to one service share.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use reattempt::throttle::Settled;
+use reattempt::{Failure, RetryThrottle, Stage, reason};
+
+use super::AwsVersion;
+
+/// The retry quota of the standard mode: put it in a `ThrottleLayer`, or name it in a policy.
+///
+/// Failures cost nothing by themselves, only the retries after them do. A hedge takes the price of a retry and is given
+/// one token back when its call works, as any call.
+#[derive(Debug)]
+pub struct AwsQuota {
+    version: AwsVersion,
+    most: u32,
+    tokens: AtomicU32,
+}
+
+impl AwsQuota {
+    /// A full quota of [`AwsVersion::TOKENS`].
+    #[must_use]
+    pub const fn new(version: AwsVersion) -> Self {
+        Self::of(version, AwsVersion::TOKENS)
+    }
+
+    /// A full quota of so many tokens.
+    #[must_use]
+    pub const fn of(version: AwsVersion, tokens: u32) -> Self {
+        Self {
+            version,
+            most: tokens,
+            tokens: AtomicU32::new(tokens),
+        }
+    }
+
+    /// The tokens that are left.
+    #[must_use]
+    pub fn tokens(&self) -> u32 {
+        self.tokens.load(Ordering::Relaxed)
+    }
+
+    /// Whose figures it has.
+    #[must_use]
+    pub const fn version(&self) -> AwsVersion {
+        self.version
+    }
+
+    fn take(&self, price: u32) -> bool {
+        // Relaxed: the word guards no other memory.
+        self.tokens
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tokens| {
+                tokens.checked_sub(price)
+            })
+            .is_ok()
+    }
+
+    fn give(&self, more: u32) {
+        let _ = self
+            .tokens
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tokens| {
+                // Full, as usual: nothing to write.
+                (tokens < self.most).then(|| tokens.saturating_add(more).min(self.most))
+            });
+    }
+}
+
+impl RetryThrottle for AwsQuota {
+    fn settled(&self, outcome: Settled<'_>) {
+        if outcome == Settled::Success {
+            self.give(1);
+        }
+    }
+
+    fn permits(&self) -> bool {
+        const ANY: Failure = Failure::new(reason::UNKNOWN, Stage::InFlight);
+        self.take(self.version.price(&ANY))
+    }
+
+    fn permits_after(&self, failure: &Failure) -> bool {
+        self.take(self.version.price(failure))
+    }
+
+    fn recovered(&self, failure: &Failure) {
+        self.give(self.version.price(failure));
+    }
+
+    fn milli_tokens(&self) -> Option<u64> {
+        Some(u64::from(self.tokens()) * 1000)
+    }
+}

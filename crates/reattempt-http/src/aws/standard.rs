@@ -1,0 +1,136 @@
+//! When a retry of the standard mode goes out.
+
+use std::time::Duration;
+
+use reattempt::backoff::{Backoff, Jitter, Randomness};
+use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView};
+
+use super::{AwsVersion, is_throttling};
+
+/// How much longer than its own back-off 2.1 waits because a server asked for it.
+const MOST_MORE: Duration = Duration::from_secs(5);
+/// The first back-off after a throttling error.
+const THROTTLED: Duration = Duration::from_secs(1);
+
+/// The strategy of the standard mode. Without an [`AwsQuota`](super::AwsQuota) beside it nothing bounds the retries of many calls.
+#[derive(Clone, Debug)]
+pub struct AwsStandard {
+    version: AwsVersion,
+    max_attempts: u32,
+    usual: Shape,
+    randomness: Randomness,
+    on_deadline: OnDeadline,
+}
+
+/// What both back-offs, after throttling and after anything else, have in common.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    initial: Duration,
+    multiplier: f64,
+    most: Duration,
+    jitter: Jitter,
+}
+
+impl AwsStandard {
+    /// With the published figures.
+    #[must_use]
+    pub const fn new(version: AwsVersion) -> Self {
+        Self {
+            version,
+            max_attempts: AwsVersion::ATTEMPTS,
+            usual: Shape {
+                initial: version.initial(),
+                multiplier: 2.0,
+                most: AwsVersion::MOST_BACKOFF,
+                jitter: Jitter::Full,
+            },
+            randomness: Randomness::Thread,
+            on_deadline: OnDeadline::Cap,
+        }
+    }
+
+    /// At most so many attempts, the first included (0 counts as 1).
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = if attempts == 0 { 1 } else { attempts };
+        self
+    }
+
+    /// Another first back-off; after a throttling error it stays what it is.
+    #[must_use]
+    pub const fn initial(mut self, initial: Duration) -> Self {
+        self.usual.initial = initial;
+        self
+    }
+
+    /// Another factor from one back-off to the next.
+    #[must_use]
+    pub const fn multiplier(mut self, multiplier: f64) -> Self {
+        self.usual.multiplier = multiplier;
+        self
+    }
+
+    /// Another longest back-off.
+    #[must_use]
+    pub const fn most_backoff(mut self, most: Duration) -> Self {
+        self.usual.most = most;
+        self
+    }
+
+    /// Another jitter.
+    #[must_use]
+    pub const fn jitter(mut self, jitter: Jitter) -> Self {
+        self.usual.jitter = jitter;
+        self
+    }
+
+    /// With random numbers from here; by default from the thread's generator.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.randomness = randomness;
+        self
+    }
+
+    /// What to do with a delay that does not fit; [`OnDeadline::Cap`] by default.
+    #[must_use]
+    pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
+        self.on_deadline = on_deadline;
+        self
+    }
+}
+
+impl RetryStrategy for AwsStandard {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        let Shape {
+            initial,
+            multiplier,
+            most,
+            jitter,
+        } = self.usual;
+        let initial = match self.version {
+            AwsVersion::V2_1 if is_throttling(view.failure) => THROTTLED,
+            AwsVersion::V2_0 | AwsVersion::V2_1 => initial,
+        };
+        let backoff = Backoff::exponential(initial, most)
+            .multiplier(multiplier)
+            .jitter(jitter)
+            .randomness(self.randomness.clone());
+        // By all retries so far: a server's word does not start it anew.
+        Decision::After(backoff.delay(view.retries, view.previous_delay))
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        Some(self.max_attempts)
+    }
+
+    fn on_deadline(&self) -> OnDeadline {
+        self.on_deadline
+    }
+
+    fn delay_asked(&self, _: &Failure, asked: Duration, own: Duration) -> Duration {
+        match self.version {
+            AwsVersion::V2_0 => asked,
+            AwsVersion::V2_1 => asked.clamp(own, own.saturating_add(MOST_MORE)),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The published figures, one table a behaviour, through the real layers on paused time.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response};
+use reattempt::backoff::{Jitter, Randomness};
+use reattempt::{
+    CallContext, DeadlineLayer, PushbackLayer, RetryLayer, RetryThrottle, Stopped, ThrottleLayer,
+};
+use tokio::time::Instant;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+use super::*;
+use crate::{HttpStatus, RetryAfter};
+
+/// What the service does with one attempt.
+#[derive(Clone, Copy)]
+enum Step {
+    Says(u16),
+    Asks(u16, &'static str),
+    Hangs,
+}
+use Step::{Asks, Hangs, Says};
+
+/// What became of one call.
+struct Told {
+    status: u16,
+    /// When each attempt was sent, in milliseconds after the call began.
+    sent: Vec<u128>,
+    /// The quota when each attempt was sent.
+    tokens: Vec<u32>,
+    stopped: Option<Stopped>,
+}
+
+struct Client {
+    quota: Arc<AwsQuota>,
+    strategy: AwsStandard,
+}
+
+impl Client {
+    /// Without jitter, as the published tables are.
+    fn new(version: AwsVersion, tokens: u32) -> Self {
+        Self {
+            quota: Arc::new(AwsQuota::of(version, tokens)),
+            strategy: AwsStandard::new(version).jitter(Jitter::None),
+        }
+    }
+
+    fn strategy(mut self, change: impl FnOnce(AwsStandard) -> AwsStandard) -> Self {
+        self.strategy = change(self.strategy);
+        self
+    }
+
+    async fn call(&self, steps: &[Step]) -> Told {
+        let steps: Vec<Step> = steps.into();
+        let script = Arc::new(Mutex::new(steps.into_iter()));
+        let seen = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+        let (quota, log, began) = (self.quota.clone(), seen.clone(), Instant::now());
+        let service = ServiceBuilder::new()
+            .layer(ThrottleLayer::new(self.quota.clone()))
+            .layer(RetryLayer::new(
+                HttpStatus::new().retryable(AwsVersion::STATUSES),
+                self.strategy.clone(),
+            ))
+            // One millisecond for each attempt: what hangs is a timeout.
+            .layer(DeadlineLayer::new(Duration::from_millis(1)))
+            .layer(PushbackLayer::new(RetryAfter::amz()))
+            .service_fn(move |_: Request<()>| {
+                let step = script.lock().unwrap().next().expect("one attempt too many");
+                let mut log = log.lock().unwrap();
+                log.0.push(began.elapsed().as_millis());
+                log.1.push(quota.tokens());
+                async move {
+                    let response = Response::builder();
+                    Ok::<_, BoxError>(match step {
+                        Says(status) => response.status(status).body(())?,
+                        Asks(status, after) => {
+                            let response = response.status(status);
+                            response.header("x-amz-retry-after", after).body(())?
+                        }
+                        Hangs => std::future::pending().await,
+                    })
+                }
+            });
+        let mut request = Request::new(());
+        let watch = CallContext::watch(&mut request);
+        let outcome = service.oneshot(request).await;
+        let (sent, tokens) = std::mem::take(&mut *seen.lock().unwrap());
+        Told {
+            status: outcome.map_or(0, |response| response.status().as_u16()),
+            sent,
+            tokens,
+            stopped: watch.info().stopped(),
+        }
+    }
+}
+
+async fn standard(version: AwsVersion, steps: &[Step]) -> (Told, u32) {
+    let client = Client::new(version, AwsVersion::TOKENS);
+    let told = client.call(steps).await;
+    (told, client.quota.tokens())
+}
+
+/// 2.0: 1 s, 2 s; 500, 495, 490, and the last price back.
+#[tokio::test(start_paused = true)]
+async fn version_2_0_takes_5_and_gives_the_last_price_back() {
+    let (told, left) = standard(AwsVersion::V2_0, &[Says(500), Says(502), Says(200)]).await;
+    assert_eq!(told.status, 200);
+    assert_eq!(told.sent, [0, 1000, 3000]);
+    assert_eq!(told.tokens, [500, 495, 490]);
+    assert_eq!(left, 495);
+}
+
+/// 2.0: a timeout takes 10.
+#[tokio::test(start_paused = true)]
+async fn version_2_0_takes_10_after_a_timeout() {
+    let (told, left) = standard(AwsVersion::V2_0, &[Hangs, Says(503), Says(200)]).await;
+    assert_eq!(told.tokens, [500, 490, 485]);
+    assert_eq!(told.sent, [0, 1001, 3001]);
+    assert_eq!(left, 490);
+    let (told, left) = standard(AwsVersion::V2_0, &[Hangs, Says(200)]).await;
+    assert_eq!((told.tokens, left), (vec![500, 490], 500));
+}
+
+/// 2.0 has one price and one back-off for throttling and for the rest.
+#[tokio::test(start_paused = true)]
+async fn version_2_0_treats_throttling_as_the_rest() {
+    let (told, left) = standard(AwsVersion::V2_0, &[Says(429), Says(429), Says(429)]).await;
+    assert_eq!(told.status, 429);
+    assert_eq!(told.stopped, Some(Stopped::Attempts));
+    assert_eq!((told.sent, left), (vec![0, 1000, 3000], 490));
+}
+
+/// 2.1: 50 ms, 100 ms; 500, 486, 472, and the last price back.
+#[tokio::test(start_paused = true)]
+async fn version_2_1_takes_14_and_gives_the_last_price_back() {
+    let (told, left) = standard(AwsVersion::V2_1, &[Says(500), Says(500), Says(200)]).await;
+    assert_eq!(told.status, 200);
+    assert_eq!(told.sent, [0, 50, 150]);
+    assert_eq!(told.tokens, [500, 486, 472]);
+    assert_eq!(left, 486);
+}
+
+/// 2.1: the quota keeps what was taken for a call that fails.
+#[tokio::test(start_paused = true)]
+async fn version_2_1_ends_after_three_attempts() {
+    let (told, left) = standard(AwsVersion::V2_1, &[Says(502); 3]).await;
+    assert_eq!(told.stopped, Some(Stopped::Attempts));
+    assert_eq!((told.sent, left), (vec![0, 50, 150], 472));
+}
+
+/// 2.1: a timeout is as any other transient error.
+#[tokio::test(start_paused = true)]
+async fn version_2_1_takes_14_after_a_timeout_too() {
+    let (told, left) = standard(AwsVersion::V2_1, &[Hangs, Says(200)]).await;
+    assert_eq!((told.tokens, left), (vec![500, 486], 500));
+}
+
+/// 2.1: throttling takes 5 and begins at 1 s.
+#[tokio::test(start_paused = true)]
+async fn version_2_1_takes_5_and_waits_longer_after_throttling() {
+    let (told, left) = standard(AwsVersion::V2_1, &[Says(429), Says(200)]).await;
+    assert_eq!(
+        (told.sent, told.tokens, left),
+        (vec![0, 1000], vec![500, 495], 500)
+    );
+    // The back-off goes by all retries so far, its base by the failure at hand.
+    let (told, left) = standard(AwsVersion::V2_1, &[Says(500), Says(429), Says(200)]).await;
+    assert_eq!(told.sent, [0, 50, 2050]);
+    assert_eq!((told.tokens, left), (vec![500, 486, 481], 486));
+}
+
+/// 2.1: the growth of the back-off and its end.
+#[tokio::test(start_paused = true)]
+async fn the_back_off_doubles_up_to_its_longest() {
+    let client = Client::new(AwsVersion::V2_1, 500).strategy(|s| s.max_attempts(5));
+    let told = client.call(&[Says(500); 5]).await;
+    assert_eq!(told.sent, [0, 50, 150, 350, 750]);
+    assert_eq!(client.quota.tokens(), 444);
+
+    let shorter = |s: AwsStandard| s.max_attempts(5).most_backoff(Duration::from_millis(200));
+    let client = Client::new(AwsVersion::V2_1, 500).strategy(shorter);
+    assert_eq!(
+        client.call(&[Says(500); 5]).await.sent,
+        [0, 50, 150, 350, 550]
+    );
+
+    let client = Client::new(AwsVersion::V2_0, 500).strategy(|s| s.max_attempts(8));
+    assert_eq!(
+        client.call(&[Says(500); 8]).await.sent,
+        [0, 1000, 3000, 7000, 15_000, 31_000, 51_000, 71_000]
+    );
+}
+
+/// 2.1 for DynamoDB: 25 ms and four attempts.
+#[tokio::test(start_paused = true)]
+async fn the_figures_for_dynamodb_can_be_said() {
+    let client = Client::new(AwsVersion::V2_1, 500)
+        .strategy(|s| s.max_attempts(4).initial(Duration::from_millis(25)));
+    let told = client.call(&[Says(500); 4]).await;
+    assert_eq!(told.sent, [0, 25, 75, 175]);
+    assert_eq!(client.quota.tokens(), 458);
+}
+
+/// 2.1: a quota of 14 is for one retry, of 20 as well, of 0 for none.
+#[tokio::test(start_paused = true)]
+async fn an_empty_quota_sends_nothing_again() {
+    for (tokens, sent, left) in [(14, vec![0, 50], 0), (20, vec![0, 50], 6), (0, vec![0], 0)] {
+        let client = Client::new(AwsVersion::V2_1, tokens).strategy(|s| s.max_attempts(5));
+        let told = client.call(&[Says(500), Says(500)]).await;
+        assert_eq!((told.status, told.stopped), (500, Some(Stopped::Throttled)));
+        assert_eq!((told.sent, client.quota.tokens()), (sent, left));
+    }
+    // What is too little for one price may be enough for another.
+    let client = Client::new(AwsVersion::V2_0, 7);
+    let told = client.call(&[Hangs]).await;
+    assert_eq!(told.stopped, Some(Stopped::Throttled));
+    client.call(&[Says(503), Says(200)]).await;
+    assert_eq!(client.quota.tokens(), 7);
+}
+
+/// 2.1: 30, 16, 2, then 16; and once more 2, then 16.
+#[tokio::test(start_paused = true)]
+async fn calls_that_work_fill_the_quota_again() {
+    let client = Client::new(AwsVersion::V2_1, 30).strategy(|s| s.max_attempts(5));
+    let told = client.call(&[Says(500), Says(502), Says(200)]).await;
+    assert_eq!((told.tokens, client.quota.tokens()), (vec![30, 16, 2], 16));
+    let told = client.call(&[Says(500), Says(200)]).await;
+    assert_eq!((told.tokens, client.quota.tokens()), (vec![16, 2], 16));
+    client.call(&[Says(200)]).await;
+    assert_eq!(
+        client.quota.tokens(),
+        17,
+        "one for a call that works at once"
+    );
+    client.call(&[Says(404)]).await;
+    assert_eq!(client.quota.tokens(), 17, "nothing for one that fails");
+    for _ in 0..20 {
+        client.call(&[Says(200)]).await;
+    }
+    assert_eq!(client.quota.tokens(), 30, "never more than it began with");
+}
+
+/// 2.1: 1500 is 1.5 s; 0 is the back-off; 10000 is the back-off and 5 s; junk is not there.
+#[tokio::test(start_paused = true)]
+async fn the_servers_delay_is_held_between_the_back_off_and_5_s_more() {
+    for (asked, sent) in [
+        ("1500", 1500),
+        ("0", 50),
+        ("50", 50),
+        ("10000", 5050),
+        ("99999999999999999999", 5050),
+        ("soon", 50),
+        ("1.5", 50),
+        ("-3", 50),
+        ("", 50),
+    ] {
+        let (told, left) = standard(AwsVersion::V2_1, &[Asks(500, asked), Says(200)]).await;
+        assert_eq!((told.sent, left), (vec![0, sent], 500), "{asked:?}");
+    }
+    let steps = [Asks(429, "10000"), Asks(429, "0"), Says(200)];
+    let (told, _) = standard(AwsVersion::V2_1, &steps).await;
+    assert_eq!(
+        told.sent,
+        [0, 6000, 8000],
+        "the second back-off is not anew"
+    );
+}
+
+/// Full jitter: anything from nothing to the back-off.
+#[tokio::test(start_paused = true)]
+async fn jitter_takes_any_part_of_the_back_off() {
+    for (roll, sent) in [(0.0, vec![0, 0, 0]), (0.5, vec![0, 25, 75])] {
+        let client = Client::new(AwsVersion::V2_1, 500)
+            .strategy(|s| s.jitter(Jitter::Full).randomness(Randomness::Fixed(roll)));
+        let told = client.call(&[Says(500), Says(500), Says(200)]).await;
+        assert_eq!(told.sent, sent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_ends_the_call_gives_the_price_back_as_well() {
+    use crate::body::OutcomeBodyLayer;
+    use bytes::Bytes;
+    use http_body_util::{BodyExt, Full};
+
+    let quota = Arc::new(AwsQuota::new(AwsVersion::V2_1));
+    let count = Arc::new(Mutex::new(0));
+    let service = ServiceBuilder::new()
+        .layer(ThrottleLayer::new(quota.clone()))
+        .layer(RetryLayer::new(
+            HttpStatus::new().judge_bodies(),
+            AwsStandard::new(AwsVersion::V2_1),
+        ))
+        .layer(OutcomeBodyLayer::new())
+        .service_fn(move |_: Request<()>| {
+            let mut count = count.lock().unwrap();
+            *count += 1;
+            let status = if *count == 1 { 503 } else { 200 };
+            let response = Response::builder().status(status);
+            std::future::ready(Ok::<_, Infallible>(
+                response.body(Full::new(Bytes::from("x"))).unwrap(),
+            ))
+        });
+    let answer = service.oneshot(Request::new(())).await.unwrap();
+    assert_eq!(quota.tokens(), 486, "nothing is known yet");
+    answer.into_body().collect().await.unwrap();
+    assert_eq!(quota.tokens(), 500);
+}
+
+#[test]
+fn a_hedge_takes_the_price_of_a_retry() {
+    let quota = AwsQuota::of(AwsVersion::V2_1, 15);
+    assert!(quota.permits());
+    assert!(!quota.permits());
+    assert_eq!((quota.tokens(), quota.milli_tokens()), (1, Some(1000)));
+}
+
+#[test]
+fn a_timeout_is_what_the_stack_says_of_one() {
+    let elapsed = reattempt::Failure::new(HTTP_TIMEOUT, reattempt::Stage::InFlight);
+    assert_eq!(AwsVersion::V2_0.price(&elapsed), 10);
+    assert_eq!(AwsVersion::V2_1.price(&elapsed), 14);
+}

@@ -1,0 +1,121 @@
+//! `GaveUpLayer`: tells the hop that is being served when a call for it has given up.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use reattempt::order::OutsideRecovery;
+use reattempt::{Annotated, CallHandle, RetryInfo, Stopped};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::Hop;
+use super::headers::do_not_retry;
+
+/// In the extensions of an answer: the call that it ends has given up, for this reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GaveUp(pub Stopped);
+
+/// Tells the [`Hop`] that is being served when a call for it has given up, and puts [`GaveUp`] into the extensions of the answer, so that
+/// a gateway which hands that on needs nothing else. Put it outermost in a client, above its deadline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GaveUpLayer;
+
+impl<S> Layer<S> for GaveUpLayer {
+    type Service = ToldGaveUp<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        ToldGaveUp {
+            inner,
+            order: OutsideRecovery::default(),
+        }
+    }
+}
+
+/// Made by [`GaveUpLayer`].
+#[derive(Clone, Debug)]
+pub struct ToldGaveUp<S> {
+    inner: S,
+    order: OutsideRecovery,
+}
+
+impl<S, B, C> Service<Request<B>> for ToldGaveUp<S>
+where
+    S: Service<Request<B>, Response = Response<C>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = GaveUpFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let hop = Hop::of(&request).cloned();
+        let context = request.context_mut();
+        self.order.check("GaveUpLayer", context);
+        let handle = context.begin();
+        GaveUpFuture {
+            inner: self.inner.call(request),
+            handle,
+            hop,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`ToldGaveUp`].
+    #[derive(Debug)]
+    pub struct GaveUpFuture<F> {
+        #[pin]
+        inner: F,
+        handle: CallHandle,
+        hop: Option<Hop>,
+    }
+}
+
+/// Why a call that ended like this has given up, if it has: only then another hop's attempt would be one more of many.
+fn why(info: &RetryInfo) -> Option<Stopped> {
+    let stopped = info.stopped()?;
+    match stopped {
+        Stopped::Success | Stopped::Committed | Stopped::Cancelled => None,
+        Stopped::Throttled | Stopped::Pushback | Stopped::Deadline => Some(stopped),
+        Stopped::Fatal
+        | Stopped::Attempts
+        | Stopped::Strategy
+        | Stopped::NotIdempotent
+        | Stopped::NotReplayable => (info.retries() > 0).then_some(stopped),
+    }
+}
+
+impl<F, C, E> Future for GaveUpFuture<F>
+where
+    F: Future<Output = Result<Response<C>, E>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut outcome = ready!(this.inner.poll(cx));
+        let info = this.handle.info();
+        let failed = !matches!(info.stopped(), Some(Stopped::Success | Stopped::Committed));
+        // Its word holds also where this hop's policy would not have sent again anyway.
+        let told = |response: &Response<C>| {
+            let told = failed && do_not_retry(response.headers()).is_some();
+            told.then_some(Stopped::Pushback)
+        };
+        let why = why(&info).or_else(|| told(outcome.as_ref().ok()?));
+        if let Some(why) = why {
+            if let Some(hop) = this.hop {
+                hop.give_up(why);
+            }
+            if let Ok(response) = &mut outcome {
+                response.extensions_mut().insert(GaveUp(why));
+            }
+        }
+        Poll::Ready(outcome)
+    }
+}

@@ -1,0 +1,104 @@
+//! `Hop`: what is known of the request that a service is serving.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use http::{HeaderMap, Request};
+use reattempt::{Annotated, Stopped, TimeLimit};
+
+use super::AmzSdkRequest;
+use super::headers::{attempt_count, expected_timeout, retry_reason};
+use super::serving::ClockSkew;
+
+/// A time limit that is as good as none, and that no timer has to count with.
+const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// What the service before said of the request that is being served. [`ServeHopLayer`](super::ServeHopLayer) puts it into the
+/// request's extensions; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Hop(Arc<Served>);
+
+#[derive(Debug, Default)]
+struct Served {
+    attempt: Option<u32>,
+    max_attempts: Option<u32>,
+    reason: Option<String>,
+    limit: Option<Instant>,
+    gave_up: OnceLock<Stopped>,
+}
+
+impl Hop {
+    /// The hop that this request is served by, or is sent for.
+    #[must_use]
+    pub fn of<B>(request: &Request<B>) -> Option<&Self> {
+        request.extensions().get()
+    }
+
+    /// Reads the headers of a request that arrived just now. Of two time limits the earlier counts.
+    pub(super) fn read(
+        headers: &HeaderMap,
+        now: Instant,
+        wall_clock: SystemTime,
+        skew: ClockSkew,
+    ) -> Self {
+        let amz = AmzSdkRequest::read(headers).unwrap_or_default();
+        let by_clock = amz.ttl.map(|ttl| skew.left(ttl, wall_clock));
+        let left = [by_clock, expected_timeout(headers)]
+            .into_iter()
+            .flatten()
+            .min();
+        Self(Arc::new(Served {
+            attempt: attempt_count(headers).or(amz.attempt),
+            max_attempts: amz.max,
+            reason: retry_reason(headers).map(str::to_owned),
+            limit: left
+                .filter(|left| *left < FAR)
+                .and_then(|left| now.checked_add(left)),
+            gave_up: OnceLock::new(),
+        }))
+    }
+
+    /// The number of the attempt, from 1, if it was said.
+    #[must_use]
+    pub fn attempt(&self) -> Option<u32> {
+        self.0.attempt
+    }
+
+    /// The most attempts that the service before makes, if it was said.
+    #[must_use]
+    pub fn max_attempts(&self) -> Option<u32> {
+        self.0.max_attempts
+    }
+
+    /// The reason of the failure that this attempt is sent after, by its name, if it was said.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.0.reason.as_deref()
+    }
+
+    /// When nobody waits for an answer any more, if it was said.
+    #[must_use]
+    pub fn limit(&self) -> Option<Instant> {
+        self.0.limit
+    }
+
+    /// Makes `request` one that is sent on behalf of this hop: within its time limit, and with its giving up told here. For
+    /// calls that the answer depends on: what one that can be done without has given up on is no word about it.
+    pub fn pass_on<B>(&self, request: &mut Request<B>) {
+        if let Some(at) = self.limit() {
+            request.context_mut().stamp_limit(TimeLimit::stamped(at));
+        }
+        request.extensions_mut().insert(self.clone());
+    }
+
+    /// A call for this hop has given up: if the answer is a failure it is marked "do not retry". The first word counts.
+    pub fn give_up(&self, why: Stopped) {
+        let _ = self.0.gave_up.set(why);
+    }
+
+    /// Why a call for this hop has given up, if one has.
+    #[must_use]
+    pub fn gave_up(&self) -> Option<Stopped> {
+        self.0.gave_up.get().copied()
+    }
+}

@@ -1,0 +1,272 @@
+//! `ServeHopLayer`: reads what the service before said, and says "do not retry" where this one has tried.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime};
+
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use pin_project_lite::pin_project;
+use reattempt::{Annotated, Stopped, TimeLimit};
+use tokio::time::Sleep;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::headers::{ENVOY_RATELIMITED, GRPC_PUSHBACK, GRPC_STATUS, set_do_not_retry};
+use super::{GaveUp, Hop};
+
+/// How far the wall clocks of two services may be apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClockSkew(Duration);
+
+impl ClockSkew {
+    /// What is left at `now` until `at` by another's clock; zero when that has certainly passed.
+    pub(super) fn left(self, at: SystemTime, now: SystemTime) -> Duration {
+        let latest = at.checked_add(self.0).unwrap_or(at);
+        latest.duration_since(now).unwrap_or_default()
+    }
+}
+
+/// For servers: puts a [`Hop`] into each request, refuses those whose time is over, ends work that nobody waits for any more, and
+/// marks failures after which another attempt would only be one more. Put it outermost, above any queue.
+///
+/// Errors of the service come through, save at the deadline, which speaks for itself.
+/// A refused request is answered with 504 and marked; to gRPC with a status of `DEADLINE_EXCEEDED`. The body of such an answer is the
+/// default one of its type.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeHopLayer {
+    settings: Settings,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    wall_clock: fn() -> SystemTime,
+    skew: ClockSkew,
+    envoy: bool,
+    finishes: bool,
+}
+
+impl ServeHopLayer {
+    /// With a clock skew of a second, ending work at its deadline, and without a word to Envoy.
+    #[must_use]
+    pub const fn new() -> Self {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the header is wall-clock time; `wall_clock` sets another clock"
+        )]
+        let wall_clock: fn() -> SystemTime = SystemTime::now;
+        Self {
+            settings: Settings {
+                wall_clock,
+                skew: ClockSkew(Duration::from_secs(1)),
+                envoy: false,
+                finishes: false,
+            },
+        }
+    }
+
+    /// Reads instants (the `ttl` of `amz-sdk-request`) by this clock.
+    #[must_use]
+    pub const fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
+        self.settings.wall_clock = now;
+        self
+    }
+
+    /// How far the clocks of clients may be behind this server's: an instant has passed only so much later. One
+    /// second by default, which is what the header's own precision asks for.
+    #[must_use]
+    pub const fn clock_skew(mut self, skew: Duration) -> Self {
+        self.settings.skew = ClockSkew(skew);
+        self
+    }
+
+    /// Puts [`ENVOY_RATELIMITED`] beside [`DO_NOT_RETRY`](super::DO_NOT_RETRY), which is the only word that keeps an Envoy before this
+    /// server from sending again. Whoever else reads it takes it for a rate limit.
+    #[must_use]
+    pub const fn for_envoy(mut self) -> Self {
+        self.settings.envoy = true;
+        self
+    }
+
+    /// Lets work that has begun go on past its deadline. By default it is dropped then, as it is when the client leaves.
+    #[must_use]
+    pub const fn finish_late_work(mut self) -> Self {
+        self.settings.finishes = true;
+        self
+    }
+}
+
+impl Default for ServeHopLayer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S> Layer<S> for ServeHopLayer {
+    type Service = ServeHop<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        ServeHop {
+            inner,
+            settings: self.settings,
+        }
+    }
+}
+
+/// Made by [`ServeHopLayer`].
+#[derive(Clone, Debug)]
+pub struct ServeHop<S> {
+    inner: S,
+    settings: Settings,
+}
+
+impl<S, B, C> Service<Request<B>> for ServeHop<S>
+where
+    S: Service<Request<B>, Response = Response<C>>,
+    C: Default,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = ServeHopFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let Settings {
+            wall_clock,
+            skew,
+            envoy,
+            finishes,
+        } = self.settings;
+        let now = tokio::time::Instant::now().into_std();
+        let hop = Hop::read(request.headers(), now, wall_clock(), skew);
+        let grpc = is_grpc(request.headers());
+        let limit = hop.limit();
+        let inner = if limit.is_some_and(|at| at <= now) {
+            None
+        } else {
+            if let Some(at) = limit {
+                request.context_mut().stamp_limit(TimeLimit::stamped(at));
+            }
+            request.extensions_mut().insert(hop.clone());
+            Some(self.inner.call(request))
+        };
+        ServeHopFuture {
+            inner,
+            sleep: None,
+            ends: limit.filter(|_| !finishes),
+            hop,
+            grpc,
+            envoy,
+        }
+    }
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+}
+
+pin_project! {
+    /// The future of [`ServeHop`].
+    #[derive(Debug)]
+    pub struct ServeHopFuture<F> {
+        // None: its time was over before it began.
+        #[pin]
+        inner: Option<F>,
+        #[pin]
+        sleep: Option<Sleep>,
+        ends: Option<Instant>,
+        hop: Hop,
+        grpc: bool,
+        envoy: bool,
+    }
+}
+
+impl<F, C, E> Future for ServeHopFuture<F>
+where
+    F: Future<Output = Result<Response<C>, E>>,
+    C: Default,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Some(inner) = this.inner.as_mut().as_pin_mut() {
+            if let Poll::Ready(outcome) = inner.poll(cx) {
+                // A call of its own may be ended by the same deadline, and be heard first.
+                let late = |at: &Instant| *at <= tokio::time::Instant::now().into_std();
+                if outcome.is_err() && this.ends.as_ref().is_some_and(late) {
+                    return Poll::Ready(Ok(too_late(*this.grpc, *this.envoy)));
+                }
+                let marked = outcome.map(|mut response| {
+                    let said = response.extensions().get().map(|GaveUp(why)| *why);
+                    let why = this.hop.gave_up().or(said);
+                    if let Some(why) = why.filter(|_| is_failure(&response)) {
+                        mark(response.headers_mut(), why, *this.envoy);
+                    }
+                    response
+                });
+                return Poll::Ready(marked);
+            }
+            let Some(at) = *this.ends else {
+                return Poll::Pending;
+            };
+            if this.sleep.is_none() {
+                let at = tokio::time::Instant::from_std(at);
+                this.sleep.set(Some(tokio::time::sleep_until(at)));
+            }
+            let Some(sleep) = this.sleep.as_mut().as_pin_mut() else {
+                return Poll::Pending;
+            };
+            // What it guards may use up the task's budget at every poll.
+            if pin!(tokio::task::unconstrained(sleep))
+                .poll(cx)
+                .is_pending()
+            {
+                return Poll::Pending;
+            }
+        }
+        this.inner.set(None);
+        Poll::Ready(Ok(too_late(*this.grpc, *this.envoy)))
+    }
+}
+
+/// A status from 400 up, or a head that is the whole of gRPC's answer and says anything but OK.
+fn is_failure<C>(response: &Response<C>) -> bool {
+    let grpc = response.headers().get(GRPC_STATUS);
+    response.status().as_u16() >= 400 || grpc.is_some_and(|status| status.as_bytes() != b"0")
+}
+
+fn mark(headers: &mut HeaderMap, why: Stopped, envoy: bool) {
+    set_do_not_retry(headers, why.name());
+    if headers.contains_key(GRPC_STATUS) {
+        headers.insert(GRPC_PUSHBACK, HeaderValue::from_static("-1"));
+    }
+    if envoy {
+        headers.insert(ENVOY_RATELIMITED, HeaderValue::from_static("true"));
+    }
+}
+
+/// The answer to a request that nobody waits for.
+fn too_late<C: Default>(grpc: bool, envoy: bool) -> Response<C> {
+    let mut response = Response::new(C::default());
+    if grpc {
+        let headers = response.headers_mut();
+        let fields = [
+            (header::CONTENT_TYPE, "application/grpc"),
+            (GRPC_STATUS, "4"),
+            (
+                header::HeaderName::from_static("grpc-message"),
+                "the deadline of the request has passed",
+            ),
+        ];
+        headers.extend(fields.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    } else {
+        *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+    }
+    mark(response.headers_mut(), Stopped::Deadline, envoy);
+    response
+}

@@ -1,0 +1,156 @@
+//! Instants as the SDKs of AWS write them: `20260131T120000Z`, whole seconds of UTC.
+
+use std::time::{Duration, SystemTime};
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// Days from 1970-01-01 to this day of the Gregorian calendar.
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    // Years begin in March, so that a leap day is their last.
+    let year = if month <= 2 {
+        year.checked_sub(1)?
+    } else {
+        year
+    };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year;
+    days.checked_sub(719_468)
+}
+
+/// The day of the Gregorian calendar so many days after 1970-01-01.
+const fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = era * 400 + year + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
+/// Reads `20260131T120000Z` and `2026-01-31T12:00:00Z`; parts of a second are dropped.
+pub(super) fn read(text: &str) -> Option<SystemTime> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let time = time.split_once('.').map_or(time, |(whole, _)| whole);
+    let plain = |text: &str, mark: char, places: [usize; 2], length: usize| -> Option<String> {
+        let plain = if text.len() == length + 2 {
+            let marked = places.iter().all(|at| text[*at..].starts_with(mark));
+            marked.then(|| text.replace(mark, ""))?
+        } else {
+            text.to_owned()
+        };
+        (plain.len() == length && plain.bytes().all(|b| b.is_ascii_digit())).then_some(plain)
+    };
+    // Cut at byte offsets below, so nothing but ASCII.
+    if !text.is_ascii() {
+        return None;
+    }
+    let date = plain(date, '-', [4, 7], 8)?;
+    let time = plain(time, ':', [2, 5], 6)?;
+    let part = |text: &str| text.parse::<u64>().ok();
+    let (year, month, day) = (part(&date[..4])?, part(&date[4..6])?, part(&date[6..])?);
+    let (hour, minute, second) = (part(&time[..2])?, part(&time[2..4])?, part(&time[4..])?);
+    // A leap second is there now and then.
+    let right = (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second <= 60;
+    let days = right.then(|| days(year, month, day)).flatten()?;
+    let seconds = days * DAY + hour * 3600 + minute * 60 + second;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+/// Writes `20260131T120000Z`. A part of a second counts as a whole one: what is still to come is never said to be over.
+pub(super) fn write(at: SystemTime) -> String {
+    let since = at
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let seconds = since.as_secs() + u64::from(since.subsec_nanos() > 0);
+    // The last second that has four digits for its year.
+    let seconds = seconds.min(253_402_300_799);
+    let (year, month, day) = date(seconds / DAY);
+    let of_day = seconds % DAY;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn known_instants_are_read_and_written() {
+        for (text, seconds) in [
+            ("19700101T000000Z", 0),
+            ("19941106T084937Z", 784_111_777),
+            ("20000229T235959Z", 951_868_799),
+            ("20190706T000000Z", 1_562_371_200),
+            ("99991231T235959Z", 253_402_300_799),
+        ] {
+            assert_eq!(read(text), Some(at(seconds)), "{text}");
+            assert_eq!(write(at(seconds)), text);
+        }
+        let dashed = [
+            "1994-11-06T08:49:37Z",
+            "1994-11-06T08:49:37.25Z",
+            "19941106T084937.999Z",
+        ];
+        for text in dashed {
+            assert_eq!(read(text), Some(at(784_111_777)), "{text}");
+        }
+        assert_eq!(write(at(1) + Duration::from_nanos(1)), "19700101T000002Z");
+        assert_eq!(
+            write(SystemTime::UNIX_EPOCH - Duration::from_secs(9)),
+            "19700101T000000Z"
+        );
+    }
+
+    #[test]
+    fn junk_is_no_instant() {
+        for junk in [
+            "",
+            "Z",
+            "TZ",
+            "19941106",
+            "19941106T084937",
+            "19941306T084937Z",
+            "19940006T084937Z",
+            "19941100T084937Z",
+            "19941106T244937Z",
+            "1994-11-06T08-49-37Z",
+            "1994x11x06T08:49:37Z",
+            "00000101T000000Z",
+            "+9941106T084937Z",
+            "é9941106T084937Z",
+            "1994é106T084937Z",
+        ] {
+            assert_eq!(read(junk), None, "{junk:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(seconds in 0_u64..253_402_300_800) {
+            prop_assert_eq!(read(&write(at(seconds))), Some(at(seconds)));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,24}", date in "[0-9é:T.-]{0,20}") {
+            let _ = read(&text);
+            let _ = read(&format!("{date}Z"));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The token bucket over overload retries that the specification had until March 2026.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use reattempt_core::throttle::{RetryThrottle, Settled};
+
+const MILLI: u32 = 1000;
+
+/// A retry needs, and costs if it meets an overloaded server again, one token.
+const RETRY: u32 = MILLI;
+
+/// What a call that worked gives back (RETRY_TOKEN_RETURN_RATE).
+const SUCCESS: u32 = MILLI / 10;
+
+/// `adaptiveRetries`: bounds what all calls of a client together send again to overloaded servers. One per client; clones share it.
+///
+/// It starts full, with 1000 tokens. A retry after an overload error needs one token, and takes it for good if it meets an overload
+/// error itself; each call that works gives a tenth back. Other errors neither need nor take any. Off by default, and gone from the
+/// specification since 2026-03-30; switch it on with [`RetryableReads::adaptive_tokens`](crate::RetryableReads::adaptive_tokens).
+///
+/// The specification took the token before the retry and gave it back after; the sums are the same, except while retries are out.
+#[derive(Clone, Debug)]
+pub struct AdaptiveTokens(Arc<Bucket>);
+
+#[derive(Debug)]
+struct Bucket {
+    fill: AtomicU32,
+    max: u32,
+}
+
+impl AdaptiveTokens {
+    /// The specification's bucket of 1000 tokens, full.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_capacity(1000)
+    }
+
+    /// A full bucket of this many tokens, at most 4 million.
+    #[must_use]
+    pub fn with_capacity(tokens: u32) -> Self {
+        let max = tokens.saturating_mul(MILLI);
+        Self(Arc::new(Bucket {
+            fill: AtomicU32::new(max),
+            max,
+        }))
+    }
+
+    pub(crate) fn has_one(&self) -> bool {
+        self.fill() >= RETRY
+    }
+
+    pub(crate) fn take_one(&self) {
+        self.change(|fill| fill.saturating_sub(RETRY));
+    }
+
+    fn fill(&self) -> u32 {
+        // Relaxed: the word guards no other memory.
+        self.0.fill.load(Ordering::Relaxed)
+    }
+
+    fn change(&self, change: impl Fn(u32) -> u32) {
+        let changed = |fill| {
+            let next = change(fill).min(self.0.max);
+            (next != fill).then_some(next)
+        };
+        let word = &self.0.fill;
+        let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+    }
+}
+
+impl Default for AdaptiveTokens {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// As a throttle it only counts what works: which retries need a token is the strategy's to say.
+impl RetryThrottle for AdaptiveTokens {
+    fn settled(&self, outcome: Settled<'_>) {
+        if outcome == Settled::Success && self.fill() < self.0.max {
+            self.change(|fill| fill.saturating_add(SUCCESS));
+        }
+    }
+
+    fn permits(&self) -> bool {
+        true
+    }
+
+    fn milli_tokens(&self) -> Option<u64> {
+        Some(self.fill().into())
+    }
+}

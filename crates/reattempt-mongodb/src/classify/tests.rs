@@ -1,0 +1,150 @@
+//! Which errors are retryable, by kind, code, label and gate.
+
+use reattempt_core::RoutePolicy;
+use reattempt_core::strategy::Once;
+
+use super::*;
+use crate::{ReadOperation, RetryReads};
+
+struct Broken(FailureKind);
+
+impl MongoFailure for Broken {
+    fn kind(&self) -> FailureKind {
+        self.0
+    }
+}
+
+fn is_retryable(kind: FailureKind) -> bool {
+    matches!(
+        MongoClassifier::seed_2022().verdict(kind),
+        Verdict::Retry(_)
+    )
+}
+
+fn classify(kind: FailureKind, context: &CallContext) -> Verdict {
+    let error = Broken(kind);
+    MongoClassifier::seed_2022().classify(Err::<&(), _>(&error), context)
+}
+
+/// M3
+#[test]
+fn a_network_exception_is_retryable_at_every_stage() {
+    for stage in [Stage::Dispatch, Stage::InFlight, Stage::Response] {
+        assert!(is_retryable(FailureKind::Network { stage }), "{stage:?}");
+    }
+}
+
+/// M4
+#[test]
+fn each_code_of_the_table_is_retryable_and_kept() {
+    for row in codes::SEED_2022 {
+        let kind = FailureKind::command(Some(row.code.into()));
+        let failure = *MongoClassifier::seed_2022()
+            .verdict(kind)
+            .failure()
+            .unwrap();
+        assert!(is_retryable(kind), "{}", row.name);
+        assert_eq!((failure.code, failure.reason), (Some(row.code), row.reason));
+    }
+}
+
+/// M4
+#[test]
+fn the_later_codes_are_retryable_by_option() {
+    for code in [134, 262] {
+        let kind = FailureKind::command(Some(code));
+        assert!(!is_retryable(kind));
+        let later = MongoClassifier::seed_2022().with_codes_134_and_262();
+        assert!(matches!(later.verdict(kind), Verdict::Retry(_)));
+    }
+}
+
+/// M5
+#[test]
+fn a_cleared_pool_is_retryable_and_no_other_pool_error() {
+    assert!(is_retryable(FailureKind::PoolCleared));
+    assert!(!is_retryable(FailureKind::WaitQueueTimeout));
+}
+
+/// M6
+#[test]
+fn the_handshake_is_judged_like_a_command_and_was_never_sent() {
+    let kind = FailureKind::handshake(Some(91));
+    assert!(is_retryable(kind));
+    assert!(is_retryable(FailureKind::network_before_sending()));
+    assert!(
+        !is_retryable(FailureKind::handshake(Some(18))),
+        "a refused login"
+    );
+    assert!(
+        MongoClassifier::seed_2022()
+            .verdict(kind)
+            .failure()
+            .unwrap()
+            .safe
+    );
+}
+
+/// M7
+#[test]
+fn an_answer_is_a_success_whatever_is_in_it() {
+    let answer = Ok::<_, &Broken>(&"{ ok: 1, writeConcernError: { code: 91 } }");
+    let verdict = MongoClassifier::seed_2022().classify(answer, &CallContext::default());
+    assert_eq!(verdict, Verdict::Success);
+}
+
+/// M8, E5
+#[test]
+fn everything_else_is_final() {
+    for code in [50, 11601, 43, 13, 18, 0, -1, i64::MAX, i64::MIN] {
+        assert!(!is_retryable(FailureKind::command(Some(code))), "{code}");
+    }
+    assert!(!is_retryable(FailureKind::command(None)));
+    assert!(!is_retryable(FailureKind::Client {
+        stage: Stage::Response
+    }));
+}
+
+/// M13
+#[test]
+fn a_failed_selection_is_final() {
+    assert!(!is_retryable(FailureKind::Selection));
+    assert!(!is_retryable(FailureKind::NotSupported));
+}
+
+/// M14
+#[test]
+fn a_gated_call_fails_for_good_with_its_first_failure() {
+    let mut context = CallContext::default();
+    RetryReads::default().stamp(&mut context, ReadOperation::Find, true);
+    for kind in [FailureKind::command(Some(189)), FailureKind::PoolCleared] {
+        assert!(matches!(classify(kind, &context), Verdict::Fatal(_)));
+    }
+}
+
+/// M10
+#[test]
+fn no_stamp_on_one_call_switches_retries_on() {
+    let mut with_strategy = CallContext::default();
+    with_strategy.set_strategy(Arc::new(Once));
+    let mut with_policy = CallContext::default();
+    with_policy.set_policy(Arc::new(RoutePolicy::new("the caller's own").retry(Once)));
+    for mut context in [with_strategy, with_policy] {
+        RetryReads::new(false).stamp(&mut context, ReadOperation::Find, false);
+        let verdict = classify(FailureKind::PoolCleared, &context);
+        assert!(matches!(verdict, Verdict::Fatal(_)));
+    }
+}
+
+#[test]
+fn without_a_gate_only_what_was_never_sent_is_safe() {
+    let context = CallContext::default();
+    let safe = |kind| {
+        classify(kind, &context)
+            .failure()
+            .is_some_and(|failure| failure.safe)
+    };
+    assert!(!safe(FailureKind::network_in_flight()));
+    assert!(safe(FailureKind::network_before_sending()));
+    assert!(safe(FailureKind::PoolCleared));
+}

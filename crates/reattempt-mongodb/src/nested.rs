@@ -1,0 +1,52 @@
+//! Retries around retries (Backwards Compatibility): an application that tries n times over a client that tries twice sends a read up to 2n
+//! times.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reattempt_core::CallContext;
+
+/// For a retry loop of the application's own: which of its attempts a call is, from 1. Stamp it with
+/// [`CallContext::set_data`]; reattempt's own layers need no such word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OuterAttempt(pub u32);
+
+/// Another retry layer stands above this client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct NestedRetries {
+    /// The attempt of that layer's which this call is, from 1.
+    pub attempt: u32,
+}
+
+impl NestedRetries {
+    /// Looks for signs of it in a call that has just reached the client: a recovery layer that took the call up, an
+    /// attempt above 1, or an [`OuterAttempt`]. The first attempt of a loop that says nothing of itself shows none.
+    #[must_use]
+    pub fn seen_in(context: &CallContext) -> Option<Self> {
+        let stamped = context.data::<OuterAttempt>().map(|outer| outer.0);
+        let own = context.attempt();
+        let attempt = stamped.unwrap_or(1).max(own).max(1);
+        (stamped.is_some() || context.is_claimed() || own > 1).then_some(Self { attempt })
+    }
+}
+
+/// Who is told of nested retries.
+#[derive(Clone)]
+pub(crate) struct OnNested(Arc<dyn Fn(NestedRetries) + Send + Sync>);
+
+impl OnNested {
+    pub(crate) fn new(told: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(told))
+    }
+
+    pub(crate) fn tell(&self, nested: NestedRetries) {
+        (self.0)(nested);
+    }
+}
+
+impl fmt::Debug for OnNested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnNested")
+    }
+}

@@ -1,0 +1,490 @@
+//! Calls of a read, driven through the machine by hand.
+
+use std::time::Instant;
+
+use reattempt_core::machine::{Action, Env, Keep, RetryMachine, Wait};
+use reattempt_core::{AttemptKind, CallContext, Stopped, TimeLimit};
+
+use super::*;
+use crate::FailureKind as Kind;
+use crate::labels::{NO_WRITES_PERFORMED, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
+use crate::{
+    ErrorLabels, MongoClassifier, MongoFailure, NotEligible, ReadGate, ReadOperation, RetryReads,
+    report_wire_version,
+};
+
+/// An error of this kind with these labels and this `baseBackoffMS`.
+#[derive(Clone, Copy, Debug)]
+struct Broken(Kind, &'static [&'static str], Option<u64>);
+
+impl MongoFailure for Broken {
+    fn kind(&self) -> Kind {
+        self.0
+    }
+
+    fn labels(&self) -> ErrorLabels {
+        ErrorLabels::read(self.1)
+    }
+
+    fn base_backoff(&self) -> Option<Duration> {
+        self.2.map(Duration::from_millis)
+    }
+}
+
+/// One call of a read, driven through the machine by hand.
+struct Read {
+    strategy: RetryableReads,
+    classifier: MongoClassifier,
+    gate: ReadGate,
+    machine: RetryMachine,
+    context: CallContext,
+    now: Instant,
+}
+
+impl Read {
+    fn begin(strategy: RetryableReads) -> Self {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a base for arithmetic; no time passes here"
+        )]
+        let now = Instant::now();
+        let mut context = CallContext::default();
+        RetryReads::default().stamp(&mut context, ReadOperation::Find, false);
+        context.start_attempt(1, AttemptKind::Initial);
+        Self {
+            strategy,
+            classifier: MongoClassifier::seed_2022(),
+            gate: ReadGate::Retry,
+            machine: RetryMachine::new(),
+            context,
+            now,
+        }
+    }
+
+    fn seed() -> Self {
+        Self::begin(RetryableReads::seed_2022())
+    }
+
+    /// The attempt that is out fails; if another is due, it is out after this.
+    fn fails(&mut self, kind: Kind) -> Action {
+        self.fails_with(&Broken(kind, &[], None))
+    }
+
+    fn fails_with(&mut self, error: &Broken) -> Action {
+        let verdict = self.classifier.verdict_on(error, Some(&self.gate));
+        let (found, env) = (self.context.findings(), Env::new(&self.context));
+        let action = self
+            .machine
+            .failed(self.now, &verdict, found, &self.strategy, &env);
+        if let Action::Wait(wait) = &action {
+            self.context
+                .start_attempt(self.context.attempt() + 1, wait.kind);
+        }
+        action
+    }
+
+    fn stopped(&self) -> Option<Stopped> {
+        self.context.info().stopped()
+    }
+}
+
+fn surfaced(action: &Action) -> Surface {
+    match action {
+        Action::Return(surface) => *surface,
+        other => panic!("the call should have ended, got {other:?}"),
+    }
+}
+
+const STEPPED_DOWN: Kind = Kind::command(Some(189));
+
+/// M1 M2 M15
+#[test]
+fn a_retryable_error_is_retried_once_and_at_once() {
+    let mut read = Read::seed();
+    let Action::Wait(wait) = read.fails(STEPPED_DOWN) else {
+        panic!("one retry is due")
+    };
+    let at_once = Wait {
+        until: None,
+        kind: AttemptKind::Retry,
+        keep: Keep::New,
+        nudge: false,
+    };
+    assert_eq!(wait, at_once);
+    assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
+    assert_eq!(read.stopped(), Some(Stopped::Attempts));
+    assert_eq!(read.context.info().attempts(), 2);
+}
+
+/// M8 M15
+#[test]
+fn any_other_error_ends_the_call() {
+    let mut read = Read::seed();
+    assert_eq!(surfaced(&read.fails(Kind::command(Some(50)))), Surface::New);
+    assert_eq!(read.stopped(), Some(Stopped::Fatal));
+}
+
+/// M13
+#[test]
+fn the_first_selection_error_goes_to_the_caller() {
+    assert_eq!(surfaced(&Read::seed().fails(Kind::Selection)), Surface::New);
+}
+
+/// M12 M14
+#[test]
+fn a_server_that_is_too_old_runs_the_read_once() {
+    let mut read = Read::seed();
+    report_wire_version(&read.context.reporter(), 5);
+    assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
+    assert_eq!(read.context.info().attempts(), 1);
+}
+
+/// M30
+#[test]
+fn an_attempt_that_died_at_checkout_uses_the_retry_up() {
+    for first in [
+        Kind::PoolCleared,
+        Kind::network_before_sending(),
+        Kind::handshake(Some(91)),
+    ] {
+        let mut read = Read::seed();
+        assert!(matches!(read.fails(first), Action::Wait(_)));
+        assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
+    }
+}
+
+/// M22 M23 M24 M29
+#[test]
+fn a_second_failure_that_never_reached_a_server_raises_the_original() {
+    let never_sent = [
+        Kind::Selection,
+        Kind::PoolCleared,
+        Kind::WaitQueueTimeout,
+        Kind::network_before_sending(),
+        Kind::handshake(Some(18)),
+        Kind::handshake(Some(91)),
+        Kind::NotSupported,
+        Kind::Client {
+            stage: Stage::Dispatch,
+        },
+    ];
+    for second in never_sent {
+        let mut read = Read::seed();
+        read.fails(STEPPED_DOWN);
+        assert_eq!(surfaced(&read.fails(second)), Surface::Held, "{second:?}");
+    }
+}
+
+/// M27 M28
+#[test]
+fn a_second_failure_that_shows_an_attempt_is_raised() {
+    let shown = [
+        STEPPED_DOWN,
+        Kind::command(Some(50)),
+        Kind::command(None),
+        Kind::network_in_flight(),
+        Kind::Client {
+            stage: Stage::Response,
+        },
+    ];
+    for second in shown {
+        let mut read = Read::seed();
+        read.fails(Kind::network_in_flight());
+        assert_eq!(surfaced(&read.fails(second)), Surface::New, "{second:?}");
+    }
+}
+
+/// M22
+#[test]
+fn what_the_transport_knows_of_the_second_attempt_decides() {
+    let mut read = Read::seed();
+    read.fails(STEPPED_DOWN);
+    read.context.reporter().stage(Stage::Dispatch);
+    assert_eq!(
+        surfaced(&read.fails(Kind::network_in_flight())),
+        Surface::Held
+    );
+}
+
+#[test]
+fn until_the_deadline_it_goes_on_and_raises_the_last_that_was_sent() {
+    let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());
+    let limit = read.now + Duration::from_secs(1);
+    read.context.stamp_limit(TimeLimit::stamped(limit));
+    for kind in [STEPPED_DOWN, Kind::network_in_flight()] {
+        assert!(matches!(
+            read.fails(kind),
+            Action::Wait(Wait {
+                keep: Keep::New,
+                ..
+            })
+        ));
+    }
+    let action = read.fails(Kind::PoolCleared);
+    assert!(matches!(
+        action,
+        Action::Wait(Wait {
+            keep: Keep::Held,
+            ..
+        })
+    ));
+    read.now = limit;
+    assert_eq!(surfaced(&read.fails(Kind::PoolCleared)), Surface::Held);
+    assert_eq!(read.stopped(), Some(Stopped::Deadline));
+}
+
+#[test]
+fn without_a_deadline_there_is_still_only_one_retry() {
+    let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());
+    assert!(matches!(read.fails(STEPPED_DOWN), Action::Wait(_)));
+    assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
+}
+
+const BOTH: &[&str] = &[SYSTEM_OVERLOADED_ERROR, RETRYABLE_ERROR];
+
+/// Busy: the server's own code for it, with both labels.
+const BUSY: Broken = Broken(Kind::command(Some(462)), BOTH, None);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A call by the rules of 2026 whose jitter always rolls this.
+fn current(roll: f64) -> Read {
+    let strategy = RetryableReads::current().randomness(Randomness::Fixed(roll));
+    Read {
+        classifier: MongoClassifier::current(),
+        ..Read::begin(strategy)
+    }
+}
+
+impl Read {
+    /// How long the next attempt waits, if there is one.
+    fn waits_after(&mut self, error: &Broken) -> Option<Duration> {
+        match self.fails_with(error) {
+            Action::Wait(wait) => Some(wait.until.map_or(Duration::ZERO, |until| until - self.now)),
+            _ => None,
+        }
+    }
+
+    fn limited(mut self, to: Duration) -> Self {
+        let at = self.now + to;
+        self.context.stamp_limit(TimeLimit::enforced(at));
+        self
+    }
+}
+
+#[test]
+fn an_overloaded_server_is_asked_twice_more_after_a_growing_delay() {
+    let mut read = current(1.0);
+    assert_eq!(read.waits_after(&BUSY), Some(ms(200)));
+    assert_eq!(read.waits_after(&BUSY), Some(ms(400)));
+    assert_eq!(surfaced(&read.fails_with(&BUSY)), Surface::New);
+    assert_eq!(read.stopped(), Some(Stopped::Attempts));
+    assert_eq!(read.context.info().attempts(), 3);
+}
+
+#[test]
+fn the_delay_is_a_random_share() {
+    let mut read = current(0.25);
+    assert_eq!(read.waits_after(&BUSY), Some(ms(50)));
+    assert_eq!(current(0.0).waits_after(&BUSY), Some(ms(0)));
+}
+
+#[test]
+fn the_servers_own_base_replaces_the_usual_one() {
+    let mut read = current(1.0);
+    let with_base = |base| Broken(BUSY.0, BOTH, Some(base));
+    assert_eq!(read.waits_after(&with_base(50)), Some(ms(100)));
+    assert_eq!(
+        read.waits_after(&with_base(0)),
+        Some(ms(400)),
+        "0 asks for nothing"
+    );
+    assert_eq!(
+        current(1.0).waits_after(&with_base(50_000)),
+        Some(ms(10_000))
+    );
+    assert_eq!(
+        current(1.0).waits_after(&with_base(u64::MAX)),
+        Some(ms(10_000))
+    );
+}
+
+/// The answer needs both labels; with one it is what its code makes of it.
+#[test]
+fn one_label_alone_is_no_overload_error() {
+    const ALONE: [&[&str]; 3] = [
+        &[SYSTEM_OVERLOADED_ERROR],
+        &[RETRYABLE_ERROR],
+        &[NO_WRITES_PERFORMED],
+    ];
+    for labels in ALONE {
+        let mut read = current(1.0);
+        assert_eq!(read.waits_after(&Broken(BUSY.0, labels, None)), None);
+        assert_eq!(read.stopped(), Some(Stopped::Fatal), "{labels:?}");
+    }
+}
+
+/// A code of the table is retried in its own right, and waits where the server says that it is busy.
+#[test]
+fn a_retryable_code_of_a_busy_server_waits_too() {
+    let busy = Broken(STEPPED_DOWN, &[SYSTEM_OVERLOADED_ERROR], None);
+    assert_eq!(current(1.0).waits_after(&busy), Some(ms(200)));
+    let not_busy = Broken(STEPPED_DOWN, &[RETRYABLE_ERROR], None);
+    assert_eq!(current(1.0).waits_after(&not_busy), Some(ms(0)));
+}
+
+/// A network exception of the handshake, to which the pool gave both labels.
+#[test]
+fn a_client_may_label_its_own_errors() {
+    let refused = Broken(Kind::network_before_sending(), BOTH, None);
+    assert_eq!(current(1.0).waits_after(&refused), Some(ms(200)));
+}
+
+/// Back-off only after an overload error, though its cap holds for the whole call.
+#[test]
+fn one_overload_error_caps_the_whole_call() {
+    let down = Broken(STEPPED_DOWN, &[], None);
+    let mut read = current(1.0);
+    assert_eq!(read.waits_after(&down), Some(ms(0)));
+    assert_eq!(
+        read.waits_after(&BUSY),
+        Some(ms(400)),
+        "its exponent counts every retry"
+    );
+    assert_eq!(read.waits_after(&down), None);
+
+    let mut read = current(1.0).limited(ms(60_000));
+    assert_eq!(read.waits_after(&BUSY), Some(ms(200)));
+    assert_eq!(read.waits_after(&down), Some(ms(0)));
+    assert_eq!(
+        read.waits_after(&down),
+        None,
+        "also with a deadline far away"
+    );
+
+    let mut read = current(1.0);
+    assert_eq!(read.waits_after(&down), Some(ms(0)));
+    assert_eq!(
+        read.waits_after(&down),
+        None,
+        "without one there is one retry"
+    );
+    assert_eq!(read.stopped(), Some(Stopped::Attempts));
+
+    let mut read = current(1.0).limited(ms(60_000));
+    for _ in 0..50 {
+        assert_eq!(read.waits_after(&down), Some(ms(0)), "or as many as fit");
+    }
+    assert_eq!(read.waits_after(&BUSY), None, "and the cap looks back");
+}
+
+#[test]
+fn a_delay_beyond_the_deadline_is_not_begun() {
+    let mut read = current(1.0).limited(ms(150));
+    assert_eq!(surfaced(&read.fails_with(&BUSY)), Surface::New);
+    assert_eq!(read.stopped(), Some(Stopped::Deadline));
+    assert_eq!(
+        current(1.0).limited(ms(250)).waits_after(&BUSY),
+        Some(ms(200))
+    );
+}
+
+#[test]
+fn max_adaptive_retries_is_an_option() {
+    let with = |max| {
+        let strategy = RetryableReads::current().overload_backoff(max);
+        Read {
+            classifier: MongoClassifier::current(),
+            ..Read::begin(strategy.randomness(Randomness::Fixed(1.0)))
+        }
+    };
+    assert_eq!(with(0).waits_after(&BUSY), None);
+    let down = Broken(STEPPED_DOWN, &[], None);
+    assert_eq!(
+        with(0).waits_after(&down),
+        Some(ms(0)),
+        "other errors keep their retry"
+    );
+    let mut one = with(1);
+    assert_eq!(one.waits_after(&BUSY), Some(ms(200)));
+    assert_eq!(one.waits_after(&BUSY), None);
+}
+
+/// E10: the exponent saturates.
+#[test]
+fn no_number_of_retries_overflows_the_delay() {
+    let strategy = RetryableReads::current().overload_backoff(u32::MAX);
+    let mut read = Read {
+        classifier: MongoClassifier::current(),
+        ..Read::begin(strategy.randomness(Randomness::Fixed(1.0)))
+    };
+    let error = Broken(BUSY.0, BOTH, Some(1));
+    let mut last = Duration::ZERO;
+    for retry in 1..=200_u32 {
+        let delay = read.waits_after(&error).expect("another attempt");
+        assert!(delay >= last, "retry {retry}: {delay:?}");
+        last = delay;
+    }
+    assert_eq!(last, ms(10_000));
+    let view_of = |retries| {
+        let failure = Failure::new(MONGODB_SYSTEM_OVERLOADED, Stage::Response);
+        let context = CallContext::default();
+        read.strategy
+            .delay(&RetryView::new(&failure, read.now, &context).retries(retries))
+    };
+    assert_eq!(view_of(u32::MAX), ms(10_000));
+}
+
+/// As of 2022 nobody looks at labels.
+#[test]
+fn the_rules_of_2022_know_no_overload() {
+    assert_eq!(Read::seed().waits_after(&BUSY), None);
+    let down = Broken(STEPPED_DOWN, BOTH, Some(50));
+    let mut read = Read::seed();
+    assert_eq!(read.waits_after(&down), Some(ms(0)));
+    assert_eq!(read.waits_after(&down), None);
+}
+
+/// Of a command that may write the failure that changed nothing is raised only when all are like that, and then the first.
+#[test]
+fn an_error_that_wrote_nothing_yields_to_one_that_may_have() {
+    const NOTHING: Broken = Broken(
+        BUSY.0,
+        &[
+            SYSTEM_OVERLOADED_ERROR,
+            RETRYABLE_ERROR,
+            NO_WRITES_PERFORMED,
+        ],
+        None,
+    );
+    let raised = |gate: ReadGate, errors: [&Broken; 3]| {
+        let mut call = Read {
+            gate,
+            ..current(0.0)
+        };
+        // Which error is held while the next attempt is out.
+        let mut held = 0;
+        for (n, error) in errors.iter().enumerate() {
+            match call.fails_with(error) {
+                Action::Wait(wait) if wait.keep == Keep::New => held = n,
+                Action::Wait(_) | Action::Return(Surface::Held) => {}
+                Action::Return(Surface::New) => return n,
+                other => panic!("{other:?}"),
+            }
+        }
+        held
+    };
+    let write = ReadGate::Overload(NotEligible::Operation);
+    assert_eq!(raised(write, [&NOTHING, &NOTHING, &NOTHING]), 0);
+    assert_eq!(raised(write, [&BUSY, &NOTHING, &NOTHING]), 0);
+    assert_eq!(raised(write, [&NOTHING, &BUSY, &NOTHING]), 1);
+    assert_eq!(raised(write, [&NOTHING, &NOTHING, &BUSY]), 2);
+    assert_eq!(raised(write, [&BUSY, &BUSY, &BUSY]), 2);
+    assert_eq!(
+        raised(ReadGate::Retry, [&NOTHING, &NOTHING, &NOTHING]),
+        2,
+        "a read"
+    );
+}

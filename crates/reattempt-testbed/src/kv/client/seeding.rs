@@ -1,0 +1,121 @@
+//! A request that waits for the first map.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Sleep, sleep};
+
+use crate::kv::vbucket_of;
+
+use super::dial::ConnectFuture;
+use super::error::ClientError;
+use super::node::NodeClient;
+use super::request::KvRequest;
+use super::routed::{Shared, State, no_node};
+
+/// How long one seed has before the next one is dialled too: a node that accepts and never says a word holds nobody up.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How many vbuckets a bucket has, while nothing else is known.
+const VBUCKETS: usize = 1024;
+
+/// A request that waits until a seed has given a configuration with a vbucket map. Where all of them have been asked and none
+/// has, it goes to one that let us in: what there is to be said of it is then said by that node.
+#[derive(Debug)]
+pub(super) struct Seeding {
+    shared: Arc<Shared>,
+    request: KvRequest,
+    permit: Option<OwnedSemaphorePermit>,
+    dials: Vec<(NodeClient, ConnectFuture)>,
+    patience: Pin<Box<Sleep>>,
+    next: usize,
+    left: usize,
+    connected: Option<NodeClient>,
+    failed: Option<ClientError>,
+}
+
+impl Seeding {
+    /// Starts with the seed of this number.
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        first: usize,
+        request: KvRequest,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        let mut seeding = Self {
+            shared: shared.clone(),
+            request,
+            permit,
+            dials: Vec::with_capacity(1),
+            patience: Box::pin(sleep(PATIENCE)),
+            next: first,
+            left: shared.seeds(),
+            connected: None,
+            failed: None,
+        };
+        seeding.dial();
+        seeding
+    }
+
+    /// Dials the next seed, if there is one.
+    fn dial(&mut self) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        let Some(node) = self.shared.seed(self.next) else {
+            return false;
+        };
+        self.left -= 1;
+        self.next = self.next.wrapping_add(1);
+        let connect = node.connect();
+        self.dials.push((node, connect));
+        true
+    }
+
+    /// Where the request goes, or why it goes nowhere.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<State> {
+        loop {
+            let before = self.dials.len();
+            let (connected, failed) = (&mut self.connected, &mut self.failed);
+            self.dials
+                .retain_mut(|(node, connect)| match Pin::new(connect).poll(cx) {
+                    Poll::Pending => true,
+                    Poll::Ready(dialled) => {
+                        match dialled {
+                            Ok(_) => *connected = Some(node.clone()),
+                            Err(error) => *failed = Some(error),
+                        }
+                        false
+                    }
+                });
+            if self.dials.len() < before {
+                if let Some(routed) = self.shared.route(&mut self.request, &mut self.permit) {
+                    return Poll::Ready(routed);
+                }
+            }
+            let impatient = self.patience.as_mut().poll(cx).is_ready();
+            if (self.dials.is_empty() || impatient) && self.dial() {
+                self.patience = Box::pin(sleep(PATIENCE));
+            } else if self.dials.is_empty() {
+                return Poll::Ready(self.without_map());
+            } else {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn without_map(&mut self) -> State {
+        let Some(node) = self.connected.take() else {
+            let none = no_node(None, "there is no map and no seed");
+            return State::failed(self.failed.take().unwrap_or(none));
+        };
+        if self.request.is_keyed() && self.request.vbucket.is_none() {
+            self.request.vbucket = Some(vbucket_of(&self.request.key, VBUCKETS));
+        }
+        State::sending(node.start(self.request.clone(), self.permit.take()))
+    }
+}

@@ -1,0 +1,164 @@
+//! The official MongoDB driver with its own retry switched off and reattempt's around it: a step-down, a server that is too busy, and what is
+//! never sent twice.
+//!
+//! The request that is retried is the logical read. Every attempt calls the driver again, which selects a server, checks out a connection
+//! and encodes anew; nothing of the failed attempt is held meanwhile. Leave `retryReads` on, and each of the attempts below could be two.
+//! Run with `cargo run -p reattempt-examples --example mongodb_driver`.
+
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+use mongodb::{Client, Collection, Cursor};
+use reattempt::{Call, CallContext, DeadlineLayer, RetryInfo, RetryLayer, RouteLayer};
+use reattempt_mongodb::{MongoClassifier, ReadCall, ReadOperation, RetryReads, RetryableReads};
+use reattempt_testbed::mongodb::{Node, ReplicaSet, Step};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+/// What this application asks of its database.
+#[derive(Clone, Debug)]
+enum Question {
+    /// The loaves that cost at most this.
+    UpTo(i32),
+    /// Copies the cheap ones: an aggregate that writes.
+    CopyUpTo(i32),
+}
+
+impl Question {
+    fn stages(&self) -> Vec<Document> {
+        match self {
+            Self::UpTo(most) => vec![doc! { "$match": { "price": { "$lte": most } } }],
+            Self::CopyUpTo(most) => vec![
+                doc! { "$match": { "price": { "$lte": most } } },
+                doc! { "$out": "cheap" },
+            ],
+        }
+    }
+}
+
+/// Says what may be retried at all.
+impl ReadCall for Question {
+    fn operation(&self) -> ReadOperation {
+        let stages = self.stages();
+        let names = stages.iter().flat_map(Document::keys);
+        ReadOperation::aggregate(names)
+    }
+}
+
+/// One attempt: the driver's own call, and its own error. It ends with the first batch: what a cursor fetches later is read
+/// by whoever holds the cursor, because nobody can know if a lost `getMore` has moved it.
+async fn ask(
+    loaves: Collection<Document>,
+    question: Question,
+) -> Result<Cursor<Document>, mongodb::error::Error> {
+    loaves.aggregate(question.stages()).await
+}
+
+type Bakery = BoxCloneSyncService<Call<Question>, Cursor<Document>, BoxError>;
+
+fn bakery(loaves: Collection<Document>) -> Bakery {
+    let (classifier, strategy) = (MongoClassifier::current(), RetryableReads::current());
+    let retry_reads = RetryReads::with_strategy(true, strategy.clone());
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(retry_reads))
+        .layer(DeadlineLayer::new(Duration::from_secs(10)))
+        .map_err(BoxError::from)
+        .layer(RetryLayer::new(classifier, strategy))
+        .service_fn(move |call: Call<Question>| ask(loaves.clone(), call.request));
+    BoxCloneSyncService::new(service)
+}
+
+/// Asks, reads the cursor to its end, and tells what became of it.
+async fn told(bakery: &Bakery, question: Question) -> (Result<usize, BoxError>, RetryInfo) {
+    let mut call = Call::new(question.clone());
+    let watch = CallContext::watch(&mut call);
+    let answer = match bakery.clone().oneshot(call).await {
+        Ok(cursor) => count(cursor).await,
+        Err(error) => Err(error),
+    };
+    let info = watch.info();
+    match &answer {
+        Ok(found) => println!("{question:?}: {found} documents"),
+        Err(error) => println!(
+            "{question:?}: {}",
+            error
+                .downcast_ref::<mongodb::error::Error>()
+                .map_or_else(|| error.to_string(), |driver| driver.kind.to_string())
+        ),
+    }
+    for record in info.records() {
+        print!("  attempt {}: {}", record.number, record.outcome.name());
+        if let Some(failure) = record.failure {
+            print!(", {}", failure.reason.name());
+        }
+        if let Some(delay) = record.delay {
+            print!(", the next after {delay:?}");
+        }
+        println!();
+    }
+    (answer, info)
+}
+
+async fn count(mut cursor: Cursor<Document>) -> Result<usize, BoxError> {
+    let mut found = 0;
+    while cursor.advance().await? {
+        found += 1;
+    }
+    Ok(found)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    // A replica set in this process; yours is a connection string.
+    let set = ReplicaSet::start(3).await?;
+    let store = set.store().ok_or("no store")?;
+    let prices = [("rye", 4), ("wheat", 3), ("spelt", 6)];
+    let loaves = prices.map(|(name, price)| doc! { "_id": name, "price": price });
+    store
+        .insert("bakery", "loaves", loaves)
+        .map_err(|n| format!("document {n} is there already"))?;
+    let primary = || -> Result<&Node, BoxError> {
+        let primary = set.primary().ok_or("no primary")?;
+        Ok(&set.nodes()[primary])
+    };
+
+    let hosts: Vec<&str> = set.nodes().iter().map(Node::address).collect();
+    let uri = format!(
+        "mongodb://{}/?replicaSet={}&retryReads=false&retryWrites=false",
+        hosts.join(","),
+        ReplicaSet::NAME
+    );
+    let client = Client::with_uri_str(uri).await?;
+    let bakery = bakery(client.database("bakery").collection("loaves"));
+
+    println!("the primary is stepping down when the read arrives");
+    primary()?.script().on("aggregate", Step::code(189));
+    let (found, info) = told(&bakery, Question::UpTo(4)).await;
+    assert_eq!((found?, info.attempts()), (2, 2));
+
+    println!("the connection breaks within the answer");
+    primary()?.script().on("aggregate", Step::half_reply());
+    let (found, info) = told(&bakery, Question::UpTo(9)).await;
+    assert_eq!((found?, info.attempts()), (3, 2));
+
+    println!("too busy, twice: each retry waits longer");
+    let busy = || {
+        Step::error(462, "IngressRequestRateLimitExceeded")
+            .label("SystemOverloadedError")
+            .label("RetryableError")
+            .with("baseBackoffMS", 20)
+    };
+    primary()?
+        .script()
+        .on("aggregate", busy())
+        .on("aggregate", busy());
+    let (found, info) = told(&bakery, Question::UpTo(3)).await;
+    assert_eq!((found?, info.attempts()), (1, 3));
+
+    println!("an aggregate that writes is not sent again");
+    primary()?.script().on("aggregate", Step::code(189));
+    let (refused, info) = told(&bakery, Question::CopyUpTo(4)).await;
+    assert!(refused.is_err());
+    assert_eq!(info.attempts(), 1);
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! One hop after another: each serves by calling the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use http::{Request, Response};
+use reattempt::backoff::{Backoff, Jitter};
+use reattempt::strategy::Attempts;
+use reattempt::{DeadlineLayer, RetryLayer, RouteLayer, RoutePolicy, ThrottleLayer, TokenBucket};
+use reattempt_http::hop::{AttemptHeadersLayer, GaveUpLayer, Hop, ServeHopLayer};
+use reattempt_http::{AnyTransportError, HttpStatus};
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceBuilder, ServiceExt};
+
+/// A hop as the one before it reaches it.
+pub(crate) type Next = BoxCloneSyncService<Request<()>, Response<()>, AnyTransportError>;
+
+/// What the hops do beside three tries each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Habits {
+    /// They tell each other what they know.
+    pub(crate) tell: bool,
+    /// Each counts in a throttle of its own, of ten tokens and a tenth for each success.
+    pub(crate) throttled: bool,
+    /// Each attempt has so much time.
+    pub(crate) attempt: Option<Duration>,
+}
+
+/// No answer at all.
+pub(crate) const NEVER: u16 = 999;
+
+/// How often a hop was called.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calls(Arc<AtomicU32>);
+
+impl Calls {
+    pub(crate) fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The number of this call, from 1.
+    fn add(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+fn answer(status: u16) -> Response<()> {
+    Response::builder().status(status).body(()).unwrap()
+}
+
+/// The client that calls the next hop: three tries, up to 5 ms and 10 ms apart.
+pub(crate) fn client(next: Next, habits: Habits) -> Next {
+    let ms = Duration::from_millis;
+    let backoff = Backoff::exponential(ms(5), ms(20)).jitter(Jitter::Full);
+    let mut policy = RoutePolicy::new("next");
+    if let Some(limit) = habits.attempt {
+        policy = policy.attempt_limit(limit);
+    }
+    let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
+    ServiceBuilder::new()
+        .layer(BoxCloneSyncService::layer())
+        .option_layer(habits.tell.then_some(GaveUpLayer))
+        .layer(RouteLayer::new(Arc::new(policy)))
+        .layer(DeadlineLayer::unlimited())
+        .option_layer(habits.throttled.then(|| ThrottleLayer::new(bucket)))
+        .layer(RetryLayer::new(
+            HttpStatus::new(),
+            Attempts::new(3, backoff),
+        ))
+        .layer(DeadlineLayer::unlimited())
+        .option_layer(habits.tell.then_some(AttemptHeadersLayer::new()))
+        .service(next)
+}
+
+/// A service that serves by calling the next one, and answers with its status.
+pub(crate) fn hop(next: Next, habits: Habits, calls: Calls) -> Next {
+    let client = client(next, habits);
+    let serve = tower::service_fn(move |request: Request<()>| {
+        calls.add();
+        let client = client.clone();
+        async move {
+            let mut call = Request::get("/").body(()).unwrap();
+            if let Some(hop) = Hop::of(&request) {
+                hop.pass_on(&mut call);
+            }
+            let outcome = client.oneshot(call).await;
+            let status = outcome.map_or(502, |answer| answer.status().as_u16());
+            Ok::<_, AnyTransportError>(answer(status))
+        }
+    });
+    ServiceBuilder::new()
+        .layer(BoxCloneSyncService::layer())
+        .option_layer(habits.tell.then_some(ServeHopLayer::new()))
+        .service(serve)
+}
+
+/// The service at the bottom, which answers each call by its number.
+pub(crate) fn bottom(
+    answers: impl Fn(u32) -> u16 + Clone + Send + Sync + 'static,
+    calls: Calls,
+) -> Next {
+    BoxCloneSyncService::new(tower::service_fn(move |_: Request<()>| {
+        let status = answers(calls.add());
+        async move {
+            if status == NEVER {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, AnyTransportError>(answer(status))
+        }
+    }))
+}

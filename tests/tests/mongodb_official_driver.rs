@@ -1,0 +1,223 @@
+//! The official MongoDB driver below the stack, against a node on the wire: what its errors mean, and that each attempt is one.
+
+use std::future::Future;
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+use mongodb::{Client, Collection, Cursor};
+use reattempt::{Call, CallContext, RetryInfo, RetryLayer, RouteLayer, Stage};
+use reattempt_mongodb::reasons::{
+    MONGODB_CLIENT_ERROR, MONGODB_NETWORK_ERROR, MONGODB_NODE_IS_RECOVERING, MONGODB_SERVER_ERROR,
+    MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
+};
+use reattempt_mongodb::{MongoClassifier, ReadCall, ReadOperation, RetryReads, RetryableReads};
+use reattempt_testbed::mongodb::{Node, Step};
+use tower::{ServiceBuilder, ServiceExt};
+
+type Found = Result<Cursor<Document>, mongodb::error::Error>;
+
+#[derive(Clone, Debug)]
+struct Find;
+
+impl ReadCall for Find {
+    fn operation(&self) -> ReadOperation {
+        ReadOperation::Find
+    }
+}
+
+async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(30), future)
+        .await
+        .expect("it hangs")
+}
+
+async fn node() -> Node {
+    let node = Node::start().await.expect("a node");
+    let documents = (1..=3).map(|n| doc! { "_id": n });
+    node.store()
+        .insert("db", "c", documents)
+        .expect("documents");
+    node
+}
+
+/// The driver without its own retry; what is added to the connection string.
+async fn collection(node: &Node, more: &str) -> Collection<Document> {
+    let uri = format!(
+        "mongodb://{}/?retryReads=false&retryWrites=false{more}",
+        node.address()
+    );
+    let client = Client::with_uri_str(uri).await.expect("a client");
+    client.database("db").collection("c")
+}
+
+async fn find(collection: &Collection<Document>) -> (Found, RetryInfo) {
+    let strategy = RetryableReads::current();
+    let collection = collection.clone();
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(RetryReads::with_strategy(
+            true,
+            strategy.clone(),
+        )))
+        .layer(RetryLayer::new(MongoClassifier::current(), strategy))
+        .service_fn(move |_: Call<Find>| {
+            let collection = collection.clone();
+            async move { collection.find(doc! {}).await }
+        });
+    let mut call = Call::new(Find);
+    let watch = CallContext::watch(&mut call);
+    let answer = within(service.oneshot(call)).await;
+    (answer, watch.info())
+}
+
+async fn count(found: Found) -> usize {
+    let mut cursor = found.expect("a cursor");
+    let mut count = 0;
+    while within(cursor.advance()).await.expect("a document") {
+        count += 1;
+    }
+    count
+}
+
+/// M1, M3, M4
+#[tokio::test]
+async fn what_may_be_mended_is_sent_a_second_time() {
+    for (step, reason) in [
+        (Step::code(189), MONGODB_NODE_IS_RECOVERING),
+        (Step::half_reply(), MONGODB_NETWORK_ERROR),
+        (Step::close_before(), MONGODB_NETWORK_ERROR),
+    ] {
+        let node = node().await;
+        let collection = collection(&node, "").await;
+        node.script().on("find", step);
+        let (found, info) = find(&collection).await;
+        assert_eq!(
+            (count(found).await, info.attempts(), info.count(reason)),
+            (3, 2, 1)
+        );
+        assert_eq!(node.seen_named("find").len(), 2, "one message an attempt");
+    }
+}
+
+/// M4, M8: the code decides, and it reaches the records.
+#[tokio::test]
+async fn another_error_is_the_callers() {
+    let node = node().await;
+    let collection = collection(&node, "").await;
+    node.script().on("find", Step::code(50));
+    let (refused, info) = find(&collection).await;
+    assert!(refused.is_err());
+    let failure = info
+        .records()
+        .find_map(|record| record.failure)
+        .expect("a failure");
+    assert_eq!(
+        (failure.reason, failure.code),
+        (MONGODB_SERVER_ERROR, Some(50))
+    );
+    assert_eq!((failure.stage, info.attempts()), (Stage::Response, 1));
+}
+
+#[tokio::test]
+async fn the_servers_labels_and_its_base_are_read() {
+    let node = node().await;
+    let collection = collection(&node, "").await;
+    for base in [doc! { "ms": 5 }, doc! { "ms": 5_i64 }, doc! { "ms": 5.5 }] {
+        let ms = base.get("ms").expect("a base").clone();
+        let busy = Step::error(462, "IngressRequestRateLimitExceeded")
+            .label("SystemOverloadedError")
+            .label("RetryableError")
+            .with("baseBackoffMS", ms);
+        node.script().on("find", busy);
+        let (found, info) = find(&collection).await;
+        assert_eq!((count(found).await, info.attempts()), (3, 2));
+        let failure = info
+            .records()
+            .find_map(|record| record.failure)
+            .expect("a failure");
+        assert_eq!(failure.reason, MONGODB_SYSTEM_OVERLOADED);
+        let base = failure.base_backoff().expect("a base").as_micros();
+        assert!((5000..=5500).contains(&base), "{base}");
+    }
+}
+
+/// M13
+#[tokio::test]
+async fn a_failed_selection_is_the_callers() {
+    let gone = {
+        let node = node().await;
+        format!("mongodb://{}", node.address())
+    };
+    let uri = format!("{gone}/?retryReads=false&serverSelectionTimeoutMS=100");
+    let client = Client::with_uri_str(uri).await.expect("a client");
+    let (refused, info) = find(&client.database("db").collection("c")).await;
+    assert!(refused.is_err());
+    let failure = info
+        .records()
+        .find_map(|record| record.failure)
+        .expect("a failure");
+    assert_eq!(failure.reason, MONGODB_SERVER_SELECTION_FAILED);
+    assert_eq!((failure.stage, info.attempts()), (Stage::Dispatch, 1));
+}
+
+/// M6: a login that is refused is final; one that a server interrupts because it goes away is not.
+#[tokio::test]
+async fn a_refused_login_is_final_and_an_interrupted_one_is_retried() {
+    let node = Node::builder()
+        .user("user", "secret")
+        .expect("a user")
+        .start()
+        .await
+        .expect("a node");
+    let client = |password: &str| {
+        let uri = format!(
+            "mongodb://user:{password}@{}/?retryReads=false&authMechanism=SCRAM-SHA-256",
+            node.address()
+        );
+        async { Client::with_uri_str(uri).await.expect("a client") }
+    };
+    let (refused, info) = find(&client("wrong").await.database("db").collection("c")).await;
+    assert!(refused.is_err());
+    assert_eq!(info.attempts(), 1);
+
+    node.script().on("saslContinue", Step::code(91));
+    let (found, info) = find(&client("secret").await.database("db").collection("c")).await;
+    assert_eq!((count(found).await, info.attempts()), (0, 2));
+    let failure = info
+        .records()
+        .find_map(|record| record.failure)
+        .expect("a failure");
+    assert_eq!(
+        (failure.reason, failure.stage),
+        (MONGODB_NODE_IS_RECOVERING, Stage::Dispatch)
+    );
+}
+
+/// E5: what the driver cannot read is final.
+#[tokio::test]
+async fn a_reply_that_is_no_reply_is_final() {
+    let node = node().await;
+    let collection = collection(&node, "").await;
+    node.script()
+        .on("find", Step::ok(doc! { "cursor": "none" }));
+    let (refused, info) = find(&collection).await;
+    assert!(refused.is_err());
+    let failure = info
+        .records()
+        .find_map(|record| record.failure)
+        .expect("a failure");
+    assert_eq!((failure.reason, info.attempts()), (MONGODB_CLIENT_ERROR, 1));
+}
+
+/// M35: with the driver's own retry on, two attempts are up to four; so it is switched off.
+#[tokio::test]
+async fn with_the_drivers_own_retry_on_the_two_multiply() {
+    let node = node().await;
+    let uri = format!("mongodb://{}/?retryReads=true", node.address());
+    let client = Client::with_uri_str(uri).await.expect("a client");
+    for _ in 0..4 {
+        node.script().on("find", Step::code(189));
+    }
+    let (refused, info) = find(&client.database("db").collection("c")).await;
+    assert!(refused.is_err());
+    assert_eq!((info.attempts(), node.seen_named("find").len()), (2, 4));
+}
