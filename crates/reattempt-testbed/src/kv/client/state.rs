@@ -286,12 +286,12 @@ fn read(map: &[u8], address: &str) -> Option<ErrorMap> {
             if let [first, ..] = map.faults() {
                 // One line, however much is wrong with it.
                 let faults = map.faults().len();
-                tracing::warn!(address, faults, %first, "parts of an error map are not used");
+                tracing::info!(address, faults, %first, "parts of an error map are not used");
             }
             Some(map)
         }
         Err(error) => {
-            tracing::warn!(address, %error, "an error map is refused");
+            tracing::info!(address, %error, "an error map is refused");
             None
         }
     }
