@@ -7,7 +7,7 @@ use reattempt::config_poll::StaleConfig;
 use reattempt::findings::ConfigWaiter;
 
 use super::vbucket::KeyHash;
-use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service, Swapped};
+use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service};
 use crate::kv::{KvAnswer, KvRequest, KvTransportError, Status};
 
 /// Sees that the configuration is old and gets a newer one, for `ConfigPollLayer`.
@@ -81,14 +81,16 @@ impl StaleKvConfig {
         }
     }
 
-    /// Offers the body to the store; false if it is none that can be read, or of another bucket.
+    /// Offers the body to the store; false if it is none that can be read.
     fn apply(&self, body: &[u8], node: Option<Address>) -> bool {
         if body.is_empty() {
             return false;
         }
         match ClusterConfig::parse(body, node.as_ref().map_or("", Address::host)) {
-            // What is about another bucket says no more than nothing.
-            Ok(config) => self.store().compare_and_swap(config) != Swapped::OtherBucket,
+            Ok(config) => {
+                self.store().compare_and_swap(config);
+                true
+            }
             Err(error) => {
                 tracing::debug!(%error, "the configuration in a not-my-vbucket answer is refused");
                 false

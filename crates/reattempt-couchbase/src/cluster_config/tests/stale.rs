@@ -147,8 +147,7 @@ async fn a_body_by_which_the_key_has_no_node_leaves_it_to_the_back_off() {
 /// C33
 #[tokio::test(start_paused = true)]
 async fn an_empty_or_unreadable_body_asks_a_node() {
-    let of_another_bucket = bucket(1, 3, 3, 1).replace("\"b\"", "\"c\"");
-    for body in ["", "junk", "{\"rev\": -1}", &of_another_bucket] {
+    for body in ["", "junk", "{\"rev\": -1}"] {
         let setup = Setup::new(Some(config(1, 2, 3, 1)));
         let waiter = setup.check(GET, Ok(Answer::of(0x07).value(body))).unwrap();
         assert!(waiter.await, "the key has moved");
