@@ -285,7 +285,11 @@ impl<Res, Err: MongoFailure> Classify<Res, Err> for MongoClassifier {
         };
         // The client's own first: no policy of a single call may allow more (M10).
         let gate = gate_of(context.route_policy()).or_else(|| gate_of(context.policy()));
-        self.verdict_on(error, gate.as_ref())
+        match self.verdict_on(error, gate.as_ref()) {
+            // The selected server is too old (M12): as final as what any other gate holds back.
+            Verdict::Retry(failure) if context.findings().forbidden => Verdict::Fatal(failure),
+            verdict => verdict,
+        }
     }
 
     fn may_force(&self) -> bool {

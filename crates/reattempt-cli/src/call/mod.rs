@@ -99,7 +99,7 @@ fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
             Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
             Protocol::Http => run_plan(http::plan(document)?, output).await?,
             Protocol::Kv => run_plan(kv::plan(document)?, output).await?,
-            Protocol::Mongodb => run_plan(mongodb::plan(document)?, output).await?,
+            Protocol::Mongodb => run_plan(mongodb::plan(document).await?, output).await?,
         }
         Ok(())
     })

@@ -1,6 +1,6 @@
 //! The story of one call: begun with its request, told in its answer.
 
-use reattempt::{Annotated, CallContext, RetryInfo, TimeLimit, Watch};
+use reattempt::{Annotated, CallContext, Failure, RetryInfo, TimeLimit, Watch};
 use tokio::time::Instant;
 
 use super::answer::{Answer, InMillis};
@@ -41,6 +41,11 @@ impl Story {
 
     pub(crate) fn info(&self) -> RetryInfo {
         self.watch.info()
+    }
+
+    /// The failures of all attempts, in the order in which they were settled.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        self.journal.failures()
     }
 
     /// The call is over for its caller, now.

@@ -69,6 +69,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
         Some(Pushback(ServerPushback::After(delay))) => {
             let _ = write!(out, ", pushback {}", millis(InMillis(delay)));
         }
+        None if attempt.pushback_unreadable => out.push_str(", pushback unreadable, ignored"),
         None => {}
     }
     if let Some(delay) = attempt.delay_ms {
@@ -132,6 +133,7 @@ mod tests {
             reason: Some("GRPC_UNAVAILABLE"),
             stage: "response",
             pushback_ms: None,
+            pushback_unreadable: false,
             delay_ms: delay.map(ms),
         }
     }

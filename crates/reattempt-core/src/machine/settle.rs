@@ -191,6 +191,7 @@ pub(super) struct Settlement {
     /// A transparent retry mends it, whatever its policy says.
     pub(super) mended: bool,
     pub(super) pushback: Option<ServerPushback>,
+    pushback_unreadable: bool,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
     /// The request itself broke it off: a loser, whatever the classifier says of its error.
@@ -213,6 +214,7 @@ impl Settlement {
             retryable,
             mended: false,
             pushback: found.pushback,
+            pushback_unreadable: found.pushback_unreadable,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
             config_moved: found.config_moved,
@@ -286,6 +288,7 @@ impl Settlement {
         // What broke off a loser is nobody's failure.
         record.failure = (!self.cut_off).then_some(self.failure);
         record.pushback = self.pushback;
+        record.pushback_unreadable = self.pushback_unreadable;
         record.delay = delay;
         record.stopped = stopped;
         record.ended = Some(self.now);

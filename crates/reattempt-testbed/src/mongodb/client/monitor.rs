@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::handshake::Patience;
 use super::topology::Inner;
 use super::{ClientOptions, Connection, MongoError, ServerDescription};
 
@@ -50,8 +51,7 @@ async fn look(
     options: &ClientOptions,
 ) -> Result<ServerDescription, MongoError> {
     if let Some(open) = connection {
-        let deadline = Instant::now() + options.connect_timeout;
-        match open.hello(options, deadline).await {
+        match open.hello(options, Patience::of_monitor(options)).await {
             Ok(description) => return Ok(description),
             // It may have died of old age: a new one tells.
             Err(MongoError::Network { .. }) => *connection = None,
