@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::answer::InMillis;
+use super::in_millis::InMillis;
 
 /// The server's word, as the contract spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,6 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::kinds::Kind;
-
 /// One fault or warning, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Remark {
@@ -55,9 +53,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(file: &Path, kind: Kind) -> Self {
+    /// Reads the file and has `check` look into it.
+    pub(super) fn of(file: &Path, check: impl FnOnce(&[u8]) -> Findings) -> Self {
         let found = match std::fs::read(file) {
-            Ok(bytes) => kind.check(&bytes),
+            Ok(bytes) => check(&bytes),
             Err(error) => Findings {
                 faults: vec![Remark::new("$", format!("cannot be read: {error}"))],
                 warnings: Vec::new(),
