@@ -20,7 +20,7 @@ pub struct VbucketMap {
     pub rev_epoch: i64,
     /// The revision.
     pub rev: i64,
-    /// The nodes, `host:port` each.
+    /// The nodes, `host:port` each; an empty text stands for one that serves no keys.
     pub nodes: Vec<String>,
     /// For each vbucket the indexes of its nodes, the active one first, -1 where there is none.
     pub vbuckets: Vec<Vec<i16>>,
@@ -98,5 +98,12 @@ impl VbucketMap {
         self.nodes
             .get(usize::try_from(owner).ok()?)
             .map(String::as_str)
+            .filter(|node| !node.is_empty())
+    }
+
+    /// The nodes that serve keys.
+    pub fn serving(&self) -> impl Iterator<Item = &str> {
+        let nodes = self.nodes.iter().map(String::as_str);
+        nodes.filter(|node| !node.is_empty())
     }
 }
