@@ -36,6 +36,21 @@ where
         Some(kept.swap_remove(at))
     }
 
+    /// An idle connection that its server has not closed yet, as far as anybody can know.
+    async fn reuse(&self) -> Option<SendRequest<B>> {
+        while let Some(connection) = self.idle() {
+            // A close that is there already is not known before the runtime has looked, and the connection's own task after it.
+            // Found now it costs a new connection; found by the request, a request that must not be sent again is lost.
+            for _ in 0..2 {
+                tokio::task::yield_now().await;
+            }
+            if connection.is_ready() && !connection.is_closed() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
     fn keep(&self, connection: SendRequest<B>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < MOST_KEPT {
@@ -59,7 +74,7 @@ where
         mut request: Request<B>,
         reporter: &Reporter,
     ) -> Result<Response<AnswerBody>, TransportError> {
-        let mut connection = match self.idle() {
+        let mut connection = match self.reuse().await {
             Some(connection) => connection,
             None => self.connect(address).await?,
         };
@@ -77,5 +92,58 @@ where
         // Idle once the answer's body was read to its end; until then nobody takes it.
         self.keep(connection);
         Ok(answer.map(|body| AnswerBody::new(body, None)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    use http_body_util::{BodyExt as _, Full};
+    use reattempt::{Annotated as _, Backend, Call};
+
+    use super::*;
+
+    /// C13: a close that nobody has read yet costs a new connection, not the request.
+    #[tokio::test]
+    async fn a_connection_that_its_server_has_closed_is_not_used_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let (close, until_told) = mpsc::channel();
+        let (closed, until_closed) = mpsc::channel();
+        let server = std::thread::spawn(move || {
+            for _ in 0..20 {
+                let (mut socket, _) = listener.accept().unwrap();
+                let _ = socket.read(&mut [0; 1024]).unwrap();
+                socket
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                    .unwrap();
+                until_told.recv().unwrap();
+                drop(socket);
+                closed.send(()).unwrap();
+            }
+        });
+        let address = Address {
+            backend: Backend::new(authority.as_str()),
+            authority,
+        };
+        let pool = Pool::default();
+        let reporter = Call::new(()).context_mut().reporter();
+        for _ in 0..20 {
+            let request = Request::post("http://h/")
+                .body(Full::new(Bytes::new()))
+                .unwrap();
+            let answer = pool.send(&address, request, &reporter).await.unwrap();
+            answer.into_body().collect().await.unwrap();
+            while pool.0.lock().unwrap().iter().any(|kept| !kept.is_ready()) {
+                tokio::task::yield_now().await;
+            }
+            // The runtime stands still meanwhile.
+            close.send(()).unwrap();
+            until_closed.recv().unwrap();
+        }
+        server.join().unwrap();
     }
 }
