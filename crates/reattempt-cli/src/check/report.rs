@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::kinds::Kind;
+use crate::printable::OneLine;
 
 /// One fault or warning, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -78,12 +79,22 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = &self.file;
+        let file = OneLine(&self.file);
         for fault in &self.faults {
-            writeln!(f, "{file}: {}: {}", fault.path, fault.message)?;
+            writeln!(
+                f,
+                "{file}: {}: {}",
+                OneLine(&fault.path),
+                OneLine(&fault.message)
+            )?;
         }
         for warning in &self.warnings {
-            writeln!(f, "{file}: warning: {}: {}", warning.path, warning.message)?;
+            writeln!(
+                f,
+                "{file}: warning: {}: {}",
+                OneLine(&warning.path),
+                OneLine(&warning.message)
+            )?;
         }
         if self.usable {
             writeln!(f, "{file}: ok")?;
