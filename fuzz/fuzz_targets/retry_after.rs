@@ -1,4 +1,4 @@
-//! `Retry-After` and `retry-after-ms`: any header values, one a line; the delay never passes the cap.
+//! `Retry-After` and its kin: any header values, one a line; the delay never passes the cap.
 #![no_main]
 
 use std::time::Duration;
@@ -10,13 +10,19 @@ use reattempt::pushback::ReadPushback;
 use reattempt_http::{BeyondCap, RetryAfter};
 
 const CAP: Duration = Duration::from_secs(60);
+const NAMES: [&str; 5] = [
+    "retry-after",
+    "retry-after-ms",
+    "ratelimit-reset",
+    "x-ratelimit-reset",
+    "ratelimit-remaining",
+];
 
 fuzz_target!(|data: &[u8]| {
     let mut headers = HeaderMap::new();
     for (at, line) in data.split(|byte| *byte == b'\n').take(8).enumerate() {
         if let Ok(value) = HeaderValue::from_bytes(line) {
-            let name = ["retry-after", "retry-after-ms"][at % 2];
-            headers.append(name, value);
+            headers.append(NAMES[at % NAMES.len()], value);
         }
     }
     let _ = RetryAfter::new().delay(&headers);

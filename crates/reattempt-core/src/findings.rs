@@ -52,6 +52,8 @@ pub type ConfigWaiter = Pin<Box<dyn Future<Output = bool> + Send + 'static>>;
 pub struct Findings {
     /// The server's word on another attempt.
     pub pushback: Option<ServerPushback>,
+    /// The server's word cannot be read, and counts as none.
+    pub pushback_unreadable: bool,
     /// How far the attempt came, if a layer knows better than the error tells.
     pub stage: Option<Stage>,
     /// Some layer forbids another attempt (nested recovery, a hop that gave up).
@@ -102,6 +104,8 @@ const FLAG_FORBID: u64 = 1 << (VALUE_BITS + 2);
 const FLAG_CONFIG: u64 = 1 << (VALUE_BITS + 3);
 const FLAG_STOP: u64 = 1 << (VALUE_BITS + 4);
 const FLAG_AFTER: u64 = 1 << (VALUE_BITS + 5);
+/// Both at once say a third thing.
+const UNREADABLE: u64 = FLAG_STOP | FLAG_AFTER;
 const FLAG_COMMITTED: u64 = 1 << (VALUE_BITS + 6);
 const FLAG_OVER: u64 = 1 << (VALUE_BITS + 7);
 const TAG_SHIFT: u32 = VALUE_BITS + 8;
@@ -162,6 +166,10 @@ impl Slots {
         });
     }
 
+    pub(crate) fn pushback_unreadable(&self, seat: Seat) {
+        self.change(seat, |word| (word & !VALUE_MASK) | UNREADABLE);
+    }
+
     pub(crate) fn stage(&self, seat: Seat, stage: Stage) {
         let bits = (stage as u64 + 1) << VALUE_BITS;
         self.change(seat, |word| (word & !FLAG_STAGE) | bits);
@@ -212,15 +220,14 @@ impl Slots {
             return Findings::default();
         }
         Findings {
-            pushback: if word & FLAG_STOP != 0 {
-                Some(ServerPushback::Stop)
-            } else if word & FLAG_AFTER != 0 {
-                Some(ServerPushback::After(Duration::from_micros(
+            pushback: match word & UNREADABLE {
+                FLAG_STOP => Some(ServerPushback::Stop),
+                FLAG_AFTER => Some(ServerPushback::After(Duration::from_micros(
                     word & VALUE_MASK,
-                )))
-            } else {
-                None
+                ))),
+                _ => None,
             },
+            pushback_unreadable: word & UNREADABLE == UNREADABLE,
             stage: match (word & FLAG_STAGE) >> VALUE_BITS {
                 1 => Some(Stage::Dispatch),
                 2 => Some(Stage::InFlight),
@@ -304,6 +311,27 @@ mod tests {
             slots.read(one).pushback,
             Some(ServerPushback::After(Duration::from_micros(VALUE_MASK)))
         );
+    }
+
+    #[test]
+    fn the_latest_word_counts_also_one_that_cannot_be_read() {
+        let slots = Slots::default();
+        let one = slots.begin(1);
+        for word in [
+            ServerPushback::After(Duration::from_secs(1)),
+            ServerPushback::Stop,
+        ] {
+            slots.pushback(one, word);
+            slots.pushback_unreadable(one);
+            let found = slots.read(one);
+            assert_eq!((found.pushback, found.pushback_unreadable), (None, true));
+            slots.pushback(one, word);
+            let found = slots.read(one);
+            assert_eq!(
+                (found.pushback, found.pushback_unreadable),
+                (Some(word), false)
+            );
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::{OnDeadline, RetryStrategy, RetryThrottle};
+use crate::{Idempotency, OnDeadline, RetryStrategy, RetryThrottle};
 
 /// How a route's calls recover from failure.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +46,7 @@ pub struct HedgePolicy {
     max_attempts: u32,
     delay: Arc<dyn HedgeDelay>,
     on_deadline: OnDeadline,
+    only_idempotent: bool,
 }
 
 /// The most attempts of one hedged call: what can be out at once and still report its findings.
@@ -67,6 +68,7 @@ impl HedgePolicy {
             max_attempts,
             delay,
             on_deadline: OnDeadline::Cap,
+            only_idempotent: false,
         }
     }
 
@@ -74,6 +76,15 @@ impl HedgePolicy {
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.on_deadline = on_deadline;
+        self
+    }
+
+    /// Only calls that are idempotent are sent beside themselves; of others one attempt at most is out, and another follows only
+    /// after a failure that says that nothing happened. By default every call is hedged, as A6 has it, where the policy of a method
+    /// says that it may be.
+    #[must_use]
+    pub const fn only_idempotent(mut self) -> Self {
+        self.only_idempotent = true;
         self
     }
 
@@ -87,6 +98,11 @@ impl HedgePolicy {
     #[must_use]
     pub fn delay(&self, sent: u32) -> Duration {
         self.delay.delay(sent)
+    }
+
+    /// May several attempts of such a call be out at once?
+    pub(crate) const fn hedges(&self, idempotency: Idempotency) -> bool {
+        !self.only_idempotent || idempotency.is_idempotent()
     }
 
     pub(crate) const fn deadline_choice(&self) -> OnDeadline {

@@ -3,7 +3,8 @@
 //! A server that knows the header carries out a request with the same key only once (IETF draft "The Idempotency-Key
 //! HTTP Header Field"), so such a request is idempotent whatever its method. Put the layer above the
 //! recovery layer, and below a `RouteLayer` whose routes say whether the key counts on them
-//! ([`HttpRoute::idempotency_key`]; where a route says nothing, it does). What the caller stamped beats it.
+//! ([`HttpRoute::idempotency_key`]; where a route says nothing, it does, unless the layer is [by policy
+//! only](IdempotencyKeyLayer::by_policy)). What the caller stamped beats it.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -36,6 +37,7 @@ use crate::HttpRoute;
 #[derive(Clone, Debug)]
 pub struct IdempotencyKeyLayer {
     header: HeaderName,
+    unless_said: bool,
 }
 
 impl IdempotencyKeyLayer {
@@ -44,13 +46,24 @@ impl IdempotencyKeyLayer {
     pub const fn new() -> Self {
         Self {
             header: HeaderName::from_static("idempotency-key"),
+            unless_said: true,
         }
     }
 
     /// Looks for a header of another name.
     #[must_use]
     pub const fn header(header: HeaderName) -> Self {
-        Self { header }
+        Self {
+            header,
+            unless_said: true,
+        }
+    }
+
+    /// The key counts only on routes whose policy says so.
+    #[must_use]
+    pub const fn by_policy(mut self) -> Self {
+        self.unless_said = false;
+        self
     }
 }
 
@@ -67,6 +80,7 @@ impl<S> Layer<S> for IdempotencyKeyLayer {
         IdempotencyKey {
             inner,
             header: self.header.clone(),
+            unless_said: self.unless_said,
             order: OutsideRecovery::default(),
         }
     }
@@ -77,6 +91,7 @@ impl<S> Layer<S> for IdempotencyKeyLayer {
 pub struct IdempotencyKey<S> {
     inner: S,
     header: HeaderName,
+    unless_said: bool,
     order: OutsideRecovery,
 }
 
@@ -101,10 +116,49 @@ where
             let context = request.context_mut();
             self.order.check("IdempotencyKeyLayer", context);
             let counts = HttpRoute::of(context).and_then(HttpRoute::get_idempotency_key);
-            if counts.unwrap_or(true) && context.idempotency() == Idempotency::Unknown {
+            if counts.unwrap_or(self.unless_said) && context.idempotency() == Idempotency::Unknown {
                 context.set_idempotency(Idempotency::Idempotent);
             }
         }
         self.inner.call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use http::{Request, Response};
+    use reattempt::{CallContext, RoutePolicy};
+    use tower::{ServiceExt, service_fn};
+
+    use super::*;
+
+    async fn counts(layer: IdempotencyKeyLayer, of_route: Option<bool>) -> bool {
+        let service = layer.layer(service_fn(|request: Request<()>| async move {
+            let idempotency = request.context().map(CallContext::idempotency);
+            Ok::<_, Infallible>(Response::new(idempotency == Some(Idempotency::Idempotent)))
+        }));
+        let keyed = Request::post("/orders").header("idempotency-key", "a");
+        let mut request = keyed.body(()).unwrap();
+        if let Some(said) = of_route {
+            let data = HttpRoute::new().idempotency_key(said);
+            let policy = RoutePolicy::new("orders").data(data);
+            request.context_mut().stamp_policy(Arc::new(policy));
+        }
+        service.oneshot(request).await.unwrap().into_body()
+    }
+
+    #[tokio::test]
+    async fn the_routes_word_counts_and_without_any_the_layers() {
+        for (layer, unless_said) in [
+            (IdempotencyKeyLayer::new(), true),
+            (IdempotencyKeyLayer::new().by_policy(), false),
+        ] {
+            assert!(counts(layer.clone(), Some(true)).await);
+            assert!(!counts(layer.clone(), Some(false)).await);
+            assert_eq!(counts(layer, None).await, unless_said);
+        }
     }
 }

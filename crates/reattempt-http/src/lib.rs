@@ -10,6 +10,7 @@
 //! | how is a body sent twice? | [`ReplayBody`](body::ReplayBody), [`ReplayBodyLayer`](body::ReplayBodyLayer) |
 //! | until when may an answer's body take? | [`DeadlineBodyLayer`](body::DeadlineBodyLayer) |
 //! | did the answer arrive whole? | [`OutcomeBodyLayer`](body::OutcomeBodyLayer) |
+//! | how is the connection of a failed answer kept? | [`DrainBodyLayer`](body::DrainBodyLayer) |
 //! | what is different on a route? | [`HttpRoute`], or a whole table of [policies](policy) from JSON |
 //! | how do the AWS SDKs retry? | [`AwsStandard`](aws::AwsStandard) and [`AwsQuota`](aws::AwsQuota) |
 //! | what do services in a row tell each other? | the headers and layers of [`hop`] |

@@ -13,7 +13,7 @@ retry_reasons! {
     pub HTTP_TOO_EARLY(true, false);
     /// 429: refused by a rate limit, before it was processed (RFC 6585, section 4).
     pub HTTP_TOO_MANY_REQUESTS(true, false);
-    /// 500: something broke; how far the request had come is not known.
+    /// 500: something broke; how far the request had come is not known, so that only an idempotent one goes out again.
     pub HTTP_INTERNAL_SERVER_ERROR(false, false);
     /// 502: the gateway got no valid answer from behind it.
     pub HTTP_BAD_GATEWAY(false, false);

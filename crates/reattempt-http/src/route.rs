@@ -30,7 +30,7 @@ use crate::{HttpStatus, RetryAfter};
 ///         .idempotency_key(true));
 /// assert_eq!(search.get_data::<HttpRoute>().and_then(HttpRoute::get_body_limit), Some(4096));
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct HttpRoute {
     status: Option<HttpStatus>,
     retry_after: Option<RetryAfter>,
@@ -60,7 +60,7 @@ impl HttpRoute {
 
     /// Reads `Retry-After` by these settings, dates against the clock of the layer.
     #[must_use]
-    pub const fn retry_after(mut self, retry_after: RetryAfter) -> Self {
+    pub fn retry_after(mut self, retry_after: RetryAfter) -> Self {
         self.retry_after = Some(retry_after);
         self
     }

@@ -13,8 +13,8 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | outcome | verdict |
 /// | --- | --- |
 /// | status below 400 | success |
-/// | 408, 425, 429, 502, 503, 504 ([`HttpStatus::retryable`]) | retry |
-/// | any other from 400 up, 500 among them: a bug answers the same again | fatal |
+/// | 408, 425, 429, 500, 502, 503, 504 ([`HttpStatus::retryable`]) | retry |
+/// | any other from 400 up | fatal |
 /// | transport error | see [`TransportFault`](crate::TransportFault) |
 ///
 /// A request that is not idempotent is sent again only after 425 and 429, which say that it was not processed
@@ -29,7 +29,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// use reattempt_http::HttpStatus;
 /// use reattempt_http::reasons::HTTP_SERVICE_UNAVAILABLE;
 ///
-/// let classifier = HttpStatus::new().also_retryable(500);
+/// let classifier = HttpStatus::new().also_retryable(520);
 /// let answer = Response::builder().status(503).body(()).unwrap();
 /// let verdict = Classify::<_, std::io::Error>::classify(&classifier, Ok(&answer), &CallContext::default());
 /// let Verdict::Retry(failure) = verdict else { panic!() };
@@ -46,7 +46,7 @@ pub struct HttpStatus {
 
 impl HttpStatus {
     /// Statuses that may be mended by another attempt, by default.
-    pub const RETRYABLE: StatusSet = StatusSet::of(&[408, 425, 429, 502, 503, 504]);
+    pub const RETRYABLE: StatusSet = StatusSet::of(&[408, 425, 429, 500, 502, 503, 504]);
     /// Statuses that say that the request was not processed, by default.
     pub const SAFE: StatusSet = StatusSet::of(&[425, 429]);
 
@@ -182,6 +182,7 @@ mod tests {
             (408, HTTP_REQUEST_TIMEOUT, false),
             (425, HTTP_TOO_EARLY, true),
             (429, HTTP_TOO_MANY_REQUESTS, true),
+            (500, HTTP_INTERNAL_SERVER_ERROR, false),
             (502, HTTP_BAD_GATEWAY, false),
             (503, HTTP_SERVICE_UNAVAILABLE, false),
             (504, HTTP_GATEWAY_TIMEOUT, false),
@@ -194,7 +195,7 @@ mod tests {
                 (reason, safe, Some(i32::from(status)))
             );
         }
-        for status in [400, 404, 500, 501, 505, 599] {
+        for status in [400, 404, 501, 505, 599] {
             assert!(
                 matches!(verdict(http, status), Verdict::Fatal(_)),
                 "{status}"
@@ -205,9 +206,9 @@ mod tests {
     #[test]
     fn what_is_safe_and_what_is_retried_can_be_said() {
         let http = HttpStatus::new()
-            .also_retryable(500)
-            .safe(StatusSet::of(&[500]));
-        let Verdict::Retry(failure) = verdict(http, 500) else {
+            .also_retryable(520)
+            .safe(StatusSet::of(&[520]));
+        let Verdict::Retry(failure) = verdict(http, 520) else {
             panic!()
         };
         assert!(failure.safe);

@@ -14,6 +14,14 @@ use reattempt_http::body::{BufferBudget, ReplayBody};
 use reattempt_http::{BeyondCap, RetryAfter};
 
 const CAP: Duration = Duration::from_secs(60);
+/// All that say when to come back, and one that says if they count.
+const NAMES: [&str; 5] = [
+    "retry-after",
+    "retry-after-ms",
+    "ratelimit-reset",
+    "x-ratelimit-reset",
+    "ratelimit-remaining",
+];
 
 /// Frames of up to seven bytes, pending polls, trailers and an error, as the bytes say.
 struct Source(Vec<u8>, u8);
@@ -113,7 +121,7 @@ proptest! {
         let texts = [date.into_bytes(), number.into_bytes()];
         for (at, value) in values.into_iter().chain(texts).enumerate() {
             if let Ok(value) = HeaderValue::from_bytes(&value) {
-                headers.append(["retry-after", "retry-after-ms"][at % 2], value);
+                headers.append(NAMES[at % NAMES.len()], value);
             }
         }
         let _ = RetryAfter::new().delay(&headers);

@@ -5,8 +5,9 @@ use std::future::Ready;
 use bytes::Bytes;
 use http_body_util::Full;
 use reattempt_http::body::{
-    DeadlineBody, DeadlineBodyFuture, DeadlineBodyService, OutcomeBody, OutcomeBodyFuture,
-    OutcomeBodyService, ReplayBody, ReplayBodyService,
+    DeadlineBody, DeadlineBodyFuture, DeadlineBodyService, DrainBody, DrainBodyFuture,
+    DrainBodyService, OutcomeBody, OutcomeBodyFuture, OutcomeBodyService, ReplayBody,
+    ReplayBodyService,
 };
 use reattempt_http::{
     ExposeInfo, ExposeInfoFuture, HttpPolicies, HttpRoute, HttpStatus, IdempotencyKey,
@@ -21,6 +22,7 @@ const fn future<T: Send + Sync + Unpin + std::fmt::Debug>() {}
 const _: () = {
     service::<DeadlineBodyService<()>>();
     service::<OutcomeBodyService<()>>();
+    service::<DrainBodyService<()>>();
     service::<ReplayBodyService<()>>();
     service::<IdempotencyKey<()>>();
     service::<ExposeInfo<()>>();
@@ -39,5 +41,7 @@ fn services_can_be_shared_and_futures_and_bodies_moved() {
     future::<ExposeInfoFuture<Ready<()>>>();
     future::<DeadlineBody<Body>>();
     future::<OutcomeBody<Body>>();
+    future::<DrainBody<Body>>();
+    future::<DrainBodyFuture<Ready<()>>>();
     future::<ReplayBody<Body>>();
 }

@@ -33,6 +33,7 @@ impl Observer for LogObserver {
                 code = failure.code,
                 delay = ?record.delay,
                 pushback = ?record.pushback,
+                pushback_unreadable = record.pushback_unreadable.then_some(true),
                 route,
                 backend,
                 "attempt failed, another one may follow"

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use reattempt::{Call, CallContext, RetryInfo, RetryLayer, RouteLayer, UncallLayer};
-use reattempt_mongodb::{MongoClassifier, RetryReads, RetryableReads};
+use reattempt_mongodb::{Deprioritized, MongoClassifier, RetryReads, RetryableReads};
 use reattempt_testbed::mongodb::client::{
     Client, ClientOptions, MongoError, MongoReply, MongoRequest,
 };
@@ -43,6 +43,7 @@ async fn call_with(
             RetryableReads::seed_2022(),
         ))
         .layer(ReportLayer::new(mongodb::report))
+        .map_request(mongodb::prepare(client, Deprioritized::seed_2022()))
         .layer(UncallLayer::new())
         .service(client.clone());
     let mut call = Call::new(request);

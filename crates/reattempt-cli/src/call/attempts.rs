@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use reattempt::{
-    Annotated, AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo,
-    ServerPushback, Stage, Stopped,
+    Annotated, AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Failure, Observer,
+    RetryInfo, ServerPushback, Stage, Stopped,
 };
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::answer::InMillis;
+use super::in_millis::InMillis;
 
 /// The server's word, as the contract spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,9 @@ pub(crate) struct Attempt {
     pub(crate) reason: Option<&'static str>,
     pub(crate) stage: &'static str,
     pub(crate) pushback_ms: Option<Pushback>,
+    /// For the waterfall: the machine interface has no such field.
+    #[serde(skip)]
+    pub(crate) pushback_unreadable: bool,
     pub(crate) delay_ms: Option<InMillis>,
 }
 
@@ -117,6 +120,12 @@ impl Journal {
         }
     }
 
+    /// The failures of all attempts, in the order in which they were settled.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        let pages = self.pages();
+        pages.records.iter().filter_map(|r| r.failure).collect()
+    }
+
     /// The attempts in the order sent; `ending` is what became of the answer that won.
     pub(crate) fn attempts(&self, info: &RetryInfo, ending: Ending) -> Vec<Attempt> {
         let pages = self.pages();
@@ -172,6 +181,7 @@ impl Journal {
                         })
                         .name(),
                     pushback_ms: record.and_then(|record| record.pushback).map(Pushback),
+                    pushback_unreadable: record.is_some_and(|record| record.pushback_unreadable),
                     delay_ms: kept
                         .or(record)
                         .and_then(|record| record.delay)

@@ -101,6 +101,9 @@ pub(crate) struct Arguments {
     /// mongodb: more fields of the command, as JSON
     #[arg(long, value_name = "JSON")]
     options: Option<String>,
+    /// mongodb: which version of Retryable Reads holds, seed_2022 (default) or current
+    #[arg(long, value_name = "VERSION")]
+    retryable_reads: Option<String>,
     /// http, kv: the request may take effect twice
     #[arg(long)]
     idempotent: bool,
@@ -306,6 +309,7 @@ impl Arguments {
 
     fn mongodb(&self, draft: &mut Draft) -> Result<(), Fault> {
         draft.set("protocol", "mongodb");
+        draft.set("retryable_reads", self.retryable_reads.clone());
         draft.call("op", self.op.as_deref().unwrap_or("find"));
         draft.call("database", self.database.clone());
         draft.call("collection", self.collection.clone());

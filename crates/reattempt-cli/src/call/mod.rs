@@ -7,6 +7,7 @@ mod document;
 mod flags;
 mod grpc;
 mod http;
+pub(crate) mod in_millis;
 mod kv;
 mod mongodb;
 mod schedule;
@@ -101,7 +102,7 @@ fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
             Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
             Protocol::Http => run_plan(http::plan(document)?, output).await?,
             Protocol::Kv => run_plan(kv::plan(document)?, output).await?,
-            Protocol::Mongodb => run_plan(mongodb::plan(document)?, output).await?,
+            Protocol::Mongodb => run_plan(mongodb::plan(document).await?, output).await?,
         }
         Ok(())
     })

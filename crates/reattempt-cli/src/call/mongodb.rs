@@ -1,20 +1,25 @@
 //! MongoDB calls: Retryable Reads around the small client of the testbed.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bson::Document as Bson;
 use reattempt::observe::LogObserver;
 use reattempt::{
-    Annotated, Call, DeadlineLayer, Elapsed, Failure, RetryInfo, RetryLayer, RetryStrategy,
+    Annotated, Call, DeadlineLayer, Elapsed, Failure, Idempotency, RetryLayer, RetryStrategy,
     RouteLayer, Surface, TimeLimit, UncallLayer,
 };
-use reattempt_mongodb::{MongoClassifier, ReadCall, RetryReads, RetryableReads};
-use reattempt_testbed::mongodb::client::{CommandEvent, ConnectionString, Operation, drain};
+use reattempt_mongodb::{
+    Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, ReadCall, RetryReads, RetryableReads,
+};
+use reattempt_testbed::mongodb::client::{
+    CommandEvent, ConnectionString, Operation, WriteError, drain,
+};
+use reattempt_testbed::mongodb::wire::PROTOCOL_LIMIT;
 use reattempt_testbed::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
 use reattempt_testbed::report::ReportLayer;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -34,6 +39,7 @@ pub(crate) struct MongoCaller {
     classifier: MongoClassifier,
     strategy: RetryableReads,
     gate: RetryReads,
+    avoid: Deprioritized,
 }
 
 /// What the document says of one call.
@@ -55,31 +61,50 @@ enum Rules {
     Current,
 }
 
-pub(crate) fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
+/// How long to look at all servers before the first call, so that it does not go to whoever answers first.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
     let target = document.setup.one_target()?;
-    let settings: ConnectionString = target
+    let mut settings: ConnectionString = target
         .parse()
         .map_err(|error| Fault::new("$.target", error))?;
     for warning in &settings.warnings {
         tracing::warn!("$.target: {warning}");
     }
     let rules = document.rest.or("retryable_reads", Rules::default())?;
-    let (mut classifier, mut strategy) =
-        (MongoClassifier::seed_2022(), RetryableReads::seed_2022());
+    let (mut classifier, mut strategy, mut avoid) = (
+        MongoClassifier::seed_2022(),
+        RetryableReads::seed_2022(),
+        Deprioritized::seed_2022(),
+    );
     if rules == Rules::Current {
-        classifier = classifier.with_codes_134_and_262();
+        classifier = MongoClassifier::current();
+        let retries = settings.max_adaptive_retries;
+        strategy = strategy
+            .overload_backoff(retries.unwrap_or(MAX_ADAPTIVE_RETRIES))
+            .randomness(document.setup.randomness.clone());
+        // Only the option of that name has a call tried until its time is up; a call's own limit ends it, and no more.
         if settings.timeout.is_some() {
             strategy = strategy.until_deadline();
         }
+        avoid = Deprioritized::current().overload_retargeting(settings.enable_overload_retargeting);
+        settings.options.overload_labels = true;
     }
-    let caller = MongoCaller {
+    settings.options.message_limit = PROTOCOL_LIMIT;
+    let gate = RetryReads::with_strategy(settings.retry_reads, strategy.clone())
+        .retry_writes(settings.retry_writes);
+    let caller = || MongoCaller {
         client: Client::new(settings.options.clone()),
-        gate: RetryReads::with_strategy(settings.retry_reads, strategy.clone()),
+        gate,
         settings,
         classifier,
         strategy,
+        avoid,
     };
-    Plan::new(document, || caller, read)
+    let plan = Plan::new(document, caller, read)?;
+    plan.caller.client.topology().looked_around(LOOK).await;
+    Ok(plan)
 }
 
 fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
@@ -142,14 +167,14 @@ impl MongoCaller {
             )
             .layer(ReportLayer::new(mongodb::report))
             .layer(JournalLayer)
+            .map_request(mongodb::prepare(&self.client, self.avoid))
             .layer(UncallLayer::new())
             .service(client);
         BoxCloneSyncService::new(service)
     }
 
     /// Which of the failures of a call its caller got, by the same rule as the layer's.
-    fn raised(&self, info: &RetryInfo) -> &'static str {
-        let failures: Vec<Failure> = info.records().filter_map(|record| record.failure).collect();
+    fn raised(&self, failures: &[Failure]) -> &'static str {
         let Some((first, later)) = failures.split_first() else {
             return "first";
         };
@@ -180,6 +205,8 @@ async fn exchange(
             let mut more = ServiceBuilder::new()
                 .map_request(move |request: MongoRequest| {
                     let mut call = Call::new(request);
+                    // A cursor that was moved is nobody's loss: the call ends with the first failure.
+                    call.context_mut().set_idempotency(Idempotency::Idempotent);
                     if let Some(limit) = limit {
                         call.context_mut().stamp_limit(limit);
                     }
@@ -188,7 +215,10 @@ async fn exchange(
                 .service(stack);
             Ok(drain(&mut more, &request, reply).await?.documents.len())
         }
-        _ => Ok(reply.count()),
+        _ => match WriteError::of(&reply) {
+            Some(error) => Err(error.into()),
+            None => Ok(reply.count()),
+        },
     }
 }
 
@@ -222,7 +252,6 @@ impl Caller for MongoCaller {
         self.gate
             .stamp(request.context_mut(), operation, in_transaction);
         let story = Story::begin(&head, &mut request);
-        request.request.deadline = story.limit().map(|limit| Instant::from_std(limit.at));
         let events = Events::default();
         let stack = self.stack(events.clone());
         let outcome = tokio::select! {
@@ -232,6 +261,7 @@ impl Caller for MongoCaller {
         };
         let mut documents = None;
         let mut failed = None;
+        let mut unwritten = None;
         let mut timeout = None;
         let (ending, error) = match outcome {
             None => (Ending::Cancelled, Some("the caller left".to_owned())),
@@ -245,6 +275,7 @@ impl Caller for MongoCaller {
                     timeout = Some(Timeout::from(elapsed));
                     (Ending::Deadline, Some(text))
                 } else {
+                    unwritten = error.downcast_ref::<WriteError>().cloned();
                     failed = error.downcast::<MongoError>().ok();
                     (Ending::Failure, Some(text))
                 }
@@ -258,12 +289,14 @@ impl Caller for MongoCaller {
         }
         let error = failed.as_deref();
         let labels = error.map_or_else(Vec::new, |error| error.labels().to_vec());
+        let of_document = || unwritten.as_ref().and_then(|error| error.code);
+        let raised = error.is_some() || unwritten.is_some();
         answer
             .with("documents", documents)
-            .with("code", error.and_then(MongoError::code))
+            .with("code", error.map_or_else(of_document, MongoError::code))
             .with("code_name", error.and_then(MongoError::code_name))
             .with("labels", labels)
-            .with("error_from", error.map(|_| self.raised(&story.info())))
+            .with("error_from", raised.then(|| self.raised(&story.failures())))
             .with("events", events.told())
     }
 }

@@ -1,11 +1,12 @@
 //! The story of one call: begun with its request, told in its answer.
 
-use reattempt::{Annotated, CallContext, RetryInfo, TimeLimit, Watch};
+use reattempt::{Annotated, CallContext, Failure, RetryInfo, TimeLimit, Watch};
 use tokio::time::Instant;
 
-use super::answer::{Answer, InMillis};
+use super::answer::Answer;
 use super::attempts::{Ending, Journal, stopped};
 use super::document::Head;
+use super::in_millis::InMillis;
 
 /// Watches one call from the moment it begins.
 #[derive(Debug)]
@@ -41,6 +42,11 @@ impl Story {
 
     pub(crate) fn info(&self) -> RetryInfo {
         self.watch.info()
+    }
+
+    /// The failures of all attempts, in the order in which they were settled.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        self.journal.failures()
     }
 
     /// The call is over for its caller, now.

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use reattempt::ServerPushback;
 
-use super::answer::{Answer, InMillis, Timeout};
+use super::answer::{Answer, Timeout};
 use super::attempts::{Attempt, Pushback};
+use super::in_millis::InMillis;
 use crate::printable::{Lines, OneLine};
 
 /// The axis in characters.
@@ -70,6 +71,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
         Some(Pushback(ServerPushback::After(delay))) => {
             let _ = write!(out, ", pushback {}", millis(InMillis(delay)));
         }
+        None if attempt.pushback_unreadable => out.push_str(", pushback unreadable, ignored"),
         None => {}
     }
     if let Some(delay) = attempt.delay_ms {
@@ -133,6 +135,7 @@ mod tests {
             reason: Some("GRPC_UNAVAILABLE"),
             stage: "response",
             pushback_ms: None,
+            pushback_unreadable: false,
             delay_ms: delay.map(ms),
         }
     }

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::kinds::Kind;
 use crate::printable::OneLine;
 
 /// One fault or warning, with its place.
@@ -56,9 +55,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(file: &Path, kind: Kind) -> Self {
+    /// Reads the file and has `check` look into it.
+    pub(super) fn of(file: &Path, check: impl FnOnce(&[u8]) -> Findings) -> Self {
         let found = match std::fs::read(file) {
-            Ok(bytes) => kind.check(&bytes),
+            Ok(bytes) => check(&bytes),
             Err(error) => Findings {
                 faults: vec![Remark::new("$", format!("cannot be read: {error}"))],
                 warnings: Vec::new(),
@@ -81,24 +81,21 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = OneLine(&self.file);
         for fault in &self.faults {
-            writeln!(
-                f,
-                "{file}: {}: {}",
-                OneLine(&fault.path),
-                OneLine(&fault.message)
-            )?;
+            writeln!(f, "{file}: {}", OneLine(fault))?;
         }
         for warning in &self.warnings {
-            writeln!(
-                f,
-                "{file}: warning: {}: {}",
-                OneLine(&warning.path),
-                OneLine(&warning.message)
-            )?;
+            writeln!(f, "{file}: warning: {}", OneLine(warning))?;
         }
         if self.usable {
             writeln!(f, "{file}: ok")?;
         }
         Ok(())
+    }
+}
+
+/// A path repeats names of the document, and those may have any character in them: to be written as one line.
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
     }
 }

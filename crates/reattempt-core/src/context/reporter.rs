@@ -34,6 +34,12 @@ impl Reporter {
         self.with(|block, seat| block.slots.pushback(seat, pushback));
     }
 
+    /// The server said something of another attempt that cannot be read: it counts as nothing, and the attempt's record
+    /// tells of it.
+    pub fn pushback_unreadable(&self) {
+        self.with(|block, seat| block.slots.pushback_unreadable(seat));
+    }
+
     /// How far the attempt has come.
     pub fn stage(&self, stage: Stage) {
         self.with(|block, seat| block.slots.stage(seat, stage));

@@ -23,6 +23,7 @@ impl fmt::Display for AttemptRecord {
         match self.pushback {
             Some(ServerPushback::After(delay)) => write!(f, "; pushback {delay:?}")?,
             Some(ServerPushback::Stop) => f.write_str("; pushback: stop")?,
+            None if self.pushback_unreadable => f.write_str("; pushback unreadable, ignored")?,
             None => {}
         }
         if let Some(milli) = self.milli_tokens {
@@ -112,6 +113,12 @@ mod tests {
             full.to_string(),
             "attempt 1 (initial) at 10.0.0.1:11210: retry, KV_LOCKED, code 9, response; pushback 250ms; 9.05 tokens; \
              next after 250ms; no further attempt: deadline"
+        );
+        full.pushback = None;
+        full.pushback_unreadable = true;
+        assert!(
+            full.to_string()
+                .contains("; pushback unreadable, ignored; 9.05")
         );
         full.stopped = Some(Stopped::Fatal);
         full.outcome = AttemptOutcome::Fatal;

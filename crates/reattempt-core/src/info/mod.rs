@@ -154,6 +154,8 @@ pub struct AttemptRecord {
     pub failure: Option<Failure>,
     /// The server's word on another attempt.
     pub pushback: Option<ServerPushback>,
+    /// The server's word cannot be read, and counted as none.
+    pub pushback_unreadable: bool,
     /// The delay chosen before the next attempt.
     pub delay: Option<Duration>,
     /// The gate that kept a further attempt back.
@@ -174,6 +176,7 @@ impl AttemptRecord {
             outcome,
             failure: None,
             pushback: None,
+            pushback_unreadable: false,
             delay: None,
             stopped: None,
             backend: None,

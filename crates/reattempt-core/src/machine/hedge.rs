@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::retry::{MOST_NUDGED, later};
-use super::settle::{Env, Settlement};
+use super::retry::later;
+use super::settle::{Env, MOST_NUDGED, Settlement};
 use super::transparent::TransparentRetries;
 use crate::backoff::Backoff;
 use crate::policy::HedgePolicy;
 use crate::reason::UNKNOWN;
-use crate::{AttemptKind, Failure, Findings, OnDeadline, ServerPushback, Stage, Stopped, Verdict};
+use crate::{
+    AttemptKind, Failure, Findings, Idempotency, OnDeadline, ServerPushback, Stage, Stopped,
+    Verdict,
+};
 
 /// What is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +77,8 @@ pub struct HedgeMachine {
     /// Each is owed to its own failure, so that two at one instant never stand in for each other.
     mends: Vec<Mend>,
     frozen: Option<Stopped>,
+    /// No attempt goes out beside another: the call is not idempotent, and its policy is for calls that are.
+    alone: bool,
     /// The throttle held the latest hedge back: unless one more goes out, that is why none followed.
     throttled: bool,
     forced: u32,
@@ -81,10 +86,17 @@ pub struct HedgeMachine {
 }
 
 impl HedgeMachine {
-    /// A machine for one call under this policy; its first attempt is about to be sent.
+    /// A machine for one idempotent call under this policy; its first attempt is about to be sent.
     #[must_use]
     pub fn new(policy: &HedgePolicy) -> Self {
+        Self::for_call(policy, Idempotency::Idempotent)
+    }
+
+    /// A machine for one such call under this policy; its first attempt is about to be sent.
+    #[must_use]
+    pub fn for_call(policy: &HedgePolicy, idempotency: Idempotency) -> Self {
         Self {
+            alone: !policy.hedges(idempotency),
             max: policy.max_attempts(),
             used: 1,
             sent: 1,
@@ -111,6 +123,15 @@ impl HedgeMachine {
     /// that attempt failed, which plans the next one itself.
     pub fn pending(&mut self, now: Instant, policy: &HedgePolicy) {
         if self.sent == 1 && self.in_flight == 1 && self.next.is_none() {
+            self.plan_beside(now, policy);
+        }
+    }
+
+    /// Plans one beside those that are out.
+    fn plan_beside(&mut self, now: Instant, policy: &HedgePolicy) {
+        if self.alone {
+            self.next = None;
+        } else {
             self.plan(now, policy.delay(self.used));
         }
     }
@@ -180,14 +201,14 @@ impl HedgeMachine {
             self.readying += 1;
             // A hedge that another failure asked for meanwhile stays where it is.
             if self.next.is_none() {
-                self.plan(now, policy.delay(self.used));
+                self.plan_beside(now, policy);
             }
             return Due::Plan(kind);
         }
         if self.next.is_some_and(|at| at <= now) {
             self.used += 1;
             self.readying += 1;
-            self.plan(now, policy.delay(self.used));
+            self.plan_beside(now, policy);
             return Due::Plan(AttemptKind::Hedge);
         }
         Due::Nothing
@@ -341,6 +362,8 @@ impl HedgeMachine {
             };
             self.mend(now, delay, AttemptKind::Retry, &settled, env);
             self.forced = self.forced.saturating_add(1);
+        } else if self.alone && !settled.failure.safe {
+            self.freeze(Stopped::NotIdempotent);
         } else {
             let asked = match settled.pushback {
                 Some(ServerPushback::After(delay)) => Some(delay),

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::retry::MOST_NUDGED;
 use crate::block::CallBlock;
 use crate::info::AttemptRecord;
 use crate::throttle::Settled;
@@ -10,6 +9,10 @@ use crate::{
     AttemptOutcome, CallContext, Failure, Findings, Observer, RetryThrottle, ServerPushback, Stage,
     Stopped, Verdict,
 };
+
+/// So many retries of one call may be sent at once because a newer configuration moved the key. A cluster that moves it
+/// with every answer would otherwise be asked at the speed of the network, for ever: the reason always retries.
+pub(super) const MOST_NUDGED: u32 = 16;
 
 /// What surrounds a decision: the attempt's context and what the layer was built with.
 #[derive(Clone, Copy, Debug)]
@@ -191,6 +194,7 @@ pub(super) struct Settlement {
     /// A transparent retry mends it, whatever its policy says.
     pub(super) mended: bool,
     pub(super) pushback: Option<ServerPushback>,
+    pushback_unreadable: bool,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
     /// The request itself broke it off: a loser, whatever the classifier says of its error.
@@ -213,6 +217,7 @@ impl Settlement {
             retryable,
             mended: false,
             pushback: found.pushback,
+            pushback_unreadable: found.pushback_unreadable,
             forbidden: found.forbidden,
             config_coming: found.config_coming,
             config_moved: found.config_moved,
@@ -286,6 +291,7 @@ impl Settlement {
         // What broke off a loser is nobody's failure.
         record.failure = (!self.cut_off).then_some(self.failure);
         record.pushback = self.pushback;
+        record.pushback_unreadable = self.pushback_unreadable;
         record.delay = delay;
         record.stopped = stopped;
         record.ended = Some(self.now);

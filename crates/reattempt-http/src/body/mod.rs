@@ -1,8 +1,9 @@
-//! Bodies: sent more than once, bounded in time, and judged by how they end.
+//! Bodies: sent more than once, bounded in time, judged by how they end, and read where nobody wants the rest.
 
 mod budget;
 mod buffer;
 mod deadline;
+mod drain;
 mod frames;
 mod kept;
 mod outcome;
@@ -17,6 +18,7 @@ pub use deadline::{
     AsBodyError, DeadlineBody, DeadlineBodyError, DeadlineBodyFuture, DeadlineBodyLayer,
     DeadlineBodyService, OnBodyElapsed,
 };
+pub use drain::{DrainBody, DrainBodyFuture, DrainBodyLayer, DrainBodyService};
 pub use outcome::{OutcomeBody, OutcomeBodyFuture, OutcomeBodyLayer, OutcomeBodyService};
 pub use replay::{ReplayBody, ReplayBodyError};
 pub use replay_layer::{ReplayBodyLayer, ReplayBodyService};

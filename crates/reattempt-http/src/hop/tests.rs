@@ -504,7 +504,7 @@ async fn a_failure_is_marked_when_a_call_of_its_hop_has_given_up_and_else_not() 
             down,
             Some("deadline"),
         ),
-        ("final", plain(), http::Method::GET, || status(500), None),
+        ("final", plain(), http::Method::GET, || status(404), None),
         ("not idempotent", plain(), http::Method::POST, down, None),
         (
             "not this hop's task",

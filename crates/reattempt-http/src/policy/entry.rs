@@ -147,7 +147,9 @@ impl Entry {
         };
         let mut http = HttpRoute::new().status(status);
         let amz = retry.as_ref().and_then(|retry| retry.preset) == Some(AwsVersion::V2_1);
-        let settings = members.optional(place, "retryAfter", recovery::retry_after);
+        let settings = members.optional(place, "retryAfter", |place, json| {
+            recovery::retry_after(place, json, options)
+        });
         match (settings, amz) {
             (Some(settings), true) => http = http.retry_after(settings.also_amz()),
             (Some(settings), false) => http = http.retry_after(settings),

@@ -123,6 +123,7 @@ impl Hedge {
             "transportErrors",
             "budget",
             "budgetPercent",
+            "onlyIdempotent",
         ];
         let members = Members::of(place, json, &known)?;
         let max = attempts(place, &members, MOST_HEDGED_ATTEMPTS).unwrap_or(2);
@@ -150,12 +151,17 @@ impl Hedge {
                 .field("delay")
                 .advise("can amplify load: every call goes out several times at once");
         }
-        if may_be_unsafe {
-            place.warn(
+        let only_idempotent = members.optional(place, "onlyIdempotent", json::boolean);
+        let only_idempotent = only_idempotent.unwrap_or(true);
+        if may_be_unsafe && !only_idempotent {
+            place.field("onlyIdempotent").advise(
                 "requests that are not idempotent are sent several times too: name the methods in match",
             );
         }
-        let policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
+        let mut policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
+        if only_idempotent {
+            policy = policy.only_idempotent();
+        }
         Some(Self {
             policy,
             status,
@@ -273,16 +279,34 @@ fn statuses(place: &mut Place<'_>, json: &Json) -> Option<StatusSet> {
     Some(statuses.into_iter().collect())
 }
 
-pub(super) fn retry_after(place: &mut Place<'_>, json: &Json) -> Option<RetryAfter> {
-    let known = ["honour", "milliseconds", "cap", "beyondCap"];
+pub(super) fn retry_after(
+    place: &mut Place<'_>,
+    json: &Json,
+    options: &Options,
+) -> Option<RetryAfter> {
+    let known = [
+        "honour",
+        "milliseconds",
+        "rateLimits",
+        "cap",
+        "beyondCap",
+        "spread",
+    ];
     let members = Members::of(place, json, &known)?;
-    let mut settings = RetryAfter::new();
+    let mut settings = RetryAfter::new().randomness(options.randomness.clone());
     if let Some(honour) = members.optional(place, "honour", json::boolean) {
         settings = settings.honour(honour);
     }
     if let Some(read) = members.optional(place, "milliseconds", json::boolean) {
         settings = settings.milliseconds(read);
     }
+    if let Some(read) = members.optional(place, "rateLimits", json::boolean) {
+        settings = settings.rate_limits(read);
+    }
+    let spread = members.optional(place, "spread", |place, json| {
+        json::duration(place, json, false)
+    });
+    settings = settings.spread(spread.unwrap_or_default());
     let cap = members.optional(place, "cap", |place, json| {
         json::duration(place, json, false)
     });

@@ -49,7 +49,7 @@ fn every_fault_is_told_at_once_with_its_path() {
              "hedge": {"maxAttempts": 17, "budgetPercent": 0.05},
              "timeout": "0s", "attemptTimeout": 1, "bodyLimit": -1, "idempotencyKey": 1, "throttle": "no"},
             {"name": "a", "match": {"methods": [], "pattern": "/{a}{b}"},
-             "retryAfter": {"honour": 1, "cap": "-1s", "beyondCap": "panic"}},
+             "retryAfter": {"honour": 1, "cap": "-1s", "beyondCap": "panic", "rateLimits": "x", "spread": 2}},
             7
         ],
         "default": {"hedge": [], "throttle": "t"},
@@ -87,6 +87,8 @@ fn every_fault_is_told_at_once_with_its_path() {
         "$.routes[1].match.pattern: must be a pattern such as \"/users/{id}\" or \"/files/{*rest}\", \
          got \"/{a}{b}\": Only one parameter is allowed per path segment".to_owned(),
         "$.routes[1].retryAfter.honour: must be true or false, got 1".to_owned(),
+        "$.routes[1].retryAfter.rateLimits: must be true or false, got \"x\"".to_owned(),
+        format!("$.routes[1].retryAfter.spread: {duration} 2"),
         format!("$.routes[1].retryAfter.cap: {duration} \"-1s\""),
         "$.routes[1].retryAfter.beyondCap: must be \"stop\" or \"wait\", got \"panic\"".to_owned(),
         "$.routes[2]: must be an object, got 7".to_owned(),
@@ -181,7 +183,7 @@ fn policies_that_can_amplify_load_are_warned_of() {
 fn what_contradicts_itself_is_warned_of() {
     let text = r#"{
         "routes": [
-            {"match": {"prefix": "/s"}, "hedge": {"delay": "1s", "budgetPercent": 1}},
+            {"match": {"prefix": "/s"}, "hedge": {"delay": "1s", "budgetPercent": 1, "onlyIdempotent": false}},
             {"retry": {"statuses": [500], "safeStatuses": [429], "backoff": {"initial": "2s", "max": "1s"}},
              "retryAfter": {"beyondCap": "wait"}, "timeout": "1s", "attemptTimeout": "1s"},
             {"match": {"path": "/"}}
@@ -189,7 +191,7 @@ fn what_contradicts_itself_is_warned_of() {
     assert_eq!(
         warnings(text),
         [
-            "$.routes[0].hedge: requests that are not idempotent are sent several times too: name the methods in match",
+            "$.routes[0].hedge.onlyIdempotent: requests that are not idempotent are sent several times too: name the methods in match",
             "$.routes[1].retry.backoff.max: is below initial, so that every delay is max",
             "$.routes[1].retry.safeStatuses: 429 has no effect, because statuses does not list it",
             "$.routes[1].retryAfter.beyondCap: has no effect, because there is no cap",

@@ -20,7 +20,7 @@ pub struct VbucketMap {
     pub rev_epoch: i64,
     /// The revision.
     pub rev: i64,
-    /// The nodes, `host:port` each; an empty text stands for one that serves no keys.
+    /// The nodes, `host:port` each; empty where one has no key-value service.
     pub nodes: Vec<String>,
     /// For each vbucket the indexes of its nodes, the active one first, -1 where there is none.
     pub vbuckets: Vec<Vec<i16>>,
@@ -93,17 +93,22 @@ impl VbucketMap {
         self.active(&self.forward, vbucket)
     }
 
+    /// The nodes that can be asked.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> + Clone {
+        let nodes = self.nodes.iter().map(String::as_str);
+        nodes.filter(|node| !node.is_empty())
+    }
+
+    /// One of the nodes that can be asked, another one each turn; `None` if there is none.
+    pub fn any_node(&self, turn: usize) -> Option<&str> {
+        let at = turn.checked_rem(self.addresses().count())?;
+        self.addresses().nth(at)
+    }
+
     fn active(&self, copies: &[Vec<i16>], vbucket: u16) -> Option<&str> {
         let owner = *copies.get(usize::from(vbucket))?.first()?;
         self.nodes
             .get(usize::try_from(owner).ok()?)
             .map(String::as_str)
-            .filter(|node| !node.is_empty())
-    }
-
-    /// The nodes that serve keys.
-    pub fn serving(&self) -> impl Iterator<Item = &str> {
-        let nodes = self.nodes.iter().map(String::as_str);
-        nodes.filter(|node| !node.is_empty())
     }
 }

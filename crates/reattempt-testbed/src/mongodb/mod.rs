@@ -5,12 +5,14 @@
 //! selects a server, checks out a connection and encodes anew on every call, so a retry layer above
 //! it gets what the Retryable Reads specification asks for by calling it again.
 
+mod attempt;
 pub mod client;
 mod glue;
 pub mod node;
 pub mod scram;
 pub mod wire;
 
+pub use attempt::prepare;
 pub use client::{Client, MongoError, MongoReply, MongoRequest};
 pub use glue::report;
 pub use node::{Node, ReplicaSet, Script, Step};
@@ -22,12 +24,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads a number of any BSON type (`ok` and `code` come as int32, int64 or double).
+/// Reads a number of any BSON type (`ok` and `code` come as int32, int64, double, now and then as decimal128).
 fn number(value: Option<&bson::Bson>) -> Option<f64> {
     match value? {
         bson::Bson::Int32(n) => Some(f64::from(*n)),
         bson::Bson::Int64(n) => Some(*n as f64),
         bson::Bson::Double(n) => Some(*n),
+        bson::Bson::Decimal128(n) => n.to_string().parse().ok(),
         bson::Bson::Boolean(b) => Some(f64::from(u8::from(*b))),
         _ => None,
     }

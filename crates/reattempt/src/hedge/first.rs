@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, Classify, HedgePolicy, Replay, Verdict};
+use reattempt_core::{Annotated, CallContext, Classify, HedgePolicy, Idempotency, Replay, Verdict};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome};
@@ -95,7 +95,9 @@ where
     fn hedge(self: Pin<&mut Self>) {
         let this = self.project();
         if let Some(start) = this.start.take() {
-            *this.hedging = Some(Box::new(Hedging::new(start)));
+            let context = this.context.as_ref();
+            let idempotency = context.map_or(Idempotency::Unknown, CallContext::idempotency);
+            *this.hedging = Some(Box::new(Hedging::new(start, idempotency)));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use reattempt_core::findings::ConfigWaiter;
 use reattempt_core::machine::HedgeMachine;
-use reattempt_core::{AttemptKind, CallContext, HedgePolicy, Replay};
+use reattempt_core::{AttemptKind, CallContext, HedgePolicy, Idempotency, Replay};
 use tokio::time::Sleep;
 use tower_service::Service;
 
@@ -47,9 +47,9 @@ pub(super) enum Other<S: Service<Req>, Req> {
 }
 
 impl<S: Service<Req>, Req> Hedging<S, Req> {
-    pub(super) fn new(Start { policy, source }: Start<S, Req>) -> Self {
+    pub(super) fn new(Start { policy, source }: Start<S, Req>, idempotency: Idempotency) -> Self {
         Self {
-            machine: HedgeMachine::new(&policy),
+            machine: HedgeMachine::for_call(&policy, idempotency),
             policy,
             source,
             others: Vec::new(),

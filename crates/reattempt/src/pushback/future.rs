@@ -42,6 +42,8 @@ where
         if let Some(context) = this.context.take() {
             if let Some(pushback) = this.reader.read_in(outcome.as_ref(), &context) {
                 context.reporter().pushback(pushback);
+            } else if this.reader.is_unreadable(outcome.as_ref(), &context) {
+                context.reporter().pushback_unreadable();
             }
         }
         Poll::Ready(outcome)

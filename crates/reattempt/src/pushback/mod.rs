@@ -57,6 +57,13 @@ pub trait ReadPushback<Res, Err> {
         let _ = context;
         self.read(outcome)
     }
+
+    /// Asked where nothing was read: did the server say something all the same that cannot be read? It counts as
+    /// nothing, and the attempt's record tells of it.
+    fn is_unreadable(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> bool {
+        let _ = (outcome, context);
+        false
+    }
 }
 
 #[diagnostic::do_not_recommend]

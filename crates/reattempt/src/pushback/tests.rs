@@ -161,3 +161,35 @@ const _: fn() = || {
     service::<Pushback<Probe, Reader>>();
     future::<<Pushback<Probe, Reader> as Service<Call<()>>>::Future>();
 };
+
+/// Reads nothing, and says that there was something.
+#[derive(Clone, Debug)]
+struct Baffled;
+
+impl ReadPushback<Answer, Fault> for Baffled {
+    fn read(&self, _: Result<&Answer, &Fault>) -> Option<ServerPushback> {
+        None
+    }
+
+    fn is_unreadable(&self, outcome: Result<&Answer, &Fault>, _: &CallContext) -> bool {
+        outcome.is_err()
+    }
+}
+
+/// Law 8: what is ignored is recorded.
+#[tokio::test(start_paused = true)]
+async fn a_word_that_cannot_be_read_counts_as_none_and_is_recorded() {
+    let probe = probe([fails(1), attempt(2)]);
+    let strategy = Attempts::new(4, Backoff::exponential(ms(10), ms(1000)));
+    let service = ServiceBuilder::new()
+        .layer(RetryLayer::new(verdict as Verdicts, strategy))
+        .layer(PushbackLayer::new(Baffled))
+        .service(probe.inner());
+    let mut request = probe.request();
+    let watch = CallContext::watch(&mut request);
+    assert_eq!(told(&service.oneshot(request).await), Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 10], "by the back-off");
+    let info = watch.info();
+    let record = info.records().next().unwrap();
+    assert_eq!((record.pushback, record.pushback_unreadable), (None, true));
+}

@@ -1,6 +1,8 @@
 //! The server's part of each URL.
 
-use http::Uri;
+use http::header::HOST;
+use http::uri::Authority;
+use http::{HeaderMap, Uri};
 
 use crate::call::document::Fault;
 
@@ -41,9 +43,32 @@ impl Base {
     }
 }
 
+/// The same under the host that the request names itself: what its server hears is what routes match, and what HTTP/2 has no
+/// header for. Dialled is the target all the same.
+pub(super) fn at_host(uri: Uri, headers: &HeaderMap) -> Uri {
+    let host = headers.get(HOST);
+    let named = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let Some(named) = named else { return uri };
+    let mut parts = uri.clone().into_parts();
+    parts.authority = Some(named);
+    Uri::from_parts(parts).unwrap_or(uri)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_that_the_request_names_stands_in_the_url() {
+        let at = |host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, host.parse().unwrap());
+            let uri = Base::of("127.0.0.1:81").unwrap().uri("/a?b").unwrap();
+            at_host(uri, &headers).to_string()
+        };
+        assert_eq!(at("example.com:1"), "http://example.com:1/a?b");
+        assert_eq!(at("not a host"), "http://127.0.0.1:81/a?b");
+    }
 
     #[test]
     fn a_target_is_a_url_or_an_address() {

@@ -93,10 +93,11 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
         Some(true) => Idempotency::Idempotent,
         Some(false) => Idempotency::NotIdempotent,
     };
+    let headers = headers(fields, "headers")?;
     Ok(HttpCall {
         method,
-        uri,
-        headers: headers(fields, "headers")?,
+        uri: base::at_host(uri, &headers),
+        headers,
         body: fields.or("body", Base64::default())?.0,
         idempotency,
         read_only: to_service && fields.or("readonly", false)?,

@@ -12,13 +12,15 @@ use reattempt::backoff::{Backoff, Jitter};
 use reattempt::observe::LogObserver;
 use reattempt::strategy::Attempts;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, Route, RouteLayer};
-use reattempt_http::body::{DeadlineBodyLayer, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer};
+use reattempt_http::body::{
+    DeadlineBodyLayer, DrainBodyLayer, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer,
+};
 use reattempt_http::policy::{HttpPolicies, Options};
 use reattempt_http::{HttpStatus, IdempotencyKeyLayer, RetryAfter};
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
-use super::Broken;
+use super::{Broken, LONGEST_BODY};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::document::{Document, Fault, Setup};
 use crate::call::transport::{Transport, TransportError};
@@ -81,10 +83,15 @@ pub(super) fn stack(
         .map_response(boxed)
         .layer(RouteLayer::new(routes))
         // Above the deadline, which tells by it if a timeout is ambiguous.
-        .layer(IdempotencyKeyLayer::new())
+        .layer(IdempotencyKeyLayer::new().by_policy())
         .layer(DeadlineLayer::unlimited())
         .layer(DeadlineBodyLayer::new())
-        .layer(ReplayBodyLayer::new())
+        // The whole body is in memory already; a route may say less.
+        .layer(
+            ReplayBodyLayer::new()
+                .bytes_per_call(LONGEST_BODY)
+                .no_budget(),
+        )
         .layer(RetryLayer::new(classifier, strategy).observer(observer.clone()))
         .layer(HedgeLayer::by_policy(classifier).observer(observer))
         .layer(OutcomeBodyLayer::new())
@@ -92,6 +99,7 @@ pub(super) fn stack(
         .layer(DeadlineBodyLayer::new())
         .layer(PushbackLayer::new(RetryAfter::new()))
         .layer(JournalLayer)
+        .layer(DrainBodyLayer::new())
         .service(transport);
     BoxCloneSyncService::new(service)
 }

@@ -8,6 +8,7 @@ use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::http1::Answered;
 use super::request_body::EndOfRequest;
 
 /// A body that comes from the connection, or, for an answer that was made on this side, none.
@@ -16,13 +17,24 @@ pub(crate) struct AnswerBody {
     incoming: Option<Incoming>,
     /// What of the request may still be on its way.
     request: Option<EndOfRequest>,
+    /// Whom to tell that nobody reads it any more.
+    answered: Option<Answered>,
 }
 
 impl AnswerBody {
-    pub(super) const fn new(incoming: Incoming, request: Option<EndOfRequest>) -> Self {
+    pub(super) const fn of_http1(incoming: Incoming, answered: Answered) -> Self {
         Self {
             incoming: Some(incoming),
-            request,
+            request: None,
+            answered: Some(answered),
+        }
+    }
+
+    pub(super) const fn of_http2(incoming: Incoming, request: EndOfRequest) -> Self {
+        Self {
+            incoming: Some(incoming),
+            request: Some(request),
+            answered: None,
         }
     }
 }
@@ -36,6 +48,11 @@ impl Drop for AnswerBody {
                 Reason::CANCEL
             };
             request.with(reason);
+        }
+        // The connection reads what is left of it, or closes: it has to hear first that nobody else does.
+        self.incoming = None;
+        if let Some(answered) = self.answered.take() {
+            answered.set();
         }
     }
 }

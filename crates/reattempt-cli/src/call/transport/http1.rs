@@ -1,12 +1,13 @@
 //! HTTP/1.1: a small pool of connections that are kept alive.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri, Version};
 use http_body::Body;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use reattempt::{Reporter, Stage};
 
@@ -15,7 +16,30 @@ use super::{Address, AnswerBody, TransportError, sending};
 /// So many connections are kept at most; others are closed after their answer.
 const MOST_KEPT: usize = 64;
 
-pub(super) struct Pool<B>(Mutex<Vec<SendRequest<B>>>);
+/// So many headers an answer may have; hyper's own limit of bytes holds all the same.
+const MOST_HEADERS: usize = 1000;
+
+pub(super) struct Pool<B>(Mutex<Vec<Kept<B>>>);
+
+/// A connection that had its last answer, or is about to.
+struct Kept<B> {
+    connection: SendRequest<B>,
+    answered: Answered,
+}
+
+/// Whether nobody reads the connection's last answer any more. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answered(Arc<AtomicBool>);
+
+impl Answered {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
 
 impl<B> Default for Pool<B> {
     fn default() -> Self {
@@ -28,19 +52,23 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<TransportError>,
 {
-    /// A connection whose last answer was read to its end.
-    fn idle(&self) -> Option<SendRequest<B>> {
+    /// The connection whose last answer ended last.
+    fn take_idle(&self) -> Option<SendRequest<B>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|connection| !connection.is_closed());
-        let at = kept.iter().rposition(SendRequest::is_ready)?;
-        Some(kept.swap_remove(at))
+        kept.retain(|kept| !kept.connection.is_closed());
+        let at = kept.iter().rposition(|kept| kept.answered.is_set())?;
+        Some(kept.swap_remove(at).connection)
     }
 
-    /// An idle connection that its server has not closed yet, as far as anybody can know.
-    async fn reuse(&self) -> Option<SendRequest<B>> {
-        while let Some(connection) = self.idle() {
+    /// The same, once it has found out that it is idle: it is told by its own task, which may not have run since.
+    async fn idle(&self) -> Option<SendRequest<B>> {
+        loop {
+            let mut connection = self.take_idle()?;
+            if connection.ready().await.is_err() {
+                continue;
+            }
             // A close that is there already is not known before the runtime has looked, and the connection's own task after it.
-            // Found now it costs a new connection; found by the request, a request that must not be sent again is lost.
+            // Found now it costs a new connection; found by the request, one that must not be sent again is lost.
             for _ in 0..2 {
                 tokio::task::yield_now().await;
             }
@@ -48,18 +76,25 @@ where
                 return Some(connection);
             }
         }
-        None
     }
 
-    fn keep(&self, connection: SendRequest<B>) {
+    fn keep(&self, connection: SendRequest<B>) -> Answered {
+        let answered = Answered::default();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < MOST_KEPT {
-            kept.push(connection);
+            kept.push(Kept {
+                connection,
+                answered: answered.clone(),
+            });
         }
+        answered
     }
 
     async fn connect(&self, address: &Address) -> Result<SendRequest<B>, TransportError> {
-        let (connection, driver) = handshake(TokioIo::new(address.dial().await?)).await?;
+        let (connection, driver) = Builder::new()
+            .max_headers(MOST_HEADERS)
+            .handshake(TokioIo::new(address.dial().await?))
+            .await?;
         tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "connection ended");
@@ -74,10 +109,6 @@ where
         mut request: Request<B>,
         reporter: &Reporter,
     ) -> Result<Response<AnswerBody>, TransportError> {
-        let mut connection = match self.reuse().await {
-            Some(connection) => connection,
-            None => self.connect(address).await?,
-        };
         if !request.headers().contains_key(HOST) {
             let host = HeaderValue::from_str(&address.authority)?;
             request.headers_mut().insert(HOST, host);
@@ -85,13 +116,23 @@ where
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
         *request.version_mut() = Version::HTTP_11;
-        reporter.stage(Stage::InFlight);
-        let answer = sending(reporter, connection.try_send_request(request))
-            .await
-            .map_err(|(error, _)| error)?;
-        // Idle once the answer's body was read to its end; until then nobody takes it.
-        self.keep(connection);
-        Ok(answer.map(|body| AnswerBody::new(body, None)))
+        loop {
+            let (mut connection, fresh) = match self.idle().await {
+                Some(connection) => (connection, false),
+                None => (self.connect(address).await?, true),
+            };
+            reporter.stage(Stage::InFlight);
+            match sending(reporter, connection.try_send_request(request)).await {
+                Ok(answer) => {
+                    let answered = self.keep(connection);
+                    return Ok(answer.map(|body| AnswerBody::of_http1(body, answered)));
+                }
+                // Closed by the server while it was idle: nothing was sent, so this is still the same attempt. Each turn uses up
+                // a kept connection.
+                Err((_, Some(unsent))) if !fresh => request = unsent,
+                Err((error, _)) => return Err(error),
+            }
+        }
     }
 }
 
@@ -137,7 +178,8 @@ mod tests {
                 .unwrap();
             let answer = pool.send(&address, request, &reporter).await.unwrap();
             answer.into_body().collect().await.unwrap();
-            while pool.0.lock().unwrap().iter().any(|kept| !kept.is_ready()) {
+            // Until the connection's own task waits for what comes next.
+            for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
             // The runtime stands still meanwhile.

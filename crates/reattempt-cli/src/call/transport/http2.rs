@@ -1,6 +1,7 @@
 //! HTTP/2 with prior knowledge: one connection for all calls.
 
 use bytes::Bytes;
+use http::header::HOST;
 use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::client::conn::http2::{Builder, SendRequest};
@@ -103,6 +104,10 @@ where
         reporter: &Reporter,
     ) -> Result<Response<AnswerBody>, TransportError> {
         *request.version_mut() = Version::HTTP_2;
+        if length == Length::Said {
+            // Its URI says it, in `:authority` (RFC 9113, section 8.3.1).
+            request.headers_mut().remove(HOST);
+        }
         let mut tried = 0;
         loop {
             let mut ready = self.ready(address, length).await?;
@@ -120,7 +125,7 @@ where
                 .connection
                 .try_send_request(Request::from_parts(head, body));
             let (error, unsent) = match sending(reporter, sent).await {
-                Ok(answer) => return Ok(answer.map(|body| AnswerBody::new(body, Some(end)))),
+                Ok(answer) => return Ok(answer.map(|body| AnswerBody::of_http2(body, end))),
                 Err(failed) => failed,
             };
             if unsent.is_some() || is_goodbye(&*error) {

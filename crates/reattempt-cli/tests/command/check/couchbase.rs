@@ -63,6 +63,17 @@ async fn a_name_moves_no_cursor_and_begins_no_line() {
     assert_eq!(lines, [warning, "FILE: ok".to_owned()]);
 }
 
+/// One fault, one line: a name in the document may have any character in it.
+#[tokio::test]
+async fn a_name_with_a_line_break_makes_no_line_of_its_own() {
+    let json =
+        r#"{"version": 2, "revision": 1, "errors": {"a\nFILE: ok\u001b[2J": {"attrs": []}}}"#;
+    let (status, lines) = map("break.json", json).await;
+    assert_eq!((status, lines.len()), (Some(0), 2), "{lines:#?}");
+    let place = r"FILE: warning: $.errors.a\nFILE: ok\u{1b}[2J: the key must be";
+    assert!(lines[0].starts_with(place), "{lines:#?}");
+}
+
 /// C25
 #[tokio::test]
 async fn maps_of_any_version_can_be_used() {

@@ -17,6 +17,7 @@ use crate::{
 
 const NONE: Findings = Findings {
     pushback: None,
+    pushback_unreadable: false,
     stage: None,
     forbidden: false,
     config_coming: false,

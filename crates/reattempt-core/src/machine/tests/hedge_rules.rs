@@ -6,7 +6,7 @@ use super::model::{Listed, bucket};
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::AttemptKind::{Hedge, Initial, Retry, Transparent as Mended};
-use crate::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
+use crate::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::strategy::FailFast;
 use crate::{AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, Stopped, Transparent};
 
@@ -522,4 +522,34 @@ fn what_is_never_sent_again_and_again_does_not_starve_the_hedges() {
     let story = call().within(ms(1500)).hedged(&policy, &script);
     let hedges = story.kinds().iter().filter(|kind| **kind == Hedge).count();
     assert_eq!(hedges, 2);
+}
+
+/// What is not idempotent has one attempt out at a time where the policy is for idempotent calls only.
+#[test]
+fn a_policy_for_idempotent_calls_sends_no_other_beside_itself() {
+    let only = four().only_idempotent();
+    let silent = [every_attempt_from(1).never_answers()];
+    let write = || call().not_idempotent().within(ms(2000));
+    assert_eq!(write().hedged(&only, &silent).sent_ms(), [0]);
+    assert_eq!(write().hedged(&four(), &silent).sent_ms().len(), 4, "A6");
+    let read = call().within(ms(2000)).hedged(&only, &silent);
+    assert_eq!(read.sent_ms(), [0, 200, 400, 600]);
+
+    let lost = [every_attempt_from(1).after(ms(10)).fails(UNKNOWN)];
+    let story = write().hedged(&only, &lost);
+    assert_eq!((story.sent_ms(), story.at), (vec![0], ms(10)));
+    assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
+}
+
+/// Nothing happened, so that another may follow; it is alone again.
+#[test]
+fn after_a_failure_that_is_safe_another_one_follows_alone() {
+    let only = four().only_idempotent();
+    let script = [
+        attempt(1).after(ms(10)).fails(KV_LOCKED),
+        attempt(2).after(ms(900)),
+    ];
+    let story = call().not_idempotent().hedged(&only, &script);
+    assert_eq!((story.end, story.at), (End::Worked(2), ms(910)));
+    assert_eq!(story.sent_ms(), [0, 10]);
 }

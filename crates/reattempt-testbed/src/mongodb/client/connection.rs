@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
+use super::handshake::Patience;
 use super::{
     ClientOptions, During, MongoError, Origin, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR,
     ServerDescription,
@@ -37,7 +38,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Dials, says hello and, when `login` is wanted, authenticates; all within `connect_timeout`.
+    /// Dials, says hello and, when `login` is wanted, authenticates; all within `connect_timeout`, and with `login` each
+    /// answer within `socket_timeout`.
     ///
     /// # Errors
     ///
@@ -47,7 +49,11 @@ impl Connection {
         options: &ClientOptions,
         login: bool,
     ) -> Result<Self, MongoError> {
-        let deadline = Instant::now() + options.connect_timeout;
+        let patience = if login {
+            Patience::of_pool(options)
+        } else {
+            Patience::of_monitor(options)
+        };
         let id = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         let mut origin = Origin {
             server: address.to_owned(),
@@ -60,7 +66,7 @@ impl Connection {
             }
             error
         };
-        let stream = dial(address, &origin, deadline, &overload).await?;
+        let stream = dial(address, &origin, patience.deadline(), &overload).await?;
         origin.connection = Some(id);
         let mut connection = Self {
             stream,
@@ -71,14 +77,12 @@ impl Connection {
             busy: false,
         };
         let hello = connection
-            .hello(options, deadline)
+            .hello(options, patience)
             .await
             .map_err(overload)?;
         connection.description = hello;
         if let Some(credential) = options.credential.as_ref().filter(|_| login) {
-            connection
-                .authenticate(credential, deadline, options.connect_timeout)
-                .await?;
+            connection.authenticate(credential, patience).await?;
         }
         Ok(connection)
     }

@@ -4,6 +4,7 @@ use bson::{Bson, Document};
 use tower_service::Service;
 
 use super::{MongoReply, MongoRequest};
+use crate::mongodb::number;
 
 /// The most documents read from one cursor.
 const MAX_DOCUMENTS: usize = 100_000;
@@ -39,7 +40,10 @@ pub async fn drain<S>(
 where
     S: Service<MongoRequest, Response = MongoReply>,
 {
-    let batch_size = request.command.get_i32("batchSize").ok();
+    // `aggregate` and the lists have it inside `cursor`.
+    let options = request.command.get_document("cursor");
+    let size = number(options.unwrap_or(&request.command).get("batchSize"));
+    let batch_size = size.filter(|size| *size > 0.0).map(|size| size as i32);
     let mut drained = Drained::default();
     let mut reply = first;
     loop {

@@ -3,9 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use bson::{Bson, Document};
-
-use crate::mongodb::number;
+use super::ServerError;
 
 /// The label that says a server, or the way to it, has more to do than it can.
 pub const SYSTEM_OVERLOADED_ERROR: &str = "SystemOverloadedError";
@@ -33,27 +31,6 @@ pub struct Origin {
     pub max_wire_version: Option<i32>,
     /// The client's number of the connection.
     pub connection: Option<u64>,
-}
-
-/// A reply that says `ok: 0`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServerError {
-    /// Who answered.
-    pub origin: Origin,
-    /// `code`, of any number type; absent when there was none.
-    pub code: Option<i64>,
-    /// `codeName`, or nothing.
-    pub code_name: String,
-    /// `errmsg`, or nothing.
-    pub message: String,
-    /// `errorLabels`.
-    pub labels: Vec<String>,
-    /// The whole reply.
-    pub document: Document,
-    /// Of the command that was answered.
-    pub request_id: i32,
-    /// Whether the command was part of a connection's handshake.
-    pub stage_handshake: bool,
 }
 
 /// Why a call failed.
@@ -120,7 +97,7 @@ pub enum MongoError {
         labels: Vec<String>,
     },
     /// The server answered with an error.
-    #[error("{}: {} ({}): {}", .0.origin.server, .0.code_name, .0.code.unwrap_or(0), .0.message)]
+    #[error("{}: {}", .0.origin.server, .0.told())]
     Server(Box<ServerError>),
     /// The server failed to prove itself, or the password cannot be used.
     #[error("{}: authentication: {message}", .origin.server)]
@@ -189,11 +166,11 @@ impl MongoError {
         }
     }
 
-    /// The server's name of that code.
+    /// The server's name of that code, if it gave one.
     #[must_use]
     pub fn code_name(&self) -> Option<&str> {
         match self {
-            Self::Server(error) => Some(&error.code_name),
+            Self::Server(error) => Some(error.code_name.as_str()).filter(|name| !name.is_empty()),
             _ => None,
         }
     }
@@ -248,45 +225,5 @@ impl MongoError {
         {
             labels.extend(added.iter().map(|label| (*label).to_owned()));
         }
-    }
-}
-
-/// Whether a reply says that the command succeeded. `ok` may be of any number type, or a boolean.
-pub(super) fn is_ok(document: &Document) -> bool {
-    number(document.get("ok")) == Some(1.0)
-}
-
-impl ServerError {
-    /// Reads a reply that is not ok.
-    pub(super) fn read(
-        origin: Origin,
-        document: Document,
-        request_id: i32,
-        stage_handshake: bool,
-    ) -> MongoError {
-        let text = |field: &str| document.get_str(field).unwrap_or_default().to_owned();
-        let labels = document
-            .get_array("errorLabels")
-            .map(|labels| {
-                labels
-                    .iter()
-                    .filter_map(Bson::as_str)
-                    .map(str::to_owned)
-                    .collect()
-            })
-            .unwrap_or_default();
-        let code = number(document.get("code"))
-            .filter(|code| code.fract() == 0.0)
-            .map(|code| code as i64);
-        MongoError::Server(Box::new(Self {
-            origin,
-            code,
-            code_name: text("codeName"),
-            message: text("errmsg"),
-            labels,
-            request_id,
-            stage_handshake,
-            document,
-        }))
     }
 }

@@ -9,7 +9,7 @@ use bson::{Binary, Bson, Document, doc};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::next_request_id;
-use super::error::is_ok;
+use super::server_error::is_ok;
 use super::{
     ClientOptions, Connection, Credential, During, MongoError, ServerDescription, ServerError,
 };
@@ -17,25 +17,64 @@ use crate::mongodb::scram::{ClientFirst, ScramError};
 
 const COMMAND_NOT_FOUND: i64 = 59;
 
+/// How long the handshake may take, and each answer in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    deadline: Instant,
+    whole: Duration,
+    answer: Option<Duration>,
+}
+
+impl Patience {
+    /// Of a connection of a pool: `connectTimeoutMS` for all of it, `socketTimeoutMS` for each answer.
+    pub(super) fn of_pool(options: &ClientOptions) -> Self {
+        Self {
+            answer: options.socket_timeout,
+            ..Self::of_monitor(options)
+        }
+    }
+
+    /// Of a monitor, which looks at servers under `connectTimeoutMS` alone.
+    pub(super) fn of_monitor(options: &ClientOptions) -> Self {
+        Self {
+            deadline: Instant::now() + options.connect_timeout,
+            whole: options.connect_timeout,
+            answer: None,
+        }
+    }
+
+    pub(super) fn deadline(self) -> Instant {
+        self.deadline
+    }
+
+    /// When the answer to what is sent now has to be there, and the limit that says so.
+    fn next(self) -> (Instant, Duration) {
+        let by_answer = self.answer.map(|after| (Instant::now() + after, after));
+        by_answer
+            .filter(|(at, _)| *at < self.deadline)
+            .unwrap_or((self.deadline, self.whole))
+    }
+}
+
 impl Connection {
     /// Asks what the server is now.
     ///
     /// # Errors
     ///
     /// Like those of a command in the handshake.
-    pub async fn hello(
+    pub(super) async fn hello(
         &mut self,
         options: &ClientOptions,
-        deadline: Instant,
+        patience: Patience,
     ) -> Result<ServerDescription, MongoError> {
-        let details = doc! {
-            "helloOk": true,
-            "client": {
-                "driver": { "name": "reattempt-testbed", "version": env!("CARGO_PKG_VERSION") },
-                "os": { "type": std::env::consts::OS },
-                "application": { "name": options.app_name.as_deref().unwrap_or_default() },
-            },
+        let mut client = doc! {
+            "driver": { "name": "reattempt-testbed", "version": env!("CARGO_PKG_VERSION") },
+            "os": { "type": std::env::consts::OS },
         };
+        if let Some(name) = &options.app_name {
+            client.insert("application", doc! { "name": name });
+        }
+        let details = doc! { "helloOk": true, "client": client };
         let command = |name: &str| {
             let mut hello = doc! { name: 1 };
             hello.extend(details.clone());
@@ -44,14 +83,10 @@ impl Connection {
             }
             hello
         };
-        let limit = options.connect_timeout;
-        let reply = match self
-            .handshake(command("hello"), "admin", deadline, limit)
-            .await
-        {
+        let reply = match self.handshake(command("hello"), "admin", patience).await {
             // Servers before 4.4 know it by its old name only.
             Err(error) if error.code() == Some(COMMAND_NOT_FOUND) => {
-                self.handshake(command("isMaster"), "admin", deadline, limit)
+                self.handshake(command("isMaster"), "admin", patience)
                     .await?
             }
             outcome => outcome?,
@@ -64,8 +99,7 @@ impl Connection {
     pub(super) async fn authenticate(
         &mut self,
         credential: &Credential,
-        deadline: Instant,
-        limit: Duration,
+        patience: Patience,
     ) -> Result<(), MongoError> {
         let origin = self.origin.clone();
         let failed = |error: ScramError| MongoError::Authentication {
@@ -82,7 +116,7 @@ impl Connection {
             "options": { "skipEmptyExchange": true },
         };
         let source = credential.source.as_str();
-        let reply = self.handshake(start, source, deadline, limit).await?;
+        let reply = self.handshake(start, source, patience).await?;
         let last = first
             .server_first(payload(&reply), &credential.password, credential.kept())
             .map_err(&failed)?;
@@ -98,13 +132,17 @@ impl Connection {
             }
         };
         let proof = go_on(last.message().as_bytes());
-        let reply = self.handshake(proof, source, deadline, limit).await?;
+        let reply = self.handshake(proof, source, patience).await?;
         last.server_final(payload(&reply)).map_err(&failed)?;
         credential.keep(last.salted());
-        if !reply.get_bool("done").unwrap_or(false) {
-            self.handshake(go_on(b""), source, deadline, limit).await?;
+        let done = |reply: &Document| reply.get_bool("done").unwrap_or(false);
+        if done(&reply) || done(&self.handshake(go_on(b""), source, patience).await?) {
+            return Ok(());
         }
-        Ok(())
+        Err(MongoError::Authentication {
+            origin,
+            message: "the server does not say that it is done".to_owned(),
+        })
     }
 
     /// One command of the handshake, its reply checked for ok.
@@ -112,11 +150,11 @@ impl Connection {
         &mut self,
         mut command: Document,
         database: &str,
-        deadline: Instant,
-        limit: Duration,
+        patience: Patience,
     ) -> Result<Document, MongoError> {
         command.insert("$db", database);
         let request_id = next_request_id();
+        let (deadline, limit) = patience.next();
         let called = timeout_at(deadline, self.exchange(request_id, &command, true)).await;
         let reply = called.unwrap_or_else(|_| {
             Err(MongoError::SocketTimeout {

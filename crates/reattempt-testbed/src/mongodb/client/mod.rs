@@ -15,28 +15,33 @@ mod monitor;
 mod operation;
 mod options;
 mod pool;
+mod progress;
 mod reply;
 mod request;
+mod server_error;
 mod service;
 mod session;
+mod state_change;
 #[cfg(test)]
 mod tests;
 mod topology;
 mod uri;
+mod write_error;
 
 pub use connection::Connection;
 pub use cursor::{Drained, drain};
 pub use description::{ServerDescription, ServerKind, TopologyDescription, TopologyKind};
-pub use error::{
-    During, MongoError, Origin, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR, ServerError,
-};
+pub use error::{During, MongoError, Origin, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 pub use event::{CommandEvent, EventKind, OnEvent};
 pub use operation::Operation;
 pub use options::{ClientOptions, Credential, ReadPreference};
 pub use pool::{CheckOutError, Lease, Pool};
+pub use progress::{OnProgress, Progress};
 pub use reply::MongoReply;
 pub use request::{FieldNeed, MongoRequest, Otherwise};
+pub use server_error::ServerError;
 pub use service::{Client, ClientFuture};
 pub use session::Session;
 pub use topology::{Selected, Topology};
 pub use uri::{ConnectionString, UriError};
+pub use write_error::WriteError;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::handshake::Patience;
 use super::topology::Inner;
 use super::{ClientOptions, Connection, MongoError, ServerDescription};
 
@@ -25,11 +26,7 @@ pub(super) async fn run(topology: Weak<Inner>, address: String, check: Arc<Notif
                 return;
             };
             match found {
-                Ok(description) => {
-                    // Before the word is out: who selects it must find its pool open.
-                    topology.ready(&address);
-                    topology.apply(description);
-                }
+                Ok(description) => topology.seen(description),
                 Err(error) => {
                     connection = None;
                     topology.lost(&address, &error);
@@ -50,8 +47,7 @@ async fn look(
     options: &ClientOptions,
 ) -> Result<ServerDescription, MongoError> {
     if let Some(open) = connection {
-        let deadline = Instant::now() + options.connect_timeout;
-        match open.hello(options, deadline).await {
+        match open.hello(options, Patience::of_monitor(options)).await {
             Ok(description) => return Ok(description),
             // It may have died of old age: a new one tells.
             Err(MongoError::Network { .. }) => *connection = None,

@@ -1,5 +1,6 @@
 //! The operations that the client knows, with their usual commands.
 
+use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
 
 /// The kind of an operation, which decides what may be done about its failure.
@@ -112,6 +113,26 @@ impl Operation {
         )
     }
 
+    /// What it is with this command: an `aggregate` that was given a stage that writes is one that writes.
+    pub(super) fn given(self, command: &Document) -> Self {
+        let Ok(stages) = command.get_array("pipeline") else {
+            return self;
+        };
+        let has = |name: &str| {
+            let mut stages = stages.iter().filter_map(Bson::as_document);
+            stages.any(|stage| stage.contains_key(name))
+        };
+        match self {
+            Self::Aggregate | Self::CountDocuments | Self::Watch if has("$out") => {
+                Self::AggregateOut
+            }
+            Self::Aggregate | Self::CountDocuments | Self::Watch if has("$merge") => {
+                Self::AggregateMerge
+            }
+            other => other,
+        }
+    }
+
     /// Its usual command on a collection. Writing stages go to `<collection>_out`.
     pub(super) fn command(self, collection: &str) -> Document {
         let aggregate = |stages: Vec<Document>| {
@@ -147,7 +168,9 @@ impl Operation {
                 ),
                 "out": { "inline": 1 },
             },
-            Self::InsertOne => doc! { "insert": collection, "documents": [{ "x": 1 }] },
+            Self::InsertOne => {
+                doc! { "insert": collection, "documents": [{ "_id": ObjectId::new(), "x": 1 }] }
+            }
             Self::GetMore => doc! { "getMore": 0_i64, "collection": collection },
             Self::RunCommand => doc! { "ping": 1 },
         }

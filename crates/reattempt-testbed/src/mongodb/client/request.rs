@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use tokio::time::Instant;
 
 use super::description::{ServerKind, TopologyKind};
-use super::{MongoError, Operation, Origin, ReadPreference, Session};
+use super::{MongoError, OnProgress, Operation, Origin, ReadPreference, Session};
 
 /// What becomes of a field that the selected server does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct MongoRequest {
     pub deadline: Option<Instant>,
     /// What to do with fields that the server may not know.
     pub field_needs: Vec<FieldNeed>,
+    /// Whom to tell how far the attempt has come.
+    pub on_progress: OnProgress,
 }
 
 /// What is known of the server that a command is encoded for.
@@ -100,6 +102,7 @@ impl MongoRequest {
                     otherwise: Otherwise::Refuse,
                 },
             ],
+            on_progress: OnProgress::default(),
         }
     }
 
@@ -108,6 +111,7 @@ impl MongoRequest {
     pub fn of(operation: Operation, database: &str, collection: &str, options: Document) -> Self {
         let mut command = operation.command(collection);
         command.extend(options);
+        let operation = operation.given(&command);
         let database = if operation == Operation::ListDatabases {
             "admin"
         } else {
@@ -142,13 +146,8 @@ impl MongoRequest {
     /// [`Operation::AggregateMerge`] when the last one writes.
     #[must_use]
     pub fn aggregate(database: &str, collection: &str, pipeline: Vec<Document>) -> Self {
-        let operation = match pipeline.last().and_then(|stage| stage.keys().next()) {
-            Some(stage) if stage == "$out" => Operation::AggregateOut,
-            Some(stage) if stage == "$merge" => Operation::AggregateMerge,
-            _ => Operation::Aggregate,
-        };
         Self::of(
-            operation,
+            Operation::Aggregate,
             database,
             collection,
             doc! { "pipeline": pipeline },
@@ -278,7 +277,8 @@ impl MongoRequest {
         if let Some(time) = target.cluster_time {
             command.insert("$clusterTime", time);
         }
-        if let Some(mode) = read_preference_sent(target) {
+        // Within a transaction it would have to be the primary, which needs no word.
+        if let Some(mode) = read_preference_sent(target).filter(|_| !self.in_transaction) {
             command.insert("$readPreference", doc! { "mode": mode.name() });
         }
         Ok(command)

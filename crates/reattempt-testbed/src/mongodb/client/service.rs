@@ -8,10 +8,12 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::connection::next_request_id;
-use super::error::is_ok;
 use super::event::{CommandEvent, EventKind, OnEvent, Pending};
 use super::request::Target;
-use super::{ClientOptions, MongoError, MongoReply, MongoRequest, Selected, ServerError, Topology};
+use super::server_error::is_ok;
+use super::{
+    ClientOptions, MongoError, MongoReply, MongoRequest, Progress, Selected, ServerError, Topology,
+};
 
 /// A client of one deployment. Clones share its topology and its pools.
 #[derive(Clone)]
@@ -92,9 +94,12 @@ impl Client {
         };
         let generation = lease.generation();
         let connection = lease.connection();
-        let origin = connection.origin().clone();
+        let mut origin = connection.origin().clone();
         let connection_id = connection.id();
-        let wire_version = connection.description().max_wire_version;
+        // The server may have been replaced by an older one since this connection was made, or since the last look at it.
+        let offered = connection.description().max_wire_version;
+        let wire_version = offered.min(server.max_wire_version);
+        origin.max_wire_version = Some(wire_version);
         let cluster_time = self.topology.cluster_time();
         let command = request.encode(&Target {
             origin: origin.clone(),
@@ -115,6 +120,7 @@ impl Client {
             server: server.address.clone(),
         };
         let pending = Pending::start(self.on_event.clone(), started);
+        request.on_progress.tell(Progress::Sending);
         let outcome = connection
             .call(request_id, &command, self.options.socket_timeout)
             .await;
@@ -122,6 +128,7 @@ impl Client {
         drop(lease);
         let error = match outcome {
             Ok(document) => {
+                request.on_progress.tell(Progress::Answered);
                 self.topology.saw(&document);
                 request.session.saw(&document);
                 if is_ok(&document) {
@@ -136,7 +143,12 @@ impl Client {
                 }
                 ServerError::read(origin, document, request_id, false)
             }
-            Err(error) => error,
+            Err(error) => {
+                if !error.was_sent() {
+                    request.on_progress.tell(Progress::Unsent);
+                }
+                error
+            }
         };
         self.topology.on_error(&server.address, generation, &error);
         drop(pending);

@@ -2,28 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bson::Document;
 use rand::seq::IndexedRandom as _;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use super::description::{MAX_SERVERS, ServerDescription, TopologyDescription, TopologyKind};
+use super::description::{
+    MAX_SERVERS, ServerDescription, ServerKind, TopologyDescription, TopologyKind,
+};
+use super::state_change::state_change;
 use super::{
-    ClientOptions, During, MongoError, Pool, ReadPreference, SYSTEM_OVERLOADED_ERROR, ServerError,
-    monitor,
+    ClientOptions, During, MongoError, Pool, ReadPreference, SYSTEM_OVERLOADED_ERROR, monitor,
 };
 use crate::mongodb::lock;
-
-/// Servers answer these when they are no longer, or not yet, what the client took them for.
-const STATE_CHANGES: [i64; 8] = [10107, 13435, 10058, 11600, 11602, 13436, 189, 91];
-
-/// Of those, what a server answers when it goes down.
-const SHUTDOWNS: [i64; 2] = [11600, 91];
-
-/// The first wire version (MongoDB 4.2) whose connections survive a step-down.
-const KEEPS_CONNECTIONS: i32 = 8;
 
 /// The deployment as the client sees it. Clones share it; the monitors end with the last one.
 #[derive(Debug, Clone)]
@@ -37,6 +31,9 @@ pub(super) struct Inner {
     description: watch::Sender<TopologyDescription>,
     watched: Mutex<BTreeMap<String, Watched>>,
     cluster_time: Mutex<Option<Document>>,
+    /// What is known of a server and whether its pool gives connections change together: a look that comes in between would
+    /// show a good server whose pool refuses every call.
+    concluding: Mutex<()>,
 }
 
 /// A server with its pool and its monitor.
@@ -78,6 +75,7 @@ impl Topology {
             description: watch::Sender::new(description),
             watched: Mutex::default(),
             cluster_time: Mutex::default(),
+            concluding: Mutex::default(),
         });
         inner.watch_servers();
         Self { inner }
@@ -174,6 +172,22 @@ impl Topology {
         }
     }
 
+    /// Waits until every known server was looked at once, those too that others name, but at most for `limit`.
+    ///
+    /// A selection needs none of this: it takes the first server that is suitable. For callers who want the same
+    /// choice every time.
+    pub async fn looked_around(&self, limit: Duration) {
+        let mut changes = self.inner.description.subscribe();
+        let looked_at = |known: &TopologyDescription| {
+            let heard = |server: &ServerDescription| {
+                server.kind != ServerKind::Unknown || server.error.is_some()
+            };
+            known.servers.values().all(heard)
+        };
+        // The sender lives as long as `self`; time up is an answer too.
+        let _ = timeout(limit, changes.wait_for(looked_at)).await;
+    }
+
     /// Asks for every server to be looked at as soon as the shortest time between looks allows.
     pub fn request_checks(&self) {
         for watched in lock(&self.inner.watched).values() {
@@ -204,6 +218,7 @@ impl Topology {
         else {
             return;
         };
+        let _together = lock(&self.inner.concluding);
         if generation < pool.generation() {
             return;
         }
@@ -252,14 +267,6 @@ impl Topology {
     }
 }
 
-/// Whether a server's answer means that it is not what it was, and that its connections go.
-fn state_change(error: &ServerError) -> (bool, bool) {
-    let code = error.code.unwrap_or(0);
-    let changed = STATE_CHANGES.contains(&code);
-    let old = error.origin.max_wire_version.unwrap_or(0) < KEEPS_CONNECTIONS;
-    (changed, changed && (old || SHUTDOWNS.contains(&code)))
-}
-
 impl Inner {
     /// Takes in what a monitor or a failed call found out. Wakes those that wait for a server even
     /// when nothing changed, so that they ask for another look.
@@ -268,15 +275,19 @@ impl Inner {
         self.watch_servers();
     }
 
-    /// Lets connections to a server be made again.
-    pub(super) fn ready(&self, address: &str) {
-        if let Some(watched) = lock(&self.watched).get(address) {
+    /// A look at a server: it is there, and connections to it can be made again.
+    pub(super) fn seen(self: &Arc<Self>, found: ServerDescription) {
+        let _together = lock(&self.concluding);
+        // Before the word is out: who selects it must find its pool open.
+        if let Some(watched) = lock(&self.watched).get(&found.address) {
             watched.pool.ready();
         }
+        self.apply(found);
     }
 
     /// A look at a server failed: nothing is known of it, and its connections are given up.
     pub(super) fn lost(self: &Arc<Self>, address: &str, error: &MongoError) {
+        let _together = lock(&self.concluding);
         self.apply(ServerDescription::failed(address, error.to_string()));
         let pool = lock(&self.watched)
             .get(address)

@@ -28,8 +28,11 @@ pub(super) enum Action {
     Close,
     /// Reset the connection (RST); the command has no effect.
     Reset,
-    /// Send half of the usual answer, then close.
-    HalfReply,
+    /// Send so many bytes of the usual answer, or half of it, then close or say nothing more.
+    PartOfReply {
+        bytes: Option<usize>,
+        then_close: bool,
+    },
 }
 
 impl Step {
@@ -100,7 +103,28 @@ impl Step {
     /// Sends half of the usual answer and closes.
     #[must_use]
     pub fn half_reply() -> Self {
-        Self::of(Action::HalfReply)
+        Self::of(Action::PartOfReply {
+            bytes: None,
+            then_close: true,
+        })
+    }
+
+    /// Sends the first bytes of the usual answer, at most all but the last one, and closes.
+    #[must_use]
+    pub fn first_bytes(bytes: usize) -> Self {
+        Self::of(Action::PartOfReply {
+            bytes: Some(bytes),
+            then_close: true,
+        })
+    }
+
+    /// Sends half of the usual answer and then nothing more. The connection stays open until the peer closes it.
+    #[must_use]
+    pub fn stalled_reply() -> Self {
+        Self::of(Action::PartOfReply {
+            bytes: None,
+            then_close: false,
+        })
     }
 
     /// Waits before it acts.
@@ -145,7 +169,7 @@ impl Step {
     fn document(&mut self) -> Option<&mut Document> {
         match &mut self.action {
             Action::Pass(document) | Action::Reply(document, _) => Some(document),
-            Action::Hang | Action::Close | Action::Reset | Action::HalfReply => None,
+            Action::Hang | Action::Close | Action::Reset | Action::PartOfReply { .. } => None,
         }
     }
 }

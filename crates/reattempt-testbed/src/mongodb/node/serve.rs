@@ -113,9 +113,7 @@ async fn answer(
     pause(delay).await;
     let reply = match action {
         Action::Hang => {
-            // What else the peer says is not heard; its close is.
-            let mut ignored = [0; 1024];
-            while matches!(stream.read(&mut ignored).await, Ok(count) if count > 0) {}
+            until_closed(stream).await;
             return false;
         }
         Action::Close => return false,
@@ -135,12 +133,17 @@ async fn answer(
             document.extend(added);
             document
         }
-        Action::HalfReply => {
+        Action::PartOfReply { bytes, then_close } => {
             let reply = usual(shared, peer, seen).await;
-            if let Some(bytes) = encode(shared, seen, &reply) {
-                // The close after it is the point; whether the half arrived is the peer's to find.
-                let _ = stream.write_all(&bytes[..bytes.len() / 2]).await;
-                let _ = stream.shutdown().await;
+            if let Some(whole) = encode(shared, seen, &reply) {
+                let count = bytes.unwrap_or(whole.len() / 2).min(whole.len() - 1);
+                // What comes after it is the point; whether the part arrived is the peer's to find.
+                let _ = stream.write_all(&whole[..count]).await;
+                if then_close {
+                    let _ = stream.shutdown().await;
+                } else {
+                    until_closed(stream).await;
+                }
             }
             return false;
         }
@@ -149,6 +152,12 @@ async fn answer(
         Some(bytes) => stream.write_all(&bytes).await.is_ok(),
         None => false,
     }
+}
+
+/// What else the peer says is not heard; its close is.
+async fn until_closed(stream: &mut TcpStream) {
+    let mut ignored = [0; 1024];
+    while matches!(stream.read(&mut ignored).await, Ok(count) if count > 0) {}
 }
 
 /// A sleep of nothing would still wait for the timer's next tick.

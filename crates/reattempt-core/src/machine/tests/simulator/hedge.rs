@@ -34,7 +34,7 @@ impl<'a> HedgedCall<'a> {
         context.claim();
         Self {
             call,
-            machine: HedgeMachine::new(policy),
+            machine: HedgeMachine::for_call(policy, call.context.idempotency()),
             context,
             now: start(),
             flights: Vec::new(),

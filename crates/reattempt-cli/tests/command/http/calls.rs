@@ -1,4 +1,4 @@
-//! `reattempt call` over HTTP.
+//! Single calls: what goes out, and what is told of it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use reattempt_testbed::http::{Protocol, Script, Server, Step};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{answer, assert_times, document, each, ms, with};
+use super::super::{answer, answers, assert_times, document, each, ms, with};
 
 const HELLO: &str = "aGVsbG8=";
 
@@ -174,7 +174,7 @@ async fn a_connection_is_kept_for_the_next_call_and_replaced_when_it_is_gone() {
         .await
         .unwrap();
     let calls = json!([{"call": "a"}, {"call": "b", "start_delay_ms": 50}]);
-    super::answers(document("http", &server.uri(), calls.clone())).await;
+    answers(document("http", &server.uri(), calls.clone())).await;
     assert_eq!(server.connections_accepted(), 1);
 
     for protocol in [Protocol::Http1, Protocol::Http2] {
@@ -192,92 +192,8 @@ async fn a_connection_is_kept_for_the_next_call_and_replaced_when_it_is_gone() {
             {"call": "a"}, {"call": "b", "start_delay_ms": 50}, {"call": "c", "start_delay_ms": 50},
         ]);
         let document = document("http", &server.uri(), calls);
-        let answers = super::answers(with(document, "version", json!(version))).await;
+        let answers = answers(with(document, "version", json!(version))).await;
         let statuses: Vec<_> = answers.iter().map(|answer| &answer["status"]).collect();
         assert_eq!(statuses, [200, 200, 200], "{answers:?}");
     }
-}
-
-/// A route per kind of recovery; the first that matches decides.
-fn policy() -> Value {
-    json!({
-        "routes": [
-            {"name": "hedged", "match": {"methods": ["GET"], "prefix": "/hedged/"},
-             "hedge": {"maxAttempts": 3, "delay": "0.05s", "budgetPercent": 100}},
-            {"name": "keyed", "match": {"methods": ["POST"], "pattern": "/orders/{id}"},
-             "retry": {"maxAttempts": 4, "backoff": {"initial": "0.01s", "multiplier": 1, "max": "0.01s", "jitter": "none"}},
-             "idempotencyKey": true, "throttle": "wide"},
-            {"name": "slow", "match": {"path": "/slow"}, "timeout": "0.1s", "attemptTimeout": "0.04s", "throttle": "wide",
-             "retry": {"maxAttempts": 9, "backoff": {"initial": "0.001s", "jitter": "none"}}},
-        ],
-        "default": {"timeout": "30s"},
-        "throttles": {"wide": {"maxTokens": 1000, "tokenRatio": 1}},
-    })
-}
-
-async fn by_policy(server: &Server, call: Value) -> Value {
-    let document = document("http", &server.uri(), json!([call]));
-    answer(with(document, "policy", policy())).await
-}
-
-#[tokio::test]
-async fn the_policy_retries_by_route_and_an_idempotency_key_makes_a_post_repeatable() {
-    let server = Server::start(Step::status(503)).await.unwrap();
-    let order = json!({"method": "POST", "path": "/orders/7"});
-    assert_eq!(
-        by_policy(&server, order.clone()).await["stopped"],
-        "not_idempotent"
-    );
-    let mut keyed = order;
-    keyed["headers"] = json!({"Idempotency-Key": "a"});
-    let answer = by_policy(&server, keyed).await;
-    assert_eq!(
-        each(&answer, "delay_ms"),
-        [json!(10), json!(10), json!(10), Value::Null]
-    );
-    assert_eq!(answer["stopped"], "attempts");
-    let other = by_policy(&server, json!({"path": "/other"})).await;
-    assert_eq!(
-        each(&other, "n").len(),
-        1,
-        "the default recovers nothing: {other}"
-    );
-}
-
-#[tokio::test]
-async fn the_policy_hedges_and_drops_the_loser() {
-    let script = Script::new()
-        .then(Step::hang())
-        .otherwise(Step::status(200));
-    let server = Server::start(script).await.unwrap();
-    let answer = by_policy(&server, json!({"path": "/hedged/a"})).await;
-    assert_eq!(answer["status"], 200, "{answer}");
-    assert_eq!(each(&answer, "kind"), ["initial", "hedge"]);
-    assert_eq!(each(&answer, "verdict"), ["cancelled", "success"]);
-    server.wait_cancelled(1).await;
-}
-
-#[tokio::test]
-async fn the_policy_limits_attempts_and_the_call() {
-    let server = Server::start(Step::hang()).await.unwrap();
-    let answer = by_policy(&server, json!({"path": "/slow"})).await;
-    assert_eq!(answer["timeout"], "unambiguous", "{answer}");
-    assert_eq!(answer["stopped"], "deadline");
-    let verdicts = each(&answer, "verdict");
-    assert!(verdicts.len() >= 2, "{answer}");
-    assert_eq!(verdicts[0], "retry");
-    assert_eq!(answer["reasons"], json!(["HTTP_TIMEOUT"]));
-}
-
-#[tokio::test]
-async fn a_policy_that_cannot_be_used_makes_the_document_unusable() {
-    let document = document("http", "127.0.0.1:1", json!([{}]));
-    let document = with(document, "policy", json!({"routes": [{"timeout": "5m"}]}));
-    let output = super::run(&["call", "--json"], document.to_string()).await;
-    assert_eq!(output.status.code(), Some(2));
-    let said = super::text(&output.stderr);
-    assert!(
-        said.starts_with("reattempt call: $.policy.routes[0].timeout: "),
-        "{said}"
-    );
 }

@@ -1,0 +1,191 @@
+//! Which operations are sent a second time (Supported and Unsupported Read Operations).
+
+use reattempt_testbed::mongodb::Step;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{answer, answers, each};
+
+/// The operations that are retried, with the command that each of them sends and what it finds among five documents.
+const RETRIED: [(&str, &str, u64); 13] = [
+    ("find", "find", 5),
+    ("findOne", "find", 1),
+    ("findBatch", "find", 5),
+    ("aggregate", "aggregate", 5),
+    ("count", "count", 5),
+    ("countDocuments", "aggregate", 5),
+    ("distinct", "distinct", 5),
+    ("listDatabases", "listDatabases", 1),
+    ("listCollections", "listCollections", 1),
+    ("listIndexes", "listIndexes", 1),
+    ("watch", "aggregate", 0),
+    ("find", "find", 5),
+    ("aggregate", "aggregate", 5),
+];
+
+/// M1 M16
+#[tokio::test]
+async fn a_read_is_sent_a_second_time() {
+    for step in [Step::code(UNREACHABLE), Step::close_before()] {
+        let node = node(5).await;
+        for (op, command, documents) in RETRIED {
+            let before = node.seen_named(command).len();
+            node.script().on(command, step.clone());
+            let answer = answer(one(&node, json!({"call": op, "op": op}))).await;
+            assert_mended(&answer);
+            assert_eq!(answer["documents"], documents, "{answer}");
+            let seen = node.seen_named(command);
+            assert_eq!(seen.len(), before + 2, "{op}");
+            assert_eq!(logical(&seen[before]), logical(&seen[before + 1]), "{op}");
+        }
+    }
+}
+
+/// M19
+#[tokio::test]
+async fn these_are_sent_once() {
+    let node = node(5).await;
+    for (op, command) in [
+        ("mapReduce", "mapReduce"),
+        ("runCommandFind", "find"),
+        ("aggregateOut", "aggregate"),
+        ("aggregateMerge", "aggregate"),
+        ("insertOne", "insert"),
+        ("txnFind", "find"),
+    ] {
+        for step in [
+            Step::code(UNREACHABLE),
+            Step::code(STEPPED_DOWN),
+            Step::close_before(),
+        ] {
+            let before = node.seen_named(command).len();
+            let code = match &step {
+                step if *step == Step::code(UNREACHABLE) => json!(UNREACHABLE),
+                step if *step == Step::code(STEPPED_DOWN) => json!(STEPPED_DOWN),
+                _ => Value::Null,
+            };
+            node.script().on(command, step);
+            let answer = answer(one(&node, json!({"op": op}))).await;
+            assert_failed(&answer, 1, code, "first");
+            assert_eq!(
+                json!(each(&answer, "verdict")),
+                json!(["fatal"]),
+                "{answer}"
+            );
+            assert_eq!(node.seen_named(command).len(), before + 1, "{op}");
+        }
+    }
+    assert!(!node.store().collections("db").contains(&"c_out".to_owned()));
+}
+
+/// M19: what it failed, its own usual work shows.
+#[tokio::test]
+async fn these_work_when_nothing_fails() {
+    let node = node(5).await;
+    let ops = [
+        "mapReduce",
+        "runCommandFind",
+        "aggregateOut",
+        "aggregateMerge",
+        "insertOne",
+        "txnFind",
+    ];
+    let calls = ops.map(|op| json!({"call": op, "op": op}));
+    for (answer, documents) in answers(several(&node.uri(), calls))
+        .await
+        .iter()
+        .zip([1, 5, 0, 0, 1, 6])
+    {
+        assert_eq!(answer["documents"], documents, "{answer}");
+        assert_eq!(answer["stopped"], "success", "{answer}");
+        assert_paired(answer);
+    }
+    assert_eq!(node.store().documents("db", "c_out").len(), 5);
+}
+
+/// E6: a number inside a write error is no command's code, also one that would be retryable there; the caller hears of it.
+#[tokio::test]
+async fn a_document_that_was_not_written_is_an_error_of_one_attempt() {
+    let node = node(0).await;
+    for (document, named) in [("seed_2022", UNREACHABLE), ("current", 11_000)] {
+        let error = doc! { "index": 0, "code": named, "errmsg": "not this one" };
+        node.script().on(
+            "insert",
+            Step::pass().with("writeErrors", vec![bson::Bson::from(error)]),
+        );
+        let mut asked = one(&node, json!({"op": "insertOne"}));
+        asked["retryable_reads"] = json!(document);
+        let answer = answer(asked).await;
+        assert_eq!(answer["code"], named, "{answer}");
+        assert_eq!(answer["documents"], Value::Null, "{answer}");
+        assert_eq!(
+            answer["error"],
+            format!("write error {named}: not this one")
+        );
+        assert_eq!(
+            answer["attempts"].as_array().map(Vec::len),
+            Some(1),
+            "{answer}"
+        );
+        assert_paired(&answer);
+    }
+}
+
+/// M16 M19: a stage that writes, wherever it comes from, makes the aggregate one that writes.
+#[tokio::test]
+async fn a_pipeline_given_as_an_option_is_looked_at() {
+    let node = node(2).await;
+    for op in ["aggregate", "countDocuments", "watch"] {
+        for stage in [json!({"$out": "o"}), json!({"$merge": {"into": "o"}})] {
+            node.script().on("aggregate", Step::code(UNREACHABLE));
+            let options = json!({"pipeline": [{"$match": {}}, stage]});
+            let answer = answer(one(&node, json!({"op": op, "options": options}))).await;
+            assert_failed(&answer, 1, UNREACHABLE, "first");
+        }
+    }
+    node.script().on("aggregate", Step::code(UNREACHABLE));
+    let options = json!({"pipeline": [{"$match": {"_id": 1}}]});
+    let answer = answer(one(&node, json!({"op": "aggregate", "options": options}))).await;
+    assert_mended(&answer);
+    assert_eq!(answer["documents"], 1);
+}
+
+/// M19: the find is retried, the `getMore` is not, and what was read before it is not given as if it were all.
+#[tokio::test]
+async fn get_more_is_sent_once() {
+    for step in [
+        Step::code(UNREACHABLE),
+        Step::close_before(),
+        Step::half_reply(),
+    ] {
+        let node = node(5).await;
+        node.script().on("getMore", step);
+        let answer = answer(one(&node, json!({"op": "findBatch"}))).await;
+        assert_eq!(answer["documents"], Value::Null, "{answer}");
+        assert_eq!(answer["error_from"], "first", "{answer}");
+        assert_ne!(answer["stopped"], "success", "{answer}");
+        assert_eq!(
+            json!(events(&answer, "command")),
+            json!(["find", "find", "getMore", "getMore"])
+        );
+        assert_paired(&answer);
+        let counts = ["find", "getMore"].map(|name| node.seen_named(name).len());
+        assert_eq!(counts, [1, 1]);
+    }
+}
+
+/// M1 M16: a cursor is read in batches of two from the server that opened it, in one session.
+#[tokio::test]
+async fn a_find_in_batches_is_retried_before_its_first_batch() {
+    let node = node(5).await;
+    node.script().on("find", Step::code(UNREACHABLE));
+    let answer = answer(one(&node, json!({"op": "findBatch"}))).await;
+    assert_mended(&answer);
+    assert_eq!(answer["documents"], 5);
+    let commands: Vec<_> = sent(&node).into_iter().map(|seen| seen.name).collect();
+    assert_eq!(commands, ["find", "find", "getMore", "getMore"]);
+    let more = node.seen_named("getMore");
+    assert_eq!(more[0].document.get_i32("batchSize"), Ok(2));
+    let find = node.seen_named("find");
+    assert_eq!(more[0].document.get("lsid"), find[0].document.get("lsid"));
+}

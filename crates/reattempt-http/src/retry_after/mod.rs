@@ -1,0 +1,337 @@
+//! `Retry-After` and its kin: when the server wants to be asked again (RFC 9110, section 10.2.3).
+
+mod rate_limit;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, SystemTime};
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName};
+use reattempt::backoff::Randomness;
+use reattempt::pushback::ReadPushback;
+use reattempt::{CallContext, ServerPushback};
+
+use crate::HttpRoute;
+
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+/// Milliseconds; the services of AWS say it.
+const AMZ_RETRY_AFTER: HeaderName = HeaderName::from_static("x-amz-retry-after");
+/// The longest back-off of 20 s and the 5 s that the SDKs wait at most beyond theirs.
+const MOST_AMZ: Duration = Duration::from_secs(25);
+
+/// What to do when the server asks for more than the cap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BeyondCap {
+    /// Do not send again: the server would only refuse once more.
+    #[default]
+    Stop,
+    /// Send again after the cap.
+    Wait,
+}
+
+/// Reads of every answer from 300 up when the server wants to be asked again.
+///
+/// | header, the first that can be read | |
+/// | --- | --- |
+/// | `x-amz-retry-after` | milliseconds, up to 25 s; off unless [asked for](Self::also_amz) |
+/// | `retry-after-ms` | milliseconds; [`milliseconds`](Self::milliseconds) |
+/// | `Retry-After` | seconds, or a date in any of HTTP's three forms |
+/// | `RateLimit-Reset`, `X-RateLimit-Reset` | seconds from now, or Unix time in seconds (from 10⁹) or milliseconds (from 10¹²), or a date; [`rate_limits`](Self::rate_limits) |
+///
+/// Many servers send the headers of their rate limits with every answer, so these count only where the limit is
+/// what the call ran into: with 429; with 503 unless `(X-)RateLimit-Remaining` says that something is left; with any other
+/// status when it says 0.
+///
+/// Put it in a `PushbackLayer` below the recovery layer. What cannot be read counts as absent and is recorded
+/// (`AttemptRecord::pushback_unreadable`), a date that has passed means now, a number that is too
+/// large saturates; of several values the longest counts. The settings of a route beat the layer's:
+/// [`HttpRoute::retry_after`].
+///
+/// There is no cap unless [`RetryAfter::cap`] sets one: a call without a deadline waits up to a day because a server said so. Put a
+/// `DeadlineLayer` outside of the recovery layer. And there is no jitter unless [`RetryAfter::spread`] asks for it: where a server tells
+/// many clients the same moment, they all come back at it.
+///
+/// ```
+/// use std::time::Duration;
+/// use http::Response;
+/// use reattempt::ServerPushback;
+/// use reattempt::pushback::ReadPushback;
+/// use reattempt_http::RetryAfter;
+///
+/// let answer = Response::builder().status(503).header("retry-after", "7").body(()).unwrap();
+/// let word = ReadPushback::<_, ()>::read(&RetryAfter::new(), Ok(&answer));
+/// assert_eq!(word, Some(ServerPushback::After(Duration::from_secs(7))));
+/// ```
+#[derive(Clone, Debug)]
+pub struct RetryAfter {
+    wall_clock: fn() -> SystemTime,
+    honoured: bool,
+    milliseconds: bool,
+    seconds: bool,
+    amz: bool,
+    rate_limits: bool,
+    cap: Option<(Duration, BeyondCap)>,
+    spread: Duration,
+    randomness: Randomness,
+}
+
+/// What some headers say together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Nothing,
+    /// Something, but nothing that can be read.
+    Unreadable,
+    After(Duration),
+}
+
+impl Word {
+    /// The longest of the values of this header that can be read.
+    fn of(headers: &HeaderMap, name: &HeaderName, read: impl Fn(&str) -> Option<Duration>) -> Self {
+        let values = headers.get_all(name).iter();
+        let longest = values
+            .filter_map(|value| read(value.to_str().ok()?.trim()))
+            .max();
+        match longest {
+            Some(delay) => Self::After(delay),
+            None if headers.contains_key(name) => Self::Unreadable,
+            None => Self::Nothing,
+        }
+    }
+
+    /// This, unless nothing can be read here.
+    fn or(self, other: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::After(_) => self,
+            Self::Nothing => other(),
+            Self::Unreadable => match other() {
+                Self::Nothing => self,
+                other => other,
+            },
+        }
+    }
+
+    const fn delay(self) -> Option<Duration> {
+        match self {
+            Self::After(delay) => Some(delay),
+            Self::Nothing | Self::Unreadable => None,
+        }
+    }
+}
+
+impl RetryAfter {
+    /// With the system's clock for dates, all headers, no cap and no jitter.
+    #[must_use]
+    pub const fn new() -> Self {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "an HTTP date is wall-clock time; `wall_clock` sets another clock"
+        )]
+        let wall_clock: fn() -> SystemTime = SystemTime::now;
+        Self {
+            wall_clock,
+            honoured: true,
+            milliseconds: true,
+            seconds: true,
+            amz: false,
+            rate_limits: true,
+            cap: None,
+            spread: Duration::ZERO,
+            randomness: Randomness::Thread,
+        }
+    }
+
+    /// Reads `x-amz-retry-after` alone, as the SDKs of AWS do from version 2.1 on. It counts up to 25 s; the strategy
+    /// [`AwsStandard`](crate::aws::AwsStandard) bounds it further.
+    #[must_use]
+    pub const fn amz() -> Self {
+        let mut amz = Self::new()
+            .also_amz()
+            .milliseconds(false)
+            .rate_limits(false);
+        amz.seconds = false;
+        amz
+    }
+
+    /// Reads `x-amz-retry-after` too, up to 25 s and before the others; it does not by default.
+    #[must_use]
+    pub const fn also_amz(mut self) -> Self {
+        self.amz = true;
+        self
+    }
+
+    /// Reads dates against this clock.
+    #[must_use]
+    pub const fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
+        self.wall_clock = now;
+        self
+    }
+
+    /// Whether the server's word counts at all; it does by default.
+    #[must_use]
+    pub const fn honour(mut self, honour: bool) -> Self {
+        self.honoured = honour;
+        self
+    }
+
+    /// Whether `retry-after-ms` is read; it is by default.
+    #[must_use]
+    pub const fn milliseconds(mut self, read: bool) -> Self {
+        self.milliseconds = read;
+        self
+    }
+
+    /// Whether `RateLimit-Reset` and `X-RateLimit-Reset` are read; they are by default.
+    #[must_use]
+    pub const fn rate_limits(mut self, read: bool) -> Self {
+        self.rate_limits = read;
+        self
+    }
+
+    /// Waits at most this long for the server's word; what is to happen beyond it.
+    #[must_use]
+    pub const fn cap(mut self, cap: Duration, beyond: BeyondCap) -> Self {
+        self.cap = Some((cap, beyond));
+        self
+    }
+
+    /// Comes back later than the server said by a random time, uniform from 0 to `most`, so that clients which were told the same
+    /// moment do not come back in one instant. Never earlier. It comes on top of the cap; zero by default.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use http::Response;
+    /// use reattempt::ServerPushback;
+    /// use reattempt::pushback::ReadPushback;
+    /// use reattempt_http::RetryAfter;
+    ///
+    /// let reader = RetryAfter::new().spread(Duration::from_secs(2));
+    /// let answer = Response::builder().status(503).header("retry-after", "7").body(()).unwrap();
+    /// let Some(ServerPushback::After(delay)) = ReadPushback::<_, ()>::read(&reader, Ok(&answer)) else { panic!() };
+    /// assert!(delay >= Duration::from_secs(7) && delay < Duration::from_secs(9));
+    /// ```
+    #[must_use]
+    pub const fn spread(mut self, most: Duration) -> Self {
+        self.spread = most;
+        self
+    }
+
+    /// Takes the random numbers of [`spread`](Self::spread) from here; from the thread's generator by default.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.randomness = randomness;
+        self
+    }
+
+    /// The delay that `retry-after-ms` or `Retry-After` asks for, uncapped and without jitter.
+    #[must_use]
+    pub fn delay(&self, headers: &HeaderMap) -> Option<Duration> {
+        self.of_retry_after(headers, self.wall_clock).delay()
+    }
+
+    fn of_retry_after(&self, headers: &HeaderMap, now: fn() -> SystemTime) -> Word {
+        let milliseconds = |text: &str| digits(text).map(Duration::from_millis);
+        let amz = |text: &str| milliseconds(text).map(|asked| asked.min(MOST_AMZ));
+        let seconds = |text: &str| {
+            let seconds = digits(text).map(Duration::from_secs);
+            seconds.or_else(|| until_date(text, now))
+        };
+        let read = |name: &HeaderName, reads: bool, how: &dyn Fn(&str) -> Option<Duration>| {
+            if reads {
+                Word::of(headers, name, how)
+            } else {
+                Word::Nothing
+            }
+        };
+        read(&AMZ_RETRY_AFTER, self.amz, &amz)
+            .or(|| read(&RETRY_AFTER_MS, self.milliseconds, &milliseconds))
+            .or(|| read(&RETRY_AFTER, self.seconds, &seconds))
+    }
+
+    /// What the answer says, dates read against this clock.
+    fn word<B>(&self, response: &http::Response<B>, now: fn() -> SystemTime) -> Word {
+        let status = response.status().as_u16();
+        if !self.honoured || status < 300 {
+            return Word::Nothing;
+        }
+        let headers = response.headers();
+        self.of_retry_after(headers, now).or(|| {
+            if self.rate_limits {
+                rate_limit::reset(status, headers, now)
+            } else {
+                Word::Nothing
+            }
+        })
+    }
+
+    fn pushback<B>(
+        &self,
+        response: &http::Response<B>,
+        now: fn() -> SystemTime,
+    ) -> Option<ServerPushback> {
+        let asked = self.word(response, now).delay()?;
+        let asked = match self.cap {
+            Some((cap, BeyondCap::Stop)) if asked > cap => return Some(ServerPushback::Stop),
+            Some((cap, BeyondCap::Wait)) => asked.min(cap),
+            _ => asked,
+        };
+        Some(ServerPushback::After(asked.saturating_add(self.later())))
+    }
+
+    fn later(&self) -> Duration {
+        if self.spread.is_zero() {
+            return Duration::ZERO;
+        }
+        self.spread.mul_f64(self.randomness.roll().clamp(0.0, 1.0))
+    }
+
+    /// The settings of the call's route, else these.
+    fn in_force<'a>(&'a self, context: &'a CallContext) -> &'a Self {
+        let of_route = HttpRoute::of(context).and_then(HttpRoute::get_retry_after);
+        of_route.unwrap_or(self)
+    }
+}
+
+impl Default for RetryAfter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// `1*DIGIT`, saturating.
+fn digits(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    Some(text.parse().unwrap_or(u64::MAX))
+}
+
+/// How long it is until this HTTP date; one that has passed means now.
+fn until_date(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now()).unwrap_or_default())
+}
+
+impl<B, E> ReadPushback<http::Response<B>, E> for RetryAfter {
+    fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
+        self.pushback(outcome.ok()?, self.wall_clock)
+    }
+
+    fn read_in(
+        &self,
+        outcome: Result<&http::Response<B>, &E>,
+        context: &CallContext,
+    ) -> Option<ServerPushback> {
+        let settings = self.in_force(context);
+        settings.pushback(outcome.ok()?, self.wall_clock)
+    }
+
+    fn is_unreadable(
+        &self,
+        outcome: Result<&http::Response<B>, &E>,
+        context: &CallContext,
+    ) -> bool {
+        let settings = self.in_force(context);
+        outcome.is_ok_and(|response| settings.word(response, self.wall_clock) == Word::Unreadable)
+    }
+}

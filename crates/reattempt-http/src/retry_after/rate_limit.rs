@@ -1,0 +1,58 @@
+//! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 07) and `X-RateLimit-Reset`, as it came before.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderName};
+
+use super::{Word, digits, until_date};
+
+static RESET: [HeaderName; 2] = [
+    HeaderName::from_static("ratelimit-reset"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+static REMAINING: [HeaderName; 2] = [
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+];
+
+/// From here on a number is a moment in Unix time: as a delay it would be 31 years.
+const SECONDS_OF_A_MOMENT: u64 = 1_000_000_000;
+/// The same in milliseconds.
+const MILLIS_OF_A_MOMENT: u64 = 1_000_000_000_000;
+/// And beyond this it is no moment any more, but a number that is too large.
+const NO_MOMENT: u64 = 1_000_000_000_000_000;
+
+/// When the limit that this answer ran into is renewed.
+pub(super) fn reset(status: u16, headers: &HeaderMap, now: fn() -> SystemTime) -> Word {
+    if !ran_into_it(status, headers) {
+        return Word::Nothing;
+    }
+    let [draft, before] = &RESET;
+    let read = |text: &str| until(text, now);
+    Word::of(headers, draft, read).or(|| Word::of(headers, before, read))
+}
+
+/// Servers tell their limits with every answer: has this one to do with them?
+fn ran_into_it(status: u16, headers: &HeaderMap) -> bool {
+    let values = REMAINING.iter().flat_map(|name| headers.get_all(name));
+    let left = values
+        .filter_map(|value| digits(value.to_str().ok()?.trim()))
+        .min();
+    match (status, left) {
+        (429, _) | (_, Some(0)) | (503, None) => true,
+        (_, None | Some(_)) => false,
+    }
+}
+
+fn until(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
+    let Some(number) = digits(text) else {
+        return until_date(text, now);
+    };
+    let since_1970 = match number {
+        SECONDS_OF_A_MOMENT..MILLIS_OF_A_MOMENT => Duration::from_secs(number),
+        MILLIS_OF_A_MOMENT..NO_MOMENT => Duration::from_millis(number),
+        _ => return Some(Duration::from_secs(number)),
+    };
+    let now = now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(since_1970.saturating_sub(now))
+}

@@ -1,0 +1,236 @@
+use super::*;
+
+/// Sun, 06 Nov 1994 08:49:37 GMT, RFC 9110's example.
+fn then() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777)
+}
+
+fn read(reader: RetryAfter, status: u16, headers: &[(&str, &str)]) -> Option<ServerPushback> {
+    let mut response = http::Response::builder().status(status);
+    for (name, value) in headers {
+        response = response.header(*name, *value);
+    }
+    let response = response.body(()).unwrap();
+    ReadPushback::<_, ()>::read(&reader.wall_clock(then), Ok(&response))
+}
+
+fn after(value: &str) -> Option<Duration> {
+    match read(RetryAfter::new(), 503, &[("retry-after", value)]) {
+        Some(ServerPushback::After(delay)) => Some(delay),
+        Some(ServerPushback::Stop) => panic!("stop"),
+        None => None,
+    }
+}
+
+#[test]
+fn seconds_and_all_three_date_forms_are_read() {
+    let s = Duration::from_secs;
+    assert_eq!(after("120"), Some(s(120)));
+    assert_eq!(after("0"), Some(s(0)));
+    assert_eq!(after("Sun, 06 Nov 1994 08:49:47 GMT"), Some(s(10)));
+    assert_eq!(after("Sunday, 06-Nov-94 08:49:47 GMT"), Some(s(10)));
+    assert_eq!(after("Sun Nov  6 08:49:47 1994"), Some(s(10)));
+}
+
+#[test]
+fn a_past_date_means_now_and_too_large_a_number_saturates() {
+    assert_eq!(after("Sun, 06 Nov 1994 08:49:36 GMT"), Some(Duration::ZERO));
+    let huge = after("99999999999999999999999999");
+    assert_eq!(huge, Some(Duration::from_secs(u64::MAX)));
+}
+
+#[test]
+fn junk_counts_as_absent() {
+    for junk in [
+        "",
+        "soon",
+        "-5",
+        "1.5",
+        "+3",
+        "1e3",
+        "10 s",
+        "Sun, 99 Nov 1994 08:49:37 GMT",
+    ] {
+        assert_eq!(after(junk), None, "{junk:?}");
+    }
+}
+
+#[test]
+fn milliseconds_go_first_unless_they_are_junk_or_switched_off() {
+    let ms = |value| [("retry-after-ms", value), ("retry-after", "9")];
+    let is = |word, delay| assert_eq!(word, Some(ServerPushback::After(delay)));
+    is(
+        read(RetryAfter::new(), 429, &ms("250")),
+        Duration::from_millis(250),
+    );
+    is(
+        read(RetryAfter::new(), 429, &ms("x")),
+        Duration::from_secs(9),
+    );
+    let off = RetryAfter::new().milliseconds(false);
+    is(read(off, 429, &ms("250")), Duration::from_secs(9));
+}
+
+#[test]
+fn beyond_the_cap_it_stops_or_waits_the_cap() {
+    let cap = Duration::from_secs(5);
+    let long = [("retry-after", "6")];
+    let stop = RetryAfter::new().cap(cap, BeyondCap::Stop);
+    let wait = RetryAfter::new().cap(cap, BeyondCap::Wait);
+    assert_eq!(read(stop.clone(), 503, &long), Some(ServerPushback::Stop));
+    assert_eq!(read(wait, 503, &long), Some(ServerPushback::After(cap)));
+    let just = [("retry-after", "5")];
+    assert_eq!(read(stop, 503, &just), Some(ServerPushback::After(cap)));
+}
+
+#[test]
+fn the_routes_settings_beat_the_layers_but_not_its_clock() {
+    use reattempt::RoutePolicy;
+    use std::sync::Arc;
+
+    let response = http::Response::builder()
+        .status(503)
+        .header("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")
+        .body(())
+        .unwrap();
+    let layer = RetryAfter::new().wall_clock(then);
+    let read = |data: HttpRoute| {
+        let mut context = CallContext::default();
+        context.stamp_policy(Arc::new(RoutePolicy::new("r").data(data)));
+        ReadPushback::<_, ()>::read_in(&layer, Ok(&response), &context)
+    };
+    let after = |seconds| Some(ServerPushback::After(Duration::from_secs(seconds)));
+    assert_eq!(read(HttpRoute::new()), after(10));
+    let capped = RetryAfter::new().cap(Duration::from_secs(3), BeyondCap::Wait);
+    assert_eq!(read(HttpRoute::new().retry_after(capped)), after(3));
+    let deaf = RetryAfter::new().honour(false);
+    assert_eq!(read(HttpRoute::new().retry_after(deaf)), None);
+}
+
+#[test]
+fn a_good_answer_pushes_nothing_back() {
+    assert_eq!(read(RetryAfter::new(), 202, &[("retry-after", "5")]), None);
+}
+
+fn limited(status: u16, reset: &str, more: &[(&str, &str)]) -> Option<ServerPushback> {
+    let headers = [&[("x-ratelimit-reset", reset)], more].concat();
+    let by_old_name = read(RetryAfter::new(), status, &headers);
+    let headers = [&[("ratelimit-reset", reset)], more].concat();
+    assert_eq!(read(RetryAfter::new(), status, &headers), by_old_name);
+    by_old_name
+}
+
+#[test]
+fn a_rate_limits_reset_is_a_delay_a_moment_or_a_date() {
+    for (reset, seconds) in [
+        ("30", 30),
+        ("0", 0),
+        ("999999999", 999_999_999),
+        // Half a minute from "now", in 2001.
+        ("1000000030", 30),
+        ("1000000030000", 30),
+        ("999999999999", 998_999_999_999),
+        ("1000000000", 0),
+        ("Sun, 09 Sep 2001 01:47:10 GMT", 30),
+    ] {
+        let headers = [("ratelimit-reset", reset)];
+        let now = || SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let response = http::Response::builder().status(429);
+        let response = response
+            .header(headers[0].0, headers[0].1)
+            .body(())
+            .unwrap();
+        let reader = RetryAfter::new().wall_clock(now);
+        let word = ReadPushback::<_, ()>::read(&reader, Ok(&response));
+        let asked = ServerPushback::After(Duration::from_secs(seconds));
+        assert_eq!(word, Some(asked), "{reset}");
+    }
+    let endless = limited(429, "99999999999999999999999999", &[]);
+    let saturated = ServerPushback::After(Duration::from_secs(u64::MAX));
+    assert_eq!(endless, Some(saturated));
+    assert_eq!(limited(429, "soon", &[]), None);
+}
+
+/// A server that tells its limit with every answer is not asked to be left alone by each.
+#[test]
+fn a_rate_limits_reset_counts_where_the_limit_was_what_failed() {
+    let counts = |status, more: &[_]| limited(status, "30", more).is_some();
+    assert!(counts(429, &[("x-ratelimit-remaining", "7")]));
+    assert!(counts(503, &[]));
+    assert!(!counts(503, &[("x-ratelimit-remaining", "7")]));
+    assert!(counts(403, &[("ratelimit-remaining", "0")]));
+    assert!(!counts(403, &[("ratelimit-remaining", "x")]));
+    assert!(!counts(502, &[]) && !counts(200, &[("ratelimit-remaining", "0")]));
+}
+
+#[test]
+fn retry_after_beats_a_rate_limits_reset() {
+    let both = [("retry-after", "2"), ("ratelimit-reset", "30")];
+    let is = |word, seconds| {
+        let asked = ServerPushback::After(Duration::from_secs(seconds));
+        assert_eq!(word, Some(asked));
+    };
+    is(read(RetryAfter::new(), 429, &both), 2);
+    let junk = [("retry-after", "x"), ("ratelimit-reset", "30")];
+    is(read(RetryAfter::new(), 429, &junk), 30);
+    let off = RetryAfter::new().rate_limits(false);
+    assert_eq!(read(off, 429, &junk), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_from_what_was_not_said() {
+    let unreadable = |status, headers: &[(&str, &str)], reader: RetryAfter| {
+        let mut response = http::Response::builder().status(status);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        let response = response.body(()).unwrap();
+        ReadPushback::<_, ()>::is_unreadable(&reader, Ok(&response), &CallContext::default())
+    };
+    let new = RetryAfter::new;
+    for name in ["retry-after", "retry-after-ms", "ratelimit-reset"] {
+        assert!(unreadable(429, &[(name, "soon")], new()), "{name}");
+        assert!(!unreadable(429, &[(name, "soon")], new().honour(false)));
+        assert!(!unreadable(200, &[(name, "soon")], new()));
+        assert!(!unreadable(429, &[(name, "1")], new()));
+    }
+    assert!(!unreadable(429, &[], new()));
+    let mended = [("retry-after-ms", "x"), ("retry-after", "1")];
+    assert!(!unreadable(429, &mended, new()));
+}
+
+/// None of them earlier than the server said, and no tenth of the spread gets more than its share.
+#[test]
+fn ten_thousand_clients_told_one_moment_do_not_come_back_in_one_instant() {
+    let reader = RetryAfter::new()
+        .spread(Duration::from_secs(1))
+        .randomness(Randomness::seeded(7));
+    let mut tenths = [0_u32; 10];
+    for _ in 0..10_000 {
+        let word = read(reader.clone(), 503, &[("retry-after", "5")]);
+        let Some(ServerPushback::After(delay)) = word else {
+            panic!("{word:?}")
+        };
+        let later = delay.checked_sub(Duration::from_secs(5)).unwrap();
+        tenths[(later.as_millis() / 100) as usize] += 1;
+    }
+    assert!(tenths.iter().all(|n| (850..1150).contains(n)), "{tenths:?}");
+}
+
+#[test]
+fn the_spread_comes_on_top_of_the_cap_and_softens_no_stop() {
+    let reader = |beyond| {
+        RetryAfter::new()
+            .cap(Duration::from_secs(3), beyond)
+            .spread(Duration::from_secs(2))
+            .randomness(Randomness::Fixed(0.5))
+    };
+    let long = [("retry-after", "60")];
+    let four = ServerPushback::After(Duration::from_secs(4));
+    assert_eq!(read(reader(BeyondCap::Wait), 503, &long), Some(four));
+    let stop = ServerPushback::Stop;
+    assert_eq!(read(reader(BeyondCap::Stop), 503, &long), Some(stop));
+    let now = [("retry-after", "0")];
+    let one = ServerPushback::After(Duration::from_secs(1));
+    assert_eq!(read(reader(BeyondCap::Stop), 503, &now), Some(one));
+}

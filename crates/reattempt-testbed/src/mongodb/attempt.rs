@@ -1,0 +1,40 @@
+//! What the client's request has to know of the attempt that it is sent in, and what that has to know of the request.
+
+use reattempt::{Annotated, Backend, Call, Stage};
+use reattempt_mongodb::{Deprioritized, MIN_WIRE_VERSION};
+
+use super::client::{Client, MongoRequest, OnProgress, Progress, TopologyKind};
+
+/// For a `map_request` right above `client`, inside the recovery layer.
+///
+/// A further attempt is not sent to a server that does not support retryable reads (M23), and avoids the servers that `avoid`
+/// says. How far the attempt has come is reported, also of one that is cut off: what was never sent leaves nothing open.
+pub fn prepare(
+    client: &Client,
+    avoid: Deprioritized,
+) -> impl Fn(Call<MongoRequest>) -> Call<MongoRequest> + Clone + Send + Sync + 'static {
+    let topology = client.topology().clone();
+    move |mut call| {
+        let Some(context) = call.context() else {
+            return call;
+        };
+        let reporter = context.reporter();
+        if context.attempt() > 1 {
+            let is_sharded = topology.description().kind == TopologyKind::Sharded;
+            let avoided = avoid.servers(context, is_sharded);
+            let addresses = avoided.iter().map(Backend::as_str).map(str::to_owned);
+            call.request.avoid.extend(addresses);
+            let wanted = call.request.requires_wire_version.unwrap_or(0);
+            call.request.requires_wire_version = Some(wanted.max(MIN_WIRE_VERSION));
+        }
+        reporter.stage(Stage::Dispatch);
+        call.request.on_progress = OnProgress::new(move |progress| {
+            reporter.stage(match progress {
+                Progress::Unsent => Stage::Dispatch,
+                Progress::Sending => Stage::InFlight,
+                Progress::Answered => Stage::Response,
+            });
+        });
+        call
+    }
+}

@@ -1,0 +1,171 @@
+//! The server that Debian packages, as a process of the test's own, in a folder of its own.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use crate::client::within;
+
+/// An nginx on two ports of loopback. Ends with its owner.
+pub(crate) struct Nginx {
+    process: Child,
+    folder: PathBuf,
+    /// HTTP/1.1, and HTTP/2 with prior knowledge.
+    ports: [u16; 2],
+}
+
+/// One request, as the server has logged it: the caller's own name for it, and the status.
+pub(crate) type Logged = (String, u16);
+
+impl Nginx {
+    /// Starts one with these lines in its `server`; `None`, and a word, where it is not installed.
+    pub(crate) async fn start(lines: &str) -> Option<Self> {
+        if !is_installed() {
+            // Not by `eprintln`, which the test harness would keep to itself.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: nginx is not installed (apt-get install nginx-light)"
+            );
+            return None;
+        }
+        // Somebody else may take a free port before the server does.
+        for _ in 0..20 {
+            let ports = [free_port(), free_port()];
+            let folder = new_folder();
+            configure(&folder, ports, lines);
+            let mut server = Self {
+                process: spawn(&folder),
+                folder,
+                ports,
+            };
+            if server.is_up().await {
+                return Some(server);
+            }
+        }
+        panic!("nginx does not start: no port is free");
+    }
+
+    pub(crate) fn uri(&self, http2: bool) -> String {
+        format!("http://127.0.0.1:{}", self.ports[usize::from(http2)])
+    }
+
+    /// Puts other lines in force: new workers take over, the old ones end when they have answered what they have begun.
+    pub(crate) fn reload(&self, lines: &str) {
+        configure(&self.folder, self.ports, lines);
+        let told = Command::new("sh")
+            .args(["-c", "kill -HUP \"$0\"", &self.process.id().to_string()])
+            .status();
+        assert!(told.expect("a shell").success());
+    }
+
+    /// What it has answered so far. A line is written right after its answer, and so may come a little later.
+    pub(crate) fn log(&self) -> Vec<Logged> {
+        let log = std::fs::read_to_string(self.folder.join("access.log"));
+        let lines = log.unwrap_or_default();
+        let fields = |line: &str| {
+            let (name, status) = line.split_once(' ')?;
+            Some((name.to_owned(), status.parse().ok()?))
+        };
+        lines.lines().filter_map(fields).collect()
+    }
+
+    async fn is_up(&mut self) -> bool {
+        let asking = async {
+            loop {
+                let [one, two] = self.ports;
+                let answered = TcpStream::connect(("127.0.0.1", one)).await.is_ok()
+                    && TcpStream::connect(("127.0.0.1", two)).await.is_ok();
+                if self.process.try_wait().expect("our process").is_some() {
+                    return false;
+                }
+                if answered {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        within(asking).await
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // A master that is killed leaves its workers behind; one that is told to end takes them along.
+        let _ = Command::new("sh")
+            .args(["-c", "kill -TERM \"$0\"", &self.process.id().to_string()])
+            .status();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn is_installed() -> bool {
+    let version = Command::new("nginx")
+        .arg("-v")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    version.is_ok_and(|status| status.success())
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+fn new_folder() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("reattempt-nginx-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn configure(folder: &Path, [one, two]: [u16; 2], lines: &str) {
+    let at = folder.display();
+    let kept: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|of| format!("{of}_temp_path {at}/{of};\n"))
+        .collect();
+    let configuration = format!(
+        "daemon off;
+worker_processes 2;
+pid {at}/pid;
+error_log {at}/error.log;
+events {{ worker_connections 256; }}
+http {{
+    {kept}
+    log_format names '$http_x_name $status';
+    access_log {at}/access.log names;
+    limit_req_zone $server_port zone=limit:64k rate=20r/s;
+    limit_req_status 429;
+    server {{
+        listen 127.0.0.1:{one};
+        listen 127.0.0.1:{two} http2;
+        {lines}
+    }}
+}}
+"
+    );
+    std::fs::write(folder.join("nginx.conf"), configuration).expect("its configuration");
+}
+
+fn spawn(folder: &Path) -> Child {
+    Command::new("nginx")
+        .arg("-p")
+        .arg(folder)
+        .arg("-c")
+        .arg(folder.join("nginx.conf"))
+        .arg("-e")
+        .arg(folder.join("error.log"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nginx starts")
+}
