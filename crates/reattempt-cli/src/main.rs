@@ -4,6 +4,7 @@
 mod call;
 mod check;
 mod demo;
+mod printable;
 
 use std::process::ExitCode;
 

@@ -24,6 +24,8 @@ use answer::Answer;
 use document::{Concurrency, Document, Fault, Protocol};
 use schedule::{Caller, Plan};
 
+use crate::printable::OneLine;
+
 /// The document cannot be used.
 const UNUSABLE: u8 = 2;
 
@@ -39,7 +41,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Err(Problem::Fault(fault)) => {
             // Exactly one line, also for errors whose text has several.
             let line = fault.to_string().replace('\n', " ");
-            eprintln!("reattempt call: {line}");
+            eprintln!("reattempt call: {}", OneLine(line));
             ExitCode::from(UNUSABLE)
         }
         Err(Problem::Io(error)) => {

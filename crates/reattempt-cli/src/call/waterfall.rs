@@ -7,6 +7,7 @@ use reattempt::ServerPushback;
 use super::answer::{Answer, Timeout};
 use super::attempts::{Attempt, Pushback};
 use super::in_millis::InMillis;
+use crate::printable::{Lines, OneLine};
 
 /// The axis in characters.
 const WIDTH: usize = 40;
@@ -15,7 +16,7 @@ pub(crate) fn draw(answer: &Answer) -> String {
     let mut out = String::new();
     headline(&mut out, answer);
     for line in &answer.for_people {
-        let _ = writeln!(out, "  {line}");
+        let _ = writeln!(out, "  {}", Lines(line));
     }
     for attempt in &answer.attempts {
         row(&mut out, attempt, answer.elapsed_ms.value());
@@ -29,7 +30,7 @@ fn headline(out: &mut String, answer: &Answer) {
     let _ = write!(
         out,
         "{}: {count} attempt{plural} in {}",
-        answer.call,
+        OneLine(&answer.call),
         millis(answer.elapsed_ms)
     );
     if let Some(stopped) = answer.stopped {
@@ -46,7 +47,7 @@ fn headline(out: &mut String, answer: &Answer) {
         );
     }
     if let Some(error) = &answer.error {
-        let _ = write!(out, "\n  error: {error}");
+        let _ = write!(out, "\n  error: {}", OneLine(error));
     }
     out.push('\n');
 }
@@ -77,7 +78,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
         let _ = write!(out, ", next after {}", millis(delay));
     }
     if let Some(backend) = &attempt.backend {
-        let _ = write!(out, " @ {backend}");
+        let _ = write!(out, " @ {}", OneLine(backend));
     }
     out.push('\n');
 }

@@ -1,9 +1,11 @@
 //! What is to be said of one file.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
+
+use crate::printable::OneLine;
 
 /// One fault or warning, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -77,7 +79,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = &self.file;
+        let file = OneLine(&self.file);
         for fault in &self.faults {
             writeln!(f, "{file}: {}", OneLine(fault))?;
         }
@@ -91,19 +93,9 @@ impl fmt::Display for Report {
     }
 }
 
-/// A remark on one line: a path repeats names of the document, and those may have any character in them.
-struct OneLine<'a>(&'a Remark);
-
-impl fmt::Display for OneLine<'_> {
+/// A path repeats names of the document, and those may have any character in them: to be written as one line.
+impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Remark { path, message } = self.0;
-        for character in path.chars().chain(": ".chars()).chain(message.chars()) {
-            if character.is_control() {
-                write!(f, "{}", character.escape_default())?;
-            } else {
-                f.write_char(character)?;
-            }
-        }
-        Ok(())
+        write!(f, "{}: {}", self.path, self.message)
     }
 }

@@ -36,6 +36,8 @@ pub const AUTH_CONTINUE: u16 = 0x21;
 pub const ERANGE: u16 = 0x22;
 /// No access.
 pub const EACCESS: u16 = 0x24;
+/// The server is not set up yet.
+pub const NOT_INITIALIZED: u16 = 0x25;
 /// The server does not know the command.
 pub const UNKNOWN_COMMAND: u16 = 0x81;
 /// Out of memory.

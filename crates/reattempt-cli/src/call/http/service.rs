@@ -23,6 +23,7 @@ use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::couchbase_strategy::Strategy;
 use crate::call::document::{Fault, Fields, Setup};
 use crate::call::transport::Transport;
+use crate::printable::OneLine;
 
 /// The field `service` of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -141,7 +142,7 @@ impl Told {
     pub(super) fn add_to(self, mut answer: Answer) -> Answer {
         let message = self.error.as_ref().and_then(ServiceError::message);
         let line = match (self.code, message) {
-            (Some(code), Some(message)) => Some(format!("error {code}: {message}")),
+            (Some(code), Some(message)) => Some(format!("error {code}: {}", OneLine(message))),
             (Some(code), None) => Some(format!("error {code}")),
             // The whole body follows.
             (None, _) => None,

@@ -64,7 +64,15 @@ where
     async fn idle(&self) -> Option<SendRequest<B>> {
         loop {
             let mut connection = self.take_idle()?;
-            if connection.ready().await.is_ok() {
+            if connection.ready().await.is_err() {
+                continue;
+            }
+            // A close that is there already is not known before the runtime has looked, and the connection's own task after it.
+            // Found now it costs a new connection; found by the request, one that must not be sent again is lost.
+            for _ in 0..2 {
+                tokio::task::yield_now().await;
+            }
+            if connection.is_ready() && !connection.is_closed() {
                 return Some(connection);
             }
         }
@@ -125,5 +133,59 @@ where
                 Err((error, _)) => return Err(error),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    use http_body_util::{BodyExt as _, Full};
+    use reattempt::{Annotated as _, Backend, Call};
+
+    use super::*;
+
+    /// C13: a close that nobody has read yet costs a new connection, not the request.
+    #[tokio::test]
+    async fn a_connection_that_its_server_has_closed_is_not_used_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let (close, until_told) = mpsc::channel();
+        let (closed, until_closed) = mpsc::channel();
+        let server = std::thread::spawn(move || {
+            for _ in 0..20 {
+                let (mut socket, _) = listener.accept().unwrap();
+                let _ = socket.read(&mut [0; 1024]).unwrap();
+                socket
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                    .unwrap();
+                until_told.recv().unwrap();
+                drop(socket);
+                closed.send(()).unwrap();
+            }
+        });
+        let address = Address {
+            backend: Backend::new(authority.as_str()),
+            authority,
+        };
+        let pool = Pool::default();
+        let reporter = Call::new(()).context_mut().reporter();
+        for _ in 0..20 {
+            let request = Request::post("http://h/")
+                .body(Full::new(Bytes::new()))
+                .unwrap();
+            let answer = pool.send(&address, request, &reporter).await.unwrap();
+            answer.into_body().collect().await.unwrap();
+            // Until the connection's own task waits for what comes next.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            // The runtime stands still meanwhile.
+            close.send(()).unwrap();
+            until_closed.recv().unwrap();
+        }
+        server.join().unwrap();
     }
 }

@@ -52,6 +52,17 @@ async fn what_is_skipped_of_a_map_is_a_warning() {
     assert_eq!(lines.last().map(String::as_str), Some("FILE: ok"));
 }
 
+/// Every fault is one line, whatever a name in the file would do to a terminal.
+#[tokio::test]
+async fn a_name_moves_no_cursor_and_begins_no_line() {
+    let json = r#"{"version": 2, "revision": 1, "errors": {"z\n\u001b[2J\u202e": {}}}"#;
+    let (status, lines) = map("moves.json", json).await;
+    assert_eq!(status, Some(0));
+    let hex = "the key must be a status in hex, 0 to ffff; the entry is skipped";
+    let warning = format!(r"FILE: warning: $.errors.z\n\u{{1b}}[2J\u{{202e}}: {hex}");
+    assert_eq!(lines, [warning, "FILE: ok".to_owned()]);
+}
+
 /// One fault, one line: a name in the document may have any character in it.
 #[tokio::test]
 async fn a_name_with_a_line_break_makes_no_line_of_its_own() {

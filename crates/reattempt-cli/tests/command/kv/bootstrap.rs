@@ -113,6 +113,19 @@ async fn a_wrong_password_is_final_and_nothing_is_sent() {
     }
 }
 
+/// Of the password nothing is known yet: never sent, so it is tried again.
+#[tokio::test]
+async fn a_login_that_the_node_cannot_judge_now_is_tried_again() {
+    let not_now = Step::status(TEMPORARY_FAILURE).only(opcode::SASL_AUTH);
+    let node = Node::builder().require_auth().start().await.unwrap();
+    node.script().push(not_now);
+    let answer = answer(one(&node, write())).await;
+    assert_eq!(answer["status"], 0, "{answer}");
+    assert_eq!(answer["reasons"], json!(["NODE_NOT_AVAILABLE"]));
+    assert_eq!(each(&answer, "stage")[0], "dispatch");
+    assert_eq!(node.seen_data().len(), 1);
+}
+
 /// It may be there soon: never sent, so it is tried until the deadline.
 #[tokio::test]
 async fn a_bucket_that_is_not_there_is_waited_for() {

@@ -144,6 +144,26 @@ async fn a_vbucket_without_an_owner_waits_for_one() {
     );
 }
 
+/// What has no key goes to any node that serves keys, and to no other of the cluster's.
+#[tokio::test]
+async fn a_node_that_serves_no_keys_is_sent_none() {
+    let node = Node::start().await.unwrap();
+    let mut config: Value = serde_json::from_slice(&node.config_json()).unwrap();
+    let nodes = config["nodesExt"].as_array_mut().unwrap();
+    nodes.push(json!({"hostname": "127.0.0.1", "services": {"n1ql": 1}}));
+    let config = Step::status(0).body(config.to_string());
+    node.script().push(config.only(opcode::GET_CLUSTER_CONFIG));
+    let answers = answers(several(
+        &node,
+        json!([{"op": "noop"}, {"op": "noop"}, {"op": "noop"}]),
+    ))
+    .await;
+    for answer in answers {
+        assert_eq!(answer["status"], 0, "{answer}");
+        assert_eq!(each(&answer, "backend"), [node.addr().to_string()]);
+    }
+}
+
 /// RFC 0024, Conclusion: a node that takes requests and answers none is an error like any other.
 #[tokio::test]
 async fn a_node_that_never_answers_has_another_one_asked_at_the_deadline() {

@@ -16,7 +16,7 @@ use crate::kv::node::{
     FEATURE_NON_BLOCKING_THROTTLING, FEATURE_SELECT_BUCKET, FEATURE_TCP_NODELAY, FEATURE_TRACING,
     FEATURE_UNORDERED, FEATURE_XERROR,
 };
-use crate::kv::sasl::{Mechanism, ScramClient, plain_message};
+use crate::kv::sasl::Mechanism;
 use crate::kv::{opcode, status};
 
 use super::error::{ClientError, CloseReason};
@@ -24,8 +24,6 @@ use super::options::{Bootstrap, ClientOptions};
 
 /// The version of the error map asked for.
 const ERROR_MAP_VERSION: u16 = 2;
-/// Most answers kept that came before the one waited for.
-const MAX_EARLY: usize = 16;
 
 /// What setting up found out.
 #[derive(Debug, Default)]
@@ -33,6 +31,8 @@ pub(super) struct Agreed {
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
     pub(super) config: Option<Bytes>,
+    /// The first opaque that none of the set-up's own requests had: a late second answer to one of these answers nothing.
+    pub(super) next_opaque: u32,
 }
 
 /// A connection while it is set up.
@@ -40,8 +40,9 @@ pub(super) struct Setup<'a> {
     pub(super) address: Arc<str>,
     pub(super) stream: TcpStream,
     pub(super) input: BytesMut,
-    options: &'a ClientOptions,
-    next_opaque: u32,
+    pub(super) options: &'a ClientOptions,
+    /// The operations asked for; an opaque is the place of its own here, counted from 1.
+    asked: Vec<u8>,
     early: HashMap<u32, Frame>,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Setup<'a> {
             stream,
             input: BytesMut::new(),
             options,
-            next_opaque: 0,
+            asked: Vec::new(),
             early: HashMap::new(),
         }
     }
@@ -146,12 +147,8 @@ impl<'a> Setup<'a> {
         if answer.specific == status::SUCCESS && !answer.value.is_empty() {
             agreed.config = Some(answer.value);
         }
+        agreed.next_opaque = self.asked.len() as u32 + 1;
         Ok(agreed)
-    }
-
-    fn may_be_plain(&self) -> bool {
-        let here = || self.stream.peer_addr().map(|peer| peer.ip().is_loopback());
-        self.options.plain_on_loopback && here().unwrap_or(false)
     }
 
     fn hello(&mut self, out: &mut BytesMut) -> Result<u32, ClientError> {
@@ -183,62 +180,7 @@ impl<'a> Setup<'a> {
         )
     }
 
-    async fn login(
-        &mut self,
-        mechanism: Mechanism,
-        username: &str,
-        password: &str,
-    ) -> Result<(), ClientError> {
-        let name = Bytes::from_static(mechanism.name().as_bytes());
-        if mechanism == Mechanism::Plain {
-            let message = plain_message(username, password).into();
-            let answer = self
-                .exchange(opcode::SASL_AUTH, name, message, "SASL_AUTH")
-                .await?;
-            return self.logged_in(&answer);
-        }
-        let nonce = format!(
-            "{:016x}{:016x}",
-            rand::random::<u64>(),
-            rand::random::<u64>()
-        );
-        let mut scram = ScramClient::new(mechanism, username, password, &nonce)
-            .map_err(|error| self.auth(error))?;
-        let first = scram.first().into();
-        let answer = self
-            .exchange(opcode::SASL_AUTH, name.clone(), first, "SASL_AUTH")
-            .await?;
-        if answer.specific != status::AUTH_CONTINUE {
-            // A success here would be a server that never proved it knows the password.
-            return Err(self.auth(format!("status {:#04x} to SASL_AUTH", answer.specific)));
-        }
-        let last = scram
-            .answer(&answer.value)
-            .map_err(|error| self.auth(error))?;
-        let answer = self
-            .exchange(opcode::SASL_STEP, name, last.into(), "SASL_STEP")
-            .await?;
-        self.logged_in(&answer)?;
-        scram
-            .verify(&answer.value)
-            .map_err(|error| self.auth(error))
-    }
-
-    fn logged_in(&self, answer: &Frame) -> Result<(), ClientError> {
-        if answer.specific == status::SUCCESS {
-            return Ok(());
-        }
-        Err(self.auth(format!("status {:#04x}", answer.specific)))
-    }
-
-    fn auth(&self, problem: impl ToString) -> ClientError {
-        ClientError::Auth {
-            address: self.address.clone(),
-            problem: problem.to_string(),
-        }
-    }
-
-    async fn exchange(
+    pub(super) async fn exchange(
         &mut self,
         op: u8,
         key: Bytes,
@@ -258,14 +200,15 @@ impl<'a> Setup<'a> {
         key: Bytes,
         value: Bytes,
     ) -> Result<u32, ClientError> {
-        self.next_opaque += 1;
+        self.asked.push(op);
+        let opaque = self.asked.len() as u32;
         let frame = Frame {
             key,
             value,
-            ..Frame::new(Magic::Request, op, self.next_opaque)
+            ..Frame::new(Magic::Request, op, opaque)
         };
         frame.encode(out).map_err(ClientError::Invalid)?;
-        Ok(self.next_opaque)
+        Ok(opaque)
     }
 
     async fn write(&mut self, out: BytesMut, operation: &'static str) -> Result<(), ClientError> {
@@ -273,7 +216,13 @@ impl<'a> Setup<'a> {
         result.map_err(|error| self.lost(operation, CloseReason::Io(Arc::new(error))))
     }
 
-    /// The answer with this opaque; answers to others that come first are kept.
+    /// The operation that was asked for with this opaque.
+    fn asked(&self, opaque: u32) -> Option<u8> {
+        let place = usize::try_from(opaque).ok()?.checked_sub(1)?;
+        self.asked.get(place).copied()
+    }
+
+    /// The answer with this opaque; answers to others that come first are kept, those to nobody are ignored.
     async fn read(&mut self, opaque: u32, operation: &'static str) -> Result<Frame, ClientError> {
         loop {
             if let Some(frame) = self.early.remove(&opaque) {
@@ -282,8 +231,18 @@ impl<'a> Setup<'a> {
             let decoded = Frame::decode(&mut self.input, self.options.max_body)
                 .map_err(|error| self.lost(operation, CloseReason::Protocol(error)))?;
             if let Some(frame) = decoded {
-                if frame.magic.is_response() && self.early.len() < MAX_EARLY {
-                    self.early.insert(frame.opaque, frame);
+                if frame.magic.is_response() {
+                    match self.asked(frame.opaque) {
+                        Some(asked) if asked == frame.opcode => {
+                            self.early.entry(frame.opaque).or_insert(frame);
+                        }
+                        Some(asked) => {
+                            let answered = frame.opcode;
+                            let reason = CloseReason::WrongOpcode { asked, answered };
+                            return Err(self.lost(operation, reason));
+                        }
+                        None => {}
+                    }
                 } else if frame.magic != Magic::ServerRequest {
                     let error = FrameError::UnexpectedMagic { magic: frame.magic };
                     return Err(self.lost(operation, CloseReason::Protocol(error)));

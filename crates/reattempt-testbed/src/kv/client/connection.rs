@@ -76,14 +76,9 @@ impl Connection {
         }
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let on_config = options.on_config.clone();
-        let shared = Arc::new(Shared::new(
-            address,
-            id,
-            agreed.features,
-            agreed.error_map,
-            on_config,
-        ));
-        if let Some(config) = &agreed.config {
+        let config = agreed.config.clone();
+        let shared = Arc::new(Shared::new(address, id, agreed, on_config));
+        if let Some(config) = &config {
             shared.config_arrived(config);
         }
         tokio::spawn(driver::run(

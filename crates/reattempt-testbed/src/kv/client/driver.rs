@@ -4,6 +4,7 @@
 //! left: a request is in flight from its first byte on.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -47,21 +48,30 @@ async fn drive(
         if shared.is_closing() {
             return CloseReason::Local;
         }
+        let idle = output.is_empty();
         shared.drain(&mut output, WRITE_AHEAD, |opaque, length| {
             starts.push_back((opaque, taken));
             taken += length as u64;
         });
-        tokio::select! {
-            result = read.read_buf(&mut input) => match result {
-                Ok(0) if input.is_empty() => return CloseReason::Closed,
-                Ok(0) => return CloseReason::MidFrame { received: input.len() },
-                Ok(_) => {
-                    if let Err(reason) = frames(shared, &mut input, max_body) {
+        if idle && !output.is_empty() {
+            // What has not left is safe: a connection that is closed by now is found before the first byte goes, not after.
+            // The runtime hears of it when it is given the turn.
+            tokio::task::yield_now().await;
+            match read.try_read_buf(&mut input) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => {
+                    if let Err(reason) = received(shared, result, &mut input, max_body) {
                         return reason;
                     }
                 }
-                Err(error) => return CloseReason::Io(Arc::new(error)),
-            },
+            }
+        }
+        tokio::select! {
+            result = read.read_buf(&mut input) => {
+                if let Err(reason) = received(shared, result, &mut input, max_body) {
+                    return reason;
+                }
+            }
             result = write.write_buf(&mut output), if !output.is_empty() => match result {
                 Ok(count) => {
                     written += count as u64;
@@ -72,6 +82,23 @@ async fn drive(
             },
             () = shared.wake.notified() => {}
         }
+    }
+}
+
+/// What came of a read; an error costs the connection.
+fn received(
+    shared: &Shared,
+    result: io::Result<usize>,
+    input: &mut BytesMut,
+    max_body: usize,
+) -> Result<(), CloseReason> {
+    match result {
+        Ok(0) if input.is_empty() => Err(CloseReason::Closed),
+        Ok(0) => Err(CloseReason::MidFrame {
+            received: input.len(),
+        }),
+        Ok(_) => frames(shared, input, max_body),
+        Err(error) => Err(CloseReason::Io(Arc::new(error))),
     }
 }
 

@@ -10,6 +10,7 @@ mod driver;
 mod error;
 mod forwarding;
 mod limit;
+mod login;
 mod node;
 mod options;
 mod request;

@@ -1,5 +1,8 @@
 //! What the handles of a connection and its driver share: requests that wait for an answer.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::kv::frame::Frame;
 use crate::kv::{opcode, status};
 
+use super::bootstrap::Agreed;
 use super::error::{ClientError, CloseReason};
 use super::options::OnBytes;
 use super::request::KvRequest;
@@ -66,26 +70,31 @@ impl Shared {
     pub(super) fn new(
         address: Arc<str>,
         id: u64,
-        features: Vec<u16>,
-        error_map: Option<Bytes>,
+        agreed: Agreed,
         on_config: Option<OnBytes>,
     ) -> Self {
-        let read_error_map = error_map
+        let read_error_map = agreed
+            .error_map
             .as_deref()
             .and_then(|map| read(map, &address))
             .map(Arc::new);
         Self {
             address,
             id,
-            collections: features.contains(&crate::kv::node::FEATURE_COLLECTIONS),
-            features,
-            error_map,
+            collections: agreed
+                .features
+                .contains(&crate::kv::node::FEATURE_COLLECTIONS),
+            features: agreed.features,
+            error_map: agreed.error_map,
             read_error_map,
             on_config,
             wake: Notify::new(),
             config: Mutex::new(None),
             ignored: AtomicU64::new(0),
-            requests: Mutex::new(Requests::default()),
+            requests: Mutex::new(Requests {
+                next_opaque: agreed.next_opaque,
+                ..Requests::default()
+            }),
         }
     }
 
@@ -174,9 +183,10 @@ impl Shared {
             .requests()
             .pending
             .get(&opaque)
+            .filter(|pending| pending.sent)
             .map(|pending| pending.opcode);
         let Some(asked) = asked else {
-            // The caller has gone, or the server made it up.
+            // The caller has gone, or the server made it up: nothing answers what has not left yet.
             self.ignored.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         };

@@ -4,7 +4,8 @@ use tower::{Service as _, ServiceExt as _};
 
 use super::{bare, send, within};
 use crate::kv::{
-    ClientError, CloseReason, Connection, FrameError, KvRequest, Node, SendStage, Step,
+    ClientError, ClientOptions, CloseReason, Connection, FrameError, KvRequest, Node, SendStage,
+    Step,
 };
 
 /// A node that does `step` with the first request, and the failure of that request.
@@ -219,4 +220,25 @@ async fn a_dropped_node_drops_its_connections() {
     let answer = c.ready().await.expect("ready").call(KvRequest::get("k"));
     drop(node);
     within(answer).await.expect_err("closed");
+}
+
+/// C13: the close is there before the request is, though nobody has read it yet.
+#[tokio::test]
+async fn a_close_that_came_before_the_request_leaves_it_unsent() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listener");
+    let address = listener.local_addr().expect("address").to_string();
+    let options = ClientOptions::memcached();
+    for _ in 0..50 {
+        let connecting = Connection::connect(&address, &options);
+        let mut c = within(connecting).await.expect("connect");
+        let (server, _) = listener.accept().expect("accept");
+        // Nothing but this runs between the close and the call.
+        std::future::poll_fn(|cx| c.poll_ready(cx))
+            .await
+            .expect("ready");
+        drop(server);
+        let error = within(c.call(KvRequest::set("k", "v", 0, 0))).await;
+        let error = error.expect_err("closed");
+        assert_eq!(error.stage(), SendStage::NeverSent, "{error}");
+    }
 }

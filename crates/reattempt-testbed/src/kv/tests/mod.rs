@@ -14,6 +14,7 @@ mod frame;
 mod operations;
 mod routed;
 mod scram;
+mod strays;
 
 /// Fails instead of hanging.
 async fn within<T>(future: impl Future<Output = T>) -> T {

@@ -1,0 +1,60 @@
+//! Text that others wrote, among lines of one's own: it moves no cursor and begins no line.
+
+use std::fmt::{self, Display, Write};
+
+/// On one line: what is no visible character stands escaped, as `\n` or `\u{1b}`.
+pub(crate) struct OneLine<T>(pub(crate) T);
+
+/// The same, but for line breaks and tabs, which stay.
+pub(crate) struct Lines<T>(pub(crate) T);
+
+impl<T: Display> Display for OneLine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping { out: f, keep: &[] }, "{}", self.0)
+    }
+}
+
+impl<T: Display> Display for Lines<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keep = &['\n', '\t'];
+        write!(Escaping { out: f, keep }, "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'f> {
+    out: &'a mut fmt::Formatter<'f>,
+    keep: &'static [char],
+}
+
+/// Control characters, separators of lines, and what turns the direction of writing.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+impl Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            if is_invisible(c) && !self.keep.contains(&c) {
+                write!(self.out, "{}", c.escape_default())?;
+            } else {
+                self.out.write_char(c)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_moves_no_cursor_and_begins_no_line() {
+        let text = "é \\ \"a\"\u{1b}[2J\r\n\tb\u{9b}\u{202e}";
+        let line = OneLine(text).to_string();
+        assert_eq!(line, r#"é \ "a"\u{1b}[2J\r\n\tb\u{9b}\u{202e}"#);
+        let lines = Lines(text).to_string();
+        assert_eq!(lines, "é \\ \"a\"\\u{1b}[2J\\r\n\tb\\u{9b}\\u{202e}");
+    }
+}

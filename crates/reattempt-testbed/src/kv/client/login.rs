@@ -1,0 +1,93 @@
+//! Logging in while a connection is set up: PLAIN, or the two steps of SCRAM.
+
+use bytes::Bytes;
+
+use crate::kv::frame::Frame;
+use crate::kv::sasl::{Mechanism, ScramClient, plain_message};
+use crate::kv::{opcode, status};
+
+use super::bootstrap::Setup;
+use super::error::ClientError;
+
+/// What a login may be answered with although nobody has looked at the password: the node cannot tell now.
+const NOT_NOW: [u16; 4] = [
+    status::NOT_INITIALIZED,
+    status::ENOMEM,
+    status::EBUSY,
+    status::ETMPFAIL,
+];
+
+impl Setup<'_> {
+    pub(super) fn may_be_plain(&self) -> bool {
+        let here = || self.stream.peer_addr().map(|peer| peer.ip().is_loopback());
+        self.options.plain_on_loopback && here().unwrap_or(false)
+    }
+
+    /// Proves to the node who this is, and with SCRAM that the node knows it too.
+    pub(super) async fn login(
+        &mut self,
+        mechanism: Mechanism,
+        username: &str,
+        password: &str,
+    ) -> Result<(), ClientError> {
+        let name = Bytes::from_static(mechanism.name().as_bytes());
+        if mechanism == Mechanism::Plain {
+            let message = plain_message(username, password).into();
+            let answer = self
+                .exchange(opcode::SASL_AUTH, name, message, "SASL_AUTH")
+                .await?;
+            return self.logged_in(&answer, "SASL_AUTH");
+        }
+        let nonce = format!(
+            "{:016x}{:016x}",
+            rand::random::<u64>(),
+            rand::random::<u64>()
+        );
+        let mut scram = ScramClient::new(mechanism, username, password, &nonce)
+            .map_err(|error| self.auth(error))?;
+        let first = scram.first().into();
+        let answer = self
+            .exchange(opcode::SASL_AUTH, name.clone(), first, "SASL_AUTH")
+            .await?;
+        if answer.specific != status::AUTH_CONTINUE {
+            // A success here would be a server that never proved it knows the password.
+            return Err(self.no_login(&answer, "SASL_AUTH"));
+        }
+        let last = scram
+            .answer(&answer.value)
+            .map_err(|error| self.auth(error))?;
+        let answer = self
+            .exchange(opcode::SASL_STEP, name, last.into(), "SASL_STEP")
+            .await?;
+        self.logged_in(&answer, "SASL_STEP")?;
+        scram
+            .verify(&answer.value)
+            .map_err(|error| self.auth(error))
+    }
+
+    fn logged_in(&self, answer: &Frame, operation: &'static str) -> Result<(), ClientError> {
+        if answer.specific == status::SUCCESS {
+            return Ok(());
+        }
+        Err(self.no_login(answer, operation))
+    }
+
+    fn no_login(&self, answer: &Frame, operation: &'static str) -> ClientError {
+        let status = answer.specific;
+        if NOT_NOW.contains(&status) {
+            return ClientError::Bootstrap {
+                address: self.address.clone(),
+                operation,
+                status,
+            };
+        }
+        self.auth(format!("status {status:#04x} to {operation}"))
+    }
+
+    pub(super) fn auth(&self, problem: impl ToString) -> ClientError {
+        ClientError::Auth {
+            address: self.address.clone(),
+            problem: problem.to_string(),
+        }
+    }
+}
