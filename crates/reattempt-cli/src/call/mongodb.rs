@@ -215,10 +215,11 @@ async fn exchange(
                 .service(stack);
             Ok(drain(&mut more, &request, reply).await?.documents.len())
         }
-        _ => match WriteError::of(&reply) {
+        Operation::InsertOne => match WriteError::of(&reply) {
             Some(error) => Err(error.into()),
             None => Ok(reply.count()),
         },
+        _ => Ok(reply.count()),
     }
 }
 
