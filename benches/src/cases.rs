@@ -120,10 +120,3 @@ cases! {
         .service(Bare);
     "tower" => |n: u64| n, peer::retry_budget_timeout();
 }
-
-/// The case of this name.
-#[must_use]
-pub fn named(name: &str) -> Option<Case> {
-    let mut cases = all().into_iter().chain(crate::kv::all());
-    cases.find(|case| case.name == name)
-}

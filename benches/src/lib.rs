@@ -100,3 +100,10 @@ pub fn with_timers<T>(work: impl FnOnce() -> T) -> T {
     let _guard = runtime.enter();
     work()
 }
+
+/// The case of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<cases::Case> {
+    let mut cases = cases::all().into_iter().chain(kv::all());
+    cases.find(|case| case.name == name)
+}

@@ -11,7 +11,7 @@ const PINS: [(&str, u64, u64); 6] = [
     ("no layers", 40, 1),
     ("no policy", TIMER + 3481, 12),
     ("retried, attempt out", TIMER + 3481, 12),
-    ("retried, in back-off", 2 * TIMER + 4777, 17),
+    ("retried, in back-off", 2 * TIMER + 4801, 17),
     ("hedged, 1 attempt out", 2 * TIMER + 4089, 14),
     ("hedged, 3 attempts out", TIMER + 4697, 16),
 ];

@@ -11,7 +11,8 @@ const CALLS: u64 = 20_000;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     if let (Some(name), Some(calls)) = (arguments.next(), arguments.next()) {
-        let case = cases::named(&name).unwrap_or_else(|| panic!("no case named {name}"));
+        let case =
+            reattempt_benches::named(&name).unwrap_or_else(|| panic!("no case named {name}"));
         let calls = calls.parse().expect("a number of calls");
         with_timers(|| (case.run)(calls));
         return;

@@ -6,6 +6,7 @@
 //! | `RetryLayer::new(classifier, strategy)` | [`KvClassifier`] and `BestEffort`, or [`ErrorMapStrategy`] |
 //! | `PushbackLayer::new(reader)` | [`KvPushback`] |
 //! | `ConfigPollLayer::new(stale)` | [`StaleKvConfig`] over a [`ConfigStore`] and a [`ConfigPoller`] |
+//! | `RetryLayer::observer(…)` | that [`ConfigPoller`] too, beside `LogObserver`: it hears of nodes that never answer |
 //!
 //! With feature `http` (on by default), for query, analytics, search, views and management:
 //!

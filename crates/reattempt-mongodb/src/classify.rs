@@ -136,7 +136,8 @@ impl<E: MongoFailure + ?Sized> MongoFailure for Arc<E> {
 /// Says of a client's error if a read may be sent again after it (Terms, Retryable Error).
 ///
 /// An answer is a success: a client turns `ok: 0` into an error. Where the call's policy has a
-/// [`ReadGate`], that is obeyed: a call that runs once fails for good with its first failure.
+/// [`ReadGate`], that is obeyed: a call that runs once fails for good with its first failure. So does an attempt on a server that is
+/// [too old](crate::report_wire_version).
 ///
 /// | option | [`seed_2022`](Self::seed_2022) | [`current`](Self::current) |
 /// | --- | --- | --- |
@@ -286,7 +287,7 @@ impl<Res, Err: MongoFailure> Classify<Res, Err> for MongoClassifier {
         // The client's own first: no policy of a single call may allow more (M10).
         let gate = gate_of(context.route_policy()).or_else(|| gate_of(context.policy()));
         match self.verdict_on(error, gate.as_ref()) {
-            // The selected server is too old (M12): as final as what any other gate holds back.
+            // The server that was asked is too old: as final as any other ground to run once (M14).
             Verdict::Retry(failure) if context.findings().forbidden => Verdict::Fatal(failure),
             verdict => verdict,
         }

@@ -1,33 +1,11 @@
 //! The answer of one call: a JSON line for programs.
 
-use std::time::Duration;
-
 use reattempt::Elapsed;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::attempts::Attempt;
-
-/// A time in milliseconds, to the microsecond.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct InMillis(pub(crate) Duration);
-
-impl InMillis {
-    pub(crate) fn value(self) -> f64 {
-        (self.0.as_secs_f64() * 1e6).round() / 1e3
-    }
-}
-
-impl Serialize for InMillis {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let millis = self.value();
-        // A whole number is written as one.
-        if millis.fract() == 0.0 && millis < 9e15 {
-            return serializer.serialize_u64(millis as u64);
-        }
-        serializer.serialize_f64(millis)
-    }
-}
+use super::in_millis::InMillis;
 
 /// If a deadline left it open whether the request took effect (RFC 0049).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::answer::InMillis;
+use super::in_millis::InMillis;
 
 /// The server's word, as the contract spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub(crate) struct Attempt {
     pub(crate) reason: Option<&'static str>,
     pub(crate) stage: &'static str,
     pub(crate) pushback_ms: Option<Pushback>,
-    /// Said only where it is so.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// For the waterfall: the machine interface has no such field.
+    #[serde(skip)]
     pub(crate) pushback_unreadable: bool,
     pub(crate) delay_ms: Option<InMillis>,
 }

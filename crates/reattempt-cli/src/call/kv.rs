@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reattempt::observe::LogObserver;
 use reattempt::{
-    Annotated, Call, ConfigPollLayer, DeadlineLayer, Elapsed, Idempotency, PushbackLayer,
+    Annotated, Call, ConfigPollLayer, DeadlineLayer, Elapsed, Idempotency, Observer, PushbackLayer,
     RetryLayer,
 };
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
@@ -144,8 +144,15 @@ impl Settings {
         if self.current_server_codes {
             classifier = classifier.with_current_server_codes();
         }
-        let poll = (self.bootstrap == Bootstrap::Couchbase).then(|| {
-            let mut stale = StaleKvConfig::new(self.poller(setup, store, &routed));
+        let poller =
+            (self.bootstrap == Bootstrap::Couchbase).then(|| self.poller(setup, store, &routed));
+        let observer: Arc<dyn Observer> = match &poller {
+            // A node that never answers is told by its silence.
+            Some(poller) => Arc::new(((LogObserver, JournalObserver), poller.clone())),
+            None => Arc::new((LogObserver, JournalObserver)),
+        };
+        let poll = poller.map(|poller| {
+            let mut stale = StaleKvConfig::new(poller);
             if self.current_server_codes {
                 stale = stale.with_current_server_codes();
             }
@@ -161,10 +168,7 @@ impl Settings {
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::unlimited())
             .map_err(BoxError::from)
-            .layer(
-                RetryLayer::new(classifier, strategy)
-                    .observer(Arc::new((LogObserver, JournalObserver))),
-            )
+            .layer(RetryLayer::new(classifier, strategy).observer(observer))
             .layer(PushbackLayer::new(KvPushback::new()))
             .option_layer(poll)
             .layer(ReportLayer::new(report))

@@ -7,6 +7,7 @@ mod document;
 mod flags;
 mod grpc;
 mod http;
+pub(crate) mod in_millis;
 mod kv;
 mod mongodb;
 mod schedule;

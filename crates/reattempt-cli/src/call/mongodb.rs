@@ -12,7 +12,9 @@ use reattempt::{
 use reattempt_mongodb::{
     Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, ReadCall, RetryReads, RetryableReads,
 };
-use reattempt_testbed::mongodb::client::{CommandEvent, ConnectionString, Operation, drain};
+use reattempt_testbed::mongodb::client::{
+    CommandEvent, ConnectionString, Operation, WriteError, drain,
+};
 use reattempt_testbed::mongodb::wire::PROTOCOL_LIMIT;
 use reattempt_testbed::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
 use reattempt_testbed::report::ReportLayer;
@@ -213,7 +215,10 @@ async fn exchange(
                 .service(stack);
             Ok(drain(&mut more, &request, reply).await?.documents.len())
         }
-        _ => Ok(reply.count()),
+        _ => match WriteError::of(&reply) {
+            Some(error) => Err(error.into()),
+            None => Ok(reply.count()),
+        },
     }
 }
 
@@ -256,6 +261,7 @@ impl Caller for MongoCaller {
         };
         let mut documents = None;
         let mut failed = None;
+        let mut unwritten = None;
         let mut timeout = None;
         let (ending, error) = match outcome {
             None => (Ending::Cancelled, Some("the caller left".to_owned())),
@@ -269,6 +275,7 @@ impl Caller for MongoCaller {
                     timeout = Some(Timeout::from(elapsed));
                     (Ending::Deadline, Some(text))
                 } else {
+                    unwritten = error.downcast_ref::<WriteError>().cloned();
                     failed = error.downcast::<MongoError>().ok();
                     (Ending::Failure, Some(text))
                 }
@@ -282,12 +289,14 @@ impl Caller for MongoCaller {
         }
         let error = failed.as_deref();
         let labels = error.map_or_else(Vec::new, |error| error.labels().to_vec());
+        let of_document = || unwritten.as_ref().and_then(|error| error.code);
+        let raised = error.is_some() || unwritten.is_some();
         answer
             .with("documents", documents)
-            .with("code", error.and_then(MongoError::code))
+            .with("code", error.map_or_else(of_document, MongoError::code))
             .with("code_name", error.and_then(MongoError::code_name))
             .with("labels", labels)
-            .with("error_from", error.map(|_| self.raised(&story.failures())))
+            .with("error_from", raised.then(|| self.raised(&story.failures())))
             .with("events", events.told())
     }
 }

@@ -3,9 +3,10 @@
 use reattempt::{Annotated, CallContext, Failure, RetryInfo, TimeLimit, Watch};
 use tokio::time::Instant;
 
-use super::answer::{Answer, InMillis};
+use super::answer::Answer;
 use super::attempts::{Ending, Journal, stopped};
 use super::document::Head;
+use super::in_millis::InMillis;
 
 /// Watches one call from the moment it begins.
 #[derive(Debug)]

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use reattempt::ServerPushback;
 
-use super::answer::{Answer, InMillis, Timeout};
+use super::answer::{Answer, Timeout};
 use super::attempts::{Attempt, Pushback};
+use super::in_millis::InMillis;
 
 /// The axis in characters.
 const WIDTH: usize = 40;

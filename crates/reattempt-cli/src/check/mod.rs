@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let reports: Vec<Report> = arguments
         .files
         .iter()
-        .map(|file| Report::of(file, arguments.kind))
+        .map(|file| Report::of(file, |bytes| arguments.kind.check(bytes)))
         .collect();
     if let Err(error) = write(&reports, arguments.json) {
         eprintln!("reattempt check: {error}");

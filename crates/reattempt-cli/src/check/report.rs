@@ -1,11 +1,9 @@
 //! What is to be said of one file.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
-
-use super::kinds::Kind;
 
 /// One fault or warning, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,9 +53,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(file: &Path, kind: Kind) -> Self {
+    /// Reads the file and has `check` look into it.
+    pub(super) fn of(file: &Path, check: impl FnOnce(&[u8]) -> Findings) -> Self {
         let found = match std::fs::read(file) {
-            Ok(bytes) => kind.check(&bytes),
+            Ok(bytes) => check(&bytes),
             Err(error) => Findings {
                 faults: vec![Remark::new("$", format!("cannot be read: {error}"))],
                 warnings: Vec::new(),
@@ -80,13 +79,30 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = &self.file;
         for fault in &self.faults {
-            writeln!(f, "{file}: {}: {}", fault.path, fault.message)?;
+            writeln!(f, "{file}: {}", OneLine(fault))?;
         }
         for warning in &self.warnings {
-            writeln!(f, "{file}: warning: {}: {}", warning.path, warning.message)?;
+            writeln!(f, "{file}: warning: {}", OneLine(warning))?;
         }
         if self.usable {
             writeln!(f, "{file}: ok")?;
+        }
+        Ok(())
+    }
+}
+
+/// A remark on one line: a path repeats names of the document, and those may have any character in them.
+struct OneLine<'a>(&'a Remark);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Remark { path, message } = self.0;
+        for character in path.chars().chain(": ".chars()).chain(message.chars()) {
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())?;
+            } else {
+                f.write_char(character)?;
+            }
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod mongodb;
 mod policies;
 mod protocol;
 mod stats;
+mod style;
 mod table;
 mod trouble;
 mod waterfall;
@@ -93,7 +94,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
     };
     let mut chosen = Protocol::ALL.to_vec();
     chosen.retain(|protocol| args.protocol.is_empty() || args.protocol.contains(protocol));
-    let style = table::Style {
+    let style = style::Style {
         colour: io::stdout().is_terminal(),
     };
     let progress = progress(chosen.len() * plan.calls * 2);

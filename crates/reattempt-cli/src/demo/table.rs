@@ -8,6 +8,7 @@ use reattempt::Stopped;
 use super::comparison::Comparison;
 use super::load::Plan;
 use super::stats::Side;
+use super::style::{Style, millis};
 use super::waterfall;
 
 /// The widest line.
@@ -16,35 +17,6 @@ pub(crate) const WIDTH: usize = 98;
 const LABEL: usize = 22;
 /// The first column of the phases.
 pub(crate) const PHASE: usize = 18;
-
-/// How text is set off.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
-    /// Whether the output is a terminal that shows colours.
-    pub(crate) colour: bool,
-}
-
-impl Style {
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.colour {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-
-    pub(crate) fn bold(self, text: &str) -> String {
-        self.paint("1", text)
-    }
-
-    pub(crate) fn dim(self, text: &str) -> String {
-        self.paint("2", text)
-    }
-
-    fn good(self, text: &str) -> String {
-        self.paint("1;32", text)
-    }
-}
 
 /// What the demo is about to do.
 pub(crate) fn heading(plan: &Plan, protocols: usize, style: Style) -> String {
@@ -229,13 +201,6 @@ pub(crate) fn short(time: Option<Duration>) -> String {
 
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
-}
-
-pub(crate) fn millis(time: Option<Duration>) -> String {
-    time.map_or_else(
-        || "–".to_owned(),
-        |time| format!("{:.1} ms", time.as_secs_f64() * 1e3),
-    )
 }
 
 /// With commas between thousands.

@@ -7,7 +7,7 @@ use reattempt::{ServerPushback, Stopped};
 
 use super::comparison::Comparison;
 use super::load::{CallRecord, Story};
-use super::table::{Style, millis};
+use super::style::{Style, millis};
 use super::trouble::{Weather, is_search};
 use crate::call::attempts::{Attempt, Pushback};
 use crate::call::waterfall::bar;

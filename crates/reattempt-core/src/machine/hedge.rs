@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::retry::{MOST_NUDGED, later};
-use super::settle::{Env, Settlement};
+use super::retry::later;
+use super::settle::{Env, MOST_NUDGED, Settlement};
 use super::transparent::TransparentRetries;
 use crate::backoff::Backoff;
 use crate::policy::HedgePolicy;

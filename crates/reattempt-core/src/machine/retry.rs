@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::settle::{Env, Settlement};
+use super::settle::{Env, MOST_NUDGED, Settlement};
 use super::transparent::TransparentRetries;
 use crate::backoff::Backoff;
 use crate::strategy::{Deferred, StrategyError};
@@ -84,10 +84,6 @@ pub struct RetryMachine {
     /// What a deferred decision is about.
     asked: Option<Settlement>,
 }
-
-/// So many retries of one call may be sent at once because a newer configuration moved the key. A cluster that moves it
-/// with every answer would otherwise be asked at the speed of the network, for ever: the reason always retries.
-pub(super) const MOST_NUDGED: u32 = 16;
 
 /// Failures in a row with one code.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::retry::MOST_NUDGED;
 use crate::block::CallBlock;
 use crate::info::AttemptRecord;
 use crate::throttle::Settled;
@@ -10,6 +9,10 @@ use crate::{
     AttemptOutcome, CallContext, Failure, Findings, Observer, RetryThrottle, ServerPushback, Stage,
     Stopped, Verdict,
 };
+
+/// So many retries of one call may be sent at once because a newer configuration moved the key. A cluster that moves it
+/// with every answer would otherwise be asked at the speed of the network, for ever: the reason always retries.
+pub(super) const MOST_NUDGED: u32 = 16;
 
 /// What surrounds a decision: the attempt's context and what the layer was built with.
 #[derive(Clone, Copy, Debug)]

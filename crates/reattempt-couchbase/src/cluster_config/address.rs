@@ -1,6 +1,7 @@
 //! A node's address.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// A host and a port. The host has no brackets; an IPv6 address gets them when it is printed.
@@ -60,13 +61,20 @@ pub(super) fn bare(host: &str) -> &str {
         .unwrap_or(host)
 }
 
-/// A host that can go into an address: not empty, no blanks, no brackets, nothing of a URL. `$HOST` is one.
+/// A host that can go into an address: not empty, no blanks, no brackets, nothing of a URL, and with colons an IPv6 address (a
+/// `host:port` is none, and would be printed as one). `$HOST` is one.
 pub(super) fn is_host(host: &str) -> bool {
     const LONGEST_NAME: usize = 253;
-    let fits = !host.is_empty() && host.len() <= LONGEST_NAME;
-    fits && host
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || b"-._:%$".contains(&byte))
+    if host.is_empty() || host.len() > LONGEST_NAME {
+        return false;
+    }
+    if !host.contains(':') {
+        let may_be_in_it = |byte: u8| byte.is_ascii_alphanumeric() || b"-._$".contains(&byte);
+        return host.bytes().all(may_be_in_it);
+    }
+    let (address, zone) = host.split_once('%').unwrap_or((host, "0"));
+    let is_zone = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty() && zone.bytes().all(is_zone)
 }
 
 impl FromStr for Address {

@@ -70,12 +70,12 @@ impl KvClassifier {
     }
 
     fn answered<A: KvAnswer + ?Sized>(self, answer: &A) -> Verdict {
-        let status = Status(answer.status());
-        if status.is_success() {
+        let (status, opcode) = (Status(answer.status()), Opcode(answer.opcode()));
+        if status.is_success_of(opcode) {
             return Verdict::Success;
         }
         let reason = if status.is_known() {
-            self.listed(status, Opcode(answer.opcode()))
+            self.listed(status, opcode)
         } else {
             status
                 .attributes(answer.error_map())

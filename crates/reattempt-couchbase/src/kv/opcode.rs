@@ -124,6 +124,12 @@ impl Opcode {
         matches!(self.0, 0x50..=0x67)
     }
 
+    /// True for the operations on parts of a document (0xc5 to 0xd3).
+    #[must_use]
+    pub const fn is_subdoc(self) -> bool {
+        matches!(self.0, 0xc5..=0xd3)
+    }
+
     /// True for what sets up one connection. Whatever it answers is about this connection, so sending it again
     /// is the bootstrap's own business.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Attributes, ErrorMap};
+use super::{Attributes, ErrorMap, Opcode};
 
 /// A status: bytes 6 and 7 of a response frame.
 ///
@@ -128,18 +128,21 @@ impl Status {
         self.name().is_some()
     }
 
-    /// True if the operation did what it was asked: success, a deleted document read with its
-    /// attributes, a step of an authentication or range scan.
+    /// True if this operation did what it was asked: success; a step of an authentication or of a range scan, of those operations; a
+    /// deleted document read with its attributes, of the sub-document operations.
+    ///
+    /// To any other operation those are no answer: nothing was read or written, whatever stands in the value.
     #[must_use]
-    pub const fn is_success(self) -> bool {
-        matches!(
-            self,
-            Self::SUCCESS
-                | Self::AUTH_CONTINUE
-                | Self::RANGE_SCAN_MORE
-                | Self::RANGE_SCAN_COMPLETE
-                | Self::SUBDOC_SUCCESS_DELETED
-        )
+    pub const fn is_success_of(self, opcode: Opcode) -> bool {
+        match self {
+            Self::SUCCESS => true,
+            Self::AUTH_CONTINUE => matches!(opcode, Opcode::SASL_AUTH | Opcode::SASL_STEP),
+            Self::RANGE_SCAN_MORE | Self::RANGE_SCAN_COMPLETE => {
+                matches!(opcode, Opcode::RANGE_SCAN_CONTINUE)
+            }
+            Self::SUBDOC_SUCCESS_DELETED => opcode.is_subdoc(),
+            _ => false,
+        }
     }
 
     /// True if the connection cannot be used any more after this status and has to be closed.

@@ -16,7 +16,7 @@ use reattempt::reason::{
     QUERY_INDEX_NOT_FOUND, QUERY_PREPARED_STATEMENT_FAILURE, SERVICE_RESPONSE_CODE_INDICATED,
 };
 
-use crate::service::ServiceError;
+use crate::service::answer::ServiceError;
 
 /// In the message of a 5000 of an index that went away under the query.
 const INDEX_NOT_FOUND: &str = "queryport.indexNotFound";

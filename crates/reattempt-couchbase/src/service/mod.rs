@@ -44,7 +44,7 @@
 //! # Ok(()) }
 //! ```
 
-mod answer;
+pub(crate) mod answer;
 mod classify;
 mod error_body;
 mod error_list;

@@ -1,7 +1,7 @@
 //! Which errors are retryable, by kind, code, label and gate.
 
-use reattempt_core::RoutePolicy;
 use reattempt_core::strategy::Once;
+use reattempt_core::{AttemptKind, RoutePolicy};
 
 use super::*;
 use crate::{ReadOperation, RetryReads};
@@ -119,6 +119,21 @@ fn a_gated_call_fails_for_good_with_its_first_failure() {
     RetryReads::default().stamp(&mut context, ReadOperation::Find, true);
     for kind in [FailureKind::command(Some(189)), FailureKind::PoolCleared] {
         assert!(matches!(classify(kind, &context), Verdict::Fatal(_)));
+    }
+}
+
+/// M12 M14
+#[test]
+fn what_failed_on_an_old_server_failed_for_good() {
+    for (version, retried) in [(5, false), (6, true)] {
+        let mut context = CallContext::default();
+        RetryReads::default().stamp(&mut context, ReadOperation::Find, false);
+        context.start_attempt(1, AttemptKind::Initial);
+        crate::report_wire_version(&context.reporter(), version);
+        for kind in [FailureKind::command(Some(189)), FailureKind::PoolCleared] {
+            let verdict = classify(kind, &context);
+            assert_eq!(matches!(verdict, Verdict::Retry(_)), retried, "{version}");
+        }
     }
 }
 

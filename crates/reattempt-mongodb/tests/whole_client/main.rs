@@ -156,6 +156,7 @@ async fn an_old_server_is_asked_once_and_never_for_a_retry() {
         (answer, info.attempts()),
         (Err(Failed::Attempt(1, STEPPED_DOWN)), 1)
     );
+    assert_eq!(info.stopped(), Some(Stopped::Fatal));
     let downgraded = [Step::FailsOn(6, STEPPED_DOWN), Step::WorksOn(5)];
     let client = Client::new(&["a"], &downgraded);
     let (answer, _, _) = Stack::seed().read(&client).await;

@@ -20,7 +20,7 @@ pub struct VbucketMap {
     pub rev_epoch: i64,
     /// The revision.
     pub rev: i64,
-    /// The nodes, `host:port` each.
+    /// The nodes, `host:port` each; empty where one has no key-value service.
     pub nodes: Vec<String>,
     /// For each vbucket the indexes of its nodes, the active one first, -1 where there is none.
     pub vbuckets: Vec<Vec<i16>>,
@@ -91,6 +91,18 @@ impl VbucketMap {
     /// The node that owns a vbucket when the rebalance is done; `None` also while none is going on.
     pub fn forward_node_of(&self, vbucket: u16) -> Option<&str> {
         self.active(&self.forward, vbucket)
+    }
+
+    /// The nodes that can be asked.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> + Clone {
+        let nodes = self.nodes.iter().map(String::as_str);
+        nodes.filter(|node| !node.is_empty())
+    }
+
+    /// One of the nodes that can be asked, another one each turn; `None` if there is none.
+    pub fn any_node(&self, turn: usize) -> Option<&str> {
+        let at = turn.checked_rem(self.addresses().count())?;
+        self.addresses().nth(at)
     }
 
     fn active(&self, copies: &[Vec<i16>], vbucket: u16) -> Option<&str> {

@@ -111,6 +111,10 @@ where
         let Some((_, outcome)) = recovering.asked.take() else {
             return Step::Pending;
         };
+        if let Err(error) = &decision {
+            // The caller gets the attempt's failure, so nobody would ever hear of this one.
+            tracing::warn!(target: "reattempt", "the strategy failed, and the call with it: {error}");
+        }
         let replayable = replayable(this.source, context, &recovering.verdict);
         let strategy = this.config.strategy(context);
         let env = this.config.env(context, replayable);

@@ -10,7 +10,8 @@ use reattempt::Stopped;
 use super::comparison::Comparison;
 use super::load::Plan;
 use super::stats::Side;
-use super::table::{Style, grouped, millis, percent, short};
+use super::style::{Style, millis};
+use super::table::{grouped, percent, short};
 use super::waterfall::{call_by_attempt, interesting};
 
 const STYLE: &str = include_str!("style.css");

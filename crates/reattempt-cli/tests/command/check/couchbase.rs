@@ -52,6 +52,17 @@ async fn what_is_skipped_of_a_map_is_a_warning() {
     assert_eq!(lines.last().map(String::as_str), Some("FILE: ok"));
 }
 
+/// One fault, one line: a name in the document may have any character in it.
+#[tokio::test]
+async fn a_name_with_a_line_break_makes_no_line_of_its_own() {
+    let json =
+        r#"{"version": 2, "revision": 1, "errors": {"a\nFILE: ok\u001b[2J": {"attrs": []}}}"#;
+    let (status, lines) = map("break.json", json).await;
+    assert_eq!((status, lines.len()), (Some(0), 2), "{lines:#?}");
+    let place = r"FILE: warning: $.errors.a\nFILE: ok\u{1b}[2J: the key must be";
+    assert!(lines[0].starts_with(place), "{lines:#?}");
+}
+
 /// C25
 #[tokio::test]
 async fn maps_of_any_version_can_be_used() {

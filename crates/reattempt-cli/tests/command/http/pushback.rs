@@ -40,7 +40,7 @@ async fn seconds_milliseconds_and_a_date_are_waited_for() {
 }
 
 #[tokio::test]
-async fn junk_counts_as_absent_and_is_told() {
+async fn junk_counts_as_absent() {
     for junk in [
         "",
         "-1",
@@ -57,8 +57,6 @@ async fn junk_counts_as_absent_and_is_told() {
             let said = each(&answer, "pushback_ms");
             assert_eq!(said, [Value::Null, Value::Null], "{name}: {junk:?}");
             assert_eq!(answer["attempts"][0]["delay_ms"], 10, "{name}: {junk:?}");
-            assert_eq!(answer["attempts"][0]["pushback_unreadable"], true);
-            assert_eq!(answer["attempts"][1]["pushback_unreadable"], Value::Null);
         }
     }
 }

@@ -143,3 +143,24 @@ async fn a_vbucket_without_an_owner_waits_for_one() {
         1
     );
 }
+
+/// RFC 0024, Conclusion: a node that takes requests and answers none is an error like any other.
+#[tokio::test]
+async fn a_node_that_never_answers_has_another_one_asked_at_the_deadline() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let key = cluster.key_of(0, "key").unwrap();
+    let silent = Step::execute().after(millis(20_000));
+    cluster.node(0).script().push(silent);
+    let call = json!({"op": "append", "key": key, "value": HELLO, "timeout_ms": 300});
+    let seed = json!([cluster.node(0).addr().to_string()]);
+    let document = with(
+        couchbase(seed, json!([call])),
+        "config_poll_interval_ms",
+        json!(60_000),
+    );
+    let answer = answers(with(document, "linger_ms", json!(600)))
+        .await
+        .remove(0);
+    assert_eq!(answer["timeout"], "ambiguous", "{answer}");
+    assert_eq!(configs(cluster.node(1)), 1);
+}

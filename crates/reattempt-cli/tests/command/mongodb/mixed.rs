@@ -1,6 +1,7 @@
 //! Many calls at once against a node that fails now and then: what every answer says is what the node saw.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -94,5 +95,25 @@ async fn what_the_answers_say_is_what_the_node_saw() {
             .collect();
         assert_eq!(told, seen, "{options}");
         assert!(shapes.len() >= 2, "{shapes:?}");
+    }
+}
+
+/// M1 M5 M15: when the first attempt of each of many calls fails, the failure of one takes nobody else's retry away.
+#[tokio::test]
+async fn calls_that_fail_together_are_mended_together() {
+    for step in [Step::close_before(), Step::code(11600), Step::half_reply()] {
+        let node = node(5).await;
+        let met = Mutex::new(BTreeSet::new());
+        node.script().handler(move |command| {
+            let session = command.document.get("lsid")?.to_string();
+            let first = command.name == "find" && met.lock().unwrap().insert(session);
+            first.then(|| step.clone())
+        });
+        let document = several(&node.uri(), (0..30).map(|_| find()));
+        let answers = answers(with(document, "concurrency", json!("parallel"))).await;
+        assert_eq!(answers.len(), 30);
+        for answer in &answers {
+            assert_mended(answer);
+        }
     }
 }

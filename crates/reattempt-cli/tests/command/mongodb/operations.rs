@@ -103,15 +103,45 @@ async fn these_work_when_nothing_fails() {
     assert_eq!(node.store().documents("db", "c_out").len(), 5);
 }
 
+/// E6: a number inside a write error is no command's code, also one that would be retryable there; the caller hears of it.
+#[tokio::test]
+async fn a_document_that_was_not_written_is_an_error_of_one_attempt() {
+    let node = node(0).await;
+    for (document, named) in [("seed_2022", UNREACHABLE), ("current", 11_000)] {
+        let error = doc! { "index": 0, "code": named, "errmsg": "not this one" };
+        node.script().on(
+            "insert",
+            Step::pass().with("writeErrors", vec![bson::Bson::from(error)]),
+        );
+        let mut asked = one(&node, json!({"op": "insertOne"}));
+        asked["retryable_reads"] = json!(document);
+        let answer = answer(asked).await;
+        assert_eq!(answer["code"], named, "{answer}");
+        assert_eq!(answer["documents"], Value::Null, "{answer}");
+        assert_eq!(
+            answer["error"],
+            format!("write error {named}: not this one")
+        );
+        assert_eq!(
+            answer["attempts"].as_array().map(Vec::len),
+            Some(1),
+            "{answer}"
+        );
+        assert_paired(&answer);
+    }
+}
+
 /// M16 M19: a stage that writes, wherever it comes from, makes the aggregate one that writes.
 #[tokio::test]
 async fn a_pipeline_given_as_an_option_is_looked_at() {
     let node = node(2).await;
-    for stage in [json!({"$out": "o"}), json!({"$merge": {"into": "o"}})] {
-        node.script().on("aggregate", Step::code(UNREACHABLE));
-        let options = json!({"pipeline": [{"$match": {}}, stage]});
-        let answer = answer(one(&node, json!({"op": "aggregate", "options": options}))).await;
-        assert_failed(&answer, 1, UNREACHABLE, "first");
+    for op in ["aggregate", "countDocuments", "watch"] {
+        for stage in [json!({"$out": "o"}), json!({"$merge": {"into": "o"}})] {
+            node.script().on("aggregate", Step::code(UNREACHABLE));
+            let options = json!({"pipeline": [{"$match": {}}, stage]});
+            let answer = answer(one(&node, json!({"op": op, "options": options}))).await;
+            assert_failed(&answer, 1, UNREACHABLE, "first");
+        }
     }
     node.script().on("aggregate", Step::code(UNREACHABLE));
     let options = json!({"pipeline": [{"$match": {"_id": 1}}]});

@@ -161,6 +161,24 @@ async fn an_old_server_selected_for_the_retry_raises_the_original() {
     }
 }
 
+/// M12 M23 M24: the connection of the first attempt outlives a step-down, and is not used for a server that was found to be too old
+/// since.
+#[tokio::test]
+async fn a_server_that_grew_old_on_an_open_connection_raises_the_original() {
+    let set = replica_set(1).await;
+    let (weak, done) = (Arc::downgrade(&set), AtomicBool::new(false));
+    set.nodes()[0].script().handler(move |command| {
+        if command.name != "find" || done.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        weak.upgrade()?.nodes()[0].set_max_wire_version(5);
+        Some(Step::code(STEPPED_DOWN))
+    });
+    let answer = answer(several(&set.uri(), [find()])).await;
+    assert_failed(&answer, 2, STEPPED_DOWN, "first");
+    assert_eq!(sent(&set.nodes()[0]).len(), 1);
+}
+
 /// M12: an old server runs the read, once.
 #[tokio::test]
 async fn an_old_server_runs_the_read_once() {

@@ -5,6 +5,7 @@ mod options;
 mod rounds;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

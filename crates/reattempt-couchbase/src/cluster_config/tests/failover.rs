@@ -3,8 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use reattempt::observe::LogObserver;
 use reattempt::strategy::BestEffort;
-use reattempt::{Call, ConfigPollLayer, RetryLayer, Stage};
+use reattempt::{
+    Annotated, Backend, Call, CallContext, ConfigPollLayer, DeadlineLayer, RetryLayer, Stage,
+};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -169,4 +172,36 @@ async fn without_config_poll_a_call_sleeps_on_past_the_configuration() {
     let ended = call(None, &store, start).await;
     // Known at 2500; its attempts are at 511, 1011 … 2511.
     assert_eq!(ended, (start + ms(2511), 14));
+}
+
+/// RFC 0024, Conclusion: a node that takes a request and never answers is an error like any other. One that a caller did not
+/// wait for is none.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_out_at_the_deadline_asks_another_node() {
+    for (deadline, leaves, known) in [(100, 9999, 100), (9999, 100, 2500)] {
+        let (poller, store, start) = dead_until(50, defaults());
+        let silent = |call: Call<Request>| async move {
+            let reporter = call.context().map(CallContext::reporter);
+            reporter.unwrap().backend(Backend::new("n1:11210"));
+            std::future::pending::<Result<Answer, Lost>>().await
+        };
+        let observer = Arc::new((LogObserver, poller.clone()));
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(deadline)))
+            .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()).observer(observer))
+            .layer(ConfigPollLayer::new(StaleKvConfig::new(poller.clone())))
+            .service_fn(silent);
+        let call = service.oneshot(Call::new(Request::get(b"k")));
+        let ended = tokio::time::timeout(ms(leaves), call).await;
+        let ended = ended.ok().and_then(Result::err);
+        assert_eq!(ended, (deadline < leaves).then_some(Lost::Elapsed));
+        let mut configs = store.watch();
+        let newer = |now: &Option<Arc<ClusterConfig>>| {
+            now.as_ref().map(|now| now.revision()) == Some(Revision::new(1, 2))
+        };
+        let found = tokio::time::timeout(ms(9999), configs.wait_for(newer)).await;
+        drop(found.expect("in time").expect("a store"));
+        assert_eq!(start.elapsed(), ms(known));
+        drop(poller);
+    }
 }

@@ -154,6 +154,11 @@ fn hostile_configurations_are_refused_with_the_place() {
             "$.nodesExt[0].hostname: must be a host name, an IPv4 address or an IPv6 address",
         ),
         (
+            "\"n1\"",
+            "\"n1:8091\"",
+            "$.nodesExt[0].hostname: must be a host name, an IPv4 address or an IPv6 address",
+        ),
+        (
             "11210",
             "65536",
             "$.nodesExt[0].services.kv: must be a port from 1 to 65535",
@@ -222,7 +227,16 @@ fn addresses_are_read_as_they_are_printed() {
         assert_eq!(refused(text), AddressError::Port, "{text}");
     }
     assert_eq!(refused(":1"), AddressError::NoHost);
-    for text in ["::1:1", "a/b:1", "a b:1", "[[a]]:1"] {
+    for text in [
+        "::1:1",
+        "a/b:1",
+        "a b:1",
+        "[[a]]:1",
+        "[a:b]:1",
+        "[1.2.3.4:5]:1",
+        "[::1%]:1",
+        "[1::2::3]:1",
+    ] {
         assert_eq!(refused(text), AddressError::Host, "{text}");
     }
 }

@@ -70,12 +70,29 @@ fn the_option_adds_four_statuses() {
 }
 
 #[test]
-fn a_success_is_one_and_any_other_known_status_is_final_with_its_code() {
-    for status in [0x00, 0x21, 0xa6, 0xa7, 0xcd] {
-        assert_eq!(verdict(DEFAULT, &Answer::of(status)), Verdict::Success);
-    }
+fn any_other_known_status_is_final_with_its_code() {
+    assert_eq!(verdict(DEFAULT, &Answer::of(0)), Verdict::Success);
     let not_found = Failure::new(UNKNOWN, Stage::Response).code(1);
     assert_eq!(verdict(DEFAULT, &Answer::of(1)), Verdict::Fatal(not_found));
+}
+
+/// A step of an authentication is no answer to a read, whatever a node says.
+#[test]
+fn what_is_half_a_success_is_one_of_its_own_operations_only() {
+    for opcode in (0..=255).map(Opcode) {
+        for (status, of) in [
+            (0x00, true),
+            (0x21, (0x21..=0x22).contains(&opcode.0)),
+            (0xa6, opcode == Opcode::RANGE_SCAN_CONTINUE),
+            (0xa7, opcode == Opcode::RANGE_SCAN_CONTINUE),
+            (0xcd, (0xc5..=0xd3).contains(&opcode.0)),
+        ] {
+            let answer = Answer::of(status).to(opcode);
+            let success = verdict(DEFAULT, &answer) == Verdict::Success;
+            assert_eq!(success, of, "{status:#x} to {opcode}");
+            assert_eq!(retried(CURRENT, &answer), None);
+        }
+    }
 }
 
 /// C34

@@ -2,6 +2,7 @@ mod arbitrary;
 mod classify;
 mod errors;
 mod lists;
+mod odd;
 mod reading;
 mod stack;
 

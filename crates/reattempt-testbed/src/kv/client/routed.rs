@@ -88,7 +88,7 @@ impl RoutedClient {
     /// The nodes of the map in force, or the seeds while there is none.
     pub fn addresses(&self) -> Vec<String> {
         match (self.shared.map)() {
-            Some(map) => map.nodes.clone(),
+            Some(map) => map.addresses().map(str::to_owned).collect(),
             None => self
                 .shared
                 .seeds
@@ -149,10 +149,7 @@ impl Shared {
         if !request.is_keyed() {
             // Any node will do; another one each time, so that a dead one is not asked for ever.
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-            let Some(address) = map
-                .nodes
-                .get(turn.checked_rem(map.nodes.len()).unwrap_or(0))
-            else {
+            let Some(address) = map.any_node(turn) else {
                 return Some(State::failed(no_node(None, "the map has no nodes")));
             };
             let node = self.node(address, Some(&map));

@@ -281,9 +281,20 @@ impl Shared {
 
 /// Without a map that can be read the connection goes on without one (RFC 0013, Parsing the Error Map).
 fn read(map: &[u8], address: &str) -> Option<ErrorMap> {
-    ErrorMap::parse(map)
-        .inspect_err(|error| tracing::debug!(%error, address, "an error map is refused"))
-        .ok()
+    match ErrorMap::parse(map) {
+        Ok(map) => {
+            if let [first, ..] = map.faults() {
+                // One line, however much is wrong with it.
+                let faults = map.faults().len();
+                tracing::info!(address, faults, %first, "parts of an error map are not used");
+            }
+            Some(map)
+        }
+        Err(error) => {
+            tracing::info!(address, %error, "an error map is refused");
+            None
+        }
+    }
 }
 
 fn carries_config(response: &KvResponse) -> bool {

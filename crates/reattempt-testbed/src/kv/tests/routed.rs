@@ -1,9 +1,11 @@
 use std::sync::{Arc, Mutex};
 
+use reattempt_couchbase::{ClusterConfig, ConfigStore};
+
 use super::{couchbase, send};
 use crate::kv::{
     ClientError, ClientOptions, Cluster, KvRequest, Node, RoutedClient, SendStage, VbucketMap,
-    opcode, status, vbucket_of,
+    map_of, opcode, status, vbucket_of,
 };
 
 type Current = Arc<Mutex<Option<Arc<VbucketMap>>>>;
@@ -220,4 +222,30 @@ async fn what_has_no_key_goes_round() {
     let mut second = client.node(&addresses(&cluster)[1]);
     let answer = send(&mut second, config).await.expect("config");
     assert_eq!(answer.value, cluster.node(1).config_json());
+}
+
+/// A node of a cluster may have other services only.
+#[tokio::test]
+async fn what_has_no_key_goes_to_nodes_with_the_key_value_service() {
+    let node = Node::start().await.expect("node");
+    let (host, port) = (node.addr().ip(), node.addr().port());
+    let config = format!(
+        r#"{{"rev": 1, "name": "default", "nodesExt": [
+            {{"hostname": "{host}", "services": {{"n1ql": 8093}}}},
+            {{"hostname": "{host}", "services": {{"kv": {port}}}}},
+            {{"hostname": "{host}", "services": {{"fts": 8094}}}}],
+        "vBucketServerMap": {{"serverList": ["{host}:{port}"], "vBucketMap": [[0]]}}}}"#
+    );
+    let store = ConfigStore::new();
+    let config = ClusterConfig::parse(config.as_bytes(), "").expect("a configuration");
+    store.compare_and_swap(config);
+    let seed = node.addr().to_string();
+    let mut client = RoutedClient::new([seed.as_str()], couchbase(), map_of(store));
+    assert_eq!(client.addresses(), [seed.as_str()]);
+    for _ in 0..3 {
+        let answer = send(&mut client, KvRequest::noop()).await.expect("answer");
+        assert_eq!(answer.node.as_ref(), seed);
+    }
+    let answer = send(&mut client, KvRequest::set("k", "v", 0, 0)).await;
+    assert!(answer.expect("answer").is_success());
 }

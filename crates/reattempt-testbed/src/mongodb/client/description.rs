@@ -29,6 +29,8 @@ pub enum ServerKind {
     Secondary,
     /// Of a set, and takes nothing.
     OtherMember,
+    /// Made for a set and not in it yet, or not again: it does not know which set.
+    Ghost,
 }
 
 /// What is known of one server.
@@ -83,7 +85,8 @@ impl ServerDescription {
     /// Reads the answer to `hello` or `isMaster`.
     #[must_use]
     pub fn from_hello(address: &str, hello: &Document) -> Self {
-        let flag = |name: &str| hello.get_bool(name).unwrap_or(false);
+        // Old servers, and what stands in for servers, say 1 for true.
+        let flag = |name: &str| number(hello.get(name)).is_some_and(|flag| flag != 0.0);
         let set_name = hello.get_str("setName").ok().map(str::to_owned);
         let writable = flag("isWritablePrimary") || flag("ismaster");
         let kind = match (&set_name, hello.get_str("msg")) {
@@ -91,7 +94,7 @@ impl ServerDescription {
             (Some(_), _) if writable => ServerKind::Primary,
             (Some(_), _) if flag("secondary") => ServerKind::Secondary,
             (Some(_), _) => ServerKind::OtherMember,
-            (None, _) if flag("isreplicaset") => ServerKind::OtherMember,
+            (None, _) if flag("isreplicaset") => ServerKind::Ghost,
             (None, _) => ServerKind::Standalone,
         };
         let named = |field: &str| {
@@ -185,7 +188,9 @@ impl TopologyDescription {
             self.kind = match new.kind {
                 ServerKind::Mongos => TopologyKind::Sharded,
                 ServerKind::Standalone if self.single_seed => TopologyKind::Single,
-                ServerKind::Standalone | ServerKind::Unknown => TopologyKind::Unknown,
+                ServerKind::Standalone | ServerKind::Unknown | ServerKind::Ghost => {
+                    TopologyKind::Unknown
+                }
                 ServerKind::Primary | ServerKind::Secondary | ServerKind::OtherMember => {
                     TopologyKind::ReplicaSet
                 }
@@ -200,6 +205,10 @@ impl TopologyDescription {
                 TopologyKind::ReplicaSet,
                 ServerKind::Primary | ServerKind::Secondary | ServerKind::OtherMember,
             ) => self.apply_member(new),
+            // It may be anything yet: its next word tells.
+            (TopologyKind::Unknown | TopologyKind::ReplicaSet, ServerKind::Ghost) => {
+                self.servers.insert(new.address.clone(), new);
+            }
             // Of another kind than the rest.
             _ => {
                 self.servers.remove(&new.address);
@@ -228,13 +237,14 @@ impl TopologyDescription {
         }
         let primary = new.kind == ServerKind::Primary;
         if primary {
-            if new.election_id < self.last_election {
+            let over = |last| new.election_id.is_some_and(|election| election < last);
+            if self.last_election.is_some_and(over) {
                 let error = "primary of an election that is over".to_owned();
                 let stale = ServerDescription::failed(&new.address, error);
                 self.servers.insert(stale.address.clone(), stale);
                 return;
             }
-            self.last_election = new.election_id;
+            self.last_election = new.election_id.or(self.last_election);
             for other in self.servers.values_mut() {
                 if other.kind == ServerKind::Primary && other.address != new.address {
                     let error = format!("{} is the primary now", new.address);
@@ -262,8 +272,8 @@ impl TopologyDescription {
         }
         let hosts = new.hosts.clone();
         let other_name = new.me.as_ref().is_some_and(|me| *me != new.address);
-        if other_name {
-            // It is in the list under the name it has for itself.
+        if other_name && !primary {
+            // It is in the list under the name it has for itself. A primary's own list says by which names members go.
             self.servers.remove(&new.address);
         } else {
             self.servers.insert(new.address.clone(), new);

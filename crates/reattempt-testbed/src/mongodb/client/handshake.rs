@@ -135,10 +135,14 @@ impl Connection {
         let reply = self.handshake(proof, source, patience).await?;
         last.server_final(payload(&reply)).map_err(&failed)?;
         credential.keep(last.salted());
-        if !reply.get_bool("done").unwrap_or(false) {
-            self.handshake(go_on(b""), source, patience).await?;
+        let done = |reply: &Document| reply.get_bool("done").unwrap_or(false);
+        if done(&reply) || done(&self.handshake(go_on(b""), source, patience).await?) {
+            return Ok(());
         }
-        Ok(())
+        Err(MongoError::Authentication {
+            origin,
+            message: "the server does not say that it is done".to_owned(),
+        })
     }
 
     /// One command of the handshake, its reply checked for ok.

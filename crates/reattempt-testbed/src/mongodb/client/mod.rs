@@ -26,6 +26,7 @@ mod state_change;
 mod tests;
 mod topology;
 mod uri;
+mod write_error;
 
 pub use connection::Connection;
 pub use cursor::{Drained, drain};
@@ -43,3 +44,4 @@ pub use service::{Client, ClientFuture};
 pub use session::Session;
 pub use topology::{Selected, Topology};
 pub use uri::{ConnectionString, UriError};
+pub use write_error::WriteError;

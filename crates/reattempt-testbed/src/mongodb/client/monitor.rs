@@ -26,11 +26,7 @@ pub(super) async fn run(topology: Weak<Inner>, address: String, check: Arc<Notif
                 return;
             };
             match found {
-                Ok(description) => {
-                    // Before the word is out: who selects it must find its pool open.
-                    topology.ready(&address);
-                    topology.apply(description);
-                }
+                Ok(description) => topology.seen(description),
                 Err(error) => {
                     connection = None;
                     topology.lost(&address, &error);

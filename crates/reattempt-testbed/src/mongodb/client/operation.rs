@@ -123,8 +123,12 @@ impl Operation {
             stages.any(|stage| stage.contains_key(name))
         };
         match self {
-            Self::Aggregate if has("$out") => Self::AggregateOut,
-            Self::Aggregate if has("$merge") => Self::AggregateMerge,
+            Self::Aggregate | Self::CountDocuments | Self::Watch if has("$out") => {
+                Self::AggregateOut
+            }
+            Self::Aggregate | Self::CountDocuments | Self::Watch if has("$merge") => {
+                Self::AggregateMerge
+            }
             other => other,
         }
     }

@@ -28,7 +28,7 @@ pub struct ServerError {
 }
 
 /// A code, of any number type, if it is a whole number; a boolean is none.
-fn whole(code: Option<&Bson>) -> Option<i64> {
+pub(super) fn whole(code: Option<&Bson>) -> Option<i64> {
     match code? {
         Bson::Int32(code) => Some(i64::from(*code)),
         Bson::Int64(code) => Some(*code),

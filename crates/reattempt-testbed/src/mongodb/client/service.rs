@@ -94,9 +94,12 @@ impl Client {
         };
         let generation = lease.generation();
         let connection = lease.connection();
-        let origin = connection.origin().clone();
+        let mut origin = connection.origin().clone();
         let connection_id = connection.id();
-        let wire_version = connection.description().max_wire_version;
+        // The server may have been replaced by an older one since this connection was made, or since the last look at it.
+        let offered = connection.description().max_wire_version;
+        let wire_version = offered.min(server.max_wire_version);
+        origin.max_wire_version = Some(wire_version);
         let cluster_time = self.topology.cluster_time();
         let command = request.encode(&Target {
             origin: origin.clone(),

@@ -31,6 +31,9 @@ pub(super) struct Inner {
     description: watch::Sender<TopologyDescription>,
     watched: Mutex<BTreeMap<String, Watched>>,
     cluster_time: Mutex<Option<Document>>,
+    /// What is known of a server and whether its pool gives connections change together: a look that comes in between would
+    /// show a good server whose pool refuses every call.
+    concluding: Mutex<()>,
 }
 
 /// A server with its pool and its monitor.
@@ -72,6 +75,7 @@ impl Topology {
             description: watch::Sender::new(description),
             watched: Mutex::default(),
             cluster_time: Mutex::default(),
+            concluding: Mutex::default(),
         });
         inner.watch_servers();
         Self { inner }
@@ -214,6 +218,7 @@ impl Topology {
         else {
             return;
         };
+        let _together = lock(&self.inner.concluding);
         if generation < pool.generation() {
             return;
         }
@@ -270,15 +275,19 @@ impl Inner {
         self.watch_servers();
     }
 
-    /// Lets connections to a server be made again.
-    pub(super) fn ready(&self, address: &str) {
-        if let Some(watched) = lock(&self.watched).get(address) {
+    /// A look at a server: it is there, and connections to it can be made again.
+    pub(super) fn seen(self: &Arc<Self>, found: ServerDescription) {
+        let _together = lock(&self.concluding);
+        // Before the word is out: who selects it must find its pool open.
+        if let Some(watched) = lock(&self.watched).get(&found.address) {
             watched.pool.ready();
         }
+        self.apply(found);
     }
 
     /// A look at a server failed: nothing is known of it, and its connections are given up.
     pub(super) fn lost(self: &Arc<Self>, address: &str, error: &MongoError) {
+        let _together = lock(&self.concluding);
         self.apply(ServerDescription::failed(address, error.to_string()));
         let pool = lock(&self.watched)
             .get(address)

@@ -51,10 +51,16 @@ async fn a_deferred_no_returns_the_answer_unchanged() {
 /// C9
 #[tokio::test(start_paused = true)]
 async fn a_strategy_that_fails_fails_the_call_at_once_and_never_hangs() {
+    let listener = crate::probe::listen();
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send(&retry(Asks(|| Err("no idea".into()))), &probe).await;
     assert_eq!((told, probe.log().now()), (Told::Error(1), 5));
     assert_eq!(info.stopped(), Some(Stopped::Strategy));
+    let heard = listener.heard();
+    assert!(
+        heard.iter().any(|said| said.contains("no idea")),
+        "{heard:?}"
+    );
 }
 
 /// M28 M29: keeps the first failure unless a later one has a code.

@@ -230,3 +230,58 @@ fn a_member_that_names_new_hosts_every_time_does_not_fill_the_memory() {
         "a primary is believed"
     );
 }
+
+/// A member that was just started knows no set yet. It must not be forgotten for it, nor taken for a member of a set
+/// without a name.
+#[test]
+fn a_member_that_does_not_know_its_set_yet_is_waited_for() {
+    let ghost = doc! { "isreplicaset": true, "isWritablePrimary": false, "maxWireVersion": 21 };
+    let ghost = || ServerDescription::from_hello("a:1", &ghost);
+    for set_name in [None, Some("s".to_owned())] {
+        let mut known = TopologyDescription::new(&["a:1".to_owned()], set_name, false);
+        for _ in 0..2 {
+            known.apply(ghost());
+            assert_eq!(known.servers["a:1"].kind, ServerKind::Ghost);
+            assert!(known.suitable(ReadPreference::Nearest, &[]).is_empty());
+            known.apply(member("a:1", "isWritablePrimary", 1, &["a:1"]));
+            assert_eq!(known.suitable(ReadPreference::Primary, &[]).len(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_primary_stays_under_the_name_that_its_own_list_has() {
+    let mut known = TopologyDescription::new(&["a:1".to_owned()], Some("s".to_owned()), false);
+    let mut primary = member("a:1", "isWritablePrimary", 1, &["a:1", "b:1"]);
+    primary.me = Some("inside:1".to_owned());
+    known.apply(primary);
+    assert_eq!(known.servers["a:1"].kind, ServerKind::Primary);
+    let mut secondary = member("b:1", "secondary", 1, &["a:1", "b:1"]);
+    secondary.me = Some("inside:2".to_owned());
+    known.apply(secondary);
+    assert!(!known.servers.contains_key("b:1"));
+}
+
+#[test]
+fn a_primary_that_names_no_election_is_believed() {
+    let hosts = ["a:1", "b:1"];
+    let mut known = TopologyDescription::new(&["a:1".to_owned()], None, false);
+    known.apply(member("a:1", "isWritablePrimary", 2, &hosts));
+    let mut other = member("b:1", "isWritablePrimary", 1, &hosts);
+    other.election_id = None;
+    known.apply(other);
+    assert_eq!(known.servers["b:1"].kind, ServerKind::Primary);
+    known.apply(member("a:1", "isWritablePrimary", 1, &hosts));
+    assert_eq!(known.servers["a:1"].kind, ServerKind::Unknown);
+}
+
+#[test]
+fn a_flag_may_be_a_number() {
+    let hello = |flag: bson::Bson| {
+        let hello = doc! { "setName": "s", "isWritablePrimary": flag };
+        ServerDescription::from_hello("a:1", &hello).kind
+    };
+    assert_eq!(hello(1.into()), ServerKind::Primary);
+    assert_eq!(hello(1.0.into()), ServerKind::Primary);
+    assert_eq!(hello(0.into()), ServerKind::OtherMember);
+}

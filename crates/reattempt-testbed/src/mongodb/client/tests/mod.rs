@@ -1,6 +1,7 @@
 mod discovery;
 mod events;
 mod failures;
+mod login;
 mod operations;
 mod pool;
 

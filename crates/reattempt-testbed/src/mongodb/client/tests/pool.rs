@@ -104,3 +104,24 @@ async fn a_broken_connection_fails_the_call_behind_it_as_pool_cleared() {
     );
     send(&client, &find()).await.unwrap();
 }
+
+/// M5: only who waits for a connection loses by it. One that is being made is used once; or the first failure of many calls at once
+/// would take the retry of all the others away.
+#[tokio::test]
+async fn clearing_a_pool_leaves_connections_that_are_being_made() {
+    let node = node().await;
+    let pool = Pool::new(node.address(), Arc::new(options(&node)));
+    let step = Step::pass().after(Duration::from_millis(50));
+    node.script().on("hello", step);
+    let (lease, ()) = soon(async {
+        tokio::join!(pool.check_out(None), async {
+            node.until_seen("hello", 1).await;
+            pool.clear();
+        })
+    })
+    .await;
+    let lease = lease.unwrap();
+    assert_eq!((lease.generation(), pool.generation()), (0, 1));
+    drop(lease);
+    assert_eq!(pool.idle(), 0);
+}

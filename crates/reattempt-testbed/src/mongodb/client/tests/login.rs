@@ -1,0 +1,111 @@
+//! Logins with a server that the node is too honest to play.
+
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, doc};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{find, send};
+use crate::mongodb::client::{Client, ClientOptions, Credential, MongoError};
+use crate::mongodb::scram::{ServerExchange, Stored};
+use crate::mongodb::wire::{DEFAULT_LIMIT, Message, OpMsg, read_message};
+
+/// What the server says in `saslContinue`.
+#[derive(Clone, Copy)]
+struct Says {
+    signature: Option<&'static str>,
+    done: bool,
+    done_at_last: bool,
+}
+
+const HONEST: Says = Says {
+    signature: None,
+    done: true,
+    done_at_last: true,
+};
+
+fn answer(says: Says, exchange: &mut Option<ServerExchange>, command: &Document) -> Document {
+    let said = match command.get("payload") {
+        Some(Bson::Binary(said)) => &*said.bytes,
+        _ => &[],
+    };
+    let payload = |text: &str| Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: text.as_bytes().to_vec(),
+    };
+    match command.keys().next().map_or("", String::as_str) {
+        "saslStart" => {
+            let stored = Stored::derive("pencil", b"0123456789abcdef", 4096).unwrap();
+            let begun = ServerExchange::begin(said, "tail", stored).unwrap();
+            let payload = payload(begun.message());
+            *exchange = Some(begun);
+            doc! { "ok": 1, "conversationId": 1, "done": false, "payload": payload }
+        }
+        "saslContinue" if said.is_empty() => {
+            doc! { "ok": 1, "conversationId": 1, "done": says.done_at_last, "payload": payload("") }
+        }
+        "saslContinue" => {
+            let signature = exchange.take().unwrap().finish(said).unwrap();
+            let payload = payload(says.signature.unwrap_or(&signature));
+            doc! { "ok": 1, "conversationId": 1, "done": says.done, "payload": payload }
+        }
+        "find" => doc! { "ok": 1, "cursor": { "id": 0_i64, "ns": "db.c", "firstBatch": [] } },
+        _ => doc! { "ok": 1, "isWritablePrimary": true, "maxWireVersion": 21 },
+    }
+}
+
+async fn serve(mut stream: TcpStream, says: Says) {
+    let mut exchange = None;
+    while let Ok(Some(Message::Msg(asked))) = read_message(&mut stream, DEFAULT_LIMIT).await {
+        let answer = answer(says, &mut exchange, &asked.document);
+        let bytes = OpMsg::encode(1, asked.request_id, &answer).unwrap();
+        stream.write_all(&bytes).await.unwrap();
+    }
+}
+
+/// How a find ends that has to log in first.
+async fn find_after_login(says: Says) -> Result<(), MongoError> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut options = ClientOptions::new([listener.local_addr().unwrap().to_string()]);
+    options.credential = Some(Credential::new("user", "pencil", "admin"));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, says));
+        }
+    });
+    send(&Client::new(options), &find()).await.map(drop)
+}
+
+/// M6: a server that does not prove that it knows the password, or that never ends the login, gets no command.
+#[tokio::test]
+async fn a_server_has_to_prove_itself_and_to_say_that_it_is_done() {
+    find_after_login(HONEST).await.unwrap();
+    let three_steps = Says {
+        done: false,
+        ..HONEST
+    };
+    find_after_login(three_steps).await.unwrap();
+    let never_done = Says {
+        done_at_last: false,
+        ..three_steps
+    };
+    let wrong = |signature| Says {
+        signature: Some(signature),
+        ..HONEST
+    };
+    let zeros = "v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    for says in [
+        never_done,
+        wrong(zeros),
+        wrong("v="),
+        wrong(""),
+        wrong("e=no"),
+    ] {
+        let error = find_after_login(says).await.unwrap_err();
+        assert!(
+            matches!(error, MongoError::Authentication { .. }),
+            "{error}"
+        );
+        assert!(error.in_handshake() && !error.was_sent());
+    }
+}
