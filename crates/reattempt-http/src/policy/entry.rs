@@ -1,11 +1,10 @@
 //! One route of the document, read but not yet put into the table.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use super::Options;
 use super::matching::Matching;
 use super::recovery::{self, Hedge, Retry};
+use super::shared::Shared;
 use crate::aws::AwsVersion;
 use crate::json::{self, Json, Members, Place};
 use crate::{HttpRoute, RetryAfter};
@@ -20,52 +19,6 @@ pub(super) struct Entry {
     pub(super) timeout: Option<Duration>,
     pub(super) attempt_timeout: Option<Duration>,
     pub(super) throttle: Option<String>,
-}
-
-/// What all entries share while they are read.
-pub(super) struct Shared<'a> {
-    pub(super) options: &'a Options,
-    pub(super) throttles: Names<'a>,
-    pub(super) budgets: Names<'a>,
-    /// Names of routes so far.
-    pub(super) names: HashSet<String>,
-}
-
-/// What the document defines to be shared by name, also what cannot be used.
-#[derive(Default)]
-pub(super) struct Names<'a> {
-    known: Vec<&'a str>,
-    /// Those that some entry names.
-    used: HashSet<&'a str>,
-}
-
-impl<'a> Names<'a> {
-    pub(super) fn of(named: &[(&'a str, &'a Json)]) -> Self {
-        Self {
-            known: named.iter().map(|(name, _)| *name).collect(),
-            used: HashSet::new(),
-        }
-    }
-
-    pub(super) fn is_used(&self, name: &str) -> bool {
-        self.used.contains(name)
-    }
-
-    /// One of them, which from now on is used; `all` is what they are called together.
-    pub(super) fn named(
-        &mut self,
-        place: &mut Place<'_>,
-        json: &Json,
-        all: &str,
-    ) -> Option<String> {
-        let name = json::string(place, json)?;
-        let Some(known) = self.known.iter().find(|known| **known == name) else {
-            let must = format!("the name of one of {all} ({})", listed(&self.known));
-            return json::wrong(place, &must, json);
-        };
-        self.used.insert(known);
-        Some(name.to_owned())
-    }
 }
 
 const DEFAULT: &str = "default";
@@ -184,21 +137,5 @@ impl Entry {
             attempt_timeout,
             throttle,
         })
-    }
-}
-
-/// What there is, for a message: a few of very many, each at most so long.
-fn listed(names: &[&str]) -> String {
-    const MOST: usize = 10;
-    const LONGEST: usize = 40;
-    if names.is_empty() {
-        return "there are none".to_owned();
-    }
-    let some = names.iter().take(MOST);
-    let some = some.map(|name| format!("{:?}", name.chars().take(LONGEST).collect::<String>()));
-    let some = some.collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(MOST) {
-        None | Some(0) => format!("there are {some}"),
-        Some(more) => format!("there are {some} and {more} more"),
     }
 }

@@ -125,6 +125,7 @@ mod live;
 mod matching;
 mod options;
 mod recovery;
+mod shared;
 mod table;
 #[cfg(test)]
 mod tests;

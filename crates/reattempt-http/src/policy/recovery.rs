@@ -9,7 +9,7 @@ use reattempt::strategy::Attempts;
 use reattempt::{HedgePolicy, RetryStrategy};
 
 use super::Options;
-use super::entry::Shared;
+use super::shared::Shared;
 use crate::aws::{AwsStandard, AwsVersion};
 use crate::json::{self, Json, Members, Place};
 use crate::{BeyondCap, HttpStatus, RetryAfter, StatusSet};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use reattempt::throttle::{Both, HedgeBudget};
 use reattempt::{Recovery, RetryThrottle, RoutePolicy, TokenBucket};
 
-use super::entry::{Entry, Names, Shared};
+use super::entry::Entry;
 use super::recovery::{self, Budget};
+use super::shared::{Names, Shared};
 use super::{Counted, HttpPolicies, Options};
 use crate::aws::{AwsQuota, AwsVersion};
 use crate::json::{self, Json, Members, Place};

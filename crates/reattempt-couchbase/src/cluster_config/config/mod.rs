@@ -2,6 +2,7 @@
 
 mod error;
 mod node;
+mod origin;
 mod parse;
 mod vbuckets;
 
@@ -13,6 +14,9 @@ use super::{Address, Revision, Route, VbucketMap};
 
 /// The most bytes of a configuration that are read.
 pub const MAX_BYTES: usize = 4 << 20;
+
+/// The most nodes, servers and alternate networks that are read.
+const MAX_NODES: usize = 4096;
 
 /// The configuration of a bucket, or with no bucket of a cluster (the "terse" form that GET_CLUSTER_CONFIG answers
 /// with and that comes with status 0x07).

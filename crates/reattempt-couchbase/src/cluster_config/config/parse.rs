@@ -3,17 +3,13 @@
 use serde_json::{Map, Value};
 
 use super::node::{Alternate, Ports};
+use super::origin::{HOST, address};
 use super::vbuckets::vbuckets;
-use super::{ClusterConfig, ConfigError, Faults, MAX_BYTES, Node, Service};
+use super::{ClusterConfig, ConfigError, Faults, MAX_BYTES, MAX_NODES, Node, Service};
 use crate::cluster_config::address::{bare, is_host};
 use crate::cluster_config::{Address, Revision};
 
-/// The most nodes, servers and alternate networks that are read.
-pub(super) const MAX_NODES: usize = 4096;
 const MAX_NETWORKS: usize = 16;
-
-/// Stands for the host that the configuration was got from.
-const HOST: &str = "$HOST";
 
 type Object = Map<String, Value>;
 
@@ -247,15 +243,6 @@ fn old_address(value: &Value, at: usize, origin: &str) -> Result<Address, Config
     let text = value.get("hostname").and_then(Value::as_str);
     let text = text.ok_or_else(|| ConfigError::at(path(), "must be host:port"))?;
     address(text, origin).ok_or_else(|| ConfigError::at(path(), "must be host:port"))
-}
-
-/// An address with `$HOST` filled in; `None` also if the origin is not known.
-pub(super) fn address(text: &str, origin: &str) -> Option<Address> {
-    let address: Address = text.parse().ok()?;
-    if address.host() == HOST {
-        return (!origin.is_empty()).then(|| address.with_host(origin));
-    }
-    (!address.host().contains('$')).then_some(address)
 }
 
 fn old_node(value: &Value, at: usize, origin: &str) -> Result<Node, ConfigError> {

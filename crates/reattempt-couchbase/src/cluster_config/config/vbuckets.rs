@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::node::Ports;
-use super::parse::{MAX_NODES, address};
-use super::{ConfigError, Faults, Node, Service};
+use super::origin::address;
+use super::{ConfigError, Faults, MAX_NODES, Node, Service};
 use crate::cluster_config::vbucket::{Copies, MAX_VBUCKETS};
 use crate::cluster_config::{Address, Network, VbucketMap};
 
