@@ -123,6 +123,15 @@ fn path(place: &mut Place<'_>, json: &Json) -> Option<String> {
 
 fn pattern(place: &mut Place<'_>, json: &Json) -> Option<Path> {
     let text = path(place, json)?;
+    // As other routers write a parameter; here it would match nothing but itself.
+    if let Some(other) = text
+        .split('/')
+        .find(|part| part.len() > 1 && part.starts_with([':', '*', '<']))
+    {
+        place.warn(&format!(
+            "{other:?} is taken as it is written: a parameter is \"{{name}}\", and the rest of a path \"{{*name}}\""
+        ));
+    }
     let mut router = Router::new();
     match router.insert(text, ()) {
         Ok(()) => Some(Path::Pattern(Box::new(router))),

@@ -180,6 +180,21 @@ fn policies_that_can_amplify_load_are_warned_of() {
 }
 
 #[test]
+fn a_parameter_in_the_words_of_another_router_is_warned_of() {
+    for (pattern, part) in [("/users/:id", ":id"), ("/files/*rest", "*rest")] {
+        let text = format!(r#"{{"routes": [{{"match": {{"pattern": "{pattern}"}}}}]}}"#);
+        let warned = warnings(&text);
+        let begins = format!("$.routes[0].match.pattern: \"{part}\" is taken as it is written");
+        assert!(
+            warned.len() == 1 && warned[0].starts_with(&begins),
+            "{warned:?}"
+        );
+    }
+    let fine = r#"{"routes": [{"match": {"pattern": "/a:b/{id}/{*rest}"}}]}"#;
+    assert_eq!(warnings(fine), Vec::<String>::new());
+}
+
+#[test]
 fn what_contradicts_itself_is_warned_of() {
     let text = r#"{
         "routes": [

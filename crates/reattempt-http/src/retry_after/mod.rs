@@ -308,8 +308,23 @@ fn digits(text: &str) -> Option<u64> {
 
 /// How long it is until this HTTP date; one that has passed means now.
 fn until_date(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(now()).unwrap_or_default())
+    match httpdate::parse_http_date(text) {
+        Ok(date) => Some(date.duration_since(now()).unwrap_or_default()),
+        Err(_) => is_before_1970(text).then_some(Duration::ZERO),
+    }
+}
+
+/// The reader of dates knows none before 1970. The Gregorian calendar repeats itself, weekdays included, every 400 years.
+fn is_before_1970(text: &str) -> bool {
+    // Its year is where one of the two forms that have four digits for it has it.
+    let at = if text.ends_with(" GMT") { 12 } else { 20 };
+    let year = text.get(at..at + 4).and_then(digits);
+    let Some(year) = year.filter(|year| *year < 1970) else {
+        return false;
+    };
+    let later = (1970 - year).div_ceil(400) * 400 + year;
+    let later = format!("{}{later}{}", &text[..at], &text[at + 4..]);
+    httpdate::parse_http_date(&later).is_ok()
 }
 
 impl<B, E> ReadPushback<http::Response<B>, E> for RetryAfter {

@@ -35,6 +35,14 @@ fn seconds_and_all_three_date_forms_are_read() {
 #[test]
 fn a_past_date_means_now_and_too_large_a_number_saturates() {
     assert_eq!(after("Sun, 06 Nov 1994 08:49:36 GMT"), Some(Duration::ZERO));
+    for before_1970 in [
+        "Fri, 01 Jan 1960 00:00:00 GMT",
+        "Mon, 01 Jan 1601 00:00:00 GMT",
+        "Sat, 01 Jan 0000 00:00:00 GMT",
+        "Wed Dec 31 23:59:59 1969",
+    ] {
+        assert_eq!(after(before_1970), Some(Duration::ZERO), "{before_1970}");
+    }
     let huge = after("99999999999999999999999999");
     assert_eq!(huge, Some(Duration::from_secs(u64::MAX)));
 }
@@ -50,6 +58,12 @@ fn junk_counts_as_absent() {
         "1e3",
         "10 s",
         "Sun, 99 Nov 1994 08:49:37 GMT",
+        "Thu, 99 Jan 1960 00:00:00 GMT",
+        "Thu, 01 Jan 19é0 00:00:00 GMT",
+        "Sat, 01 Jan 10000 00:00:00 GMT",
+        " GMT",
+        "12345678901 1960 GMT",
+        "ééééééééééééééé GMT",
     ] {
         assert_eq!(after(junk), None, "{junk:?}");
     }

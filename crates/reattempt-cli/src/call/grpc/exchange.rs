@@ -99,7 +99,7 @@ pub(super) async fn exchange(
             Ok(frame) => frame,
             Err(error) => {
                 let code = ByTransportError.code(&error);
-                return Read::Broken(Status::new(code, chain(&error)));
+                return Read::Broken(Status::new(code, chain(&*error)));
             }
         };
         match frame.into_data() {

@@ -152,8 +152,9 @@ enum Broken {
     Failed(String),
 }
 
-impl From<TransportError> for Broken {
-    fn from(error: TransportError) -> Self {
+impl Broken {
+    /// By a call that gave no answer.
+    fn call(error: TransportError) -> Self {
         match error.downcast::<Elapsed>() {
             Ok(elapsed) => Self::Elapsed(*elapsed),
             Err(error) => Self::Failed(chain(&*error)),
@@ -161,9 +162,10 @@ impl From<TransportError> for Broken {
     }
 }
 
-impl From<hyper::Error> for Broken {
-    fn from(error: hyper::Error) -> Self {
-        Self::Failed(format!("the answer's body broke off: {}", chain(&error)))
+/// By its body.
+impl From<TransportError> for Broken {
+    fn from(error: TransportError) -> Self {
+        Self::Failed(format!("the answer's body broke off: {}", chain(&*error)))
     }
 }
 
@@ -200,7 +202,8 @@ impl HttpCaller {
         request: Request<Full<Bytes>>,
         received: &mut Received,
     ) -> Result<(), Broken> {
-        let response = self.stack.clone().oneshot(request).await?;
+        let response = self.stack.clone().oneshot(request).await;
+        let response = response.map_err(Broken::call)?;
         let (mut head, mut body) = response.into_parts();
         received.found = head.extensions.remove();
         received.head = Some((head.status, head.headers));

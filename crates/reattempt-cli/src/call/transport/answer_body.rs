@@ -1,15 +1,21 @@
 //! The body of an answer from the wire.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::TransportError;
 use super::http1::Answered;
-use super::request_body::EndOfRequest;
+use super::request_body::{EndOfRequest, Length};
+
+/// hyper takes this reset for the end of a body. It is one only after the body's own end (RFC 9113, section 8.1).
+#[derive(Debug, thiserror::Error)]
+#[error("the server reset the stream (NO_ERROR) before the end of its answer")]
+struct CutOff;
 
 /// A body that comes from the connection, or, for an answer that was made on this side, none.
 #[derive(Debug, Default)]
@@ -19,6 +25,8 @@ pub(crate) struct AnswerBody {
     request: Option<EndOfRequest>,
     /// Whom to tell that nobody reads it any more.
     answered: Option<Answered>,
+    /// Its last frame says that it is the last.
+    says_its_end: bool,
 }
 
 impl AnswerBody {
@@ -27,14 +35,17 @@ impl AnswerBody {
             incoming: Some(incoming),
             request: None,
             answered: Some(answered),
+            says_its_end: false,
         }
     }
 
-    pub(super) const fn of_http2(incoming: Incoming, request: EndOfRequest) -> Self {
+    /// gRPC's answers end with their status, and one that has none is told apart by that.
+    pub(super) fn of_http2(incoming: Incoming, request: EndOfRequest, length: Length) -> Self {
         Self {
             incoming: Some(incoming),
             request: Some(request),
             answered: None,
+            says_its_end: length == Length::Said,
         }
     }
 }
@@ -59,16 +70,23 @@ impl Drop for AnswerBody {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = TransportError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.incoming {
-            Some(incoming) => Pin::new(incoming).poll_frame(cx),
-            None => Poll::Ready(None),
+    ) -> Poll<Option<Result<Frame<Bytes>, TransportError>>> {
+        let says_its_end = self.says_its_end;
+        let Some(incoming) = &mut self.incoming else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(&mut *incoming).poll_frame(cx));
+        if frame.is_none() && says_its_end && !incoming.is_end_stream() {
+            // Said once.
+            self.says_its_end = false;
+            return Poll::Ready(Some(Err(CutOff.into())));
         }
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -6,7 +6,7 @@ use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use reattempt::{Reporter, Stage};
+use reattempt::{Annotated, CallContext, Idempotency, Reporter, Stage};
 use tokio::sync::Mutex;
 
 use super::heard::Heard;
@@ -115,8 +115,12 @@ where
                 // Dialling, or waiting for another call that does, may have taken of the time left.
                 reattempt_grpc::renew_timeout(&mut request);
             }
+            let idempotent = is_idempotent(&request);
             let (head, body) = request.into_parts();
-            let (body, end) = RequestBody::new(body, length, reporter);
+            let (mut body, end) = RequestBody::new(body, length, reporter);
+            if idempotent {
+                body.may_end_with_its_head();
+            }
             if body.is_end_stream() {
                 // Never polled, so that nobody else reports that it goes out.
                 reporter.stage(Stage::InFlight);
@@ -125,7 +129,7 @@ where
                 .connection
                 .try_send_request(Request::from_parts(head, body));
             let (error, unsent) = match sending(reporter, sent).await {
-                Ok(answer) => return Ok(answer.map(|body| AnswerBody::of_http2(body, end))),
+                Ok(answer) => return Ok(answer.map(|body| AnswerBody::of_http2(body, end, length))),
                 Err(failed) => failed,
             };
             if unsent.is_some() || is_goodbye(&*error) {
@@ -146,6 +150,14 @@ where
             }
         }
     }
+}
+
+/// By its method, unless the call says otherwise.
+fn is_idempotent<B>(request: &Request<B>) -> bool {
+    let said = request.context().map(CallContext::idempotency);
+    let said = said.filter(|said| *said != Idempotency::Unknown);
+    said.unwrap_or_else(|| request.natural_idempotency())
+        .is_idempotent()
 }
 
 /// True of a GOAWAY: the connection takes no further streams.

@@ -30,6 +30,8 @@ pub(super) struct RequestBody<B> {
     length: Length,
     over: Option<oneshot::Receiver<Reason>>,
     reporter: Option<Reporter>,
+    /// May one that is empty end with the request's head?
+    ends_with_head: bool,
 }
 
 /// Ends the request's body when the answer does, or when it is dropped before that.
@@ -68,8 +70,14 @@ impl<B> RequestBody<B> {
             length,
             over: Some(over),
             reporter: Some(reporter.clone()),
+            ends_with_head: false,
         };
         (body, EndOfRequest(end))
+    }
+
+    /// Saves the frame of an empty body, and with it the word whether the request went out: where it makes no difference.
+    pub(super) const fn may_end_with_its_head(&mut self) {
+        self.ends_with_head = matches!(self.length, Length::Said);
     }
 
     pub(super) fn into_inner(self) -> B {
@@ -109,8 +117,8 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        // A stream of messages that has none ends all the same in a frame of its own.
-        let begun = self.length == Length::Said || self.reporter.is_none();
+        // Otherwise one that has nothing ends all the same in a frame of its own, which tells that the stream has begun.
+        let begun = self.ends_with_head || self.reporter.is_none();
         begun && self.inner.is_end_stream()
     }
 
@@ -162,10 +170,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_stream_of_messages_ends_in_a_frame_of_its_own() {
-        let (sized, _end) = new(Empty::<Bytes>::new(), Length::Said);
+    async fn an_empty_body_ends_in_a_frame_of_its_own_unless_the_head_may_say_so() {
+        let (mut sized, _end) = new(Empty::<Bytes>::new(), Length::Said);
+        assert!(!sized.is_end_stream());
+        sized.may_end_with_its_head();
         assert!(sized.is_end_stream());
         let (mut stream, _end) = new(Empty::<Bytes>::new(), Length::Unsaid);
+        stream.may_end_with_its_head();
         assert!(!stream.is_end_stream());
         assert!(stream.frame().await.is_none());
         assert!(stream.is_end_stream());

@@ -57,7 +57,7 @@ async fn an_early_answer_ends_the_call_and_the_stream() {
 async fn an_answer_that_is_given_up_is_reset() {
     let step = Step::messages(["a", "b"]).end_hang();
     let server = Server::start(step).await.unwrap();
-    let answer = answer(one(&server, json!({}))).await;
+    let answer = answer(with(one(&server, json!({})), "linger_ms", json!(1_000))).await;
     assert_eq!(
         answer["code"], 13,
         "two messages of a unary method: {answer}"
