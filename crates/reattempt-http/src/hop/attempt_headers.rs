@@ -15,8 +15,8 @@ use tower_service::Service;
 
 use super::AmzSdkRequest;
 use super::headers::{
-    DO_NOT_RETRY, ENVOY_RATELIMITED, RETRY_REASON, set_attempt_count, set_expected_timeout,
-    set_retry_reason,
+    DO_NOT_RETRY, ENVOY_RATELIMITED, EXPECTED_TIMEOUT, RETRY_REASON, set_attempt_count,
+    set_expected_timeout, set_retry_reason,
 };
 
 /// What [`RETRY_REASON`] says of an attempt that is sent ahead of any failure.
@@ -24,7 +24,8 @@ const HEDGE: &str = "HEDGE";
 
 /// Writes the headers of each attempt (its number, its reason, the time that is left), in place of what the caller or a request
 /// that is forwarded had there, and forbids another attempt where the answer has [`DO_NOT_RETRY`]. Put it below the recovery
-/// layer and below the deadline of the attempts.
+/// layer and below the deadline of the attempts. An `amz-sdk-request` that the caller or its SDK wrote passes as it is, unless
+/// [`amz_sdk_request`](AttemptHeadersLayer::amz_sdk_request) is on.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptHeadersLayer {
     settings: Settings,
@@ -168,8 +169,12 @@ impl Settings {
         let left = context
             .limit()
             .map(|limit| left(limit).saturating_sub(self.reserve));
-        if let Some(left) = left {
-            set_expected_timeout(headers, left);
+        match left {
+            Some(left) => set_expected_timeout(headers, left),
+            // What another hop said of its own time is over by now.
+            None => {
+                headers.remove(EXPECTED_TIMEOUT);
+            }
         }
         if self.amz {
             let mut said = AmzSdkRequest::new();

@@ -31,6 +31,9 @@
 //! idempotent, a route without retries) is not marked: the next hop decides by its own policy. Nor is any answer below 400,
 //! whatever became of the calls behind it.
 //!
+//! Headers are the word of whoever sent them. Those of a request only shorten its own work, but they can end a handler midway
+//! ([`ServeHopLayer::finish_late_work`] lets it finish), and those of an answer tell of what is behind: at the edge, where strangers come in, remove both.
+//!
 //! A server without the layer says nothing, and its clients go by their own policy and throttle, as before: each hop can take it
 //! up alone. The marks bound a call to the attempts of one hop; that all calls together stay near one attempt each while
 //! everything fails is the throttle's work. Of 20 calls through five hops to a service that is down, it gets 4860 with neither, 60 with the marks,

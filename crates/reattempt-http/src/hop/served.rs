@@ -34,7 +34,8 @@ impl Hop {
         request.extensions().get()
     }
 
-    /// Reads the headers of a request that arrived just now. Of two time limits the earlier counts.
+    /// Reads the headers of a request that arrived just now. A time limit that is said as a duration beats one that is said as an
+    /// instant, for which two clocks would have to agree.
     pub(super) fn read(
         headers: &HeaderMap,
         now: Instant,
@@ -42,11 +43,8 @@ impl Hop {
         skew: ClockSkew,
     ) -> Self {
         let amz = AmzSdkRequest::read(headers).unwrap_or_default();
-        let by_clock = amz.ttl.map(|ttl| skew.left(ttl, wall_clock));
-        let left = [by_clock, expected_timeout(headers)]
-            .into_iter()
-            .flatten()
-            .min();
+        let by_clock = || amz.ttl.map(|ttl| skew.left(ttl, wall_clock));
+        let left = expected_timeout(headers).or_else(by_clock);
         Self(Arc::new(Served {
             attempt: attempt_count(headers).or(amz.attempt),
             max_attempts: amz.max,

@@ -171,6 +171,9 @@ async fn what_another_hop_said_is_not_said_again() {
     assert_eq!(expected_timeout(&seen[0]), Some(ms(2000)));
     let amz = AmzSdkRequest::read(&seen[0]).unwrap();
     assert_eq!((amz.attempt, amz.max), (Some(1), None));
+    let forwarded = with(&[("x-envoy-expected-rq-timeout-ms", "99999")]);
+    let (_, _, seen) = call(retries(), headers, forwarded, |_| status(200)).await;
+    assert_eq!(expected_timeout(&seen[0]), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,14 +312,14 @@ async fn a_server_sees_what_the_hop_before_said() {
             &[("amz-sdk-request", "attempt=3; max=4; ttl=20260131T120005Z")],
             (Some(3), Some(4), None, Some(6000)),
         ),
-        // The number is that of the hop right before, the time the earlier.
+        // Number and time are those of the hop right before; a time that is said as a duration needs no two clocks.
         (
             &[
                 ("x-envoy-attempt-count", "1"),
                 ("x-envoy-expected-rq-timeout-ms", "9000"),
                 ("amz-sdk-request", "ttl=2026-01-31T12:00:05Z;attempt=3"),
             ],
-            (Some(1), None, None, Some(6000)),
+            (Some(1), None, None, Some(9000)),
         ),
         (
             &[
@@ -391,6 +394,13 @@ async fn a_request_whose_time_is_over_is_refused_unseen() {
             assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
         }
     }
+    // Two clocks need not agree where the time is said as a duration.
+    let request = with(&[
+        ("amz-sdk-request", "ttl=20260131T110000Z"),
+        ("x-envoy-expected-rq-timeout-ms", "250"),
+    ]);
+    let (_, calls) = serve(layer, request, |_| ready(status(200))).await;
+    assert_eq!(calls, 1);
     let patient = layer.clock_skew(Duration::from_secs(10));
     let request = with(&[("amz-sdk-request", "ttl=20260131T115955Z")]);
     let (_, calls) = serve(patient, request, |_| ready(status(200))).await;
