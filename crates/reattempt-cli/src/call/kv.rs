@@ -9,7 +9,7 @@ use reattempt::{
     Annotated, Call, ConfigPollLayer, DeadlineLayer, Elapsed, Idempotency, Observer, PushbackLayer,
     RetryLayer,
 };
-use reattempt_couchbase::cluster_config::ConfigPollerOptions;
+use reattempt_couchbase::cluster_config::{ConfigPollerOptions, NetworkChoice};
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{
     Address, ConfigPoller, ConfigStore, ErrorMapStrategy, ErrorMaps, KvClassifier, KvPushback,
@@ -112,9 +112,15 @@ impl Settings {
         })
     }
 
+    /// Who is told an alternate address of a node reaches the others by theirs.
+    fn network(&self) -> NetworkChoice {
+        NetworkChoice::BySeeds(self.addresses.as_slice().into())
+    }
+
     fn poller(&self, setup: &Setup, store: &ConfigStore, client: &RoutedClient) -> ConfigPoller {
         let mut options = ConfigPollerOptions::new()
             .seeds(self.addresses.iter().cloned())
+            .network_of_seeds()
             .first_from_client()
             .randomness(setup.randomness.clone());
         if let Some(interval) = self.poll_interval {
@@ -138,7 +144,7 @@ impl Settings {
         let routed = RoutedClient::new(
             self.seeds.iter().map(String::as_str),
             client,
-            kv::map_of(store.clone()),
+            kv::map_in(store.clone(), self.network()),
         );
         let mut classifier = KvClassifier::new();
         if self.current_server_codes {

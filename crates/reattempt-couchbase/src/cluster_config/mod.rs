@@ -2,6 +2,7 @@
 
 mod address;
 mod config;
+mod network_choice;
 mod poller;
 mod revision;
 mod stale;
@@ -12,6 +13,7 @@ mod vbucket;
 
 pub use address::{Address, AddressError};
 pub use config::{ClusterConfig, ConfigError, MAX_BYTES, Network, Node, Service};
+pub use network_choice::NetworkChoice;
 pub use poller::{
     ConfigPoller, ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL, FetchConfig, FetchError,
     Refreshing, WHILE_CHANGING,

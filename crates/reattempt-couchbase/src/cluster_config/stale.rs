@@ -63,7 +63,8 @@ impl StaleKvConfig {
         let config = config?;
         let route = config.vbuckets()?.route_hash(key)?;
         let node = config.nodes().get(route.node?)?;
-        let address = node.address(Service::Kv, self.poller.tls(), self.poller.network())?;
+        let network = self.poller.network(config);
+        let address = node.address(Service::Kv, self.poller.tls(), &network)?;
         Some((route.vbucket, address))
     }
 

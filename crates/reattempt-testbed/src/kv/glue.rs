@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reattempt::{Backend, Reporter, RetryReason, Stage, reason};
-use reattempt_couchbase::cluster_config::{FetchError, Service};
+use reattempt_couchbase::cluster_config::{FetchError, NetworkChoice, Service};
 use reattempt_couchbase::{
     Address, ClusterConfig, ConfigStore, ErrorMap, ErrorMaps, FetchConfig, KvAnswer,
     KvTransportError, Network, Revision,
@@ -103,12 +103,12 @@ pub fn report(reporter: &Reporter, outcome: Result<&KvResponse, &ClientError>) {
 }
 
 impl VbucketMap {
-    /// The map in a configuration; `None` while the configuration has none.
+    /// The map in a configuration, with the nodes' addresses in this network; `None` while the configuration has none.
     #[must_use]
-    pub fn of(config: &ClusterConfig) -> Option<Self> {
+    pub fn of(config: &ClusterConfig, network: &Network) -> Option<Self> {
         let vbuckets = config.vbuckets()?;
         let address = |node: &reattempt_couchbase::cluster_config::Node| {
-            node.address(Service::Kv, false, &Network::Default)
+            node.address(Service::Kv, false, network)
                 .map_or_else(String::new, |address| address.to_string())
         };
         let owner = |vbucket| {
@@ -140,6 +140,14 @@ type Made = (Arc<ClusterConfig>, Option<Arc<VbucketMap>>);
 
 /// For [`RoutedClient::new`](super::RoutedClient::new): the map in force in a store, made once for each revision.
 pub fn map_of(store: ConfigStore) -> impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static {
+    map_in(store, NetworkChoice::default())
+}
+
+/// The same for a client that is not in the default network.
+pub fn map_in(
+    store: ConfigStore,
+    network: NetworkChoice,
+) -> impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static {
     let made: Mutex<Option<Made>> = Mutex::default();
     move || {
         let config = store.load()?;
@@ -149,7 +157,7 @@ pub fn map_of(store: ConfigStore) -> impl Fn() -> Option<Arc<VbucketMap>> + Send
                 return map.clone();
             }
         }
-        let map = VbucketMap::of(&config).map(Arc::new);
+        let map = VbucketMap::of(&config, &network.of(&config)).map(Arc::new);
         *made = Some((config, map.clone()));
         map
     }

@@ -31,7 +31,7 @@ pub use closing::{ClosingClient, ClosingFuture};
 pub use collection_ids::CollectionIds;
 pub use collections::{CollectionClient, CollectionFuture};
 pub use frame::{Frame, FrameError, Magic};
-pub use glue::{fetch_over, fetch_with, keep_in, map_of, offer_to, report};
+pub use glue::{fetch_over, fetch_with, keep_in, map_in, map_of, offer_to, report};
 pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
 pub use staging::{Dialling, StageFuture, StageLayer, Staging};
 pub use vbucket::{MapError, VbucketMap, vbucket_of};

@@ -184,3 +184,29 @@ async fn a_node_that_never_answers_has_another_one_asked_at_the_deadline() {
     assert_eq!(answer["timeout"], "ambiguous", "{answer}");
     assert_eq!(configs(cluster.node(1)), 1);
 }
+
+/// RFC 0024: who is told a node's alternate address reaches the others by theirs.
+#[tokio::test]
+async fn a_cluster_that_is_seen_from_outside_is_reached_by_its_alternate_addresses() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let key = cluster.key_of(1, "key").unwrap();
+    let mut config: Value = serde_json::from_slice(&cluster.node(0).config_json()).unwrap();
+    for (at, address) in cluster.addresses().iter().enumerate() {
+        let inside = format!("n{at}.invalid");
+        config["vBucketServerMap"]["serverList"][at] = json!(format!("{inside}:11210"));
+        config["nodesExt"][at] = json!({
+            "hostname": inside,
+            "services": {"kv": 11210},
+            "alternateAddresses": {"external": {"hostname": "127.0.0.1", "ports": {"kv": address.port()}}},
+        });
+    }
+    config.as_object_mut().unwrap().remove("nodes");
+    let config = Step::status(0).body(config.to_string());
+    let node = cluster.node(0);
+    node.script().push(config.only(opcode::GET_CLUSTER_CONFIG));
+    let call = json!({"op": "set", "key": key, "value": HELLO, "timeout_ms": 5_000});
+    let answer = answers(seeded(&cluster, json!([call]))).await.remove(0);
+    assert_eq!(answer["status"], 0, "{answer}");
+    let owner = cluster.node(1).addr().to_string();
+    assert_eq!(each(&answer, "backend"), [owner], "{answer}");
+}

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 pub use fetch::{FetchConfig, FetchError};
 pub use options::{ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL, WHILE_CHANGING};
 
-use super::{Address, ConfigStore, Network};
+use super::{Address, ClusterConfig, ConfigStore, Network, NetworkChoice};
 
 /// Asks the nodes for newer configurations: every interval, and when an error says that it is time.
 ///
@@ -30,7 +30,7 @@ use super::{Address, ConfigStore, Network};
 pub struct ConfigPoller {
     control: Arc<Control>,
     store: ConfigStore,
-    network: Network,
+    network: NetworkChoice,
     tls: bool,
     _task: Arc<Task>,
 }
@@ -58,7 +58,7 @@ impl ConfigPoller {
         options: ConfigPollerOptions,
     ) -> Self {
         let control = Arc::new(Control::new(options.floor));
-        let (network, tls) = (options.network.clone(), options.tls);
+        let (network, tls) = (options.network_choice(), options.tls);
         let rounds = rounds::Rounds::new(Arc::clone(&control), store.clone(), fetch, options);
         Self {
             control,
@@ -75,10 +75,10 @@ impl ConfigPoller {
         &self.store
     }
 
-    /// The network in which nodes are asked.
+    /// The network in which the nodes of this configuration are asked.
     #[must_use]
-    pub const fn network(&self) -> &Network {
-        &self.network
+    pub fn network(&self, config: &ClusterConfig) -> Network {
+        self.network.of(config)
     }
 
     /// True if nodes are asked over TLS.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reattempt::backoff::Randomness;
 
-use crate::cluster_config::{Address, Network};
+use crate::cluster_config::{Address, Network, NetworkChoice};
 
 /// RFC 0024's ConfigPollInterval.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(2500);
@@ -34,7 +34,8 @@ pub struct ConfigPollerOptions {
     pub(super) fetch_timeout: Duration,
     pub(super) seeds: Vec<Address>,
     pub(super) first: bool,
-    pub(super) network: Network,
+    /// `None`: that of the seeds.
+    pub(super) network: Option<Network>,
     pub(super) tls: bool,
     pub(super) randomness: Randomness,
 }
@@ -50,7 +51,7 @@ impl ConfigPollerOptions {
             fetch_timeout: DEFAULT_INTERVAL,
             seeds: Vec::new(),
             first: true,
-            network: Network::Default,
+            network: Some(Network::Default),
             tls: false,
             randomness: Randomness::default(),
         }
@@ -105,7 +106,16 @@ impl ConfigPollerOptions {
     /// Which of the nodes' addresses to use.
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
-        self.network = network;
+        self.network = Some(network);
+        self
+    }
+
+    /// Use the nodes' addresses in the network that the seeds are in
+    /// ([`ClusterConfig::network_of`](crate::ClusterConfig::network_of)): a client that was given an alternate address of a node reaches the others
+    /// by theirs. The client has to choose in the same way: [`NetworkChoice`].
+    #[must_use]
+    pub fn network_of_seeds(mut self) -> Self {
+        self.network = None;
         self
     }
 
@@ -121,6 +131,13 @@ impl ConfigPollerOptions {
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
         self
+    }
+
+    pub(super) fn network_choice(&self) -> NetworkChoice {
+        self.network.clone().map_or_else(
+            || NetworkChoice::BySeeds(self.seeds.as_slice().into()),
+            NetworkChoice::Of,
+        )
     }
 
     /// A floor above the interval wins; tokio knows no interval of zero, and no instant for `Duration::MAX` ("never").

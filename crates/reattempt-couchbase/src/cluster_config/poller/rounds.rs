@@ -166,10 +166,12 @@ impl<F: FetchConfig> Rounds<F> {
 
     /// The nodes of the configuration in force.
     fn known(&self) -> Vec<Address> {
-        let ConfigPollerOptions { network, tls, .. } = &self.options;
-        self.store.load().map_or_else(Vec::new, |config| {
-            config.addresses(Service::Kv, *tls, network).collect()
-        })
+        let Some(config) = self.store.load() else {
+            return Vec::new();
+        };
+        let network = self.options.network_choice().of(&config);
+        let nodes = config.addresses(Service::Kv, self.options.tls, &network);
+        nodes.collect()
     }
 
     fn take_next<'a>(&mut self, nodes: &'a [Address]) -> &'a Address {

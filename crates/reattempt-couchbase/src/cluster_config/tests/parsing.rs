@@ -67,6 +67,23 @@ fn the_network_is_the_one_in_which_a_node_has_the_seeds_host() {
 }
 
 #[test]
+fn a_client_that_was_told_an_alternate_address_is_in_that_network() {
+    let config = parsed(NODES);
+    let by = |seeds: &[(&str, u16)]| {
+        let seeds = seeds.iter().map(|(host, port)| Address::new(host, *port));
+        NetworkChoice::BySeeds(seeds.collect()).of(&config)
+    };
+    assert_eq!(by(&[("10.0.0.1", 11210)]), Network::Default);
+    assert_eq!(
+        by(&[("gone", 1), ("ext.example", 31210)]),
+        Network::external()
+    );
+    assert_eq!(by(&[]), Network::Default);
+    let always = NetworkChoice::Of(Network::external());
+    assert_eq!(always.of(&config), Network::external());
+}
+
+#[test]
 fn a_missing_hostname_is_the_older_lists_or_else_the_origin() {
     let alone = r#"{"nodesExt": [{"services": {"kv": 1}}]}"#;
     assert_eq!(parsed(alone).nodes()[0].hostname(), "10.9.9.9");
