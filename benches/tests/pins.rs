@@ -37,7 +37,7 @@ const KV_PINS: [(&str, u64, usize); 10] = [
     ("kv-decision-by-map", 0, 0),
     ("kv-decision-otherwise", 0, 0),
     ("kv-client", 0, 24),
-    ("kv-stack", 0, TIMER + 400),
+    ("kv-stack", 0, TIMER + 352),
 ];
 
 #[cfg(target_pointer_width = "64")]

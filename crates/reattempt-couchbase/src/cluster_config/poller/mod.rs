@@ -30,8 +30,6 @@ use super::{Address, ClusterConfig, ConfigStore, Network, NetworkChoice};
 pub struct ConfigPoller {
     control: Arc<Control>,
     store: ConfigStore,
-    network: NetworkChoice,
-    tls: bool,
     _task: Arc<Task>,
 }
 
@@ -57,14 +55,11 @@ impl ConfigPoller {
         fetch: F,
         options: ConfigPollerOptions,
     ) -> Self {
-        let control = Arc::new(Control::new(options.floor));
-        let (network, tls) = (options.network_choice(), options.tls);
+        let control = Arc::new(Control::new(&options));
         let rounds = rounds::Rounds::new(Arc::clone(&control), store.clone(), fetch, options);
         Self {
             control,
             store,
-            network,
-            tls,
             _task: Arc::new(Task(tokio::spawn(rounds.run()))),
         }
     }
@@ -78,13 +73,13 @@ impl ConfigPoller {
     /// The network in which the nodes of this configuration are asked.
     #[must_use]
     pub fn network(&self, config: &ClusterConfig) -> Network {
-        self.network.of(config)
+        self.control.network.of(config)
     }
 
     /// True if nodes are asked over TLS.
     #[must_use]
-    pub const fn tls(&self) -> bool {
-        self.tls
+    pub fn tls(&self) -> bool {
+        self.control.tls
     }
 
     /// Asks another node than the one that `failed` for a newer configuration.
@@ -145,6 +140,8 @@ struct Control {
     /// How many rounds are through.
     finished: watch::Sender<u64>,
     floor: Duration,
+    network: NetworkChoice,
+    tls: bool,
 }
 
 #[derive(Debug, Default)]
@@ -163,13 +160,15 @@ impl State {
 }
 
 impl Control {
-    fn new(floor: Duration) -> Self {
+    fn new(options: &ConfigPollerOptions) -> Self {
         Self {
             state: Mutex::default(),
             wake: Notify::new(),
             move_on: Notify::new(),
             finished: watch::Sender::new(0),
-            floor,
+            floor: options.floor,
+            network: options.network_choice(),
+            tls: options.tls,
         }
     }
 

@@ -169,8 +169,8 @@ impl<F: FetchConfig> Rounds<F> {
         let Some(config) = self.store.load() else {
             return Vec::new();
         };
-        let network = self.options.network_choice().of(&config);
-        let nodes = config.addresses(Service::Kv, self.options.tls, &network);
+        let network = self.control.network.of(&config);
+        let nodes = config.addresses(Service::Kv, self.control.tls, &network);
         nodes.collect()
     }
 
