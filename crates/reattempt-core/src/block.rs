@@ -41,7 +41,7 @@ const fn stopped_bits(stopped: Stopped) -> u64 {
 #[derive(Default)]
 struct CallLog {
     info: RetryInfo,
-    /// The failure after which the throttle last permitted a retry.
+    /// The failure after which the throttle last paid for a retry.
     permitted: Option<Failure>,
     backends: Vec<(u32, Backend)>,
     waiters: Vec<(u32, ConfigWaiter)>,
@@ -194,12 +194,13 @@ impl CallBlock {
         self.write(|log| log.info.push(record, reason));
     }
 
-    /// The throttle permitted a retry after this failure.
+    /// The throttle paid for a retry after this failure.
     pub(crate) fn permitted(&self, failure: &Failure) {
         self.write(|log| log.permitted = Some(*failure));
     }
 
-    /// The failure after which the throttle last permitted a retry. A call that works at once has no log to look into.
+    /// The failure after which the throttle last paid for a retry. A call that works at once has no log
+    /// to look into.
     pub(crate) fn last_permitted(&self) -> Option<Failure> {
         if !self.is_logged() {
             return None;

@@ -54,8 +54,14 @@ pub struct Findings {
     pub pushback: Option<ServerPushback>,
     /// The server's word cannot be read, and counts as none.
     pub pushback_unreadable: bool,
-    /// How far the attempt came, if a layer knows better than the error tells.
+    /// How far the attempt came, if a layer knows better than the error tells. The classifier's
+    /// [`Stage::Response`] is final: this stage counts against it only in an
+    /// [own answer](Self::own_answer).
     pub stage: Option<Stage>,
+    /// A layer of this side made the answer itself (an attempt's deadline, a call that was shed).
+    pub own_answer: bool,
+    /// There is a backend that the call had not tried when this attempt was sent.
+    pub untried_backend: bool,
     /// Some layer forbids another attempt (nested recovery, a hop that gave up).
     pub forbidden: bool,
     /// A newer configuration was asked for; a waiter may have been left.
@@ -65,6 +71,9 @@ pub struct Findings {
     /// The request itself broke the attempt off, because another one goes on alone: the recovery layer's own finding,
     /// by [`Replay::was_cut_off`](crate::Replay::was_cut_off).
     pub cut_off: bool,
+    /// The attempt's copy of the request had content of which nothing was read: the recovery layer's
+    /// own finding, by [`Replay::was_unread`](crate::Replay::was_unread).
+    pub unread: bool,
 }
 
 /// The most attempts of one call that can be out at once and still report.
@@ -91,13 +100,14 @@ impl Seat {
     }
 }
 
-/// One word an attempt: 12 bits of its number, 8 of flags, 44 of pushback in microseconds.
+/// One word an attempt: 12 bits of its number, 10 of flags, 42 of pushback in microseconds.
 ///
 /// A report names its attempt; if the slot has gone to a later one since, it is ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Slots([AtomicU64; SLOTS]);
 
-const VALUE_BITS: u32 = 44;
+/// Fifty days, which is more than any protocol's pushback says.
+const VALUE_BITS: u32 = 42;
 const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 const FLAG_STAGE: u64 = 0b11 << VALUE_BITS;
 const FLAG_FORBID: u64 = 1 << (VALUE_BITS + 2);
@@ -108,7 +118,9 @@ const FLAG_AFTER: u64 = 1 << (VALUE_BITS + 5);
 const UNREADABLE: u64 = FLAG_STOP | FLAG_AFTER;
 const FLAG_COMMITTED: u64 = 1 << (VALUE_BITS + 6);
 const FLAG_OVER: u64 = 1 << (VALUE_BITS + 7);
-const TAG_SHIFT: u32 = VALUE_BITS + 8;
+const FLAG_OWN_ANSWER: u64 = 1 << (VALUE_BITS + 8);
+const FLAG_UNTRIED_BACKEND: u64 = 1 << (VALUE_BITS + 9);
+const TAG_SHIFT: u32 = VALUE_BITS + 10;
 
 const fn tag(attempt: u32) -> u64 {
     (attempt as u64) << TAG_SHIFT
@@ -179,6 +191,14 @@ impl Slots {
         self.change(seat, |word| word | FLAG_FORBID);
     }
 
+    pub(crate) fn own_answer(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_OWN_ANSWER);
+    }
+
+    pub(crate) fn untried_backend(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_UNTRIED_BACKEND);
+    }
+
     pub(crate) fn config_coming(&self, seat: Seat) -> bool {
         self.change(seat, |word| word | FLAG_CONFIG)
     }
@@ -234,10 +254,13 @@ impl Slots {
                 3 => Some(Stage::Response),
                 _ => None,
             },
+            own_answer: word & FLAG_OWN_ANSWER != 0,
+            untried_backend: word & FLAG_UNTRIED_BACKEND != 0,
             forbidden: word & FLAG_FORBID != 0,
             config_coming: word & FLAG_CONFIG != 0,
             config_moved: false,
             cut_off: false,
+            unread: false,
         }
     }
 }

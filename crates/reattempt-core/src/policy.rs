@@ -54,7 +54,7 @@ pub const MOST_HEDGED_ATTEMPTS: u32 = 16;
 
 impl HedgePolicy {
     /// At most `max_attempts` in all, the first included (brought within 1 and
-    /// [`MOST_HEDGED_ATTEMPTS`]), each `delay` after the one before.
+    /// [`MOST_HEDGED_ATTEMPTS`]), each `delay` after the one before, of idempotent calls only.
     #[must_use]
     pub fn new(max_attempts: u32, delay: Duration) -> Self {
         Self::with_delay(max_attempts, Arc::new(Fixed(delay)))
@@ -68,7 +68,7 @@ impl HedgePolicy {
             max_attempts,
             delay,
             on_deadline: OnDeadline::Cap,
-            only_idempotent: false,
+            only_idempotent: true,
         }
     }
 
@@ -79,12 +79,13 @@ impl HedgePolicy {
         self
     }
 
-    /// Only calls that are idempotent are sent beside themselves; of others one attempt at most is out, and another follows only
-    /// after a failure that says that nothing happened. By default every call is hedged, as A6 has it, where the policy of a method
-    /// says that it may be.
+    /// Calls that are not idempotent are hedged too, as by a service config's `hedgingPolicy`, with
+    /// which the owner of the method says that it may be carried out several times (A6, Hedging
+    /// Policy). By default at most one attempt of such a call is out, and another follows only a
+    /// failure that says that nothing happened.
     #[must_use]
-    pub const fn only_idempotent(mut self) -> Self {
-        self.only_idempotent = true;
+    pub const fn hedge_non_idempotent(mut self) -> Self {
+        self.only_idempotent = false;
         self
     }
 

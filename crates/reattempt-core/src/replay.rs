@@ -43,6 +43,14 @@ pub trait Replay: Sized {
         false
     }
 
+    /// Asked of the template when an attempt ended in an error: did its copy have content of which
+    /// nothing was ever read? Then the request never left the client, because a transport that sends
+    /// reads: see [`Transparent::IfUnread`](crate::Transparent::IfUnread).
+    fn was_unread(&self, attempt: u32) -> bool {
+        let _ = attempt;
+        false
+    }
+
     /// Asked of the template while several attempts are out: ready once this one's copy can go no further, because another
     /// goes on alone. Its attempt is then cancelled at once, also one that would wait for ever before it read its copy again.
     /// Until then the last context's task is woken when that changes.
@@ -77,6 +85,8 @@ macro_rules! replay_by_clone {
     )*};
 }
 replay_by_clone!((), String, Vec<u8>, &'static str, &'static [u8]);
+#[cfg(feature = "http")]
+replay_by_clone!(bytes::Bytes);
 
 #[cfg(feature = "http")]
 impl<B: Replay> Replay for http::Request<B> {
@@ -86,6 +96,10 @@ impl<B: Replay> Replay for http::Request<B> {
 
     fn was_cut_off(&self, attempt: u32) -> bool {
         self.body().was_cut_off(attempt)
+    }
+
+    fn was_unread(&self, attempt: u32) -> bool {
+        self.body().was_unread(attempt)
     }
 
     fn poll_cut_off(&self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {

@@ -13,6 +13,14 @@ pub enum Transparent {
     No,
     /// It reached the server but not its application (REFUSED_STREAM, GOAWAY): once per call.
     Once,
+    /// The connection was lost, and the attempt never left the client if its request body was never
+    /// read ([`Replay::was_unread`](crate::Replay::was_unread)): then as [`Transparent::Unlimited`],
+    /// in the stage [`Stage::Dispatch`] and safe for any request; otherwise as [`Transparent::No`].
+    IfUnread,
+    /// No connection could be made: as [`Transparent::Unlimited`] while there is a backend that the
+    /// call has not tried ([`Findings::untried_backend`](crate::Findings::untried_backend));
+    /// otherwise as [`Transparent::No`].
+    NextBackend,
     /// It never left the client: until the deadline.
     Unlimited,
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use reattempt_core::Failure;
 use reattempt_core::throttle::{RetryThrottle, Settled};
 
 const MILLI: u32 = 1000;
@@ -83,7 +84,7 @@ impl RetryThrottle for AdaptiveTokens {
         }
     }
 
-    fn permits(&self) -> bool {
+    fn allows(&self, _: Option<&Failure>) -> bool {
         true
     }
 

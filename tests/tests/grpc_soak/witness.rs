@@ -94,8 +94,8 @@ impl RetryThrottle for Witness {
         assert_eq!(self.bucket.milli_tokens(), Some(ledger.fill));
     }
 
-    fn permits(&self) -> bool {
-        let permits = self.bucket.permits();
+    fn allows(&self, failure: Option<&Failure>) -> bool {
+        let permits = self.bucket.allows(failure);
         let mut ledger = self.world.ledger();
         assert_eq!(permits, ledger.permits(Instant::now()), "R20 R46");
         permits

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use crate::block::CallBlock;
+use crate::findings::Seat;
 use crate::recycle;
 use crate::{RetryInfo, Stopped};
 
 /// For layers: a call's block, beyond the request's own life.
 #[derive(Clone, Debug)]
-pub struct CallHandle(pub(super) Option<Arc<CallBlock>>);
+pub struct CallHandle(pub(super) Option<Arc<CallBlock>>, pub(super) Seat);
 
 impl CallHandle {
     /// The call worked: if no recovery layer acted on it, that would do so itself, its block may serve another call.
@@ -32,6 +33,14 @@ impl CallHandle {
     #[must_use]
     pub fn in_flight(&self) -> bool {
         self.0.as_ref().is_none_or(|block| block.in_flight())
+    }
+
+    /// The answer that the attempt gets now is the layer's own: see
+    /// [`Reporter::own_answer`](crate::Reporter::own_answer).
+    pub fn own_answer(&self) {
+        if let Some(block) = self.0.as_ref() {
+            block.slots.own_answer(self.1);
+        }
     }
 
     /// Notes why the call ended.

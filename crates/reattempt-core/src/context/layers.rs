@@ -48,7 +48,7 @@ impl CallContext {
             self.block = Some(self.begun());
         }
         self.block();
-        CallHandle(self.block.clone())
+        CallHandle(self.block.clone(), self.seat())
     }
 
     /// For layers: true once a recovery layer, above or below, acts on the call of this context's block.

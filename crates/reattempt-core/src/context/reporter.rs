@@ -40,14 +40,30 @@ impl Reporter {
         self.with(|block, seat| block.slots.pushback_unreadable(seat));
     }
 
-    /// How far the attempt has come.
+    /// How far the attempt has come. The classifier's [`Stage::Response`] is final: an answer of the
+    /// server's beats what was reported before it.
     pub fn stage(&self, stage: Stage) {
         self.with(|block, seat| block.slots.stage(seat, stage));
+    }
+
+    /// The answer is this layer's own and not the server's: the [stage](Self::stage) that was
+    /// reported counts, whatever the classifier says of the answer. Without a report of the stage
+    /// the attempt was in flight.
+    ///
+    /// For layers that answer by themselves: an attempt's time limit, a limit that sheds.
+    pub fn own_answer(&self) {
+        self.with(|block, seat| block.slots.own_answer(seat));
     }
 
     /// Where the attempt went.
     pub fn backend(&self, backend: Backend) {
         self.with(|block, seat| block.backend(seat.attempt, backend));
+    }
+
+    /// There is a backend that this call has not tried, this attempt included: see
+    /// [`Transparent::NextBackend`](crate::Transparent::NextBackend).
+    pub fn untried_backend(&self) {
+        self.with(|block, seat| block.slots.untried_backend(seat));
     }
 
     /// Forbids another attempt of this call.

@@ -226,7 +226,7 @@ impl HedgeMachine {
             Some(Stopped::NotReplayable)
         } else if env.context.limit().is_some_and(|limit| limit.passed(now)) {
             Some(Stopped::Deadline)
-        } else if counted && env.throttle().is_some_and(|throttle| !throttle.permits()) {
+        } else if counted && !(env.allows(None) && env.spend(None)) {
             Some(Stopped::Throttled)
         } else {
             None
@@ -356,9 +356,11 @@ impl HedgeMachine {
         if let Some(delay) = unseen {
             self.mend(now, delay, AttemptKind::Transparent, &settled, env);
         } else if settled.is_forced() {
+            let own = Backoff::controlled().delay(self.forced, None);
             let delay = match settled.pushback {
-                Some(ServerPushback::After(delay)) => delay,
-                _ => Backoff::controlled().delay(self.forced, None),
+                // Neither the maximum of attempts nor the throttle bounds it: the back-off has to.
+                Some(ServerPushback::After(asked)) => asked.max(own),
+                _ => own,
             };
             self.mend(now, delay, AttemptKind::Retry, &settled, env);
             self.forced = self.forced.saturating_add(1);

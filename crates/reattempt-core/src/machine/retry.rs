@@ -81,6 +81,8 @@ pub struct RetryMachine {
     failing_since: Option<Instant>,
     previous_delay: Option<Duration>,
     held: Option<Failure>,
+    /// The throttle paid for a retry that is not sent yet.
+    spent: bool,
     /// What a deferred decision is about.
     asked: Option<Settlement>,
 }
@@ -157,10 +159,12 @@ impl RetryMachine {
             return self.stop(Stopped::Pushback, &settled, strategy, env);
         }
         if settled.is_forced() {
+            let own = Backoff::controlled().delay(self.retries, None);
             let delay = match settled.pushback {
-                Some(ServerPushback::After(delay)) => delay,
+                // No maximum of attempts and no throttle bounds this retry: the back-off has to.
+                Some(ServerPushback::After(asked)) => asked.max(own),
                 _ if settled.goes_at_once(self.retries) => Duration::ZERO,
-                _ => Backoff::controlled().delay(self.retries, None),
+                _ => own,
             };
             return self.schedule(now, delay, &settled, strategy, env);
         }
@@ -215,7 +219,7 @@ impl RetryMachine {
     }
 
     /// The wait is over and the service is ready: may the attempt go out?
-    pub fn resume(&self, now: Instant, env: &Env<'_>) -> Resume {
+    pub fn resume(&mut self, now: Instant, env: &Env<'_>) -> Resume {
         match env.context.limit() {
             Some(limit) if limit.passed(now) => {
                 self.late(Stopped::Deadline, env);
@@ -229,18 +233,23 @@ impl RetryMachine {
         }
     }
 
+    /// The attempt that was waited for went out: what its throttle paid for it stays paid.
+    pub const fn sent(&mut self) {
+        self.spent = false;
+    }
+
     /// A newer configuration ended the wait early: the record says what was really waited.
     pub fn nudged(&self, now: Instant, env: &Env<'_>) {
         env.waited_until(now);
     }
 
     /// The request refused to be copied after all: the kept failure is returned.
-    pub fn refused(&self, env: &Env<'_>) {
+    pub fn refused(&mut self, env: &Env<'_>) {
         self.late(Stopped::NotReplayable, env);
     }
 
     /// The service broke before it was ready for another attempt: the kept failure is returned.
-    pub fn broken(&self, env: &Env<'_>) {
+    pub fn broken(&mut self, env: &Env<'_>) {
         self.late(Stopped::Fatal, env);
     }
 
@@ -250,10 +259,19 @@ impl RetryMachine {
         if let Some(settled) = self.asked.take() {
             settled.record(env, None, Some(stopped));
         }
+        self.give_back(env);
         env.ended(stopped);
     }
 
-    fn late(&self, stopped: Stopped, env: &Env<'_>) {
+    /// A throttle pays only for attempts that are sent.
+    fn give_back(&mut self, env: &Env<'_>) {
+        if std::mem::take(&mut self.spent) {
+            env.refund();
+        }
+    }
+
+    fn late(&mut self, stopped: Stopped, env: &Env<'_>) {
+        self.give_back(env);
         if let Some(block) = env.context.shared() {
             block.amend(env.context.attempt(), |record| {
                 record.stopped = Some(stopped)
@@ -262,8 +280,9 @@ impl RetryMachine {
         env.ended(stopped);
     }
 
-    /// The gates behind the strategy: throttle, then replay, then deadline. The server's delay replaces the strategy's, unless
-    /// that knows better.
+    /// The gates behind the strategy: the throttle allows it, the request can be replayed, the delay
+    /// fits before the deadline, the throttle pays for it. The server's delay replaces the strategy's,
+    /// unless the strategy decides otherwise.
     fn gates(
         &mut self,
         now: Instant,
@@ -272,12 +291,17 @@ impl RetryMachine {
         strategy: &dyn RetryStrategy,
         env: &Env<'_>,
     ) -> Action {
-        if !env.permits_after(&settled.failure) {
+        if !env.allows(Some(&settled.failure)) {
             return self.stop(Stopped::Throttled, settled, strategy, env);
         }
         let delay = match settled.pushback {
             Some(ServerPushback::After(asked)) => {
-                strategy.delay_asked(&settled.failure, asked, delay)
+                let asked = strategy.delay_asked(&settled.failure, asked, delay);
+                // Without a maximum of attempts only the back-off bounds how many there are.
+                match strategy.max_attempts() {
+                    Some(_) => asked,
+                    None => asked.max(delay),
+                }
             }
             _ if settled.goes_at_once(self.retries) => Duration::ZERO,
             _ => delay,
@@ -299,7 +323,9 @@ impl RetryMachine {
         let action = self.wait(now, delay, AttemptKind::Retry, settled, strategy, env);
         if matches!(action, Action::Wait(_)) {
             self.retries = self.retries.saturating_add(1);
-            self.since_pushback = if settled.pushback.is_some() {
+            // Where the back-off bounds the number of attempts no server starts it anew.
+            let anew = settled.pushback.is_some() && strategy.max_attempts().is_some();
+            self.since_pushback = if anew {
                 0
             } else {
                 self.since_pushback.saturating_add(1)
@@ -327,6 +353,12 @@ impl RetryMachine {
             settled.record(env, Some(delay), Some(Stopped::Deadline));
             env.ended(Stopped::Deadline);
             return Action::Expire;
+        }
+        if kind == AttemptKind::Retry && !settled.is_forced() {
+            if !env.spend(Some(&settled.failure)) {
+                return self.stop(Stopped::Throttled, settled, strategy, env);
+            }
+            self.spent = true;
         }
         settled.record(env, Some(delay), None);
         let keep = if strategy.holds() {

@@ -7,7 +7,7 @@ use crate::info::AttemptRecord;
 use crate::throttle::Settled;
 use crate::{
     AttemptOutcome, CallContext, Failure, Findings, Observer, RetryThrottle, ServerPushback, Stage,
-    Stopped, Verdict,
+    Stopped, Transparent, Verdict,
 };
 
 /// So many retries of one call may be sent at once because a newer configuration moved the key. A cluster that moves it
@@ -43,16 +43,30 @@ impl<'a> Env<'a> {
         self.context.throttle().map(|throttle| &**throttle)
     }
 
-    /// Asks the throttle for a retry, and notes what it was permitted after.
-    pub(super) fn permits_after(&self, failure: &Failure) -> bool {
+    /// Would the throttle let one more attempt through? `None` is a hedge that time sends.
+    pub(super) fn allows(&self, failure: Option<&Failure>) -> bool {
+        self.throttle()
+            .is_none_or(|throttle| throttle.allows(failure))
+    }
+
+    /// Has the throttle pay for an attempt that is about to be sent, and notes what it paid after.
+    pub(super) fn spend(&self, failure: Option<&Failure>) -> bool {
         let Some(throttle) = self.throttle() else {
             return true;
         };
-        let permits = throttle.permits_after(failure);
-        if let Some(block) = self.context.shared().filter(|_| permits) {
+        let spent = throttle.spend(failure);
+        if let (true, Some(failure), Some(block)) = (spent, failure, self.context.shared()) {
             block.permitted(failure);
         }
-        permits
+        spent
+    }
+
+    /// Gives back what was spent for a retry that was not sent.
+    pub(super) fn refund(&self) {
+        let spent_after = self.context.shared().and_then(CallBlock::last_permitted);
+        if let (Some(failure), Some(throttle)) = (spent_after, self.throttle()) {
+            throttle.refund(Some(&failure));
+        }
     }
 
     /// Told of an attempt that worked or whose answer began. Reads no clock, and on the first
@@ -225,9 +239,16 @@ impl Settlement {
             now,
             milli_tokens: None,
         };
-        if let Some(stage) = found.stage {
-            if settlement.failure.stage == Stage::Dispatch && stage != Stage::Dispatch {
-                // It left the client after all: that it had not was all that made it safe, unless its reason does.
+        settlement.failure.transparent = match failure.transparent {
+            Transparent::IfUnread if found.unread => Transparent::Unlimited,
+            Transparent::NextBackend if found.untried_backend => Transparent::Unlimited,
+            Transparent::IfUnread | Transparent::NextBackend => Transparent::No,
+            known => known,
+        };
+        let unread = failure.transparent == Transparent::IfUnread && found.unread;
+        if let Some(stage) = Self::stage(failure.stage, unread, &found) {
+            if found.own_answer || failure.stage == Stage::Dispatch && stage != Stage::Dispatch {
+                // It left the client after all, or the answer that made it safe is no server's.
                 settlement.failure.safe = failure.reason.allows_non_idempotent_retry();
             }
             settlement.failure.stage = stage;
@@ -235,6 +256,19 @@ impl Settlement {
             settlement.failure.safe |= stage == Stage::Dispatch;
         }
         Some(settlement)
+    }
+
+    /// The stage that takes the place of the classifier's, if one does. A server's answer is final:
+    /// what a transport reported before it does not make the request safe to send again.
+    fn stage(classified: Stage, unread: bool, found: &Findings) -> Option<Stage> {
+        if found.own_answer {
+            return Some(found.stage.unwrap_or(Stage::InFlight));
+        }
+        match classified {
+            Stage::Response => None,
+            _ if unread => Some(Stage::Dispatch),
+            _ => found.stage,
+        }
     }
 
     /// The server (or a layer that speaks for it) wants no further attempt of this call.
@@ -327,6 +361,6 @@ mod tests {
         assert!(!safe(never_sent(UNKNOWN), Stage::Response));
         assert!(safe(never_sent(KV_LOCKED), Stage::InFlight));
         let said = Failure::new(UNKNOWN, Stage::Response).safe(true);
-        assert!(safe(said, Stage::Response), "the classifier's own word");
+        assert!(safe(said, Stage::Response), "the classifier said so");
     }
 }

@@ -24,7 +24,8 @@ impl TransparentRetries {
     /// The delay before a transparent retry, or `None` when the policy has to decide.
     pub(super) fn next(&mut self, transparent: Transparent, deadline: bool) -> Option<Duration> {
         match transparent {
-            Transparent::No => None,
+            // The last two were resolved, or do not apply.
+            Transparent::No | Transparent::IfUnread | Transparent::NextBackend => None,
             Transparent::Once => {
                 (!std::mem::replace(&mut self.unseen, true)).then_some(Duration::ZERO)
             }

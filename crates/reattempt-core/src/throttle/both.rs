@@ -3,18 +3,17 @@
 use super::{RetryThrottle, Settled};
 use crate::Failure;
 
-/// Lets an attempt through when both do; both are told of every settled attempt.
+/// Lets an attempt through when both do; both count every settled attempt.
 ///
-/// The second is asked only when the first permits, so put the one that only looks first
-/// ([`TokenBucket`](super::TokenBucket)) and the one that spends ([`HedgeBudget`](super::HedgeBudget)) second. Records show the
-/// fill of the first that has one.
+/// Neither pays for an attempt that the other refuses. Records show the fill of the first that has
+/// one.
 ///
 /// ```
 /// use reattempt_core::throttle::{Both, HedgeBudget, RetryThrottle, TokenBucket};
 ///
 /// let both = Both(TokenBucket::new(10, 100)?, HedgeBudget::of_thousandths(50)?);
-/// assert!(both.permits());
-/// assert!(!both.permits(), "the budget is spent");
+/// assert!(both.allows(None) && both.spend(None));
+/// assert!(!both.allows(None), "the budget is spent");
 /// assert_eq!(both.milli_tokens(), Some(10_000));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -27,12 +26,24 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
         self.1.settled(outcome);
     }
 
-    fn permits(&self) -> bool {
-        self.0.permits() && self.1.permits()
+    fn allows(&self, failure: Option<&Failure>) -> bool {
+        self.0.allows(failure) && self.1.allows(failure)
     }
 
-    fn permits_after(&self, failure: &Failure) -> bool {
-        self.0.permits_after(failure) && self.1.permits_after(failure)
+    fn spend(&self, failure: Option<&Failure>) -> bool {
+        if !self.0.spend(failure) {
+            return false;
+        }
+        let both = self.1.spend(failure);
+        if !both {
+            self.0.refund(failure);
+        }
+        both
+    }
+
+    fn refund(&self, failure: Option<&Failure>) {
+        self.0.refund(failure);
+        self.1.refund(failure);
     }
 
     fn recovered(&self, failure: &Failure) {
@@ -47,23 +58,75 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
     use crate::Stage;
     use crate::reason::UNKNOWN;
     use crate::throttle::{HedgeBudget, TokenBucket};
 
+    const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
+
+    /// Pays the first time only, and does not say so when it is asked.
+    #[derive(Debug, Default)]
+    struct PaysOnce {
+        paid: AtomicU32,
+        refunded: AtomicU32,
+    }
+
+    impl RetryThrottle for PaysOnce {
+        fn settled(&self, _: Settled<'_>) {}
+
+        fn allows(&self, _: Option<&Failure>) -> bool {
+            true
+        }
+
+        fn spend(&self, _: Option<&Failure>) -> bool {
+            self.paid.fetch_add(1, Ordering::Relaxed) == 0
+        }
+
+        fn refund(&self, _: Option<&Failure>) {
+            self.refunded.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     #[test]
-    fn a_hedge_that_the_first_refuses_costs_the_second_nothing() {
-        let failure = Failure::new(UNKNOWN, Stage::Response);
-        let both = Both(
-            TokenBucket::new(2, 1000).unwrap(),
-            HedgeBudget::of_thousandths(1).unwrap(),
-        );
-        both.settled(Settled::Failure(&failure));
-        assert!(!both.permits(), "half of the bucket is too little");
-        assert_eq!(both.1.milli_tokens(), Some(1001), "told, and not spent");
+    fn what_one_refuses_costs_the_other_nothing() {
+        let bucket = || TokenBucket::new(2, 1000).unwrap();
+        let budget = || HedgeBudget::of_thousandths(1).unwrap();
+        let both = Both(bucket(), budget());
+        both.settled(Settled::Failure(&FAILURE));
+        assert!(!both.allows(None), "half of the bucket is too little");
+        assert_eq!(both.1.milli_tokens(), Some(1001), "counted, and not spent");
         both.settled(Settled::Success);
-        assert!(both.permits());
+        assert!(both.allows(None) && both.spend(None));
         assert_eq!(both.1.milli_tokens(), Some(2));
+        assert!(
+            !both.allows(None) && !both.spend(None),
+            "the second refuses"
+        );
+        assert!(!Both(budget(), both.1).allows(None));
+    }
+
+    #[test]
+    fn the_first_gets_its_price_back_when_the_second_refuses() {
+        let both = Both(HedgeBudget::of_thousandths(1).unwrap(), PaysOnce::default());
+        assert!(both.spend(None));
+        (0..1000).for_each(|_| both.0.settled(Settled::Success));
+        assert_eq!(both.0.milli_tokens(), Some(1000));
+        assert!(!both.spend(Some(&FAILURE)));
+        assert_eq!(both.0.milli_tokens(), Some(1000));
+        assert_eq!(both.1.refunded.load(Ordering::Relaxed), 0, "it did not pay");
+        both.refund(None);
+        assert_eq!(both.0.milli_tokens(), Some(2000));
+        assert_eq!(both.1.refunded.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn the_second_does_not_pay_when_the_first_refuses() {
+        let both = Both(HedgeBudget::of_thousandths(1).unwrap(), PaysOnce::default());
+        assert!(both.0.spend(None));
+        assert!(!both.spend(None));
+        assert_eq!(both.1.paid.load(Ordering::Relaxed), 0);
     }
 }

@@ -4,6 +4,7 @@
 mod models;
 
 use super::{RetryThrottle, Settled};
+use crate::Failure;
 use crate::sync::{AtomicU64, Ordering};
 
 /// What one hedge costs, in thousandths of a token.
@@ -32,10 +33,10 @@ pub struct InvalidHedgeBudget(u32);
 /// use reattempt_core::throttle::{HedgeBudget, RetryThrottle, Settled};
 ///
 /// let budget = HedgeBudget::of_thousandths(100)?; // a tenth of the calls
-/// assert!(budget.permits(), "the first is there at the start");
-/// assert!(!budget.permits());
+/// assert!(budget.spend(None), "the first is there at the start");
+/// assert!(!budget.allows(None));
 /// (0..10).for_each(|_| budget.settled(Settled::Success));
-/// assert!(budget.permits());
+/// assert!(budget.allows(None));
 /// # Ok::<(), reattempt_core::throttle::InvalidHedgeBudget>(())
 /// ```
 #[derive(Debug)]
@@ -93,9 +94,17 @@ impl RetryThrottle for HedgeBudget {
         self.update(|fill, earns| (fill < MOST).then(|| ((fill + earns).min(MOST), earns)));
     }
 
-    /// Takes the price of one hedge, so ask only for one that is then sent.
-    fn permits(&self) -> bool {
+    fn allows(&self, _: Option<&Failure>) -> bool {
+        let (fill, _) = unpack(self.word.load(Ordering::Relaxed));
+        fill >= HEDGE
+    }
+
+    fn spend(&self, _: Option<&Failure>) -> bool {
         self.update(|fill, earns| Some((fill.checked_sub(HEDGE)?, earns)))
+    }
+
+    fn refund(&self, _: Option<&Failure>) {
+        self.update(|fill, earns| Some(((fill + HEDGE).min(MOST), earns)));
     }
 
     fn milli_tokens(&self) -> Option<u64> {
@@ -109,8 +118,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Stage;
     use crate::reason::UNKNOWN;
-    use crate::{Failure, Stage};
 
     #[test]
     fn what_is_no_share_is_refused() {
@@ -141,7 +150,7 @@ mod tests {
                         (0..1000)
                             .filter(|_| {
                                 budget.settled(Settled::Success);
-                                budget.permits()
+                                budget.spend(None)
                             })
                             .count()
                     })
@@ -167,7 +176,8 @@ mod tests {
                 match ask {
                     None => {
                         let allowed = plain >= u64::from(HEDGE);
-                        prop_assert_eq!(budget.permits(), allowed);
+                        prop_assert_eq!(budget.allows(None), allowed);
+                        prop_assert_eq!(budget.spend(None), allowed);
                         if allowed {
                             plain -= u64::from(HEDGE);
                             sent += 1;

@@ -23,29 +23,40 @@ pub enum Settled<'a> {
     Failure(&'a Failure),
 }
 
-/// Told of every settled attempt; answers whether one more may be sent.
+/// Counts every settled attempt; answers whether one more may be sent.
 ///
-/// One throttle stands for one server name and is shared by all its calls. Neither call blocks.
+/// One throttle stands for one server name and is shared by all its calls. No method blocks.
 pub trait RetryThrottle: Debug + Send + Sync {
     /// An attempt settled.
     fn settled(&self, outcome: Settled<'_>);
 
-    /// May one more attempt (a retry right after its failure was counted, a hedge at the moment it
-    /// would be sent) go out?
+    /// May one more attempt go out? Changes nothing.
     ///
-    /// Asked once for each such attempt, right before it would go out, so that a throttle may take its price here
-    /// ([`HedgeBudget`] does). A refusal is final for that attempt. A retry that was permitted can still come to nothing
-    /// (its delay does not fit before the deadline, the caller gives up); its price is not given back.
-    fn permits(&self) -> bool;
+    /// Asked of a retry right after its failure was counted, before any delay and before a copy of
+    /// the request is made (A6, Throttling Retry Attempts and Hedged RPCs); of a hedge when it would
+    /// be sent. A refusal is final for that attempt. `failure` is the one that a retry follows, for
+    /// throttles whose price depends on it; a hedge has none.
+    fn allows(&self, failure: Option<&Failure>) -> bool;
 
-    /// The same for a retry, with the failure that it is to mend: for throttles whose price depends on that.
-    fn permits_after(&self, failure: &Failure) -> bool {
+    /// Pays for one more attempt, which [`allows`](Self::allows) let through; `false` refuses it after
+    /// all, and pays nothing.
+    ///
+    /// Called once for an attempt, when nothing else stands in its way: the request can be replayed
+    /// and the delay ends before the deadline. By default nothing is paid.
+    fn spend(&self, failure: Option<&Failure>) -> bool {
         let _ = failure;
-        self.permits()
+        true
     }
 
-    /// An attempt worked that was not the call's first: `failure` is the one after which this throttle last permitted a retry
-    /// of the call. For throttles that give a price back; by default a success as any other.
+    /// Takes back what [`spend`](Self::spend) paid for the same `failure`: that attempt was not sent
+    /// (the caller gave up during its delay, or the other of [`Both`] refused). By default nothing.
+    fn refund(&self, failure: Option<&Failure>) {
+        let _ = failure;
+    }
+
+    /// An attempt worked that was not the call's first: `failure` is the one after which this throttle
+    /// last paid for a retry of the call. For throttles that give a price back; by default a success
+    /// as any other.
     fn recovered(&self, failure: &Failure) {
         let _ = failure;
         self.settled(Settled::Success);
@@ -62,12 +73,16 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
         (**self).settled(outcome);
     }
 
-    fn permits(&self) -> bool {
-        (**self).permits()
+    fn allows(&self, failure: Option<&Failure>) -> bool {
+        (**self).allows(failure)
     }
 
-    fn permits_after(&self, failure: &Failure) -> bool {
-        (**self).permits_after(failure)
+    fn spend(&self, failure: Option<&Failure>) -> bool {
+        (**self).spend(failure)
+    }
+
+    fn refund(&self, failure: Option<&Failure>) {
+        (**self).refund(failure);
     }
 
     fn recovered(&self, failure: &Failure) {

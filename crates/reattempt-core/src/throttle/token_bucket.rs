@@ -4,6 +4,7 @@
 mod models;
 
 use super::{RetryThrottle, Settled};
+use crate::Failure;
 use crate::sync::{AtomicU64, Ordering};
 
 const MILLI: u32 = 1000;
@@ -32,7 +33,7 @@ pub enum InvalidTokenBucket {
 /// use reattempt_core::throttle::{RetryThrottle, TokenBucket};
 ///
 /// let bucket = TokenBucket::new(10, 100)?; // maxTokens 10, tokenRatio 0.1
-/// assert!(bucket.permits());
+/// assert!(bucket.allows(None));
 /// assert_eq!(bucket.milli_tokens(), Some(10_000));
 /// # Ok::<(), reattempt_core::throttle::InvalidTokenBucket>(())
 /// ```
@@ -146,7 +147,7 @@ impl RetryThrottle for TokenBucket {
         }
     }
 
-    fn permits(&self) -> bool {
+    fn allows(&self, _: Option<&Failure>) -> bool {
         let word = self.load();
         // Strictly above half, doubled instead of halved, so that an odd maximum stays exact.
         u64::from(word.fill) * 2 > u64::from(word.max)
@@ -160,8 +161,8 @@ impl RetryThrottle for TokenBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Stage;
     use crate::reason::UNKNOWN;
-    use crate::{Failure, Stage};
 
     const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
 
@@ -174,26 +175,26 @@ mod tests {
     fn it_permits_strictly_above_half() {
         let bucket = TokenBucket::new(10, 100).unwrap();
         fail(&bucket, 4);
-        assert!(bucket.permits());
+        assert!(bucket.allows(None));
         fail(&bucket, 1);
-        assert!(!bucket.permits(), "exactly half is too little");
+        assert!(!bucket.allows(None), "exactly half is too little");
         bucket.settled(Settled::Success);
-        assert!(bucket.permits());
+        assert!(bucket.allows(None));
     }
 
     /// R20
     #[test]
     fn half_of_an_odd_maximum_is_exact() {
         let bucket = TokenBucket::new(1, 1).unwrap();
-        assert!(bucket.permits());
+        assert!(bucket.allows(None));
         fail(&bucket, 1);
         for _ in 0..500 {
             bucket.settled(Settled::Success);
         }
         assert_eq!(bucket.milli_tokens(), Some(500));
-        assert!(!bucket.permits());
+        assert!(!bucket.allows(None));
         bucket.settled(Settled::Success);
-        assert!(bucket.permits());
+        assert!(bucket.allows(None));
     }
 
     /// R21

@@ -39,7 +39,7 @@ pub(super) fn read(
             "can amplify load: a slow server gets up to {attempts} times its calls, and no retryThrottling holds them back"
         ));
     }
-    let policy = HedgePolicy::new(attempts, delay);
+    let policy = HedgePolicy::new(attempts, delay).hedge_non_idempotent();
     Some((
         policy.on_deadline(options.on_deadline),
         codes.unwrap_or_default(),

@@ -47,6 +47,11 @@ impl AwsQuota {
         self.version
     }
 
+    fn price(&self, failure: Option<&Failure>) -> u32 {
+        const ANY: Failure = Failure::new(reason::UNKNOWN, Stage::InFlight);
+        self.version.price(failure.unwrap_or(&ANY))
+    }
+
     fn take(&self, price: u32) -> bool {
         // Relaxed: the word guards no other memory.
         self.tokens
@@ -73,13 +78,16 @@ impl RetryThrottle for AwsQuota {
         }
     }
 
-    fn permits(&self) -> bool {
-        const ANY: Failure = Failure::new(reason::UNKNOWN, Stage::InFlight);
-        self.take(self.version.price(&ANY))
+    fn allows(&self, failure: Option<&Failure>) -> bool {
+        self.tokens() >= self.price(failure)
     }
 
-    fn permits_after(&self, failure: &Failure) -> bool {
-        self.take(self.version.price(failure))
+    fn spend(&self, failure: Option<&Failure>) -> bool {
+        self.take(self.price(failure))
+    }
+
+    fn refund(&self, failure: Option<&Failure>) {
+        self.give(self.price(failure));
     }
 
     fn recovered(&self, failure: &Failure) {

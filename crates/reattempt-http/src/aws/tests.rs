@@ -313,9 +313,11 @@ async fn a_body_that_ends_the_call_gives_the_price_back_as_well() {
 #[test]
 fn a_hedge_takes_the_price_of_a_retry() {
     let quota = AwsQuota::of(AwsVersion::V2_1, 15);
-    assert!(quota.permits());
-    assert!(!quota.permits());
+    assert!(quota.allows(None) && quota.spend(None));
+    assert!(!quota.allows(None) && !quota.spend(None));
     assert_eq!((quota.tokens(), quota.milli_tokens()), (1, Some(1000)));
+    quota.refund(None);
+    assert_eq!(quota.tokens(), 15);
 }
 
 #[test]

@@ -159,8 +159,8 @@ impl Hedge {
             );
         }
         let mut policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
-        if only_idempotent {
-            policy = policy.only_idempotent();
+        if !only_idempotent {
+            policy = policy.hedge_non_idempotent();
         }
         Some(Self {
             policy,

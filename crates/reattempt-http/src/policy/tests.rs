@@ -345,8 +345,11 @@ fn routes_share_throttles_by_name_and_an_update_keeps_their_fill() {
     };
     throttle(&first, "/b").settled(Settled::Failure(&FAILURE));
     assert_eq!(throttle(&first, "/a").milli_tokens(), Some(9000));
-    assert!(throttle(&first, "/a").permits(), "the first hedge is free");
-    assert!(!throttle(&first, "/a").permits(), "the budget is spent");
+    assert!(
+        throttle(&first, "/a").spend(None),
+        "the first hedge is free"
+    );
+    assert!(!throttle(&first, "/a").spend(None), "the budget is spent");
 
     let broken = later_of(SHARED).replace("0.1}}", "0.1}, \"t\": 1}");
     assert!(live.update(&broken).is_err());
@@ -366,11 +369,11 @@ fn routes_share_throttles_by_name_and_an_update_keeps_their_fill() {
         "nine tenths of the new"
     );
     assert!(
-        !throttle(&second, "/a").permits(),
+        !throttle(&second, "/a").spend(None),
         "what was spent stays spent"
     );
     (0..2).for_each(|_| throttle(&second, "/a").settled(Settled::Success));
-    assert!(throttle(&second, "/a").permits(), "at the new rate");
+    assert!(throttle(&second, "/a").spend(None), "at the new rate");
 }
 
 proptest! {

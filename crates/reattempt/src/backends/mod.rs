@@ -2,7 +2,9 @@
 //!
 //! A service over a fixed list of services, one a backend. Put it innermost, where one transport would be. Calls take the
 //! backends in turn; a further attempt of a call, retry or hedge, goes to one that the call has not tried yet, and once it has
-//! tried all, to the one that it tried longest ago. Where each attempt went is in its record.
+//! tried all, to the one that it tried longest ago. Where each attempt went is in its record. An attempt for which no connection
+//! could be made is sent to the next one that was not tried without counting, where the classifier says so
+//! ([`Transparent::NextBackend`]).
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -46,9 +48,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-#[cfg(doc)]
-use reattempt_core::Stage;
 use reattempt_core::{Annotated, Backend, CallContext};
+#[cfg(doc)]
+use reattempt_core::{Stage, Transparent};
 use tower_service::Service;
 
 pub use future::BackendsFuture;
@@ -95,25 +97,29 @@ impl<S> Backends<S> {
 }
 
 impl<S> List<S> {
-    /// The place in the list of the backend that an attempt of this call goes to.
-    fn pick(&self, context: Option<&CallContext>) -> usize {
+    /// The place in the list of the backend that an attempt of this call goes to, and whether there
+    /// is another that the call has not tried.
+    fn pick(&self, context: Option<&CallContext>) -> (usize, bool) {
         let len = self.all.len();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % len;
         // What a first attempt asks takes no lock.
         let Some(context) = context.filter(|context| context.attempt() > 1) else {
-            return turn;
+            return (turn, len > 1);
         };
         let tried = context.backends_tried();
         let place = |name: &Backend| self.all.iter().position(|(backend, _)| backend == name);
-        (0..len)
+        let mut untried = (0..len)
             .map(|step| (turn + step) % len)
-            .find(|at| !tried.contains(&self.all[*at].0))
-            .or_else(|| {
-                // Round and round in the order of the first round.
-                let mut again = tried.iter().filter_map(place).cycle();
-                again.nth(context.attempt() as usize - 1)
-            })
-            .unwrap_or(turn)
+            .filter(|at| !tried.contains(&self.all[*at].0));
+        if let Some(at) = untried.next() {
+            return (at, untried.next().is_some());
+        }
+        // Round and round in the order of the first round.
+        let mut again = tried.iter().filter_map(place).cycle();
+        (
+            again.nth(context.attempt() as usize - 1).unwrap_or(turn),
+            false,
+        )
     }
 }
 
@@ -131,10 +137,14 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let at = self.list.pick(request.context());
+        let (at, untried) = self.list.pick(request.context());
         let (backend, service) = &self.list.all[at];
         if let Some(context) = request.context() {
-            context.reporter().backend(backend.clone());
+            let reporter = context.reporter();
+            reporter.backend(backend.clone());
+            if untried {
+                reporter.untried_backend();
+            }
         }
         let service = service.lock().unwrap_or_else(PoisonError::into_inner);
         BackendsFuture::new(service.clone(), request)

@@ -152,8 +152,9 @@ impl<F, M> DeadlineFuture<F, M> {
 
 impl Armed {
     fn elapsed(self, ambiguous: bool) -> Elapsed {
-        if self.scope == DeadlineScope::Call {
-            self.handle.stop(Stopped::Deadline);
+        match self.scope {
+            DeadlineScope::Call => self.handle.stop(Stopped::Deadline),
+            DeadlineScope::Attempt => self.handle.own_answer(),
         }
         Elapsed {
             scope: self.scope,

@@ -78,8 +78,10 @@ where
         let replayable = template.is_some_and(|request| request.can_replay(&next));
         let env = this.config.env(context, replayable);
         let mut found = context.findings();
-        found.cut_off = outcome.is_err()
-            && template.is_some_and(|request| request.was_cut_off(context.attempt()));
+        if let (Err(_), Some(request)) = (&outcome, template) {
+            found.cut_off = request.was_cut_off(context.attempt());
+            found.unread = request.was_unread(context.attempt());
+        }
         hedging.lost(context);
         let action = hedging
             .machine

@@ -80,6 +80,7 @@ where
             *this.phase = Phase::Done;
             return recovering.kept.take().map_or(Step::Pending, Step::Return);
         }
+        recovering.machine.sent();
         context.start_attempt(next.number, next.kind);
         let context = context.clone();
         this.config.observer.attempt_sent(&context);

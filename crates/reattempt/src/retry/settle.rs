@@ -30,11 +30,6 @@ fn replayable<S, Req: Replay>(
     matches!(source, Source::Template { request, .. } if request.can_replay(&next))
 }
 
-/// Did the request itself break this attempt off?
-fn was_cut_off<S, Req: Replay>(source: &Source<S, Req>, context: &CallContext) -> bool {
-    matches!(source, Source::Template { request, .. } if request.was_cut_off(context.attempt()))
-}
-
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
@@ -87,7 +82,10 @@ where
         let strategy = this.config.strategy(context);
         let env = this.config.env(context, replayable);
         let mut found = context.findings();
-        found.cut_off = outcome.is_err() && was_cut_off(this.source, context);
+        if let (Err(_), Source::Template { request, .. }) = (&outcome, &*this.source) {
+            found.cut_off = request.was_cut_off(context.attempt());
+            found.unread = request.was_unread(context.attempt());
+        }
         if found.config_coming {
             found.config_moved = recovering.has_moved(context);
         }

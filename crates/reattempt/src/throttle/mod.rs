@@ -15,7 +15,7 @@
 //!     // … RetryLayer or HedgeLayer here …
 //!     .service_fn(|_: Call<()>| async { Ok::<_, std::convert::Infallible>("ok") });
 //! assert_eq!(service.oneshot(Call::new(())).await?, "ok");
-//! assert!(bucket.permits());
+//! assert!(bucket.allows(None));
 //! # Ok(()) }
 //! ```
 

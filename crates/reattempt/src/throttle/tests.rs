@@ -111,12 +111,12 @@ const _: fn() = || {
     service::<Throttle<Probe>>();
 };
 
-/// Takes and gives prices by the code of the failure, and writes down what it was asked.
+/// Notes what is spent and given back, by the code of the failure.
 #[derive(Debug, Default)]
 struct Priced(std::sync::Mutex<Vec<(&'static str, Option<i32>)>>);
 
 impl Priced {
-    fn told(&self) -> Vec<(&'static str, Option<i32>)> {
+    fn seen(&self) -> Vec<(&'static str, Option<i32>)> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -128,14 +128,19 @@ impl RetryThrottle for Priced {
         }
     }
 
-    fn permits(&self) -> bool {
-        self.0.lock().unwrap().push(("permits", None));
-        true
+    fn allows(&self, failure: Option<&Failure>) -> bool {
+        failure.is_none_or(|failure| failure.code != Some(8))
     }
 
-    fn permits_after(&self, failure: &Failure) -> bool {
-        self.0.lock().unwrap().push(("after", failure.code));
-        failure.code != Some(9)
+    fn spend(&self, failure: Option<&Failure>) -> bool {
+        let code = failure.and_then(|failure| failure.code);
+        self.0.lock().unwrap().push(("spend", code));
+        code != Some(9)
+    }
+
+    fn refund(&self, failure: Option<&Failure>) {
+        let code = failure.and_then(|failure| failure.code);
+        self.0.lock().unwrap().push(("refund", code));
     }
 
     fn recovered(&self, failure: &Failure) {
@@ -144,18 +149,18 @@ impl RetryThrottle for Priced {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttle_with_prices_hears_of_each_retry_and_of_the_one_that_mended_the_call() {
+async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
     use reattempt_core::strategy::Attempts;
     use reattempt_core::{Transparent, backoff::Backoff};
 
     let fails = |n: u32, code| attempt(n).fails(KV_TEMPORARY_FAILURE).code(code);
-    for (steps, told) in [
+    for (steps, seen) in [
         (vec![attempt(1)], vec![("success", None)]),
         (
             vec![fails(1, 1), fails(2, 2), attempt(3)],
             vec![
-                ("after", Some(1)),
-                ("after", Some(2)),
+                ("spend", Some(1)),
+                ("spend", Some(2)),
                 ("recovered", Some(2)),
             ],
         ),
@@ -166,17 +171,18 @@ async fn a_throttle_with_prices_hears_of_each_retry_and_of_the_one_that_mended_t
                 fails(2, 2).transparently(Transparent::Once),
                 attempt(3),
             ],
-            vec![("after", Some(1)), ("recovered", Some(1))],
+            vec![("spend", Some(1)), ("recovered", Some(1))],
         ),
         (
             vec![fails(1, 2).transparently(Transparent::Once), attempt(2)],
             vec![("success", None)],
         ),
-        (vec![fails(1, 9)], vec![("after", Some(9))]),
+        (vec![fails(1, 8)], vec![]),
+        (vec![fails(1, 9)], vec![("spend", Some(9))]),
     ] {
         let throttle = Arc::new(Priced::default());
         let probe = probe(steps);
-        // One of a pair is told as one alone is.
+        // One of a pair pays as one alone does.
         let pair = reattempt_core::throttle::Both(throttle.clone(), full());
         let strategy = Attempts::new(4, Backoff::constant(std::time::Duration::ZERO));
         let service = ServiceBuilder::new()
@@ -184,6 +190,47 @@ async fn a_throttle_with_prices_hears_of_each_retry_and_of_the_one_that_mended_t
             .layer(RetryLayer::new(verdict as Verdicts, strategy))
             .service(probe.inner());
         let _ = service.oneshot(probe.request()).await;
-        assert_eq!(throttle.told(), told);
+        assert_eq!(throttle.seen(), seen);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_pays_only_for_retries_that_are_sent() {
+    use std::time::Duration;
+
+    use reattempt_core::TimeLimit;
+    use reattempt_core::backoff::Backoff;
+    use reattempt_core::strategy::Attempts;
+
+    let second = Duration::from_secs(1);
+    let run = async |limit: Option<Duration>, patience: Duration| {
+        let throttle = Arc::new(Priced::default());
+        let fails = |n| attempt(n).fails(KV_TEMPORARY_FAILURE).code(1);
+        let probe = probe([fails(1), attempt(2).hangs()]);
+        let service = ServiceBuilder::new()
+            .layer(ThrottleLayer::new(throttle.clone()))
+            .layer(RetryLayer::new(
+                verdict as Verdicts,
+                Attempts::new(2, Backoff::constant(second)),
+            ))
+            .service(probe.inner());
+        let mut request = probe.request();
+        if let Some(limit) = limit {
+            let at = tokio::time::Instant::now().into_std() + limit;
+            request.context_mut().stamp_limit(TimeLimit::stamped(at));
+        }
+        let outcome = tokio::time::timeout(patience, service.oneshot(request)).await;
+        drop(outcome);
+        throttle.seen()
+    };
+    let long = second * 10;
+    let paid = ("spend", Some(1));
+    assert_eq!(run(Some(second), long).await, [], "past the deadline");
+    let given_back = [paid, ("refund", Some(1))];
+    assert_eq!(
+        run(None, second / 2).await,
+        given_back,
+        "dropped in its delay"
+    );
+    assert_eq!(run(None, long).await, [paid], "sent, and dropped then");
 }

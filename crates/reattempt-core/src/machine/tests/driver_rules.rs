@@ -19,10 +19,13 @@ const NONE: Findings = Findings {
     pushback: None,
     pushback_unreadable: false,
     stage: None,
+    own_answer: false,
+    untried_backend: false,
     forbidden: false,
     config_coming: false,
     config_moved: false,
     cut_off: false,
+    unread: false,
 };
 
 fn failure() -> Failure {
@@ -155,7 +158,7 @@ fn an_answer_is_kept_where_nobody_enforces_the_deadline() {
 fn what_comes_between_is_recorded_with_the_failure() {
     for (happens, stopped) in [
         (
-            RetryMachine::refused as fn(&RetryMachine, &Env<'_>),
+            RetryMachine::refused as fn(&mut RetryMachine, &Env<'_>),
             Stopped::NotReplayable,
         ),
         (RetryMachine::broken, Stopped::Fatal),
@@ -164,7 +167,7 @@ fn what_comes_between_is_recorded_with_the_failure() {
         let env = Env::new(&context);
         let verdict = Verdict::Retry(failure());
         machine.failed(start(), &verdict, NONE, &attempts(3), &env);
-        happens(&machine, &env);
+        happens(&mut machine, &env);
         assert_eq!(recorded(&context), (AttemptOutcome::Retry, Some(stopped)));
         assert_eq!(context.info().stopped(), Some(stopped));
     }

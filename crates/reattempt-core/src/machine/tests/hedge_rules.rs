@@ -524,19 +524,19 @@ fn what_is_never_sent_again_and_again_does_not_starve_the_hedges() {
     assert_eq!(hedges, 2);
 }
 
-/// What is not idempotent has one attempt out at a time where the policy is for idempotent calls only.
+/// By default what is not idempotent has one attempt out at a time; a service config says otherwise.
 #[test]
-fn a_policy_for_idempotent_calls_sends_no_other_beside_itself() {
-    let only = four().only_idempotent();
+fn only_idempotent_calls_are_hedged_by_default() {
+    let every = four().hedge_non_idempotent();
     let silent = [every_attempt_from(1).never_answers()];
     let write = || call().not_idempotent().within(ms(2000));
-    assert_eq!(write().hedged(&only, &silent).sent_ms(), [0]);
-    assert_eq!(write().hedged(&four(), &silent).sent_ms().len(), 4, "A6");
-    let read = call().within(ms(2000)).hedged(&only, &silent);
+    assert_eq!(write().hedged(&four(), &silent).sent_ms(), [0]);
+    assert_eq!(write().hedged(&every, &silent).sent_ms().len(), 4, "A6");
+    let read = call().within(ms(2000)).hedged(&four(), &silent);
     assert_eq!(read.sent_ms(), [0, 200, 400, 600]);
 
     let lost = [every_attempt_from(1).after(ms(10)).fails(UNKNOWN)];
-    let story = write().hedged(&only, &lost);
+    let story = write().hedged(&four(), &lost);
     assert_eq!((story.sent_ms(), story.at), (vec![0], ms(10)));
     assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
 }
@@ -544,12 +544,11 @@ fn a_policy_for_idempotent_calls_sends_no_other_beside_itself() {
 /// Nothing happened, so that another may follow; it is alone again.
 #[test]
 fn after_a_failure_that_is_safe_another_one_follows_alone() {
-    let only = four().only_idempotent();
     let script = [
         attempt(1).after(ms(10)).fails(KV_LOCKED),
         attempt(2).after(ms(900)),
     ];
-    let story = call().not_idempotent().hedged(&only, &script);
+    let story = call().not_idempotent().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Worked(2), ms(910)));
     assert_eq!(story.sent_ms(), [0, 10]);
 }

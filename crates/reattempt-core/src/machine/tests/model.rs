@@ -162,7 +162,11 @@ impl Listed {
 impl RetryThrottle for Listed {
     fn settled(&self, _: Settled<'_>) {}
 
-    fn permits(&self) -> bool {
+    fn allows(&self, _: Option<&Failure>) -> bool {
+        true
+    }
+
+    fn spend(&self, _: Option<&Failure>) -> bool {
         let granted = self.answers.lock().unwrap().pop().unwrap_or(false);
         *self.granted.lock().unwrap() += u32::from(granted);
         granted

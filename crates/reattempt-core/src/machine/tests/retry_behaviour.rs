@@ -145,18 +145,18 @@ impl RetryStrategy for Holds {
 fn a_strategy_that_holds_chooses_the_failure_that_is_returned() {
     let script = [
         every_attempt_from(1).fails(UNKNOWN),
-        attempt(3).fails(UNKNOWN).found_at(Stage::Dispatch),
+        attempt(3).fails(UNKNOWN).in_stage(Stage::Dispatch),
     ];
     assert_eq!(call().retried(Holds, &script).end, End::Failed(2));
     let script = [
         every_attempt_from(1).fails(UNKNOWN),
-        attempt(2).fails(UNKNOWN).found_at(Stage::Dispatch),
+        attempt(2).fails(UNKNOWN).in_stage(Stage::Dispatch),
     ];
     assert_eq!(call().retried(Holds, &script).end, End::Failed(3));
     let script = [
         every_attempt_from(2)
             .fails(UNKNOWN)
-            .found_at(Stage::Dispatch),
+            .in_stage(Stage::Dispatch),
         attempt(1).fails(UNKNOWN),
     ];
     assert_eq!(call().retried(Holds, &script).end, End::Failed(1));

@@ -188,6 +188,7 @@ fn reasons_are_a_set_and_attempts_a_count() {
 fn a_request_lost_in_flight_is_sent_again_only_if_it_is_idempotent() {
     let script = [attempt(1)
         .fails(SOCKET_CLOSED_WHILE_IN_FLIGHT)
+        .in_stage(Stage::InFlight)
         .found_at(Stage::InFlight)];
     assert_eq!(
         call().retried(BestEffort::new(), &script).end,
@@ -203,6 +204,7 @@ fn a_request_that_never_left_is_sent_again_whatever_it_does() {
     let by_reason = [attempt(1).fails(SOCKET_NOT_AVAILABLE)];
     let by_finding = [attempt(1)
         .fails(SOCKET_CLOSED_WHILE_IN_FLIGHT)
+        .in_stage(Stage::InFlight)
         .found_at(Stage::Dispatch)];
     for script in [by_reason, by_finding] {
         let story = call().not_idempotent().retried(BestEffort::new(), &script);

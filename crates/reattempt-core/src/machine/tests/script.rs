@@ -19,6 +19,12 @@ pub(super) struct Line {
     pub(super) pushback: Option<ServerPushback>,
     pub(super) stage: Option<Stage>,
     pub(super) forbids: bool,
+    /// A layer of this side made the answer.
+    pub(super) own_answer: bool,
+    /// There is a backend that was not tried.
+    pub(super) untried_backend: bool,
+    /// Nothing of the request's body was read.
+    pub(super) unread: bool,
     /// The request itself breaks it off.
     pub(super) cut_off: bool,
     /// A newer configuration is there so long after the failure, and moved the key.
@@ -36,6 +42,9 @@ const fn line(first: u32, repeats: bool) -> Line {
         pushback: None,
         stage: None,
         forbids: false,
+        own_answer: false,
+        untried_backend: false,
+        unread: false,
         cut_off: false,
         moved_after: None,
         ready_after: Duration::ZERO,
@@ -102,9 +111,35 @@ impl Line {
         self.failure(|failure| failure.code(code))
     }
 
-    /// A layer below found out how far it came.
+    /// The classifier says how far it came.
+    pub(super) fn in_stage(self, stage: Stage) -> Self {
+        self.failure(|failure| Failure {
+            transparent: failure.transparent,
+            ..Failure::new(failure.reason, stage)
+        })
+    }
+
+    /// A layer below reports how far it came.
     pub(super) const fn found_at(mut self, stage: Stage) -> Self {
         self.stage = Some(stage);
+        self
+    }
+
+    /// A layer of this side made the answer.
+    pub(super) const fn answered_here(mut self) -> Self {
+        self.own_answer = true;
+        self
+    }
+
+    /// There is a backend that the call has not tried.
+    pub(super) const fn leaves_a_backend(mut self) -> Self {
+        self.untried_backend = true;
+        self
+    }
+
+    /// Nothing of the request's body was read.
+    pub(super) const fn unread(mut self) -> Self {
+        self.unread = true;
         self
     }
 

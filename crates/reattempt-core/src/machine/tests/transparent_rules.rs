@@ -9,7 +9,7 @@ use crate::backoff::Backoff;
 use crate::reason::UNKNOWN;
 use crate::strategy::{Attempts, FailFast};
 use crate::throttle::TokenBucket;
-use crate::{HedgePolicy, RetryThrottle, Stopped, Transparent as Unseen};
+use crate::{HedgePolicy, RetryThrottle, Stage, Stopped, Transparent as Unseen};
 
 fn attempts(max: u32) -> Attempts {
     Attempts::new(max, Backoff::constant(ms(10)))
@@ -207,4 +207,53 @@ fn a_retried_call_mends_nothing_where_it_may_not() {
         assert_eq!((story.end, story.kinds()), (End::Failed(1), vec![Initial]));
         assert_eq!(tokens.milli_tokens(), Some(1000));
     }
+}
+
+/// R60: a lost connection, on which the request waited for a stream, or was in flight.
+#[test]
+fn a_lost_connection_is_transparent_where_the_body_was_unread() {
+    let lost = |n| {
+        let lost = attempt(n).fails(UNKNOWN).in_stage(Stage::InFlight);
+        lost.unseen(Unseen::IfUnread)
+    };
+    let write = || call().not_idempotent();
+    let story = write().retried(FailFast, &[lost(1).unread()]);
+    assert_eq!((story.end, story.count(Transparent)), (End::Worked(2), 1));
+    let record = story.info.records().next().unwrap();
+    assert_eq!(record.failure.unwrap().stage, Stage::Dispatch);
+
+    let story = write().retried(attempts(2), &[lost(1)]);
+    assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
+    let story = call().retried(attempts(2), &[lost(1)]);
+    assert_eq!((story.end, story.count(Retry)), (End::Worked(2), 1));
+
+    let policy = HedgePolicy::new(1, ms(10));
+    let story = write().hedged(&policy, &[lost(1).unread()]);
+    assert_eq!((story.end, story.count(Transparent)), (End::Worked(2), 1));
+}
+
+/// R60: no connection could be made to two backends of three; the third one is the policy's.
+#[test]
+fn an_untried_backend_is_tried_without_counting() {
+    let refused = |n| {
+        let refused = attempt(n).fails(UNKNOWN).in_stage(Stage::Dispatch);
+        refused.unseen(Unseen::NextBackend)
+    };
+    let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
+    let script = [
+        refused(1).leaves_a_backend(),
+        refused(2).leaves_a_backend(),
+        refused(3),
+        refused(4),
+    ];
+    let story = call().throttled_by(&bucket).retried(attempts(2), &script);
+    assert_eq!(story.kinds(), [Initial, Transparent, Transparent, Retry]);
+    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(bucket.milli_tokens(), Some(8000), "two were counted");
+
+    let story = call().retried(FailFast, &[refused(1)]);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    let off = call().without_transparent_retries();
+    let story = off.retried(FailFast, &[refused(1).leaves_a_backend()]);
+    assert_eq!(story.end, End::Failed(1), "as the policy says");
 }

@@ -11,9 +11,9 @@ fn of_two_threads_one_gets_the_last_token() {
         let budget = Arc::new(HedgeBudget::of_thousandths(100).unwrap());
         let other = {
             let budget = Arc::clone(&budget);
-            thread::spawn(move || budget.permits())
+            thread::spawn(move || budget.spend(None))
         };
-        let mine = budget.permits();
+        let mine = budget.spend(None);
         assert_ne!(mine, other.join().unwrap());
         assert_eq!(budget.milli_tokens(), Some(0));
     });
@@ -27,7 +27,7 @@ fn what_is_earned_while_a_hedge_is_paid_is_not_lost() {
             let budget = Arc::clone(&budget);
             thread::spawn(move || budget.settled(Settled::Success))
         };
-        assert!(budget.permits());
+        assert!(budget.spend(None));
         other.join().unwrap();
         assert_eq!(budget.milli_tokens(), Some(100));
     });

@@ -23,7 +23,7 @@ fn of(table: &HttpPolicies, uri: &str) -> Arc<RoutePolicy> {
 
 fn after(policy: &RoutePolicy) -> bool {
     let failure = Failure::new(HTTP_SERVICE_UNAVAILABLE, Stage::Response);
-    policy.get_throttle().unwrap().permits_after(&failure)
+    policy.get_throttle().unwrap().spend(Some(&failure))
 }
 
 #[test]
@@ -45,9 +45,9 @@ fn a_preset_brings_a_quota_of_the_routes_own_unless_it_names_one() {
 #[test]
 fn a_budget_is_shared_by_the_routes_that_name_it() {
     let table = table(BEFORE);
-    let permits = |uri: &str| of(&table, uri).get_throttle().unwrap().permits();
-    assert!(permits("/reads"), "the first hedge is free");
-    assert!(!permits("/finds") && !permits("/reads"), "for both of them");
+    let spends = |uri: &str| of(&table, uri).get_throttle().unwrap().spend(None);
+    assert!(spends("/reads"), "the first hedge is free");
+    assert!(!spends("/finds") && !spends("/reads"), "for both of them");
     assert_eq!(
         table.quota("s3").unwrap().tokens(),
         500,
@@ -62,18 +62,18 @@ fn an_update_keeps_what_is_left_of_quotas_and_budgets() {
     let live = LiveHttpPolicies::new(table(BEFORE));
     let first = live.load();
     assert!(after(&of(&first, "/own")) && after(&of(&first, "/one")));
-    assert!(of(&first, "/reads").get_throttle().unwrap().permits());
+    assert!(of(&first, "/reads").get_throttle().unwrap().spend(None));
     live.update(&BEFORE.replace("0.1", "50")).unwrap();
     let second = live.load();
     let left = |name| second.quota(name).map(|quota| quota.tokens());
     assert_eq!((left("own"), left("s3")), (Some(486), Some(495)));
     let reads = of(&second, "/reads");
     assert!(
-        !reads.get_throttle().unwrap().permits(),
+        !reads.get_throttle().unwrap().spend(None),
         "spent stays spent"
     );
     (0..2).for_each(|_| reads.get_throttle().unwrap().settled(Settled::Success));
-    assert!(reads.get_throttle().unwrap().permits(), "at the new rate");
+    assert!(reads.get_throttle().unwrap().spend(None), "at the new rate");
 
     // Other figures, or another kind of throttle: nothing to carry over.
     live.update(&BEFORE.replace("standard-2.0", "standard-2.1"))

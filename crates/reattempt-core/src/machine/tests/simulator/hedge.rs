@@ -136,6 +136,7 @@ impl<'a> HedgedCall<'a> {
             }
             let mut found = context.findings();
             found.cut_off = line.cut_off;
+            found.unread = line.unread;
             // What was cut off is the call's only where nothing else is.
             let kept = self.last != 0 && line.cut_off;
             match self.machine.failed(now, &verdict, found, policy, &env) {

@@ -160,6 +160,12 @@ fn send(context: &mut CallContext, number: u32, kind: AttemptKind, line: &Line) 
     if line.forbids {
         reporter.forbid();
     }
+    if line.own_answer {
+        reporter.own_answer();
+    }
+    if line.untried_backend {
+        reporter.untried_backend();
+    }
     if line.moved_after.is_some() {
         reporter.config_coming(Box::pin(std::future::ready(true)));
     }

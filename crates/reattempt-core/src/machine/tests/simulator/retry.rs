@@ -89,6 +89,7 @@ impl<'a> RetryCall<'a> {
         let verdict = line.verdict.expect("it was answered");
         let mut found = self.context.findings();
         found.cut_off = line.cut_off;
+        found.unread = line.unread;
         found.config_moved = line.moved_after == Some(Duration::ZERO);
         let mut action = self
             .machine
@@ -124,7 +125,10 @@ impl<'a> RetryCall<'a> {
         }
         self.now += line.ready_after;
         match self.machine.resume(self.now, &env) {
-            Resume::Send => Ok(wait.kind),
+            Resume::Send => {
+                self.machine.sent();
+                Ok(wait.kind)
+            }
             Resume::Return => Err(End::Failed(self.kept)),
             Resume::Expire => Err(End::TimedOut),
         }
