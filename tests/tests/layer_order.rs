@@ -218,7 +218,9 @@ async fn a_deadline_bounds_what_is_below_it_in_every_order() {
 
 #[tokio::test(start_paused = true)]
 async fn hedges_work_in_every_order_or_it_is_said() {
-    let policy = Arc::new(RoutePolicy::new("hedged").hedge(HedgePolicy::new(3, ms(4))));
+    let policy = Arc::new(
+        RoutePolicy::new("hedged").hedge(HedgePolicy::new(3, ms(4)).hedge_non_idempotent()),
+    );
     for order in orders() {
         let listener = listen();
         let parts = Parts {

@@ -35,7 +35,10 @@ async fn a_timeout_is_ambiguous_while_the_first_attempt_is_out() {
         );
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(5000)))
-        .layer(HedgeLayer::new(classifier, HedgePolicy::new(2, ms(1))))
+        .layer(HedgeLayer::new(
+            classifier,
+            HedgePolicy::new(2, ms(1)).hedge_non_idempotent(),
+        ))
         .service_fn(|call: Call<()>| async move {
             if call.context().map(CallContext::attempt) == Some(1) {
                 std::future::pending::<()>().await;

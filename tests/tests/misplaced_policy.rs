@@ -25,7 +25,7 @@ fn retry() -> RetryLayer<Verdicts> {
 }
 
 fn hedge() -> HedgeLayer<Verdicts> {
-    HedgeLayer::new(verdict, HedgePolicy::new(2, ms(500)))
+    HedgeLayer::new(verdict, HedgePolicy::new(2, ms(500)).hedge_non_idempotent())
 }
 
 fn deadline() -> DeadlineLayer {
@@ -127,7 +127,8 @@ async fn a_policys_limit_for_each_attempt_that_nobody_enforces_is_said() {
 /// A policy that asks for what no layer in the stack does.
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_no_layer_serves_is_said() {
-    let hedges = RoutePolicy::new("hedges").hedge(HedgePolicy::new(2, ms(1)));
+    let hedges =
+        RoutePolicy::new("hedges").hedge(HedgePolicy::new(2, ms(1)).hedge_non_idempotent());
     let heard = said(|inner| stack!(retry() => inner), Some(hedges)).await;
     assert!(
         heard.starts_with("RetryLayer got a policy that hedges"),

@@ -26,7 +26,7 @@ fn retry() -> RetryLayer<Verdicts> {
 }
 
 fn hedge() -> HedgeLayer<Verdicts> {
-    HedgeLayer::new(verdict, HedgePolicy::new(3, ms(10)))
+    HedgeLayer::new(verdict, HedgePolicy::new(3, ms(10)).hedge_non_idempotent())
 }
 
 fn fails(n: u32) -> Step {
@@ -198,7 +198,7 @@ async fn a_buffer_below_serves_retries_and_hedges() {
     assert_eq!(answer.attempt, 2);
 
     let hedged = probe([fails(1), attempt(2)]);
-    let policy = HedgePolicy::new(3, ms(10));
+    let policy = HedgePolicy::new(3, ms(10)).hedge_non_idempotent();
     let service = HedgeLayer::new(unboxed as Unboxed, policy).layer(buffered(&hedged));
     let answer = service.oneshot(hedged.request()).await.unwrap();
     assert_eq!(answer.attempt, 2);

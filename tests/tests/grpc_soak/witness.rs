@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use reattempt::throttle::Settled;
-use reattempt::{Annotated, CallContext, DeadlineScope, Elapsed, RetryThrottle, TokenBucket};
+use reattempt::{
+    Annotated, CallContext, DeadlineScope, Elapsed, Failure, RetryThrottle, TokenBucket,
+};
 use tokio::time::Instant;
 use tower::Service;
 

@@ -139,7 +139,9 @@ impl Script {
                 max,
                 delay,
                 on_deadline,
-            } => HedgePolicy::new(max, ms(delay)).on_deadline(on_deadline),
+            } => HedgePolicy::new(max, ms(delay))
+                .hedge_non_idempotent()
+                .on_deadline(on_deadline),
             Mode::Retry(_) => panic!("this script retries"),
         }
     }

@@ -1,4 +1,4 @@
-//! The server's word on how long it throttles a connection.
+//! How long a server throttles a connection.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use super::{KvAnswer, Status};
 const THROTTLE_DURATION: usize = 3;
 
 /// Reads the throttle duration that comes with status 0x0c (`EWOULD_THROTTLE`).
+///
+/// A duration of zero counts as none, so that the strategy's own back-off is waited.
 ///
 /// It has an effect together with
 /// [`KvClassifier::with_current_server_codes`](super::KvClassifier::with_current_server_codes) only: without it 0x0c is
@@ -35,7 +37,9 @@ where
         if Status(answer.status()) != Status::EWOULD_THROTTLE {
             return None;
         }
-        answer.throttle_duration().map(ServerPushback::After)
+        let throttled = answer.throttle_duration()?;
+        // Zero would be a loop at the speed of the network.
+        (!throttled.is_zero()).then_some(ServerPushback::After(throttled))
     }
 }
 

@@ -3,7 +3,10 @@ use std::time::Duration;
 use reattempt_core::backoff::Backoff;
 use reattempt_core::reason::KV_TEMPORARY_FAILURE;
 use reattempt_core::strategy::Attempts;
-use reattempt_core::{Call, Failure, HedgePolicy, RetryInfo, Stage, Verdict, classify_fn};
+use reattempt_core::{
+    AttemptKind, Call, Failure, HedgePolicy, RetryInfo, Stage, Stopped, Transparent, Verdict,
+    classify_fn,
+};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::*;
@@ -29,7 +32,7 @@ fn retrying(attempts: u32) -> RetryLayer<Verdicts> {
 fn hedging(attempts: u32) -> HedgeLayer<Verdicts> {
     HedgeLayer::new(
         verdict,
-        HedgePolicy::new(attempts, Duration::from_millis(10)),
+        HedgePolicy::new(attempts, Duration::from_millis(10)).hedge_non_idempotent(),
     )
 }
 
@@ -108,6 +111,47 @@ fn went(info: &RetryInfo) -> Vec<String> {
 /// Other calls take their turns, so that by turn alone the next attempt would go where the last one went.
 fn others_take_turns(list: &Backends<Replica>) {
     list.list.turn.fetch_add(NAMES.len() - 1, Ordering::Relaxed);
+}
+
+/// R60: a connection that is refused moves on while there is a backend that the call has not tried.
+#[tokio::test(start_paused = true)]
+async fn a_refused_connection_moves_on_uncounted() {
+    let refused = |outcome: Result<&&'static str, &&'static str>, _: &CallContext| match outcome {
+        Ok(_) => Verdict::Success,
+        Err(_) => Verdict::Retry(
+            Failure::new(KV_TEMPORARY_FAILURE, Stage::Dispatch)
+                .transparent(Transparent::NextBackend),
+        ),
+    };
+    let at_once = |max| Attempts::new(max, Backoff::constant(Duration::ZERO));
+    let kinds = |info: &RetryInfo| info.records().map(|record| record.kind).collect::<Vec<_>>();
+    use AttemptKind::{Initial, Retry, Transparent as Next};
+
+    let all_down = three([Does::Fails; 3]);
+    let layer = RetryLayer::new(classify_fn(refused), at_once(2));
+    let (outcome, info) = send(&layer, &all_down).await;
+    assert_eq!(outcome, Err("failed"));
+    assert_eq!(kinds(&info), [Initial, Next, Next, Retry]);
+    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+
+    let hedge = HedgeLayer::new(
+        classify_fn(refused),
+        HedgePolicy::new(1, Duration::ZERO).hedge_non_idempotent(),
+    );
+    let (_, info) = send(&hedge, &all_down).await;
+    assert_eq!(kinds(&info), [Initial, Next, Next]);
+
+    let one_is_up = three([Does::Fails, Does::Fails, Does::Answers]);
+    let (outcome, _) = send(
+        &RetryLayer::new(classify_fn(refused), at_once(1)),
+        &one_is_up,
+    )
+    .await;
+    assert_eq!(outcome, Ok("three"));
+
+    let single = Backends::new([("one", Replica("one", Does::Fails))]).unwrap();
+    let (_, info) = send(&layer, &single).await;
+    assert_eq!(kinds(&info), [Initial, Retry]);
 }
 
 /// R40

@@ -75,7 +75,7 @@ async fn send_by(
 fn hedge(attempts: u32) -> HedgeLayer<Verdicts> {
     HedgeLayer::new(
         verdict as Verdicts,
-        HedgePolicy::new(attempts, ms(3_600_000)),
+        HedgePolicy::new(attempts, ms(3_600_000)).hedge_non_idempotent(),
     )
 }
 
@@ -164,7 +164,7 @@ async fn a_configuration_that_moved_the_key_brings_a_mend_forward() {
 /// C33: of several that are out only what mends the failed one comes earlier.
 #[tokio::test(start_paused = true)]
 async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
-    let policy = HedgePolicy::new(4, ms(10));
+    let policy = HedgePolicy::new(4, ms(10)).hedge_non_idempotent();
     let layer = HedgeLayer::new(verdict as Verdicts, policy);
     let steps = [
         moved(1).after(ms(25)),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use reattempt_core::backoff::Backoff;
-use reattempt_core::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
+use reattempt_core::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, UNKNOWN};
 use reattempt_core::strategy::{Attempts, BestEffort};
 use reattempt_core::{
-    AttemptOutcome, Call, CallContext, OnDeadline, RetryInfo, RetryStrategy, RoutePolicy, Stage,
-    Stopped, Verdict,
+    AttemptOutcome, Call, CallContext, Failure, OnDeadline, RetryInfo, RetryStrategy, RoutePolicy,
+    Stage, Stopped, Verdict, classify_fn,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
@@ -230,7 +230,10 @@ async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
 #[tokio::test(start_paused = true)]
 async fn inside_a_hedge_layer_an_attempt_that_times_out_sends_the_next_at_once() {
     let probe = probe([attempt(1).hangs(), attempt(2).after(ms(3))]);
-    let hedge = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(3, ms(100)));
+    let hedge = HedgeLayer::new(
+        verdict as Verdicts,
+        HedgePolicy::new(3, ms(100)).hedge_non_idempotent(),
+    );
     let service = ServiceBuilder::new()
         .layer(hedge)
         .layer(DeadlineLayer::new(ms(50)))
@@ -374,7 +377,10 @@ async fn a_busy_inner_future_is_ended_in_time() {
 #[tokio::test(start_paused = true)]
 async fn it_ends_all_hedges() {
     let probe = probe((1..=3).map(|n| attempt(n).hangs()));
-    let hedge = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(3, ms(10)));
+    let hedge = HedgeLayer::new(
+        verdict as Verdicts,
+        HedgePolicy::new(3, ms(10)).hedge_non_idempotent(),
+    );
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(50)))
         .layer(hedge)
@@ -413,6 +419,37 @@ async fn what_the_caller_gets_can_be_chosen() {
     let layer = DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead);
     let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
     assert_eq!(told(&outcome), Told::Broken);
+}
+
+/// An attempt's limit answers in the server's place with what a policy may take for safe to repeat.
+#[tokio::test(start_paused = true)]
+async fn an_attempts_limit_is_no_answer_of_the_servers() {
+    let unavailable = |_: Result<&Answer, &Fault>, _: &CallContext| {
+        Verdict::Retry(Failure::new(UNKNOWN, Stage::Response).safe(true))
+    };
+    let run = async |step, idempotency| {
+        let probe = probe([step, attempt(2).fails(KV_TEMPORARY_FAILURE)]);
+        let service = ServiceBuilder::new()
+            .layer(RetryLayer::new(
+                classify_fn(unavailable),
+                Attempts::new(2, Backoff::constant(ms(0))),
+            ))
+            .layer(DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead))
+            .service(probe.inner());
+        let mut request = probe.request();
+        request.context_mut().set_idempotency(idempotency);
+        let (_, info) = send(service, request).await;
+        let stage = info.records().next().unwrap().failure.unwrap().stage;
+        (stage, info.stopped(), info.attempts())
+    };
+    let lost = (Stage::InFlight, Some(Stopped::NotIdempotent), 1);
+    let write = Idempotency::NotIdempotent;
+    assert_eq!(run(attempt(1).hangs(), write).await, lost);
+    let queued = attempt(1).hangs().reaches(Stage::Dispatch);
+    let (stage, _, attempts) = run(queued, write).await;
+    assert_eq!((stage, attempts), (Stage::Dispatch, 2), "it never left");
+    let (stage, _, attempts) = run(attempt(1).hangs(), Idempotency::Idempotent).await;
+    assert_eq!((stage, attempts), (Stage::InFlight, 2));
 }
 
 /// What the layer promises of its types: it compiles or it does not.

@@ -14,9 +14,6 @@ use super::hedging::{Hedging, Other};
 use crate::clock;
 use crate::stamping::as_poll;
 
-/// One round sends what is ready and plans what is due; all hedges of a call need two each.
-const ROUNDS_A_POLL: u32 = 64;
-
 /// The inner service's own result.
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
@@ -127,7 +124,9 @@ where
                 Poll::Pending => None,
             };
         }
-        for _ in 0..ROUNDS_A_POLL {
+        // Ends: at one instant only so many hedges, transparent retries and moved keys are sent, and every
+        // other attempt waits for its back-off.
+        loop {
             if let Some(outcome) = self.as_mut().cancel_cut_off(cx) {
                 return Some(outcome);
             }
@@ -179,9 +178,6 @@ where
                 return None;
             }
         }
-        // Attempts fail as fast as they are sent: let others run, the deadline above among them.
-        cx.waker().wake_by_ref();
-        None
     }
 
     /// Another layer acts, or has to. If none did, the call is counted all the same (A6: every RPC counts).

@@ -135,7 +135,7 @@ async fn a_hedge_that_is_held_back_is_said_at_info_with_what_held_it() {
     let probe = probe([attempt(1).after(ms(15))]);
     let mut request = probe.request();
     request.context_mut().set_throttle(Arc::new(bucket));
-    let layer = HedgeLayer::new(classify, HedgePolicy::new(2, ms(10)));
+    let layer = HedgeLayer::new(classify, HedgePolicy::new(2, ms(10)).hedge_non_idempotent());
     assert!(layer.layer(probe.inner()).oneshot(request).await.is_ok());
     let heard = heard.0.lock().unwrap();
     assert_eq!(heard.len(), 1, "{heard:?}");

@@ -292,6 +292,8 @@ fn a_throttled_request_comes_back_when_the_server_says() {
     // 100 ^ 1.74 / 2 = 1509.9 µs.
     let after = ServerPushback::After(Duration::from_micros(1509));
     assert_eq!(read(&throttled), Some(after));
+    throttled.framing_extras = vec![0x32, 0, 0];
+    assert_eq!(read(&throttled), None, "the strategy's own back-off");
     throttled.status = 0x00;
     assert_eq!(read(&throttled), None, "it was throttled, and done");
 }

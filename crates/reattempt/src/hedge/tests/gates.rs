@@ -71,7 +71,7 @@ async fn a_pushback_past_a_stamped_limit_returns_the_failure_now() {
 async fn the_routes_policy_beats_the_layers() {
     let probe = probe((1..=2).map(|n| attempt(n).after(ms(50))));
     let mut request = probe.request();
-    let policy = RoutePolicy::new("p").hedge(HedgePolicy::new(2, ms(7)));
+    let policy = RoutePolicy::new("p").hedge(HedgePolicy::new(2, ms(7)).hedge_non_idempotent());
     request.context_mut().set_policy(Arc::new(policy));
     assert_eq!(
         send_request(&three(), &probe, request).await.0,

@@ -28,7 +28,7 @@ type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
 /// Three attempts, ten milliseconds apart.
 fn three() -> HedgeLayer<Verdicts> {
-    HedgeLayer::new(verdict, HedgePolicy::new(3, ms(10)))
+    HedgeLayer::new(verdict, HedgePolicy::new(3, ms(10)).hedge_non_idempotent())
 }
 
 async fn send<C: Classify<Answer, Fault> + Clone>(

@@ -36,7 +36,10 @@ async fn attempts_go_out_one_delay_after_another_up_to_the_maximum() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_of_zero_sends_all_at_once() {
     let probe = probe((1..=3).map(|n| attempt(n).after(ms(10 - u64::from(n)))));
-    let layer = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(3, Duration::ZERO));
+    let layer = HedgeLayer::new(
+        verdict as Verdicts,
+        HedgePolicy::new(3, Duration::ZERO).hedge_non_idempotent(),
+    );
     assert_eq!(send(&layer, &probe).await.0, Told::Answer(3));
     assert_eq!(probe.log().times(), [0, 0, 0]);
 }
@@ -179,7 +182,7 @@ async fn a_call_that_is_left_to_the_deadline_holds_no_answer() {
         .layer(crate::DeadlineLayer::new(ms(1000)))
         .layer(HedgeLayer::new(
             verdict as Verdicts,
-            HedgePolicy::new(4, ms(10)),
+            HedgePolicy::new(4, ms(10)).hedge_non_idempotent(),
         ))
         .service(probe.inner());
     let outcome = service.oneshot(probe.request()).await;
@@ -194,7 +197,10 @@ async fn a_call_that_is_left_to_the_deadline_holds_no_answer() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_cloned_where_no_hedge_is_possible() {
     let probe = probe([attempt(1).fails(KV_LOCKED)]);
-    let layer = HedgeLayer::new(NeverForces, HedgePolicy::new(1, ms(10)));
+    let layer = HedgeLayer::new(
+        NeverForces,
+        HedgePolicy::new(1, ms(10)).hedge_non_idempotent(),
+    );
     assert_eq!(send(&layer, &probe).await.0, Told::Error(1));
     assert_eq!(
         (probe.log().request_clones(), probe.log().service_clones()),

@@ -1,7 +1,7 @@
 //! What lets a further attempt through whatever the strategy says, and what keeps it back.
 
 use reattempt_core::reason::{KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT};
-use reattempt_core::{Idempotency, Stage, TimeLimit, TokenBucket, Transparent};
+use reattempt_core::{Failure, Idempotency, Stage, TimeLimit, TokenBucket, Transparent};
 
 use super::*;
 
@@ -62,7 +62,8 @@ async fn an_http_request_goes_by_its_method() {
 /// C13
 #[tokio::test(start_paused = true)]
 async fn a_transport_that_knows_nothing_left_makes_any_request_safe() {
-    let never_left = attempt(1).fails(SOCKET_CLOSED_WHILE_IN_FLIGHT);
+    let lost = Failure::new(SOCKET_CLOSED_WHILE_IN_FLIGHT, Stage::InFlight);
+    let never_left = attempt(1).comes_to(Verdict::Retry(lost));
     let probe = probe([never_left.reaches(Stage::Dispatch), attempt(2)]);
     assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
 }

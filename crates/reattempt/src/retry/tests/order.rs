@@ -19,7 +19,7 @@ async fn of_nested_retry_layers_the_outermost_acts() {
 }
 
 fn policies() -> [Arc<RoutePolicy>; 2] {
-    let hedge = HedgePolicy::new(2, ms(4));
+    let hedge = HedgePolicy::new(2, ms(4)).hedge_non_idempotent();
     [
         Arc::new(RoutePolicy::new("retry").retry(three())),
         Arc::new(RoutePolicy::new("hedge").hedge(hedge)),
