@@ -126,3 +126,26 @@ impl<B: Replay> Replay for http::Request<B> {
         self.body_mut().release();
     }
 }
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+
+    const NEXT: NextAttempt<'static> = NextAttempt {
+        number: 2,
+        kind: AttemptKind::Retry,
+        after: None,
+    };
+
+    #[test]
+    fn a_request_with_bytes_is_copied_without_copying_them() {
+        let mut request = http::Request::new(bytes::Bytes::from(vec![1, 2, 3]));
+        *request.method_mut() = http::Method::PUT;
+        let copy = request.replay(&NEXT).unwrap();
+        assert_eq!(copy.body().as_ptr(), request.body().as_ptr());
+        assert_eq!(
+            (copy.method(), &copy.body()[..]),
+            (request.method(), &[1, 2, 3][..])
+        );
+    }
+}

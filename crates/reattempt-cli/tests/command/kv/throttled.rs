@@ -51,14 +51,16 @@ async fn the_throttle_duration_is_the_delay() {
     }
 }
 
+/// Zero is none: no server makes a call without a maximum a loop at the speed of the network.
 #[tokio::test]
 async fn without_a_duration_the_strategy_decides() {
-    let node = Node::scripted(vec![Step::status(WOULD_THROTTLE); 3])
-        .await
-        .unwrap();
-    let answer = answer(current(one(&node, write()))).await;
-    assert_eq!(each(&answer, "delay_ms"), delays(&[1, 2, 4]), "{answer}");
-    assert_eq!(each(&answer, "pushback_ms"), vec![Value::Null; 4]);
+    let plain = Step::status(WOULD_THROTTLE);
+    for step in [plain.clone(), plain.throttle_duration(millis(0))] {
+        let node = Node::scripted(vec![step; 3]).await.unwrap();
+        let answer = answer(current(one(&node, write()))).await;
+        assert_eq!(each(&answer, "delay_ms"), delays(&[1, 2, 4]), "{answer}");
+        assert_eq!(each(&answer, "pushback_ms"), vec![Value::Null; 4]);
+    }
 }
 
 /// Not to be confused with how long the server took, nor heeded on another status.
