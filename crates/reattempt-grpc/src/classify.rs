@@ -3,7 +3,7 @@
 use http::Response;
 use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Verdict};
-use reattempt_http::{TransportError, TransportFault};
+use reattempt_http::{RefusedStream, TransportError, TransportFault};
 
 use crate::head::status_in_head;
 use crate::reasons::GRPC_UNKNOWN;
@@ -24,7 +24,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | a head without it, and nothing after it ([`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) sees that) | UNKNOWN |
 /// | a [`ControlPlaneFailure`] | never sent, and judged by its code; one that is dropped is fatal |
 /// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
-/// | refused stream, GOAWAY | UNAVAILABLE, transparent once |
+/// | refused stream, past a GOAWAY's last stream | UNAVAILABLE, transparent once; see [`GrpcClassifier::refused`] |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
 /// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
 ///
@@ -48,6 +48,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 #[derive(Clone, Copy, Debug)]
 pub struct GrpcClassifier {
     retryable: CodeSet,
+    refused: RefusedStream,
 }
 
 impl GrpcClassifier {
@@ -56,6 +57,7 @@ impl GrpcClassifier {
     pub const fn new() -> Self {
         Self {
             retryable: CodeSet::EMPTY.with(Code::Unavailable),
+            refused: RefusedStream::Unprocessed,
         }
     }
 
@@ -64,6 +66,21 @@ impl GrpcClassifier {
     pub const fn retryable(mut self, codes: CodeSet) -> Self {
         self.retryable = codes;
         self
+    }
+
+    /// What REFUSED_STREAM says of a call, where the policy says nothing: [`RefusedStream::Unprocessed`] by default, as A6
+    /// has it. Ambiguous it is UNAVAILABLE in flight, for the policy alone.
+    #[must_use]
+    pub const fn refused(mut self, refused: RefusedStream) -> Self {
+        self.refused = refused;
+        self
+    }
+}
+
+impl GrpcClassifier {
+    fn refused_for(&self, context: &CallContext) -> RefusedStream {
+        let of_method = MethodPolicy::of(context).and_then(|method| method.refused);
+        of_method.unwrap_or(self.refused)
     }
 }
 
@@ -89,6 +106,7 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         TransportFault::Abandoned => (Code::Cancelled, Stage::InFlight),
         // A peer that breaks the protocol loses the connection, with all calls on it.
         TransportFault::StreamRefused
+        | TransportFault::PastGoaway
         | TransportFault::ConnectionClosed
         | TransportFault::ConnectionReset
         | TransportFault::Protocol => (Code::Unavailable, Stage::InFlight),
@@ -96,7 +114,7 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
     };
     let transparent = match fault {
         TransportFault::ConnectFailed | TransportFault::NeverSent => Transparent::Unlimited,
-        TransportFault::StreamRefused => Transparent::Once,
+        TransportFault::StreamRefused | TransportFault::PastGoaway => Transparent::Once,
         _ => Transparent::No,
     };
     (code, failure_of(code, stage).transparent(transparent))
@@ -115,7 +133,7 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
         let response = match outcome {
             Ok(response) => response,
             Err(error) => {
-                let fault = error.fault();
+                let fault = error.fault().with_refused(self.refused_for(context));
                 let (code, failure) = failure_of_fault(fault);
                 return match fault {
                     // Another attempt at the same body fails the same way.

@@ -1,13 +1,15 @@
 //! The data that a method's policy carries for gRPC's own layers.
 
 use reattempt::CallContext;
+use reattempt_http::RefusedStream;
 
 use crate::CodeSet;
 
 /// A route policy's data: what gRPC's own layers read of a method.
 ///
-/// [`GrpcClassifier`](crate::GrpcClassifier) and [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) read the codes,
-/// [`MessageLimitLayer`](crate::MessageLimitLayer) the limits, [`WaitForReadyLayer`](crate::WaitForReadyLayer) the last. A
+/// [`GrpcClassifier`](crate::GrpcClassifier) and [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) read the codes, the classifier
+/// `refused` too, [`MessageLimitLayer`](crate::MessageLimitLayer) the limits,
+/// [`WaitForReadyLayer`](crate::WaitForReadyLayer) `wait_for_ready`. A
 /// [`ServiceConfig`](crate::service_config::ServiceConfig) puts it into each policy it makes.
 ///
 /// ```
@@ -30,6 +32,8 @@ pub struct MethodPolicy {
     pub max_response_message_bytes: Option<u64>,
     /// Whether calls wait for a connection (`waitForReady`); absent is the client's choice.
     pub wait_for_ready: Option<bool>,
+    /// What REFUSED_STREAM says of a call; absent is the classifier's choice.
+    pub refused: Option<RefusedStream>,
 }
 
 impl MethodPolicy {
@@ -41,6 +45,7 @@ impl MethodPolicy {
             max_request_message_bytes: None,
             max_response_message_bytes: None,
             wait_for_ready: None,
+            refused: None,
         }
     }
 
@@ -62,6 +67,13 @@ impl MethodPolicy {
     #[must_use]
     pub const fn wait_for_ready(mut self, waits: bool) -> Self {
         self.wait_for_ready = Some(waits);
+        self
+    }
+
+    /// REFUSED_STREAM says this of a call.
+    #[must_use]
+    pub const fn refused(mut self, refused: RefusedStream) -> Self {
+        self.refused = Some(refused);
         self
     }
 

@@ -74,4 +74,4 @@ pub use retry_after::{BeyondCap, RetryAfter};
 pub use route::HttpRoute;
 pub use status::HttpStatus;
 pub use status_set::StatusSet;
-pub use transport::{TransportError, TransportFault};
+pub use transport::{RefusedStream, TransportError, TransportFault};

@@ -4,7 +4,7 @@ use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
 
 use crate::reasons::of_status;
-use crate::{HttpRoute, StatusSet, TransportError};
+use crate::{HttpRoute, RefusedStream, StatusSet, TransportError};
 
 static OPEN: OpenAnswers = OpenAnswers::new();
 
@@ -42,6 +42,7 @@ pub struct HttpStatus {
     safe: StatusSet,
     transport: bool,
     judge_bodies: bool,
+    refused: Option<RefusedStream>,
 }
 
 impl HttpStatus {
@@ -58,6 +59,7 @@ impl HttpStatus {
             safe: Self::SAFE,
             transport: true,
             judge_bodies: false,
+            refused: None,
         }
     }
 
@@ -86,6 +88,14 @@ impl HttpStatus {
     #[must_use]
     pub const fn transport_errors(mut self, retry: bool) -> Self {
         self.transport = retry;
+        self
+    }
+
+    /// What REFUSED_STREAM says of a request: [`RefusedStream::Unprocessed`] by default, as RFC 9113 has it. Where a route's
+    /// settings leave it out, the layer's holds.
+    #[must_use]
+    pub const fn refused(mut self, refused: RefusedStream) -> Self {
+        self.refused = Some(refused);
         self
     }
 
@@ -143,10 +153,13 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
                 }
                 verdict => verdict,
             },
-            Err(error) => match error.fault().verdict() {
-                Verdict::Retry(failure) if !settings.transport => Verdict::Fatal(failure),
-                verdict => verdict,
-            },
+            Err(error) => {
+                let refused = settings.refused.or(self.refused).unwrap_or_default();
+                match error.fault().with_refused(refused).verdict() {
+                    Verdict::Retry(failure) if !settings.transport => Verdict::Fatal(failure),
+                    verdict => verdict,
+                }
+            }
         }
     }
 
@@ -160,8 +173,8 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
 mod tests {
     use std::sync::Arc;
 
-    use reattempt::RoutePolicy;
     use reattempt::reason::UNKNOWN;
+    use reattempt::{RoutePolicy, Transparent};
 
     use super::*;
     use crate::reasons::*;
@@ -244,6 +257,35 @@ mod tests {
             (HTTP_CONNECT_FAILED, Stage::Dispatch)
         );
         assert_ne!(failure.reason, UNKNOWN);
+    }
+
+    #[cfg(feature = "h2")]
+    #[test]
+    fn an_ambiguous_refusal_was_in_flight() {
+        let refused = h2::Error::from(h2::Reason::REFUSED_STREAM);
+        let of = |layer: HttpStatus, route: HttpStatus| {
+            let mut context = CallContext::default();
+            let data = HttpRoute::new().status(route);
+            context.stamp_policy(Arc::new(RoutePolicy::new("r").data(data)));
+            let verdict =
+                Classify::<http::Response<()>, _>::classify(&layer, Err(&refused), &context);
+            let failure = *verdict.failure().unwrap();
+            assert_eq!(failure.stage, Stage::InFlight);
+            (failure.reason, failure.safe, failure.transparent)
+        };
+        let unprocessed = (HTTP_STREAM_REFUSED, true, Transparent::Once);
+        let ambiguous = (HTTP_STREAM_RESET, false, Transparent::No);
+        let unset = HttpStatus::new();
+        let believes = unset.refused(RefusedStream::Unprocessed);
+        let doubts = unset.refused(RefusedStream::Ambiguous);
+        for (layer, route, expected) in [
+            (unset, unset, unprocessed),
+            (unset, doubts, ambiguous),
+            (doubts, unset, ambiguous),
+            (doubts, believes, unprocessed),
+        ] {
+            assert_eq!(of(layer, route), expected);
+        }
     }
 
     #[test]

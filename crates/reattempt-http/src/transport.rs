@@ -11,6 +11,9 @@ use crate::AnyTransportError;
 use crate::body::ReplayBodyError;
 use crate::reasons::*;
 
+/// HTTP/2's error code (RFC 9113, section 7).
+const REFUSED_STREAM: u32 = 7;
+
 /// What went wrong below HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -19,8 +22,11 @@ pub enum TransportFault {
     ConnectFailed,
     /// The connection went away before the request was written to it. Never sent.
     NeverSent,
-    /// HTTP/2 refused the stream before any processing: REFUSED_STREAM, or past the last stream of a GOAWAY.
+    /// HTTP/2 reset the stream with REFUSED_STREAM: not processed (RFC 9113, section 8.7). What a proxy says of a request
+    /// that it had passed on may be wrong: see [`RefusedStream`].
     StreamRefused,
+    /// The stream is past the last one of the server's GOAWAY: not processed (RFC 9113, section 6.8).
+    PastGoaway,
     /// HTTP/2 reset the stream with this error code (RFC 9113, section 7).
     StreamReset(u32),
     /// The connection ended while the request was in flight.
@@ -183,6 +189,16 @@ impl TransportFault {
         })
     }
 
+    /// The fault as a classifier takes it that knows this of refused streams: where they are ambiguous, a refused stream is
+    /// one that was reset with REFUSED_STREAM.
+    #[must_use]
+    pub const fn with_refused(self, refused: RefusedStream) -> Self {
+        match (self, refused) {
+            (Self::StreamRefused, RefusedStream::Ambiguous) => Self::StreamReset(REFUSED_STREAM),
+            (fault, _) => fault,
+        }
+    }
+
     /// What the fault means for HTTP.
     ///
     /// A refused connection was never sent: even a request that is not idempotent may go out again, and the
@@ -192,7 +208,7 @@ impl TransportFault {
         let failure = match self {
             Self::ConnectFailed => Failure::new(HTTP_CONNECT_FAILED, Stage::Dispatch),
             Self::NeverSent => Failure::new(HTTP_NEVER_SENT, Stage::Dispatch),
-            Self::StreamRefused => {
+            Self::StreamRefused | Self::PastGoaway => {
                 Failure::new(HTTP_STREAM_REFUSED, Stage::InFlight).transparent(Transparent::Once)
             }
             Self::StreamReset(_) => Failure::new(HTTP_STREAM_RESET, Stage::InFlight),
@@ -211,6 +227,33 @@ impl TransportFault {
         };
         Verdict::Retry(failure)
     }
+}
+
+/// What REFUSED_STREAM says of the request.
+///
+/// RFC 9113 (section 8.7) promises that a refused request was not processed. A proxy may break the promise: haproxy
+/// with HTTP/2 in front and HTTP/1 behind says REFUSED_STREAM also when its server closed the connection after it had
+/// the request. Behind such a proxy a POST may be done twice, and [`Ambiguous`](Self::Ambiguous) prevents that. The last
+/// stream of a GOAWAY is believed in either case.
+///
+/// It is a setting of [`HttpStatus::refused`](crate::HttpStatus::refused), of a route of [policies](crate::policy)
+/// (`"refused": "ambiguous"`), and of gRPC's classifier and service config.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RefusedStream {
+    /// The request was not processed: any request is sent again, once without counting. The default.
+    #[default]
+    Unprocessed,
+    /// The request may have been processed: a failure in flight, for the policy and the request's idempotency. It is
+    /// never retried transparently.
+    Ambiguous,
+}
+
+impl RefusedStream {
+    /// Both, by the names that configuration has for them.
+    pub const ALL: [(&str, Self); 2] = [
+        ("unprocessed", Self::Unprocessed),
+        ("ambiguous", Self::Ambiguous),
+    ];
 }
 
 /// True of what a connection fails with once it is there.
@@ -282,7 +325,7 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
     // that the peer still answers end by themselves.
     if error.is_go_away() {
         return Some(if error.is_remote() {
-            TransportFault::StreamRefused
+            TransportFault::PastGoaway
         } else {
             TransportFault::Protocol
         });

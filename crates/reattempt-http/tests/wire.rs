@@ -173,8 +173,5 @@ async fn a_goaway_that_leaves_the_stream_out_refused_it() {
         stream.write_all(&goaway).await.unwrap();
         read_to_end(stream).await;
     });
-    assert_eq!(
-        fault(address.await, true).await,
-        TransportFault::StreamRefused
-    );
+    assert_eq!(fault(address.await, true).await, TransportFault::PastGoaway);
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use reattempt::backoff::Backoff;
 use reattempt::strategy::Attempts;
 use reattempt::{OnDeadline, Recovery, RoutePolicy, TokenBucket};
+use reattempt_http::RefusedStream;
 use reattempt_http::json::{Json, Members, Place};
 
 use crate::{CodeSet, MethodPolicy};
@@ -82,6 +83,7 @@ pub(super) struct Entry {
     wait_for_ready: Option<bool>,
     max_request_message_bytes: Option<u64>,
     max_response_message_bytes: Option<u64>,
+    refused: Option<RefusedStream>,
 }
 
 impl Entry {
@@ -139,6 +141,7 @@ impl Entry {
             wait_for_ready: members.optional(place, "waitForReady", values::boolean),
             max_request_message_bytes: members.optional(place, "maxRequestMessageBytes", bytes),
             max_response_message_bytes: members.optional(place, "maxResponseMessageBytes", bytes),
+            refused: options.refused,
         })
     }
 
@@ -152,6 +155,7 @@ impl Entry {
             wait_for_ready: None,
             max_request_message_bytes: None,
             max_response_message_bytes: None,
+            refused: options.refused,
         }
     }
 
@@ -164,6 +168,7 @@ impl Entry {
         data.max_request_message_bytes = self.max_request_message_bytes;
         data.max_response_message_bytes = self.max_response_message_bytes;
         data.wait_for_ready = self.wait_for_ready;
+        data.refused = self.refused;
         let mut policy = RoutePolicy::new(name.as_str().to_owned())
             .recovery(self.recovery.clone())
             .data(data);

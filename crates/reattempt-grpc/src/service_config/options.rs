@@ -2,6 +2,7 @@
 
 use reattempt::OnDeadline;
 use reattempt::backoff::{Jitter, Randomness};
+use reattempt_http::RefusedStream;
 
 /// The client's own settings, which the service config cannot change.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct Options {
     /// Load balancing policies that stand below, beside those of gRPC's own schema. A config that names none of either is
     /// invalid (A21).
     pub load_balancing_policies: Vec<String>,
+    /// What REFUSED_STREAM says of a call of any method; absent is the classifier's choice.
+    pub refused: Option<RefusedStream>,
 }
 
 impl Default for Options {
@@ -28,6 +31,7 @@ impl Default for Options {
             randomness: Randomness::default(),
             on_deadline: OnDeadline::Cap,
             load_balancing_policies: Vec::new(),
+            refused: None,
         }
     }
 }
@@ -71,6 +75,13 @@ impl Options {
     #[must_use]
     pub fn load_balancing_policy(mut self, name: impl Into<String>) -> Self {
         self.load_balancing_policies.push(name.into());
+        self
+    }
+
+    /// Where a proxy may say REFUSED_STREAM of calls that it had passed on, [`RefusedStream::Ambiguous`].
+    #[must_use]
+    pub const fn refused(mut self, refused: RefusedStream) -> Self {
+        self.refused = Some(refused);
         self
     }
 }

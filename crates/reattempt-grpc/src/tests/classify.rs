@@ -1,6 +1,9 @@
 //! What single answers and errors mean.
 
+use reattempt_http::RefusedStream;
+
 use super::*;
+use crate::reasons::GRPC_UNAVAILABLE;
 
 fn classify(outcome: Result<&Response<()>, &Broken>) -> Verdict {
     GrpcClassifier::new().classify(outcome, &CallContext::default())
@@ -42,6 +45,41 @@ fn http_statuses_without_a_grpc_status_are_mapped() {
         let junk = Response::builder().header(name, value).body(()).unwrap();
         let verdict = classify(Ok(&junk));
         assert_eq!(verdict.failure().unwrap().code, Some(2), "{value}");
+    }
+}
+
+#[test]
+fn an_ambiguous_refusal_is_for_the_policy_alone() {
+    let (unset, doubts) = (None, Some(RefusedStream::Ambiguous));
+    let believes = Some(RefusedStream::Unprocessed);
+    for (classifier, options, transparent) in [
+        (unset, unset, Transparent::Once),
+        (doubts, unset, Transparent::No),
+        (unset, doubts, Transparent::No),
+        (doubts, believes, Transparent::Once),
+    ] {
+        let mut settings = Options::new();
+        settings.refused = options;
+        let config = ServiceConfig::parse_with("{}", &settings).unwrap();
+        let mut context = CallContext::default();
+        context.stamp_policy(Arc::clone(&config.method("a.B/C").policy));
+        let classifier = classifier.map_or(GrpcClassifier::new(), |refused| {
+            GrpcClassifier::new().refused(refused)
+        });
+        for (fault, transparent) in [
+            (TransportFault::StreamRefused, transparent),
+            (TransportFault::PastGoaway, Transparent::Once),
+        ] {
+            let verdict =
+                Classify::<Response<()>, _>::classify(&classifier, Err(&Broken(fault)), &context);
+            let failure = verdict.failure().unwrap();
+            assert_eq!(failure.code, Some(Code::Unavailable.number()));
+            assert_eq!(failure.reason, GRPC_UNAVAILABLE);
+            assert_eq!(
+                (failure.stage, failure.transparent),
+                (Stage::InFlight, transparent)
+            );
+        }
     }
 }
 

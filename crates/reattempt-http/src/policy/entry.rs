@@ -7,7 +7,7 @@ use super::recovery::{self, Hedge, Retry};
 use super::shared::Shared;
 use crate::aws::AwsVersion;
 use crate::json::{self, Json, Members, Place};
-use crate::{HttpRoute, RetryAfter};
+use crate::{HttpRoute, RefusedStream, RetryAfter};
 
 /// What a route (or the default) says.
 pub(super) struct Entry {
@@ -23,10 +23,11 @@ pub(super) struct Entry {
 
 const DEFAULT: &str = "default";
 
-const RECOVERY: [&str; 8] = [
+const RECOVERY: [&str; 9] = [
     "retry",
     "hedge",
     "retryAfter",
+    "refused",
     "timeout",
     "attemptTimeout",
     "bodyLimit",
@@ -93,11 +94,17 @@ impl Entry {
         let hedge = members.optional(place, "hedge", |place, json| {
             Hedge::read(place, json, matching.may_be_unsafe(), shared)
         });
-        let status = match (&retry, &hedge) {
+        let mut status = match (&retry, &hedge) {
             (Some(retry), _) => retry.status,
             (None, Some(hedge)) => hedge.status,
             (None, None) => crate::HttpStatus::new(),
         };
+        let refused = members.optional(place, "refused", |place, json| {
+            json::one_of(place, json, &RefusedStream::ALL)
+        });
+        if let Some(refused) = refused {
+            status = status.refused(refused);
+        }
         let mut http = HttpRoute::new().status(status);
         let amz = retry.as_ref().and_then(|retry| retry.preset) == Some(AwsVersion::V2_1);
         let settings = members.optional(place, "retryAfter", |place, json| {

@@ -11,7 +11,16 @@ use crate::json::{self, Json, Members, Place};
 pub(super) struct Matching {
     methods: Option<Vec<Method>>,
     path: Path,
+    /// By name; every one of them is needed.
+    query: Vec<(String, Parameter)>,
     host: Option<String>,
+}
+
+/// What a query parameter must be like.
+#[derive(Clone, Debug)]
+enum Parameter {
+    Present,
+    Exact(String),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -26,7 +35,7 @@ enum Path {
 
 impl Matching {
     pub(super) fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
-        let known = ["methods", "path", "prefix", "pattern", "host"];
+        let known = ["methods", "path", "prefix", "pattern", "query", "host"];
         let members = Members::of(place, json, &known)?;
         let methods = members.optional(place, "methods", methods);
         let exact = members.optional(place, "path", path).map(Path::Exact);
@@ -39,13 +48,17 @@ impl Matching {
         Some(Self {
             methods,
             path: exact.or(prefix).or(pattern).unwrap_or_default(),
+            query: members.optional(place, "query", query).unwrap_or_default(),
             host: members.optional(place, "host", host),
         })
     }
 
     /// Is every request right?
     pub(super) const fn is_any(&self) -> bool {
-        self.methods.is_none() && self.host.is_none() && matches!(self.path, Path::Any)
+        self.methods.is_none()
+            && self.query.is_empty()
+            && self.host.is_none()
+            && matches!(self.path, Path::Any)
     }
 
     /// May a request be one that is not idempotent by its method?
@@ -63,7 +76,20 @@ impl Matching {
             .is_none_or(|methods| methods.contains(request.method()));
         right_method
             && self.path.matches(request.uri().path())
+            && self.has_query(request.uri().query().unwrap_or_default())
             && self.host.as_ref().is_none_or(|host| is_for(request, host))
+    }
+
+    fn has_query(&self, query: &str) -> bool {
+        self.query.iter().all(|(name, parameter)| {
+            form_urlencoded::parse(query.as_bytes()).any(|(asked, value)| {
+                asked == name.as_str()
+                    && match parameter {
+                        Parameter::Present => true,
+                        Parameter::Exact(exact) => value == exact.as_str(),
+                    }
+            })
+        })
     }
 }
 
@@ -142,6 +168,27 @@ fn pattern(place: &mut Place<'_>, json: &Json) -> Option<Path> {
             None
         }
     }
+}
+
+fn query(place: &mut Place<'_>, json: &Json) -> Option<Vec<(String, Parameter)>> {
+    let members = Members::any(place, json)?;
+    let mut parameters = Vec::new();
+    for (name, _) in members.iter() {
+        let parameter = members.optional(place, name, |place, json| match json {
+            Json::String(value) => Some(Parameter::Exact(value.clone())),
+            Json::Bool(true) => Some(Parameter::Present),
+            _ => json::wrong(
+                place,
+                "the parameter's value as a string, or true for any value",
+                json,
+            ),
+        });
+        parameters.extend(parameter.map(|parameter| (name.to_owned(), parameter)));
+    }
+    if members.iter().all(|(_, json)| *json == Json::Null) {
+        place.wrong("must name at least one parameter");
+    }
+    Some(parameters)
 }
 
 fn host(place: &mut Place<'_>, json: &Json) -> Option<String> {

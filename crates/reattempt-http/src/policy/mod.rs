@@ -59,9 +59,10 @@
 //! | route | | absent |
 //! | --- | --- | --- |
 //! | `name` | for records and metrics; once only | `routes[n]` |
-//! | `match` | `methods`: in capitals; at most one of `path` (exact), `prefix` (whole segments: `/v1` is for `/v1` and `/v1/x`, not for `/v10`; `/v1/` is for what is below it) and `pattern` (`/users/{id}`, `/files/{*rest}`), all against the path as it is written; `host`: of the URI, else of the `Host` header, without port, in any case | every request |
+//! | `match` | `methods`: in capitals; at most one of `path` (exact), `prefix` (whole segments: `/v1` is for `/v1` and `/v1/x`, not for `/v10`; `/v1/` is for what is below it) and `pattern` (`/users/{id}`, `/files/{*rest}`), all against the path as it is written; `query`: an object, below; `host`: of the URI, else of the `Host` header, without port, in any case | every request |
 //! | `retry` or `hedge` | see below; both is a fault | neither: calls are sent once (what the server surely never saw is sent again all the same) |
 //! | `retryAfter` | `honour` (true), `milliseconds` (true): `retry-after-ms` too, `rateLimits` (true): `RateLimit-Reset` and `X-RateLimit-Reset` too, `cap`: a duration, `beyondCap`: `"stop"` (default) or `"wait"` the cap, `spread` (`"0s"`): a duration; a random part of it is waited on top | as the `PushbackLayer` was built |
+//! | `refused` | what HTTP/2's REFUSED_STREAM says of a request: `"unprocessed"` (any request is sent again, once without counting) or `"ambiguous"`, for proxies that say it of requests they had passed on (as any other reset stream): see [`RefusedStream`](crate::RefusedStream) | as the classifier was built |
 //! | `timeout` | of the whole call; needs a `DeadlineLayer` outside the recovery layers | as the layer was built |
 //! | `attemptTimeout` | of each attempt; needs a `DeadlineLayer` inside the recovery layers | as the layer was built |
 //! | `bodyLimit` | bytes of a request's body that are kept for further attempts, in a `ReplayBodyLayer` | as the layer was built |
@@ -86,6 +87,30 @@
 //! | `onlyIdempotent` | whether only idempotent requests are hedged (by method, key or the caller's word). Of others one attempt is out at a time, and another follows only what says that nothing happened: `safeStatuses`' default, a refused connection | true |
 //! | `budgetPercent` | hedges per hundred attempts of this route, 0.1 to 100 in tenths: a [`HedgeBudget`] | no budget, and a warning |
 //! | `budget` | instead: the name of one of `budgets`; routes that name the same share it | |
+//!
+//! # Query parameters
+//!
+//! `match.query` has a member for each parameter that the request must have: the exact value as a string, or `true` for any
+//! value. Other parameters of the request do not matter, nor does their order. The request's names and values are compared
+//! after percent-decoding, with `+` as a space (`application/x-www-form-urlencoded`); those of the policy are plain text. Case
+//! counts. A parameter without `=` has the empty value. Of a parameter that the request has several times, one value that
+//! matches is enough. There is no "absent": put the route that asks for the parameter first.
+//!
+//! ```
+//! use http::Request;
+//! use reattempt::Route;
+//! use reattempt_http::HttpPolicies;
+//!
+//! // A watch stays open on purpose; a list is over within seconds.
+//! let table = HttpPolicies::parse(r#"{"routes": [
+//!     {"name": "watch", "match": {"methods": ["GET"], "prefix": "/api/", "query": {"watch": "true"}}},
+//!     {"name": "list", "match": {"methods": ["GET"], "prefix": "/api/"}, "timeout": "5s", "retry": {}}
+//! ]}"#)?.policies;
+//! let name = |uri: &str| table.route(&Request::get(uri).body(()).unwrap()).unwrap().name().to_owned();
+//! assert_eq!(name("/api/v1/pods?limit=5&watch=true"), "watch");
+//! assert_eq!(name("/api/v1/pods?limit=5"), "list");
+//! # Ok::<(), reattempt_http::json::Faults>(())
+//! ```
 //!
 //! # Presets
 //!

@@ -50,7 +50,10 @@ fn every_fault_is_told_at_once_with_its_path() {
              "timeout": "0s", "attemptTimeout": 1, "bodyLimit": -1, "idempotencyKey": 1, "throttle": "no"},
             {"name": "a", "match": {"methods": [], "pattern": "/{a}{b}"},
              "retryAfter": {"honour": 1, "cap": "-1s", "beyondCap": "panic", "rateLimits": "x", "spread": 2}},
-            7
+            7,
+            {"match": {"query": {"watch": false, "n": 5, "ok": "yes"}}},
+            {"match": {"query": {"watch": null}}},
+            {"match": {"query": "watch=true"}}
         ],
         "default": {"hedge": [], "throttle": "t"},
         "throttles": {"t": {"maxTokens": 1001, "tokenRatio": 0.0009}, "u": {"maxTokens": 1.5}}
@@ -58,6 +61,7 @@ fn every_fault_is_told_at_once_with_its_path() {
     let duration = "must be a duration such as \"0.1s\" (at most nine decimal places), got";
     let above =
         "must be a duration greater than 0 such as \"0.1s\" (at most nine decimal places), got";
+    let parameter = "must be the parameter's value as a string, or true for any value, got";
     let a = "$.routes[0]";
     let expected = [
         format!("{a}.match.methods[0]: must be a method in capitals such as \"GET\", got \"get\""),
@@ -92,6 +96,10 @@ fn every_fault_is_told_at_once_with_its_path() {
         format!("$.routes[1].retryAfter.cap: {duration} \"-1s\""),
         "$.routes[1].retryAfter.beyondCap: must be \"stop\" or \"wait\", got \"panic\"".to_owned(),
         "$.routes[2]: must be an object, got 7".to_owned(),
+        format!("$.routes[3].match.query.watch: {parameter} false"),
+        format!("$.routes[3].match.query.n: {parameter} 5"),
+        "$.routes[4].match.query: must name at least one parameter".to_owned(),
+        "$.routes[5].match.query: must be an object, got \"watch=true\"".to_owned(),
         "$.default.hedge: must be an object, got an array".to_owned(),
         "$.throttles.t.maxTokens: must be an integer from 1 to 1000, got 1001".to_owned(),
         "$.throttles.t.tokenRatio: must be a number of at least 0.001 (decimal places beyond 3 are dropped), got 0.0009".to_owned(),
@@ -256,6 +264,51 @@ fn the_first_route_that_matches_counts_and_then_the_default() {
         None,
         "left to the layers"
     );
+}
+
+#[test]
+fn query_parameters_match_by_value_or_by_presence() {
+    let table = table(
+        r#"{"routes": [
+        {"name": "two", "match": {"query": {"watch": "true", "limit": true}}},
+        {"name": "watch", "match": {"path": "/pods", "query": {"watch": "true"}}},
+        {"name": "text", "match": {"query": {"ä &": "1 =+"}}},
+        {"name": "empty", "match": {"query": {"dry": ""}}}
+    ], "default": {}}"#,
+    );
+    for (uri, name) in [
+        ("/pods?watch=true", "watch"),
+        ("http://h/pods?a=b&watch=true&c", "watch"),
+        ("/pods?watch=true&limit=5", "two"),
+        ("/pods?limit&watch=true", "two"),
+        ("/pods?w%61tch=tr%75e", "watch"),
+        ("/pods?watch=false&watch=true", "watch"),
+        ("/pods?watch=true&watch=false", "watch"),
+        ("/pods", "default"),
+        ("/pods?", "default"),
+        ("/pods?watch", "default"),
+        ("/pods?watch=false", "default"),
+        ("/pods?watch=True", "default"),
+        ("/pods?Watch=true", "default"),
+        ("/pods?unwatch=true", "default"),
+        ("/pods?a=watch=true", "default"),
+        ("/nodes?watch=true", "default"),
+        ("/?%C3%A4+%26=1+%3d%2B", "text"),
+        ("/?%C3%A4%20%26=1%20=%2B", "text"),
+        ("/?dry", "empty"),
+        ("/?dry=", "empty"),
+        ("/?dry=%", "default"),
+    ] {
+        let found = name_for(&table, "GET", uri);
+        assert_eq!(found.as_deref(), Some(name), "{uri}");
+    }
+}
+
+#[test]
+fn a_route_by_query_is_not_for_every_request() {
+    let text = r#"{"routes": [{"match": {"query": {"watch": true}}}, {"name": "other"}]}"#;
+    assert_eq!(warnings(text), [""; 0]);
+    assert_eq!(name_for(&table(text), "GET", "/").as_deref(), Some("other"));
 }
 
 #[test]

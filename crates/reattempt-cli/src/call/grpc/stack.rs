@@ -16,7 +16,9 @@ use reattempt_grpc::{
     GrpcTimeoutLayer, LimitedResponseBody, MessageLimitLayer, PreviousAttemptsLayer,
     WaitForReadyLayer,
 };
+use reattempt_http::RefusedStream;
 use reattempt_http::body::{BufferBudget, DeadlineBody, DeadlineBodyLayer, ReplayBodyLayer};
+use serde::Deserialize;
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
@@ -36,6 +38,15 @@ pub(super) struct ChannelOptions {
     per_rpc_buffer: Option<usize>,
     buffer: Option<usize>,
     max_attempts_limit: Option<u32>,
+    refused: RefusedStream,
+}
+
+/// [`RefusedStream`], as the document says it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RefusedChoice {
+    Unprocessed,
+    Ambiguous,
 }
 
 impl ChannelOptions {
@@ -45,6 +56,10 @@ impl ChannelOptions {
             per_rpc_buffer: fields.optional("per_rpc_retry_buffer_size")?,
             buffer: fields.optional("retry_buffer_size")?,
             max_attempts_limit: fields.optional("max_attempts_limit")?,
+            refused: match fields.or("refused", RefusedChoice::Unprocessed)? {
+                RefusedChoice::Unprocessed => RefusedStream::Unprocessed,
+                RefusedChoice::Ambiguous => RefusedStream::Ambiguous,
+            },
         };
         fields.finish();
         Ok(options)
@@ -121,7 +136,9 @@ pub(super) fn stack(
     options: &ChannelOptions,
 ) -> Stack {
     // A6: without a policy nothing is retried but what the server's application never saw.
-    let classifier = GrpcClassifier::new().retryable(CodeSet::EMPTY);
+    let classifier = GrpcClassifier::new()
+        .retryable(CodeSet::EMPTY)
+        .refused(options.refused);
     let no_policy =
         Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(setup.on_deadline);
     let observer = Arc::new((LogObserver, JournalObserver));

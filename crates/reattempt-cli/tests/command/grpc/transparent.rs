@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
 use super::*;
-use crate::{answer, answers, document, each};
+use crate::{answer, answers, document, each, run, text};
 
 fn unseen() -> [Step; 2] {
     [Step::refuse_stream(), Step::go_away()]
@@ -68,6 +68,61 @@ async fn it_does_not_count_as_an_attempt() {
         );
         assert_eq!(previous(&server.seen()), [None, Some(1), Some(1)]);
     }
+}
+
+/// R61: where a proxy says it of calls that it had passed on, only the policy sends them again, and it counts.
+#[tokio::test]
+async fn an_ambiguous_refusal_is_left_to_the_policy() {
+    let ambiguous = json!({"refused": "ambiguous"});
+    let script = || {
+        Script::new()
+            .then(Step::refuse_stream())
+            .otherwise(Step::ok("world"))
+    };
+    let server = Server::start(script()).await.unwrap();
+    let document = with(
+        one(&server, json!({})),
+        "channel_options",
+        ambiguous.clone(),
+    );
+    let failed = answer(document).await;
+    assert_eq!(failed["code"], 14, "{failed}");
+    assert_eq!(each(&failed, "stage"), ["in_flight"]);
+    assert_eq!(server.seen_count(), 1);
+
+    server.forget();
+    server.set_script(script());
+    let document = configured(&server, retrying(2), json!({}));
+    let retried = answer(with(document, "channel_options", ambiguous.clone())).await;
+    assert_eq!(retried["code"], 0, "{retried}");
+    assert_eq!(each(&retried, "kind"), ["initial", "retry"]);
+    assert_eq!(previous(&server.seen()), [None, Some(1)]);
+
+    // The last stream of a GOAWAY is believed all the same.
+    let script = Script::new()
+        .then(Step::go_away())
+        .otherwise(Step::ok("world"));
+    let server = Server::start(script).await.unwrap();
+    let document = with(one(&server, json!({})), "channel_options", ambiguous);
+    assert_eq!(
+        each(&answer(document).await, "kind"),
+        ["initial", "transparent"]
+    );
+}
+
+#[tokio::test]
+async fn what_a_refusal_says_is_one_of_two_words() {
+    let server = Server::start(Step::ok("world")).await.unwrap();
+    let document = with(
+        one(&server, json!({})),
+        "channel_options",
+        json!({"refused": "maybe"}),
+    );
+    let output = run(&["call", "--json"], document.to_string()).await;
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    let begins = "reattempt call: $.channel_options.refused: unknown variant `maybe`";
+    assert!(said.starts_with(begins), "{said}");
 }
 
 /// Also of a method that its policy does not let retry this code.

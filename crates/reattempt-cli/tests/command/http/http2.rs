@@ -4,9 +4,9 @@ use std::io::Result;
 
 use serde_json::json;
 
-use super::super::each;
+use super::super::{answers, document, each, with};
 use super::raw::{Peer, Raw};
-use super::{both, only_the_get_goes_out_again, three};
+use super::{both, only_the_get_goes_out_again, three, three_attempts};
 
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -103,6 +103,21 @@ async fn a_refused_stream_is_sent_again_at_once_and_then_by_the_policy() {
     let always = three(&refuses(99).await.target, 2, post).await;
     assert_eq!(each(&always[0], "reason"), [REFUSED; 4], "{}", always[0]);
     assert_eq!(always[0]["stopped"], "attempts");
+}
+
+/// As haproxy says it of requests that it had passed on to a server.
+#[tokio::test]
+async fn an_ambiguous_refusal_may_have_been_processed() {
+    let server = refuses(99).await;
+    let mut policy = three_attempts();
+    policy["default"]["refused"] = json!("ambiguous");
+    let document = with(
+        document("http", &server.target, both()),
+        "version",
+        json!(2),
+    );
+    let answers = answers(with(document, "policy", policy)).await;
+    only_the_get_goes_out_again(&answers, &["HTTP_STREAM_RESET"], "in_flight");
 }
 
 #[tokio::test]

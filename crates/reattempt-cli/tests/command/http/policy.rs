@@ -53,6 +53,23 @@ async fn the_policy_retries_by_route_and_an_idempotency_key_makes_a_post_repeata
     );
 }
 
+/// A watch stays open on purpose, so that only the list is retried.
+#[tokio::test]
+async fn a_query_parameter_picks_the_route() {
+    let policy = json!({
+        "routes": [
+            {"name": "watch", "match": {"path": "/pods", "query": {"watch": "true"}}},
+            {"name": "list", "match": {"path": "/pods"}, "retry": {"maxAttempts": 2, "backoff": {"initial": "0.001s"}}},
+        ],
+    });
+    for (path, attempts) in [("/pods?limit=5&w%61tch=true", 1), ("/pods?watch=false", 2)] {
+        let server = Server::start(Step::status(503)).await.unwrap();
+        let document = document("http", &server.uri(), json!([{"path": path}]));
+        let answer = answer(with(document, "policy", policy.clone())).await;
+        assert_eq!(each(&answer, "n").len(), attempts, "{path}: {answer}");
+    }
+}
+
 #[tokio::test]
 async fn the_policy_hedges_and_drops_the_loser() {
     let script = Script::new()
