@@ -25,6 +25,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | a [`ControlPlaneFailure`] | never sent, and judged by its code; one that is dropped is fatal |
 /// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
 /// | refused stream, past a GOAWAY's last stream | UNAVAILABLE, transparent once; see [`GrpcClassifier::refused`] |
+/// | the connection lost while the call waited for a free stream | UNAVAILABLE; never sent, and transparent until the deadline, if its body was not read |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
 /// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
 ///
@@ -107,6 +108,7 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         // A peer that breaks the protocol loses the connection, with all calls on it.
         TransportFault::StreamRefused
         | TransportFault::PastGoaway
+        | TransportFault::DispatchGone
         | TransportFault::ConnectionClosed
         | TransportFault::ConnectionReset
         | TransportFault::Protocol => (Code::Unavailable, Stage::InFlight),
@@ -115,6 +117,7 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
     let transparent = match fault {
         TransportFault::ConnectFailed | TransportFault::NeverSent => Transparent::Unlimited,
         TransportFault::StreamRefused | TransportFault::PastGoaway => Transparent::Once,
+        TransportFault::DispatchGone => Transparent::IfUnread,
         _ => Transparent::No,
     };
     (code, failure_of(code, stage).transparent(transparent))

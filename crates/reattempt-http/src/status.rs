@@ -164,8 +164,8 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
     }
 
     fn may_force(&self) -> bool {
-        // Only a refused stream is sent again past the maximum, and only h2's own error tells one.
-        cfg!(feature = "h2")
+        // Only what hyper never sent and h2's refused streams are sent again past the maximum.
+        cfg!(any(feature = "hyper", feature = "h2"))
     }
 }
 

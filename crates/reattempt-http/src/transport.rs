@@ -29,6 +29,10 @@ pub enum TransportFault {
     PastGoaway,
     /// HTTP/2 reset the stream with this error code (RFC 9113, section 7).
     StreamReset(u32),
+    /// hyper dropped the request together with its connection: it waited for a free HTTP/2 stream, or it was in flight. Never
+    /// sent if the body had something to send and was never read; a body that is empty from the start goes out with
+    /// the head, and then nothing is known.
+    DispatchGone,
     /// The connection ended while the request was in flight.
     ConnectionClosed,
     /// The connection broke while the request was in flight.
@@ -202,12 +206,17 @@ impl TransportFault {
     /// What the fault means for HTTP.
     ///
     /// A refused connection was never sent: even a request that is not idempotent may go out again, and the
-    /// strategy says how often. A refused stream is sent again once without counting.
+    /// strategy says how often. What was never sent on a connection that existed is sent again without counting, until the
+    /// deadline; a refused stream once.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         let failure = match self {
             Self::ConnectFailed => Failure::new(HTTP_CONNECT_FAILED, Stage::Dispatch),
-            Self::NeverSent => Failure::new(HTTP_NEVER_SENT, Stage::Dispatch),
+            Self::NeverSent => {
+                Failure::new(HTTP_NEVER_SENT, Stage::Dispatch).transparent(Transparent::Unlimited)
+            }
+            Self::DispatchGone => Failure::new(HTTP_CONNECTION_CLOSED, Stage::InFlight)
+                .transparent(Transparent::IfUnread),
             Self::StreamRefused | Self::PastGoaway => {
                 Failure::new(HTTP_STREAM_REFUSED, Stage::InFlight).transparent(Transparent::Once)
             }
@@ -312,11 +321,24 @@ fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
         Some(TransportFault::Timeout)
     } else if error.is_parse() {
         Some(TransportFault::Protocol)
+    } else if is_dispatch_gone(error) {
+        Some(TransportFault::DispatchGone)
     } else if error.is_user() {
         Some(TransportFault::RequestFailed)
     } else {
         None
     }
+}
+
+/// True where hyper dropped a request with its connection. It calls that an error of the user's, as it does a body that
+/// panicked, and tells the two apart by text alone; `tests/hyper_errors.rs` holds the texts.
+#[cfg(feature = "hyper")]
+fn is_dispatch_gone(error: &hyper::Error) -> bool {
+    error.is_user()
+        && error.to_string() == "dispatch task is gone"
+        && error
+            .source()
+            .is_some_and(|cause| cause.to_string() == "runtime dropped the dispatch task")
 }
 
 #[cfg(feature = "h2")]

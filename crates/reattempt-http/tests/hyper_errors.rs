@@ -1,12 +1,17 @@
 //! What hyper says when a connection ends, and that none of it lets a request out twice that may have been processed.
 
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body::{Body, Frame};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use reattempt::{Stage, Transparent};
+use reattempt::{Stage, Transparent, Verdict};
 use reattempt_http::TransportFault;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
@@ -32,23 +37,129 @@ async fn in_flight() -> (DuplexStream, JoinHandle<()>, Answer) {
     (peer, task, answer)
 }
 
-async fn fault(answer: Answer) -> TransportFault {
-    TransportFault::of(&answer.await.unwrap().expect_err("no answer came"))
+async fn error(answer: Answer) -> hyper::Error {
+    answer.await.unwrap().expect_err("no answer came")
 }
+
+async fn fault(answer: Answer) -> TransportFault {
+    TransportFault::of(&error(answer).await)
+}
+
+/// hyper tells these apart by text alone.
+fn texts(error: &hyper::Error) -> (String, String) {
+    let cause = error.source().expect("a cause");
+    (error.to_string(), cause.to_string())
+}
+
+const GONE: &str = "dispatch task is gone";
 
 fn may_have_been_processed(fault: TransportFault) {
     let verdict = fault.verdict();
     let failure = verdict.failure().unwrap();
     assert!(!failure.safe, "{fault:?}");
     assert_ne!(failure.stage, Stage::Dispatch, "{fault:?}");
-    assert_eq!(failure.transparent, Transparent::No, "{fault:?}");
+    // `IfUnread` is transparent only for a body of which nothing was read.
+    let known = [Transparent::No, Transparent::IfUnread];
+    assert!(known.contains(&failure.transparent), "{fault:?}");
 }
 
 #[tokio::test]
 async fn a_connection_task_that_is_dropped_says_nothing_of_the_request_in_flight() {
     let (_peer, task, answer) = in_flight().await;
     task.abort();
-    may_have_been_processed(fault(answer).await);
+    let error = error(answer).await;
+    let dropped = "runtime dropped the dispatch task";
+    assert_eq!(texts(&error), (GONE.to_owned(), dropped.to_owned()));
+    let fault = TransportFault::of(&error);
+    assert_eq!(fault, TransportFault::DispatchGone);
+    may_have_been_processed(fault);
+}
+
+/// HTTP/2 with one stream at a time: a first request is in flight, the second waits for the stream, and the third for the second.
+#[tokio::test]
+async fn a_request_that_waits_for_a_stream_falls_with_its_connection() {
+    for goes_away in [true, false] {
+        let (client, peer) = tokio::io::duplex(1 << 16);
+        let (leave, until_told) = tokio::sync::oneshot::channel::<()>();
+        let server = async move {
+            let mut server = h2::server::Builder::new()
+                .max_concurrent_streams(1)
+                .handshake::<_, Bytes>(peer)
+                .await
+                .unwrap();
+            let warm = server.accept().await.unwrap().unwrap();
+            let (_, mut respond) = warm;
+            respond.send_response(Response::new(()), true).unwrap();
+            let _in_flight = server.accept().await.unwrap().unwrap();
+            tokio::select! {
+                _ = until_told => {}
+                _ = server.accept() => panic!("one stream at a time"),
+            }
+            if goes_away {
+                server.graceful_shutdown();
+                while server.accept().await.is_some() {}
+            }
+        };
+        tokio::spawn(server);
+        let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        sender.send_request(order()).await.unwrap();
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            let mut sender = sender.clone();
+            answers.push(tokio::spawn(
+                async move { sender.send_request(order()).await },
+            ));
+            // Nothing but tasks of this thread has to run until it waits.
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        }
+        leave.send(()).unwrap();
+        let queued = fault(answers.pop().unwrap()).await;
+        assert_eq!(queued, TransportFault::NeverSent);
+        let error = error(answers.pop().unwrap()).await;
+        let dropped = "runtime dropped the dispatch task";
+        assert_eq!(texts(&error), (GONE.to_owned(), dropped.to_owned()));
+        let verdict = TransportFault::of(&error).verdict();
+        let failure = verdict.failure().unwrap();
+        assert_eq!(failure.transparent, Transparent::IfUnread);
+        assert!(matches!(verdict, Verdict::Retry(_)));
+    }
+}
+
+/// A body that panics when it is read.
+#[derive(Debug)]
+struct Panics;
+
+impl Body for Panics {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        panic!("the body of a test");
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_body_panicked_is_never_sent_again() {
+    let (client, _peer) = tokio::io::duplex(1 << 16);
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let request = Request::put("http://h/").body(Panics).unwrap();
+    let error = sender.send_request(request).await.unwrap_err();
+    let panicked = (GONE.to_owned(), "user code panicked".to_owned());
+    assert_eq!(texts(&error), panicked);
+    let fault = TransportFault::of(&error);
+    assert_eq!(fault, TransportFault::RequestFailed);
+    assert!(matches!(fault.verdict(), Verdict::Fatal(_)));
 }
 
 #[tokio::test]

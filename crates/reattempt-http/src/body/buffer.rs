@@ -23,6 +23,8 @@ struct Cursor {
     place: Place,
     standing: Standing,
     polled: bool,
+    /// Something of it may have been sent: it was polled, found to be at its end, or copied in its turn.
+    touched: bool,
     told_of_error: bool,
     waker: Option<Waker>,
 }
@@ -77,6 +79,8 @@ pub(super) struct Buffer<B> {
     committed: bool,
     /// The attempts whose copies were told that they are cut off. No more than there were copies when one went on alone.
     cut_off: Vec<u32>,
+    /// The attempts whose copies were dropped before anything of them was read, until they are over.
+    unread: Vec<u32>,
     /// Who sent the copies, and cancels those that are cut off.
     sender: Option<Waker>,
     fits: bool,
@@ -95,6 +99,17 @@ impl<B> Buffer<B> {
 
     pub(super) fn was_cut_off(&self, attempt: u32) -> bool {
         self.cut_off.contains(&attempt)
+    }
+
+    pub(super) fn was_unread(&self, attempt: u32) -> bool {
+        let mut of_attempt = self
+            .cursors
+            .iter()
+            .filter(|cursor| cursor.attempt == attempt);
+        match of_attempt.next() {
+            Some(first) => !first.touched && of_attempt.all(|cursor| !cursor.touched),
+            None => self.unread.contains(&attempt),
+        }
     }
 
     pub(super) fn poll_cut_off(&mut self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
@@ -119,14 +134,28 @@ impl<B> Buffer<B> {
             place: Place::default(),
             standing: Standing::Live,
             polled: false,
+            touched: false,
             told_of_error: false,
             waker: None,
         });
         key
     }
 
+    /// The same, for a copy of this one.
+    pub(super) fn copy(&mut self, of: u32, attempt: u32) -> u32 {
+        if let Some(cursor) = self.cursor(of) {
+            cursor.touched = true;
+        }
+        self.open(attempt)
+    }
+
     pub(super) fn close(&mut self, key: u32) -> Vec<Waker> {
-        self.cursors.retain(|cursor| cursor.key != key);
+        if let Some(at) = self.cursors.iter().position(|cursor| cursor.key == key) {
+            let cursor = self.cursors.remove(at);
+            if cursor.is_live() && !cursor.touched && cursor.attempt != 0 {
+                self.unread.push(cursor.attempt);
+            }
+        }
         self.trim();
         // If the source was to wake this one, another has to take its turn.
         self.waiting()
@@ -152,6 +181,7 @@ impl<B> Buffer<B> {
 
     /// The attempt is over, whoever still holds its copies.
     pub(super) fn attempt_over(&mut self, attempt: u32) -> Vec<Waker> {
+        self.unread.retain(|unread| *unread != attempt);
         for cursor in &mut self.cursors {
             if cursor.attempt == attempt && attempt != 0 {
                 cursor.standing = Standing::Over;
@@ -210,6 +240,7 @@ where
             next_key: 0,
             committed: false,
             cut_off: Vec::new(),
+            unread: Vec::new(),
             sender: None,
             fits,
             sized: hint.exact().is_some(),
@@ -217,14 +248,20 @@ where
         }
     }
 
-    pub(super) fn is_end_stream(&self, key: u32) -> bool {
-        self.live(key)
+    pub(super) fn is_end_stream(&mut self, key: u32) -> bool {
+        let ended = self
+            .live(key)
             .is_some_and(|cursor| self.frames.is_read(cursor.place))
             && match &self.end {
                 End::Open => self.source.as_ref().is_none_or(Body::is_end_stream),
                 End::Clean => true,
                 End::Failed(_) => false,
-            }
+            };
+        if let Some(cursor) = self.cursor(key).filter(|_| ended) {
+            // Whoever asks sends it with the head, and polls nothing.
+            cursor.touched = true;
+        }
+        ended
     }
 
     pub(super) fn size_hint(&self, key: u32) -> SizeHint {
@@ -258,6 +295,7 @@ where
             );
         }
         cursor.polled = true;
+        cursor.touched = true;
         // Whatever happened since, this one is awake.
         cursor.waker = None;
         if let Some(frame) = self.frames.read(&mut cursor.place) {

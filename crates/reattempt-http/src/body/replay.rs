@@ -167,6 +167,13 @@ impl<B> Replay for ReplayBody<B> {
         }
     }
 
+    fn was_unread(&self, attempt: u32) -> bool {
+        match &self.0 {
+            Copied::Open { shared, .. } => lock(shared).was_unread(attempt),
+            Copied::Empty | Copied::Released => false,
+        }
+    }
+
     fn poll_cut_off(&self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
         match &self.0 {
             Copied::Open { shared, .. } => lock(shared).poll_cut_off(attempt, cx),
@@ -177,9 +184,9 @@ impl<B> Replay for ReplayBody<B> {
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {
         match &self.0 {
             Copied::Empty => Some(Self::empty()),
-            Copied::Open { shared, .. } => {
+            Copied::Open { shared, key } => {
                 let mut buffer = lock(shared);
-                let key = buffer.can_copy().then(|| buffer.open(next.number))?;
+                let key = buffer.can_copy().then(|| buffer.copy(*key, next.number))?;
                 Some(Self(Copied::Open {
                     shared: Arc::clone(shared),
                     key,

@@ -93,6 +93,62 @@ async fn every_copy_reads_the_whole_body_and_its_trailers() {
     }
 }
 
+fn copy_of<B>(template: &ReplayBody<B>, number: u32) -> ReplayBody<B> {
+    let next = NextAttempt { number, ..NEXT };
+    template.replay(&next).unwrap()
+}
+
+/// R60: what was never asked for was never sent.
+#[tokio::test]
+async fn a_copy_that_was_dropped_unread_says_so() {
+    let (feed, body) = fed();
+    let template = ReplayBody::new(body);
+    give(&feed, "a");
+    let unread = copy_of(&template, 1);
+    assert!(!unread.is_end_stream());
+    assert!(template.was_unread(1), "also while it is held");
+    drop(unread);
+    assert!(template.was_unread(1) && !template.was_unread(2));
+    let mut read = copy_of(&template, 2);
+    assert_eq!(text(&mut read).await, "a");
+    assert!(!template.was_unread(2));
+    drop(read);
+    assert!(!template.was_unread(2) && template.was_unread(1));
+    let mut asked = copy_of(&template, 3);
+    assert_eq!(text(&mut asked).await, "a");
+    assert!(is_pending(&mut asked).await);
+    drop(asked);
+    assert!(!template.was_unread(3));
+    template.attempt_over(1);
+    assert!(!template.was_unread(1));
+}
+
+/// It goes out with the head of the request, and nothing is asked for.
+#[tokio::test]
+async fn a_copy_that_has_nothing_to_give_may_have_been_sent() {
+    let empty: ReplayBody<Full<Bytes>> = ReplayBody::new(Full::default());
+    drop(copy_of(&empty, 1));
+    assert!(!empty.was_unread(1));
+    let (feed, body) = fed();
+    let template = ReplayBody::new(body);
+    drop(feed);
+    let (waits, mut first) = (copy_of(&template, 2), copy_of(&template, 1));
+    assert!(first.frame().await.is_none());
+    assert!(waits.is_end_stream(), "found out by another");
+    drop(waits);
+    assert!(!template.was_unread(2));
+}
+
+/// What a layer below made of it may have been sent.
+#[tokio::test]
+async fn a_copy_that_was_copied_may_have_been_sent() {
+    let template = ReplayBody::new(Full::new(Bytes::from("a")));
+    let copy = copy_of(&template, 1);
+    drop(copy_of(&copy, 2).collect().await.unwrap());
+    drop(copy);
+    assert!(!template.was_unread(1));
+}
+
 #[tokio::test]
 async fn copies_read_at_once_and_a_stalled_one_holds_up_nobody() {
     let (feed, body) = fed();
