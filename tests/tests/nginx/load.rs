@@ -192,3 +192,48 @@ async fn a_reload_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() {
         );
     }
 }
+
+/// How many calls are out at once, where four have a stream and the others wait.
+const READERS: usize = 16;
+const READS: usize = 10_000;
+
+/// Also those that wait for a stream when the server says good-bye, every hundred requests and at each reload.
+#[tokio::test]
+async fn ten_thousand_reads_over_four_streams_lose_none() {
+    let lines =
+        "http2_max_concurrent_streams 4; keepalive_requests 100; location / { return 200 hello; }";
+    let Some(server) = Nginx::start(lines).await else {
+        return;
+    };
+    let client = Client::new(server.uri(true), true);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let mut readers = JoinSet::new();
+    for _ in 0..READERS {
+        let (client, begun) = (client.clone(), Arc::clone(&begun));
+        readers.spawn(async move {
+            while begun.fetch_add(1, Ordering::SeqCst) < READS {
+                let ended = client.call(Method::GET, "/", "get").await;
+                let status = ended.outcome.map(|(status, _)| status);
+                assert_eq!(status.expect("no read is lost"), 200);
+            }
+        });
+    }
+    let reload = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            server.reload(lines);
+        }
+    };
+    let reads = async {
+        while let Some(ended) = readers.join_next().await {
+            ended.expect("no panic");
+        }
+    };
+    tokio::select! {
+        () = reads => {}
+        () = reload => {}
+    }
+    let log = server.log();
+    let answered = log.iter().filter(|(_, status)| *status == 200).count();
+    assert!(answered >= READS, "{answered}");
+}
