@@ -152,16 +152,16 @@ async fn http_policies_are_checked_and_what_amplifies_load_is_a_warning() {
         lines[0].starts_with("FILE: warning: $.routes[0]"),
         "{lines:?}"
     );
-    let policy = r#"{"routes": [{"match": {"query": {"watch": 1}}, "refused": "no"},
-        {"match": {"query": {"watch": "true"}}, "refused": "ambiguous"}]}"#;
+    let policy = r#"{"routes": [{"match": {"query": {"watch": "true"}}, "refused": "ambiguous"},
+        {"match": {"query": {"watch": 1}}, "refused": "no"}]}"#;
     let (status, lines) = check(&["--kind", "http-policy"], &file("query.json", policy)).await;
     assert_eq!((status, lines.len()), (Some(1), 2), "{lines:?}");
     assert!(
-        lines[0].starts_with("FILE: $.routes[0].match.query.watch: must be the parameter's value"),
+        lines[0].starts_with("FILE: $.routes[1].match.query.watch: must be the parameter's value"),
         "{lines:?}"
     );
     assert!(
-        lines[1].starts_with("FILE: $.routes[0].refused: must be \"unprocessed\" or \"ambiguous\""),
+        lines[1].starts_with("FILE: $.routes[1].refused: must be \"unprocessed\" or \"ambiguous\""),
         "{lines:?}"
     );
     let policy = r#"{"routes": [{"timeout": "5m"}, {"retry": {"maxAttempts": 0}}]}"#;

@@ -1,6 +1,6 @@
 //! Transparent retries.
 
-use reattempt_testbed::grpc::{Script, Server, Step};
+use reattempt_testbed::grpc::{Options, Script, Server, Step};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
@@ -197,6 +197,39 @@ async fn a_goodbye_that_still_answers_costs_nothing() {
     }
     let connections: Vec<_> = server.seen().iter().map(|call| call.connection).collect();
     assert_eq!(connections, [0, 1]);
+}
+
+/// R60: one call has the only stream when GOAWAY comes, and others wait for it. Nothing of those was sent.
+#[tokio::test]
+async fn a_call_that_waits_for_a_stream_survives_a_goaway() {
+    let script = Script::new()
+        .then(Step::ok("world"))
+        .then(Step::go_away().after(millis(900)))
+        .otherwise(Step::ok("world"));
+    let options = Options::new().max_concurrent_streams(1);
+    let server = Server::start_with(options, script).await.unwrap();
+    let calls =
+        [0, 300, 450, 600].map(|delay| json!({"call": delay.to_string(), "start_delay_ms": delay}));
+    let document = with(several(&server, calls), "concurrency", json!("parallel"));
+    let answers = answers(document).await;
+    assert_eq!(answers.len(), 4);
+    for answer in &answers {
+        assert_eq!(answer["code"], 0, "{answer}");
+        let stages = match answer["call"].as_str().unwrap() {
+            // It has the stream, and the server says that it was not processed.
+            "300" => json!(["in_flight", "response"]),
+            "450" => json!(["dispatch", "response"]),
+            // Behind it in the client's own queue: still the same attempt.
+            _ => json!(["response"]),
+        };
+        assert_eq!(json!(each(answer, "stage")), stages, "{answer}");
+        let kinds = each(answer, "kind");
+        assert!(
+            kinds[1..].iter().all(|kind| kind == "transparent"),
+            "{answer}"
+        );
+    }
+    assert_eq!(previous(&server.seen()), [None; 5]);
 }
 
 /// The connection went away between two calls.

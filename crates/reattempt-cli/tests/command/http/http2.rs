@@ -1,8 +1,9 @@
 //! HTTP/2 with prior knowledge: refused and reset streams, GOAWAY, connections that end.
 
 use std::io::Result;
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{answers, document, each, with};
 use super::raw::{Peer, Raw};
@@ -190,6 +191,72 @@ async fn a_stream_within_a_goaway_that_gets_no_answer_was_in_flight() {
             assert_eq!(each(&answers[0], "stage"), ["in_flight"]);
             assert_eq!(server.connections(), 1);
         }
+    }
+}
+
+/// One stream at a time; the second request has it when the first connection says good-bye, and is answered all the same.
+async fn leaves_while_others_wait() -> Raw {
+    Raw::start(|mut peer| async move {
+        if peer.number > 0 {
+            peer.settings().await?;
+            return peer.works().await;
+        }
+        // SETTINGS_MAX_CONCURRENT_STREAMS.
+        peer.say(frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 1])).await?;
+        peer.until(|read| (read.len() >= 24).then_some(24)).await?;
+        let first = peer.stream().await?;
+        peer.say(head(first, "200", true)).await?;
+        let held = peer.stream().await?;
+        // The others come meanwhile, and nothing of them.
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        let bye = [go_away(held, 0), head(held, "200", true)].concat();
+        peer.say(bye).await?;
+        peer.gone().await
+    })
+    .await
+}
+
+/// A call that waits for a free stream was never sent, unless all of it may have gone out with its head.
+#[tokio::test]
+async fn a_call_that_waits_for_a_stream_survives_a_goaway() {
+    for (waits, kind, stage) in [
+        (
+            json!({"method": "POST", "body": POST}),
+            "transparent",
+            "dispatch",
+        ),
+        (json!({"method": "POST"}), "retry", "dispatch"),
+        (json!({"method": "GET"}), "retry", "in_flight"),
+    ] {
+        let server = leaves_while_others_wait().await;
+        let at = |mut call: Value, delay: u32| {
+            call["start_delay_ms"] = json!(delay);
+            call["call"] = json!(delay.to_string());
+            call["timeout_ms"] = json!(30_000);
+            call
+        };
+        let post = json!({"method": "POST", "body": POST});
+        let calls = json!([
+            at(post.clone(), 0),
+            at(post.clone(), 300),
+            at(waits, 450),
+            at(post, 600)
+        ]);
+        let document = with(document("http", &server.target, calls), "version", json!(2));
+        let document = with(document, "concurrency", json!("parallel"));
+        let answers = answers(with(document, "policy", three_attempts())).await;
+        for answer in &answers {
+            assert_eq!(answer["status"], 200, "{answer}");
+            let kinds = each(answer, "kind");
+            if answer["call"] == "450" {
+                assert_eq!(kinds, ["initial", kind], "{answer}");
+                assert_eq!(each(answer, "stage")[0], stage, "{answer}");
+                assert_eq!(answer["reasons"], json!(["HTTP_CONNECTION_CLOSED"]));
+            } else {
+                assert_eq!(kinds, ["initial"], "{answer}");
+            }
+        }
+        assert_eq!(server.connections(), 2);
     }
 }
 
