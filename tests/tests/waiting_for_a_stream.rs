@@ -1,4 +1,5 @@
-//! HTTP/2 servers that allow one stream at a time and say good-bye while calls wait for it: hyper-util, reqwest and tonic.
+//! HTTP/2 servers that allow one stream at a time and say good-bye while calls wait for it:
+//! hyper-util, reqwest and tonic.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -86,7 +87,8 @@ impl Server {
     }
 }
 
-/// Answers each request. The first connection allows one stream at a time, and holds its second answer back.
+/// Answers each request. The first connection allows one stream at a time, and holds its second
+/// answer back.
 async fn serve(
     socket: TcpStream,
     stands: Option<watch::Receiver<Stand>>,
@@ -281,8 +283,8 @@ fn request(
         .expect("a request")
 }
 
-/// A call in a task of its own, which has done what it can before the next one comes: nothing but tasks of this thread has to
-/// run until it waits for a stream.
+/// A call in a task of its own, which has done what it can before the next one comes: nothing but
+/// tasks of this thread has to run until it waits for a stream.
 async fn begin<C: Caller>(client: &C, request: Request<Full<Bytes>>) -> JoinHandle<Ended> {
     let client = client.clone();
     let task = tokio::spawn(async move { client.call(request).await });
@@ -292,7 +294,8 @@ async fn begin<C: Caller>(client: &C, request: Request<Full<Bytes>>) -> JoinHand
     task
 }
 
-/// One call has the only stream, `method` with `body` waits for it, and another behind that; then comes GOAWAY.
+/// One call has the only stream, `method` with `body` waits for it, and another behind that; then
+/// comes GOAWAY.
 async fn waits<C: Caller>(
     client: impl Fn(&Server) -> C,
     method: Method,

@@ -69,8 +69,9 @@ impl GrpcClassifier {
         self
     }
 
-    /// What REFUSED_STREAM says of a call, where the policy says nothing: [`RefusedStream::Unprocessed`] by default, as A6
-    /// has it. Ambiguous it is UNAVAILABLE in flight, for the policy alone.
+    /// What REFUSED_STREAM says of a call, where the policy says nothing:
+    /// [`RefusedStream::Unprocessed`] by default, as A6 has it. Ambiguous it is UNAVAILABLE in
+    /// flight, for the policy alone.
     #[must_use]
     pub const fn refused(mut self, refused: RefusedStream) -> Self {
         self.refused = refused;

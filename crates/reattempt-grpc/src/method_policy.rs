@@ -7,9 +7,9 @@ use crate::CodeSet;
 
 /// A route policy's data: what gRPC's own layers read of a method.
 ///
-/// [`GrpcClassifier`](crate::GrpcClassifier) and [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) read the codes, the classifier
-/// `refused` too, [`MessageLimitLayer`](crate::MessageLimitLayer) the limits,
-/// [`WaitForReadyLayer`](crate::WaitForReadyLayer) `wait_for_ready`. A
+/// [`GrpcClassifier`](crate::GrpcClassifier) and [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) read
+/// the codes, the classifier `refused` too, [`MessageLimitLayer`](crate::MessageLimitLayer) the
+/// limits, [`WaitForReadyLayer`](crate::WaitForReadyLayer) `wait_for_ready`. A
 /// [`ServiceConfig`](crate::service_config::ServiceConfig) puts it into each policy it makes.
 ///
 /// ```

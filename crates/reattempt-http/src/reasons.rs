@@ -30,9 +30,11 @@ retry_reasons! {
     /// HTTP/2: refused before any processing (REFUSED_STREAM, or past the last stream of a GOAWAY;
     /// RFC 9113, section 8.7).
     pub HTTP_STREAM_REFUSED(true, false);
-    /// HTTP/2: the stream was reset for another reason.
+    /// HTTP/2: the stream was reset for another reason, or refused by a server whose refusals are
+    /// [ambiguous](crate::RefusedStream::Ambiguous).
     pub HTTP_STREAM_RESET(false, false);
-    /// The connection ended while the request was in flight.
+    /// The connection ended while the request was in flight, or while it waited for an HTTP/2
+    /// stream.
     pub HTTP_CONNECTION_CLOSED(false, false);
     /// The connection broke while the request was in flight.
     pub HTTP_CONNECTION_RESET(false, false);

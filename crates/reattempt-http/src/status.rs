@@ -17,9 +17,10 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | any other from 400 up | fatal |
 /// | transport error | see [`TransportFault`](crate::TransportFault) |
 ///
-/// A request that is not idempotent is sent again only after 425 and 429, which say that it was not processed
-/// ([`HttpStatus::safe`]), and after errors before it was sent. Not after 503, even with
-/// `Retry-After`: gateways say it also of requests that they had passed on.
+/// A request that is not idempotent is sent again only after 425 and 429, which say that it was not
+/// processed ([`HttpStatus::safe`]), after errors before it was sent, and after REFUSED_STREAM
+/// ([`HttpStatus::refused`]). Not after 503, even with `Retry-After`: gateways say it also of
+/// requests that they had passed on.
 ///
 /// The settings of a route beat the layer's: [`HttpRoute::status`].
 ///
@@ -91,8 +92,8 @@ impl HttpStatus {
         self
     }
 
-    /// What REFUSED_STREAM says of a request: [`RefusedStream::Unprocessed`] by default, as RFC 9113 has it. Where a route's
-    /// settings leave it out, the layer's holds.
+    /// What REFUSED_STREAM says of a request: [`RefusedStream::Unprocessed`] by default, as RFC
+    /// 9113 has it. Where a route's settings leave it out, the layer's holds.
     #[must_use]
     pub const fn refused(mut self, refused: RefusedStream) -> Self {
         self.refused = Some(refused);

@@ -22,16 +22,17 @@ pub enum TransportFault {
     ConnectFailed,
     /// The connection went away before the request was written to it. Never sent.
     NeverSent,
-    /// HTTP/2 reset the stream with REFUSED_STREAM: not processed (RFC 9113, section 8.7). What a proxy says of a request
-    /// that it had passed on may be wrong: see [`RefusedStream`].
+    /// HTTP/2 reset the stream with REFUSED_STREAM: not processed (RFC 9113, section 8.7). What a
+    /// proxy says of a request that it had passed on may be wrong: see [`RefusedStream`].
     StreamRefused,
-    /// The stream is past the last one of the server's GOAWAY: not processed (RFC 9113, section 6.8).
+    /// The stream is past the last one of the server's GOAWAY: not processed (RFC 9113, section
+    /// 6.8).
     PastGoaway,
     /// HTTP/2 reset the stream with this error code (RFC 9113, section 7).
     StreamReset(u32),
-    /// hyper dropped the request together with its connection: it waited for a free HTTP/2 stream, or it was in flight. Never
-    /// sent if the body had something to send and was never read; a body that is empty from the start goes out with
-    /// the head, and then nothing is known.
+    /// hyper dropped the request together with its connection: it waited for a free HTTP/2 stream,
+    /// or it was in flight. Never sent if the body had something to send and was never read; a body
+    /// that is empty from the start goes out with the head, and then nothing is known.
     DispatchGone,
     /// The connection ended while the request was in flight.
     ConnectionClosed,
@@ -193,8 +194,9 @@ impl TransportFault {
         })
     }
 
-    /// The fault as a classifier takes it that knows this of refused streams: where they are ambiguous, a refused stream is
-    /// one that was reset with REFUSED_STREAM.
+    /// The fault under this setting: where refused streams are ambiguous,
+    /// [`StreamRefused`](Self::StreamRefused) is a [`StreamReset`](Self::StreamReset) with the code
+    /// of REFUSED_STREAM.
     #[must_use]
     pub const fn with_refused(self, refused: RefusedStream) -> Self {
         match (self, refused) {
@@ -205,9 +207,9 @@ impl TransportFault {
 
     /// What the fault means for HTTP.
     ///
-    /// A refused connection was never sent: even a request that is not idempotent may go out again, and the
-    /// strategy says how often. What was never sent on a connection that existed is sent again without counting, until the
-    /// deadline; a refused stream once.
+    /// A refused connection was never sent: even a request that is not idempotent may go out again,
+    /// and the strategy says how often. What was never sent on a connection that existed is sent
+    /// again without counting, until the deadline; a refused stream once.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         let failure = match self {
@@ -240,20 +242,23 @@ impl TransportFault {
 
 /// What REFUSED_STREAM says of the request.
 ///
-/// RFC 9113 (section 8.7) promises that a refused request was not processed. A proxy may break the promise: haproxy
-/// with HTTP/2 in front and HTTP/1 behind says REFUSED_STREAM also when its server closed the connection after it had
-/// the request. Behind such a proxy a POST may be done twice, and [`Ambiguous`](Self::Ambiguous) prevents that. The last
-/// stream of a GOAWAY is believed in either case.
+/// RFC 9113 (section 8.7) promises that a refused request was not processed. A proxy may break the
+/// promise: haproxy with HTTP/2 in front and HTTP/1 behind says REFUSED_STREAM also when its server
+/// closed the connection after it had the request. Behind such a proxy a POST may be done twice,
+/// and [`Ambiguous`](Self::Ambiguous) prevents that. The last stream of a GOAWAY is believed in
+/// either case.
 ///
-/// It is a setting of [`HttpStatus::refused`](crate::HttpStatus::refused), of a route of [policies](crate::policy)
-/// (`"refused": "ambiguous"`), and of gRPC's classifier and service config.
+/// It is a setting of [`HttpStatus::refused`](crate::HttpStatus::refused), of a route of
+/// [policies](crate::policy) (`"refused": "ambiguous"`), and of gRPC's classifier and service
+/// config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RefusedStream {
-    /// The request was not processed: any request is sent again, once without counting. The default.
+    /// The request was not processed: any request is sent again, once without counting. The
+    /// default.
     #[default]
     Unprocessed,
-    /// The request may have been processed: a failure in flight, for the policy and the request's idempotency. It is
-    /// never retried transparently.
+    /// The request may have been processed: a failure in flight, for the policy and the request's
+    /// idempotency. It is never retried transparently.
     Ambiguous,
 }
 
@@ -330,8 +335,9 @@ fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
     }
 }
 
-/// True where hyper dropped a request with its connection. It calls that an error of the user's, as it does a body that
-/// panicked, and tells the two apart by text alone; `tests/hyper_errors.rs` holds the texts.
+/// True where hyper dropped a request with its connection. It calls that an error of the user's, as
+/// it does a body that panicked, and tells the two apart by text alone; `tests/hyper_errors.rs`
+/// holds the texts.
 #[cfg(feature = "hyper")]
 fn is_dispatch_gone(error: &hyper::Error) -> bool {
     error.is_user()

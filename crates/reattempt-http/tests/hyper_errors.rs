@@ -75,7 +75,8 @@ async fn a_connection_task_that_is_dropped_says_nothing_of_the_request_in_flight
     may_have_been_processed(fault);
 }
 
-/// HTTP/2 with one stream at a time: a first request is in flight, the second waits for the stream, and the third for the second.
+/// HTTP/2 with one stream at a time: a first request is in flight, the second waits for the stream,
+/// and the third for the second.
 #[tokio::test]
 async fn a_request_that_waits_for_a_stream_falls_with_its_connection() {
     for goes_away in [true, false] {

@@ -197,7 +197,8 @@ async fn a_reload_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() {
 const READERS: usize = 16;
 const READS: usize = 10_000;
 
-/// Also those that wait for a stream when the server says good-bye, every hundred requests and at each reload.
+/// Also those that wait for a stream when the server says good-bye, every hundred requests and at
+/// each reload.
 #[tokio::test]
 async fn ten_thousand_reads_over_four_streams_lose_none() {
     let lines =

@@ -78,7 +78,8 @@ impl Options {
         self
     }
 
-    /// Where a proxy may say REFUSED_STREAM of calls that it had passed on, [`RefusedStream::Ambiguous`].
+    /// Where a proxy may say REFUSED_STREAM of calls that it had passed on,
+    /// [`RefusedStream::Ambiguous`].
     #[must_use]
     pub const fn refused(mut self, refused: RefusedStream) -> Self {
         self.refused = Some(refused);

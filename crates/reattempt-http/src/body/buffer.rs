@@ -23,7 +23,8 @@ struct Cursor {
     place: Place,
     standing: Standing,
     polled: bool,
-    /// Something of it may have been sent: it was polled, found to be at its end, or copied in its turn.
+    /// Something of it may have been sent: it was polled, found to be at its end, or copied in its
+    /// turn.
     touched: bool,
     told_of_error: bool,
     waker: Option<Waker>,
@@ -79,7 +80,8 @@ pub(super) struct Buffer<B> {
     committed: bool,
     /// The attempts whose copies were told that they are cut off. No more than there were copies when one went on alone.
     cut_off: Vec<u32>,
-    /// The attempts whose copies were dropped before anything of them was read, until they are over.
+    /// The attempts whose copies were dropped before anything of them was read, until they are
+    /// over.
     unread: Vec<u32>,
     /// Who sent the copies, and cancels those that are cut off.
     sender: Option<Waker>,
@@ -258,7 +260,7 @@ where
                 End::Failed(_) => false,
             };
         if let Some(cursor) = self.cursor(key).filter(|_| ended) {
-            // Whoever asks sends it with the head, and polls nothing.
+            // A transport that asks sends it with the head, and polls nothing.
             cursor.touched = true;
         }
         ended

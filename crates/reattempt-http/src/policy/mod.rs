@@ -60,7 +60,7 @@
 //! | --- | --- | --- |
 //! | `name` | for records and metrics; once only | `routes[n]` |
 //! | `match` | `methods`: in capitals; at most one of `path` (exact), `prefix` (whole segments: `/v1` is for `/v1` and `/v1/x`, not for `/v10`; `/v1/` is for what is below it) and `pattern` (`/users/{id}`, `/files/{*rest}`), all against the path as it is written; `query`: an object, below; `host`: of the URI, else of the `Host` header, without port, in any case | every request |
-//! | `retry` or `hedge` | see below; both is a fault | neither: calls are sent once (what the server surely never saw is sent again all the same) |
+//! | `retry` or `hedge` | see below; both is a fault | neither: calls are sent once (what was never sent on a connection that existed, and a refused stream, are sent again all the same) |
 //! | `retryAfter` | `honour` (true), `milliseconds` (true): `retry-after-ms` too, `rateLimits` (true): `RateLimit-Reset` and `X-RateLimit-Reset` too, `cap`: a duration, `beyondCap`: `"stop"` (default) or `"wait"` the cap, `spread` (`"0s"`): a duration; a random part of it is waited on top | as the `PushbackLayer` was built |
 //! | `refused` | what HTTP/2's REFUSED_STREAM says of a request: `"unprocessed"` (any request is sent again, once without counting) or `"ambiguous"`, for proxies that say it of requests they had passed on (as any other reset stream): see [`RefusedStream`](crate::RefusedStream) | as the classifier was built |
 //! | `timeout` | of the whole call; needs a `DeadlineLayer` outside the recovery layers | as the layer was built |
@@ -90,11 +90,13 @@
 //!
 //! # Query parameters
 //!
-//! `match.query` has a member for each parameter that the request must have: the exact value as a string, or `true` for any
-//! value. Other parameters of the request do not matter, nor does their order. The request's names and values are compared
-//! after percent-decoding, with `+` as a space (`application/x-www-form-urlencoded`); those of the policy are plain text. Case
-//! counts. A parameter without `=` has the empty value. Of a parameter that the request has several times, one value that
-//! matches is enough. There is no "absent": put the route that asks for the parameter first.
+//! `match.query` has a member for each parameter that the request must have: the exact value as a
+//! string, or `true` for any value. Other parameters of the request do not matter, nor does their
+//! order. The request's names and values are compared after percent-decoding, with `+` as a space
+//! (`application/x-www-form-urlencoded`); those of the policy are plain text. Case counts. A
+//! parameter without `=` has the empty value. Of a parameter that the request has several times,
+//! one value that matches is enough. There is no "absent": put the route that asks for the
+//! parameter first.
 //!
 //! ```
 //! use http::Request;

@@ -70,7 +70,8 @@ async fn it_does_not_count_as_an_attempt() {
     }
 }
 
-/// R61: where a proxy says it of calls that it had passed on, only the policy sends them again, and it counts.
+/// R61: where a proxy says it of calls that it had passed on, only the policy sends them again, and
+/// it counts.
 #[tokio::test]
 async fn an_ambiguous_refusal_is_left_to_the_policy() {
     let ambiguous = json!({"refused": "ambiguous"});
@@ -199,7 +200,8 @@ async fn a_goodbye_that_still_answers_costs_nothing() {
     assert_eq!(connections, [0, 1]);
 }
 
-/// R60: one call has the only stream when GOAWAY comes, and others wait for it. Nothing of those was sent.
+/// R60: one call has the only stream when GOAWAY comes, and others wait for it. Nothing of those
+/// was sent.
 #[tokio::test]
 async fn a_call_that_waits_for_a_stream_survives_a_goaway() {
     let script = Script::new()

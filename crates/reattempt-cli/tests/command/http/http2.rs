@@ -194,7 +194,8 @@ async fn a_stream_within_a_goaway_that_gets_no_answer_was_in_flight() {
     }
 }
 
-/// One stream at a time; the second request has it when the first connection says good-bye, and is answered all the same.
+/// One stream at a time; the second request has it when the first connection says good-bye, and is
+/// answered all the same.
 async fn leaves_while_others_wait() -> Raw {
     Raw::start(|mut peer| async move {
         if peer.number > 0 {
@@ -216,7 +217,8 @@ async fn leaves_while_others_wait() -> Raw {
     .await
 }
 
-/// A call that waits for a free stream was never sent, unless all of it may have gone out with its head.
+/// A call that waits for a free stream was never sent, unless all of it may have gone out with its
+/// head.
 #[tokio::test]
 async fn a_call_that_waits_for_a_stream_survives_a_goaway() {
     for (waits, kind, stage) in [
