@@ -174,8 +174,8 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
 mod tests {
     use std::sync::Arc;
 
+    use reattempt::RoutePolicy;
     use reattempt::reason::UNKNOWN;
-    use reattempt::{RoutePolicy, Transparent};
 
     use super::*;
     use crate::reasons::*;
@@ -263,6 +263,8 @@ mod tests {
     #[cfg(feature = "h2")]
     #[test]
     fn an_ambiguous_refusal_was_in_flight() {
+        use reattempt::Transparent;
+
         let refused = h2::Error::from(h2::Reason::REFUSED_STREAM);
         let of = |layer: HttpStatus, route: HttpStatus| {
             let mut context = CallContext::default();

@@ -54,7 +54,7 @@ impl Matching {
     }
 
     /// Is every request right?
-    pub(super) const fn is_any(&self) -> bool {
+    pub(super) fn is_any(&self) -> bool {
         self.methods.is_none()
             && self.query.is_empty()
             && self.host.is_none()
