@@ -23,7 +23,8 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | a head without it, a content type that is not gRPC's | UNKNOWN |
 /// | a head without it, and nothing after it ([`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) sees that) | UNKNOWN |
 /// | a [`ControlPlaneFailure`] | never sent, and judged by its code; one that is dropped is fatal |
-/// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
+/// | no connection could be made | UNAVAILABLE, never sent; transparent while there is a backend that the call has not tried |
+/// | never sent on a connection that existed | UNAVAILABLE, transparent until the deadline |
 /// | refused stream, GOAWAY | UNAVAILABLE, transparent once |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
 /// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
@@ -95,7 +96,8 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         _ => (Code::Unknown, Stage::InFlight),
     };
     let transparent = match fault {
-        TransportFault::ConnectFailed | TransportFault::NeverSent => Transparent::Unlimited,
+        TransportFault::ConnectFailed => Transparent::NextBackend,
+        TransportFault::NeverSent => Transparent::Unlimited,
         TransportFault::StreamRefused => Transparent::Once,
         _ => Transparent::No,
     };
