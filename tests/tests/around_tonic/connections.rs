@@ -1,13 +1,16 @@
 //! Connections that cannot be made, that break, and that come back.
 
 use std::error::Error;
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex};
 
 use super::server::{Server, Step};
 use super::stack::{around, channel, client};
 use super::*;
+use hyper_util::rt::TokioIo;
 use reattempt::{Failure, Stage, Stopped};
 use reattempt_testbed::grpc::{ErrorCode, Server as ScriptedServer, Step as Scripted};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 use tonic::Code;
 use tonic::transport::Endpoint;
 
@@ -64,9 +67,7 @@ async fn a_refused_connection_goes_by_the_policy() {
 async fn every_fault_of_a_connector_is_in_the_stage_of_dispatch() {
     let endpoint = Endpoint::from_static("http://nobody");
     let connector = tower::service_fn(|_| async {
-        Err::<hyper_util::rt::TokioIo<tokio::net::TcpStream>, _>(std::io::Error::from(
-            std::io::ErrorKind::TimedOut,
-        ))
+        Err::<TokioIo<TcpStream>, _>(std::io::Error::from(ErrorKind::TimedOut))
     });
     let mut client = around(
         &no_policy(),
@@ -96,6 +97,38 @@ async fn a_call_that_waits_finds_a_server_that_comes_up_later() {
     let (answer, server) = within(async { tokio::join!(client.add(request), up) }).await;
     assert_eq!(answer.expect("an answer").get_ref().names, ["pie"]);
     assert_eq!(previous(&server.seen()), [None]);
+    assert_eq!(watch.info().attempts(), 1);
+}
+
+/// R16: also where the connector alone knows that there is no connection.
+#[tokio::test]
+async fn a_call_that_waits_waits_out_every_fault_of_a_connector() {
+    let server = Server::start([]).await;
+    let address = server.address();
+    let faults = [
+        ErrorKind::ConnectionRefused,
+        ErrorKind::HostUnreachable,
+        ErrorKind::NetworkUnreachable,
+        ErrorKind::TimedOut,
+        ErrorKind::ConnectionReset,
+        ErrorKind::PermissionDenied,
+        ErrorKind::Other,
+    ];
+    let faults = Arc::new(Mutex::new(faults.to_vec()));
+    let connector = tower::service_fn(move |_| {
+        let fault = faults.lock().expect("no panic").pop();
+        async move {
+            match fault {
+                Some(fault) => Err(std::io::Error::from(fault)),
+                None => TcpStream::connect(address).await.map(TokioIo::new),
+            }
+        }
+    });
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+    let waits = config(r#""timeout":"25s","waitForReady":true"#);
+    let mut client = around(&waits, endpoint.connect_with_connector_lazy(connector));
+    let (request, watch) = watched(item("pie"));
+    within(client.add(request)).await.expect("an answer");
     assert_eq!(watch.info().attempts(), 1);
 }
 
