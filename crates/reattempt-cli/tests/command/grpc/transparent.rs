@@ -182,7 +182,7 @@ async fn a_refused_connection_goes_by_the_policy() {
             json!({"enable_retries": false}),
             retrying(3),
             vec!["initial"],
-            "fatal",
+            "attempts",
         ),
     ] {
         for fields in [json!({}), json!({"timeout_ms": 20_000})] {
