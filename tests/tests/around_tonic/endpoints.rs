@@ -129,7 +129,7 @@ async fn a_call_that_waits_finds_the_endpoint_that_comes_up() {
     assert_eq!(watch.info().attempts(), 1);
 }
 
-/// R60: tonic's own balancer picks anew for each attempt; it does not say where it went.
+/// R16: tonic's own balancer picks anew for each try of a call that waits; it does not say where it went.
 #[tokio::test]
 async fn tonics_own_balanced_channel_takes_the_stack_too() {
     let (_reserved, dead) = nobody();
@@ -137,7 +137,7 @@ async fn tonics_own_balanced_channel_takes_the_stack_too() {
     let endpoints = [dead, server.address()]
         .map(|address| Endpoint::from_shared(format!("http://{address}")).expect("an address"));
     let mut client = around(
-        &config(RETRY_AND_TIMEOUT),
+        &config(RETRY_AND_WAIT),
         Channel::balance_list(endpoints.into_iter()),
     );
     for _ in 0..8 {
@@ -146,7 +146,7 @@ async fn tonics_own_balanced_channel_takes_the_stack_too() {
     assert_eq!(server.seen().len(), 2 + 8);
 }
 
-const RETRY_AND_TIMEOUT: &str = r#""timeout":"25s","retryPolicy":{"maxAttempts":4,"initialBackoff":"0.002s",
+const RETRY_AND_WAIT: &str = r#""timeout":"25s","waitForReady":true,"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.002s",
     "maxBackoff":"0.002s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]}"#;
 
 /// Any balancer of tower's: `BackendLayer` around each channel tells the records where attempts went.
