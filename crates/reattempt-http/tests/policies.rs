@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use reattempt::strategy::Attempts;
 use reattempt::{
     CallContext, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, Stopped,
+    RetryThrottle, RouteLayer, Stage, Stopped,
 };
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, LiveHttpPolicies, RetryAfter};
@@ -410,7 +410,7 @@ async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
             1,
             Stopped::Fatal,
         ),
-        (r#""timeout": "9s""#, 1, Stopped::Strategy),
+        (r#""timeout": "9s""#, 1, Stopped::Attempts),
     ] {
         let routes = routes(&format!(r#"{{"default": {{{recovery}}}}}"#));
         for method in [Method::GET, Method::POST] {
