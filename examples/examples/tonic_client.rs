@@ -16,7 +16,7 @@ use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 use reattempt_grpc::stats::GrpcStats;
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    PreviousAttemptsLayer,
+    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use tokio::net::TcpListener;
@@ -65,6 +65,8 @@ async fn main() -> Result<(), BoxError> {
         // Measured and traced: the whole call.
         .layer(CallSpanLayer::new())
         .layer(stats.call_layer())
+        // What the channel fails with, as the status that gRPC gives it.
+        .layer(TonicStatusLayer)
         // Stamped on the call: its method's policy and throttle, and until when.
         .layer(RouteLayer::new(config.clone()))
         .layer(GrpcTimeoutLayer)
@@ -74,7 +76,8 @@ async fn main() -> Result<(), BoxError> {
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(GrpcClassifier::new(), Once).observer(stats.observer()))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
-        // Told and heard: in each attempt.
+        // In each attempt: waits for a connection if the method is to, and says and reads gRPC's own metadata.
+        .layer(WaitForReadyLayer::new())
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(AttemptSpanLayer::new())

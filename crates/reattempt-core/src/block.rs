@@ -268,17 +268,23 @@ impl CallBlock {
         })?
     }
 
+    /// The one that was used longest ago first.
     pub(crate) fn backends(&self) -> Vec<Backend> {
-        let seen = self.read(|log| {
-            let mut seen: Vec<Backend> = Vec::new();
-            for (_, backend) in &log.backends {
-                if !seen.contains(backend) {
-                    seen.push(backend.clone());
+        // A first attempt takes no lock.
+        if !self.is_logged() {
+            return Vec::new();
+        }
+        let used = self.read(|log| {
+            let mut used: Vec<Backend> = Vec::new();
+            for (_, backend) in log.backends.iter().rev() {
+                if !used.contains(backend) {
+                    used.push(backend.clone());
                 }
             }
-            seen
+            used.reverse();
+            used
         });
-        seen.unwrap_or_default()
+        used.unwrap_or_default()
     }
 
     pub(crate) fn leave_waiter(&self, seat: Seat, waiter: ConfigWaiter) {

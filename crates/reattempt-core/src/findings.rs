@@ -195,8 +195,9 @@ impl Slots {
         self.change(seat, |word| word | FLAG_OWN_ANSWER);
     }
 
-    pub(crate) fn untried_backend(&self, seat: Seat) {
-        self.change(seat, |word| word | FLAG_UNTRIED_BACKEND);
+    pub(crate) fn untried_backend(&self, seat: Seat, is_left: bool) {
+        let bits = if is_left { FLAG_UNTRIED_BACKEND } else { 0 };
+        self.change(seat, |word| (word & !FLAG_UNTRIED_BACKEND) | bits);
     }
 
     pub(crate) fn config_coming(&self, seat: Seat) -> bool {

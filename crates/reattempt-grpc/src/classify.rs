@@ -23,7 +23,8 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | a head without it, a content type that is not gRPC's | UNKNOWN |
 /// | a head without it, and nothing after it ([`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) sees that) | UNKNOWN |
 /// | a [`ControlPlaneFailure`] | never sent, and judged by its code; one that is dropped is fatal |
-/// | no connection, never sent | UNAVAILABLE, transparent until the deadline |
+/// | no connection could be made | UNAVAILABLE, never sent; transparent while there is a backend that the call has not tried |
+/// | never sent on a connection that existed | UNAVAILABLE, transparent until the deadline |
 /// | refused stream, past a GOAWAY's last stream | UNAVAILABLE, transparent once; see [`GrpcClassifier::refused`] |
 /// | the connection lost while the call waited for a free stream | UNAVAILABLE; never sent, and transparent until the deadline, if its body was not read |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
@@ -116,7 +117,8 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         _ => (Code::Unknown, Stage::InFlight),
     };
     let transparent = match fault {
-        TransportFault::ConnectFailed | TransportFault::NeverSent => Transparent::Unlimited,
+        TransportFault::ConnectFailed => Transparent::NextBackend,
+        TransportFault::NeverSent => Transparent::Unlimited,
         TransportFault::StreamRefused | TransportFault::PastGoaway => Transparent::Once,
         TransportFault::DispatchGone => Transparent::IfUnread,
         _ => Transparent::No,

@@ -9,6 +9,7 @@
 //! | throttling by the status in trailers | [`GrpcOutcomeLayer`] |
 //! | servers that send failures in real trailers (not in A6) | [`HoldHeadersLayer`] |
 //! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
+//! | the status of a call that failed in the channel (feature `tonic`) | [`TonicStatusLayer`] |
 //! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
 //! | failures before anything is sent (A54), call credentials | [`ControlPlaneFailure`], [`CallCredentialsLayer`] |
 //! | waitForReady | [`WaitForReadyLayer`] |
@@ -95,6 +96,8 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod timeout;
+#[cfg(feature = "tonic")]
+mod tonic_status;
 mod wait_for_ready;
 
 pub use call_credentials::{
@@ -119,6 +122,8 @@ pub use previous_attempts::{
 pub use pushback::{GrpcPushback, RETRY_PUSHBACK_MS};
 pub use status::AsGrpcStatus;
 pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer, renew_timeout};
+#[cfg(feature = "tonic")]
+pub use tonic_status::{TonicStatus, TonicStatusBody, TonicStatusFuture, TonicStatusLayer};
 pub use wait_for_ready::{WaitForReady, WaitForReadyFuture, WaitForReadyLayer, WaitsForReady};
 
 /// The trailer that carries the status code.

@@ -20,6 +20,8 @@ use reattempt_grpc::{
     LimitedRequestBody, LimitedResponseBody, MessageLimit, MessageLimitFuture, PreviousAttempts,
     PreviousAttemptsFuture, WaitForReadyFuture, WaitsForReady, WithCallCredentials,
 };
+#[cfg(feature = "tonic")]
+use reattempt_grpc::{TonicStatus, TonicStatusBody, TonicStatusFuture};
 use reattempt_http::body::{DeadlineBody, DeadlineBodyService};
 use tower::util::ServiceFn;
 
@@ -49,6 +51,8 @@ const _: () = {
     service::<GrpcPushback>();
     service::<ServiceConfig>();
     service::<LiveServiceConfig>();
+    #[cfg(feature = "tonic")]
+    service::<TonicStatus<()>>();
 };
 
 /// The assertions are the test; the calls make the file one.
@@ -74,4 +78,9 @@ fn services_can_be_shared_and_futures_and_bodies_moved() {
     future::<AttemptSpanBody<Body>>();
     future::<SentBody<Body>>();
     future::<DeadlineBody<Body, AsGrpcStatus>>();
+    #[cfg(feature = "tonic")]
+    {
+        future::<TonicStatusFuture<Ready<()>>>();
+        future::<TonicStatusBody<Body>>();
+    }
 }

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use reattempt::strategy::Attempts;
 use reattempt::{
     CallContext, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, Stopped,
+    RetryThrottle, RouteLayer, Stage, Stopped,
 };
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, LiveHttpPolicies, RetryAfter};
@@ -391,6 +391,42 @@ async fn transport_errors_are_retried_unless_the_route_says_no() {
     let (outcome, _, info) = call(&routes, &server, get("/")).await;
     assert!(outcome.is_err());
     assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
+}
+
+/// For any method, because nothing was sent; final where transport errors are not retried.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
+    let server = Server::default();
+    for (recovery, attempts, stopped) in [
+        (r#""retry": {"maxAttempts": 3}"#, 3, Stopped::Attempts),
+        (r#""retry": {"transportErrors": false}"#, 1, Stopped::Fatal),
+        (
+            r#""hedge": {"maxAttempts": 2, "delay": "9s", "budgetPercent": 100}"#,
+            2,
+            Stopped::Attempts,
+        ),
+        (
+            r#""hedge": {"delay": "9s", "transportErrors": false}"#,
+            1,
+            Stopped::Fatal,
+        ),
+        (r#""timeout": "9s""#, 1, Stopped::Attempts),
+    ] {
+        let routes = routes(&format!(r#"{{"default": {{{recovery}}}}}"#));
+        for method in [Method::GET, Method::POST] {
+            server.will(&[Step::Refused; 9]);
+            let (outcome, _, info) = call(&routes, &server, request(method, "/", "x")).await;
+            assert!(outcome.is_err());
+            assert_eq!(info.attempts(), attempts, "{recovery}");
+            assert_eq!(info.stopped(), Some(stopped), "{recovery}");
+            let failures = info.records().filter_map(|record| record.failure);
+            assert!(
+                failures
+                    .map(|failure| failure.stage)
+                    .eq(vec![Stage::Dispatch; attempts as usize])
+            );
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,16 @@
 //! Connections that cannot be made, that break, and that come back.
 
+use std::error::Error;
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex};
+
 use super::server::{Server, Step};
 use super::stack::{around, channel, client};
 use super::*;
-use reattempt::{Stage, Stopped};
-use tokio::net::TcpSocket;
+use hyper_util::rt::TokioIo;
+use reattempt::{Failure, Stage, Stopped};
+use reattempt_testbed::grpc::{ErrorCode, Server as ScriptedServer, Step as Scripted};
+use tokio::net::{TcpSocket, TcpStream};
 use tonic::Code;
 use tonic::transport::Endpoint;
 
@@ -19,9 +25,15 @@ pub(crate) fn nobody() -> (TcpSocket, std::net::SocketAddr) {
     (reserved, address)
 }
 
-/// R60, R62, R63: tonic says UNAVAILABLE, the records say that nothing was sent.
+fn last_failure(watch: &Watch) -> Failure {
+    let info = watch.info();
+    let last = info.records().next_back().expect("a record");
+    last.failure.expect("it failed")
+}
+
+/// R16, R62: fail fast, without a policy and without `waitForReady`.
 #[tokio::test]
-async fn nobody_listens_is_unavailable_in_the_stage_of_dispatch() {
+async fn a_refused_connection_without_a_policy_is_unavailable_at_once() {
     let (_reserved, address) = nobody();
     let config = no_policy();
     let mut client = around(&config, channel(address));
@@ -29,22 +41,33 @@ async fn nobody_listens_is_unavailable_in_the_stage_of_dispatch() {
     let status = within(client.add(request)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
     let info = watch.info();
-    assert!(info.attempts() > 1 && info.retries() == 0, "transparent");
-    for record in info.records() {
-        let failure = record.failure.expect("it failed");
-        assert_eq!((failure.code, failure.stage), (Some(14), Stage::Dispatch));
-    }
+    assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
+    let failure = last_failure(&watch);
+    assert_eq!((failure.code, failure.stage), (Some(14), Stage::Dispatch));
     assert_eq!(tokens(&config), 10_000, "no policy calls it retryable");
 }
 
-/// Whatever the connector ran into: here a connect that timed out, which alone might have ended an old connection.
+/// R16: by the policy, counted in attempts and tokens.
+#[tokio::test]
+async fn a_refused_connection_goes_by_the_policy() {
+    let (_reserved, address) = nobody();
+    let config = retrying(3);
+    let mut client = around(&config, channel(address));
+    let (request, watch) = watched(item("pie"));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    let info = watch.info();
+    assert_eq!((info.attempts(), info.retries()), (3, 2));
+    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(tokens(&config), 7_000);
+}
+
+/// Any fault of the connector: here a connect that timed out, which alone might have ended an old connection.
 #[tokio::test]
 async fn every_fault_of_a_connector_is_in_the_stage_of_dispatch() {
     let endpoint = Endpoint::from_static("http://nobody");
     let connector = tower::service_fn(|_| async {
-        Err::<hyper_util::rt::TokioIo<tokio::net::TcpStream>, _>(std::io::Error::from(
-            std::io::ErrorKind::TimedOut,
-        ))
+        Err::<TokioIo<TcpStream>, _>(std::io::Error::from(ErrorKind::TimedOut))
     });
     let mut client = around(
         &no_policy(),
@@ -60,29 +83,61 @@ async fn every_fault_of_a_connector_is_in_the_stage_of_dispatch() {
     assert!(stages.eq(vec![Stage::Dispatch; info.records().len()]));
 }
 
-/// R60: with a deadline it is asked until it is up.
+/// R16: a call that waits is one attempt, and goes out once the server is up.
 #[tokio::test]
-async fn a_server_that_is_not_there_yet_is_asked_until_it_is_up() {
+async fn a_call_that_waits_finds_a_server_that_comes_up_later() {
     let (_reserved, address) = nobody();
-    let mut client = around(&config(r#""timeout":"25s""#), channel(address));
+    let waits = config(r#""timeout":"25s","waitForReady":true"#);
+    let mut client = around(&waits, channel(address));
     let (request, watch) = watched(item("pie"));
     let up = async {
-        while watch.info().attempts() < 8 {
-            tokio::task::yield_now().await;
-        }
+        tokio::time::sleep(Duration::from_millis(150)).await;
         Server::start_at(address, []).await
     };
     let (answer, server) = within(async { tokio::join!(client.add(request), up) }).await;
     assert_eq!(answer.expect("an answer").get_ref().names, ["pie"]);
     assert_eq!(previous(&server.seen()), [None]);
-    assert_eq!(watch.info().retries(), 0);
+    assert_eq!(watch.info().attempts(), 1);
 }
 
-/// R14, R60: a server that never comes up is DEADLINE_EXCEEDED, with the reason in its message.
+/// R16: also where the connector alone knows that there is no connection.
 #[tokio::test]
-async fn a_server_that_never_comes_up_ends_at_the_deadline() {
+async fn a_call_that_waits_waits_out_every_fault_of_a_connector() {
+    let server = Server::start([]).await;
+    let address = server.address();
+    let faults = [
+        ErrorKind::ConnectionRefused,
+        ErrorKind::HostUnreachable,
+        ErrorKind::NetworkUnreachable,
+        ErrorKind::TimedOut,
+        ErrorKind::ConnectionReset,
+        ErrorKind::PermissionDenied,
+        ErrorKind::Other,
+    ];
+    let faults = Arc::new(Mutex::new(faults.to_vec()));
+    let connector = tower::service_fn(move |_| {
+        let fault = faults.lock().expect("no panic").pop();
+        async move {
+            match fault {
+                Some(fault) => Err(std::io::Error::from(fault)),
+                None => TcpStream::connect(address).await.map(TokioIo::new),
+            }
+        }
+    });
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+    let waits = config(r#""timeout":"25s","waitForReady":true"#);
+    let mut client = around(&waits, endpoint.connect_with_connector_lazy(connector));
+    let (request, watch) = watched(item("pie"));
+    within(client.add(request)).await.expect("an answer");
+    assert_eq!(watch.info().attempts(), 1);
+}
+
+/// R14, R16: the deadline ends the wait, and nothing was sent.
+#[tokio::test]
+async fn a_call_that_waits_for_a_server_in_vain_ends_at_the_deadline() {
     let (_reserved, address) = nobody();
-    let mut client = around(&config(r#""timeout":"0.1s""#), channel(address));
+    let waits = config(r#""timeout":"0.1s","waitForReady":true"#);
+    let mut client = around(&waits, channel(address));
     let (request, watch) = watched(item("pie"));
     let status = within(client.add(request)).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
@@ -90,12 +145,34 @@ async fn a_server_that_never_comes_up_ends_at_the_deadline() {
         status.message().contains("(unambiguous timeout"),
         "{status}"
     );
-    assert!(status.message().contains("GRPC_UNAVAILABLE"), "{status}");
     let info = watch.info();
-    assert!(
-        info.records()
-            .all(|record| record.failure.is_some_and(|f| f.stage == Stage::Dispatch))
+    assert_eq!(
+        (info.attempts(), info.stopped()),
+        (1, Some(Stopped::Deadline))
     );
+}
+
+/// The caller's status has the code of the records, and the transport's error as its source.
+#[tokio::test]
+async fn the_status_of_a_lost_call_has_the_code_of_the_records() {
+    for (step, code) in [
+        (Scripted::close(), Code::Unavailable),
+        (Scripted::go_away(), Code::Unavailable),
+        (Scripted::refuse_stream(), Code::Unavailable),
+        (
+            Scripted::reset(ErrorCode::ENHANCE_YOUR_CALM),
+            Code::ResourceExhausted,
+        ),
+        (Scripted::reset(ErrorCode::INTERNAL_ERROR), Code::Internal),
+    ] {
+        let server = ScriptedServer::start(step.clone()).await.expect("a server");
+        let mut client = around(&no_policy(), channel(server.addr()));
+        let (request, watch) = watched(item("pie"));
+        let status = within(client.add(request)).await.unwrap_err();
+        assert_eq!(status.code(), code, "{step:?}: {status}");
+        assert_eq!(last_failure(&watch).code, Some(code as i32), "{step:?}");
+        assert!(status.source().is_some(), "{step:?}");
+    }
 }
 
 /// A channel outlives its server: the next call finds the one that came in its place.
@@ -161,7 +238,7 @@ async fn a_server_that_dies_with_a_call_in_flight_is_retried_by_the_policy() {
     assert_eq!((failure.code, failure.stage), (Some(14), Stage::InFlight));
 }
 
-/// R22: a stream that breaks off is the caller's, and the bucket hears of it as UNAVAILABLE.
+/// R22: a stream that breaks off is UNAVAILABLE, to the caller and to the bucket.
 #[tokio::test]
 async fn a_server_that_dies_in_the_middle_of_a_stream_counts_as_unavailable() {
     let mut server = Server::start([Step::HangAfter(1)]).await;
@@ -173,13 +250,12 @@ async fn a_server_that_dies_in_the_middle_of_a_stream_counts_as_unavailable() {
     assert!(within(stream.message()).await.expect("a message").is_some());
     server.kill();
     let status = within(stream.message()).await.unwrap_err();
-    assert_ne!(status.code(), Code::Ok);
+    assert_eq!(status.code(), Code::Unavailable);
     let info = watch.info();
     assert_eq!(
         (info.attempts(), info.stopped()),
         (1, Some(Stopped::Committed))
     );
-    let failure = info.records().next().and_then(|record| record.failure);
-    assert_eq!(failure.and_then(|failure| failure.code), Some(14));
+    assert_eq!(last_failure(&watch).code, Some(14));
     assert_eq!(tokens(&config), 9_000);
 }

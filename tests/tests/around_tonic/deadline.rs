@@ -122,6 +122,13 @@ async fn a_timeout_of_the_servers_own_passes_unchanged() {
     assert_eq!(watch.info().stopped(), Some(Stopped::Fatal));
 }
 
+/// An attempt's own limit, as tonic has it.
+fn limited(server: &Server) -> tonic::transport::Channel {
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address()));
+    let endpoint = endpoint.expect("an address");
+    endpoint.timeout(Duration::from_millis(50)).connect_lazy()
+}
+
 /// `Endpoint::timeout` of tonic bounds one attempt, which the policy may retry as DEADLINE_EXCEEDED.
 #[tokio::test]
 async fn a_timeout_of_tonics_endpoint_bounds_one_attempt() {
@@ -130,16 +137,24 @@ async fn a_timeout_of_tonics_endpoint_bounds_one_attempt() {
         "backoffMultiplier":1,"retryableStatusCodes":["DEADLINE_EXCEEDED"]}"#,
     );
     let server = Server::start([Step::Hang]).await;
-    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address()));
-    let endpoint = endpoint
-        .expect("an address")
-        .timeout(Duration::from_millis(50));
-    let mut client = around(&again, endpoint.connect_lazy());
+    let mut client = around(&again, limited(&server));
     let (request, watch) = watched(item("pie"));
     within(client.add(request)).await.expect("an answer");
     let info = watch.info();
     let failure = info.records().next().and_then(|record| record.failure);
     assert_eq!(failure.and_then(|failure| failure.code), Some(4));
+}
+
+/// tonic alone says CANCELLED.
+#[tokio::test]
+async fn a_timeout_of_tonics_endpoint_is_deadline_exceeded() {
+    let server = Server::start([Step::Hang]).await;
+    let mut client = around(&no_policy(), limited(&server));
+    let (request, watch) = watched(item("pie"));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    let info = watch.info();
+    assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
 }
 
 /// R14: a deadline that has passed already sends nothing.

@@ -82,7 +82,7 @@ async fn hedges_go_to_distinct_endpoints() {
     );
 }
 
-/// R60, R63: an endpoint where nobody listens costs the call no attempt that counts.
+/// R60, R63: while there is an endpoint that the call has not tried, a refused connection is not counted.
 #[tokio::test]
 async fn a_dead_endpoint_is_passed_over_transparently() {
     let (_reserved, dead) = nobody();
@@ -96,7 +96,40 @@ async fn a_dead_endpoint_is_passed_over_transparently() {
     assert_eq!(previous(&server.seen()), [None; 4]);
 }
 
-/// R60: tonic's own balancer picks anew for each attempt; it does not say where it went.
+/// R16, R60: with none left the failure is UNAVAILABLE, by the policy.
+#[tokio::test]
+async fn with_no_endpoint_left_the_policy_decides() {
+    let dead = [nobody(), nobody()];
+    let addresses = || dead.iter().map(|(_, address)| *address);
+    for (config, retries, left) in [(no_policy(), 0, 10_000), (retrying(2), 1, 8_000)] {
+        let mut client = around(&config, backends(addresses()));
+        let (request, watch) = watched(item("pie"));
+        let status = within(client.add(request)).await.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unavailable);
+        let info = watch.info();
+        assert_eq!((info.attempts(), info.retries()), (2 + retries, retries));
+        assert_eq!(tokens(&config), left);
+    }
+}
+
+/// R16: a call that waits asks all of them, until one is up.
+#[tokio::test]
+async fn a_call_that_waits_finds_the_endpoint_that_comes_up() {
+    let dead = [nobody(), nobody(), nobody()];
+    let waits = config(r#""timeout":"25s","waitForReady":true"#);
+    let mut client = around(&waits, backends(dead.iter().map(|(_, address)| *address)));
+    let (request, watch) = watched(item("pie"));
+    let up = async {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        Server::start_at(dead[1].1, []).await
+    };
+    let (answer, server) = within(async { tokio::join!(client.add(request), up) }).await;
+    answer.expect("an answer");
+    assert_eq!(previous(&server.seen()), [None]);
+    assert_eq!(watch.info().attempts(), 1);
+}
+
+/// R16: tonic's own balancer picks anew for each try of a call that waits; it does not say where it went.
 #[tokio::test]
 async fn tonics_own_balanced_channel_takes_the_stack_too() {
     let (_reserved, dead) = nobody();
@@ -104,7 +137,7 @@ async fn tonics_own_balanced_channel_takes_the_stack_too() {
     let endpoints = [dead, server.address()]
         .map(|address| Endpoint::from_shared(format!("http://{address}")).expect("an address"));
     let mut client = around(
-        &config(RETRY_AND_TIMEOUT),
+        &config(RETRY_AND_WAIT),
         Channel::balance_list(endpoints.into_iter()),
     );
     for _ in 0..8 {
@@ -113,7 +146,7 @@ async fn tonics_own_balanced_channel_takes_the_stack_too() {
     assert_eq!(server.seen().len(), 2 + 8);
 }
 
-const RETRY_AND_TIMEOUT: &str = r#""timeout":"25s","retryPolicy":{"maxAttempts":4,"initialBackoff":"0.002s",
+const RETRY_AND_WAIT: &str = r#""timeout":"25s","waitForReady":true,"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.002s",
     "maxBackoff":"0.002s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]}"#;
 
 /// Any balancer of tower's: `BackendLayer` around each channel tells the records where attempts went.

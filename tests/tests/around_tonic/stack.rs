@@ -11,7 +11,7 @@ use reattempt::{
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    PreviousAttemptsLayer,
+    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::{AnyTransportError, ExposeInfoLayer};
@@ -70,6 +70,7 @@ where
     let bucket = TokenBucket::new(10, 100).expect("numbers that A6 allows");
     let stack = ServiceBuilder::new()
         .layer(ExposeInfoLayer)
+        .layer(TonicStatusLayer)
         .layer(RouteLayer::new(config.clone()))
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
@@ -78,6 +79,7 @@ where
         .layer(ThrottleLayer::new(Arc::new(bucket)))
         .layer(RetryLayer::new(GrpcClassifier::new(), Once))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+        .layer(WaitForReadyLayer::new())
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())

@@ -87,7 +87,7 @@ fn hedging(attempts: u32, delay: &str) -> ServiceConfig {
 
 /// No policy, only a bucket.
 fn no_policy() -> ServiceConfig {
-    config(r#""waitForReady":true"#)
+    config(r#""waitForReady":false"#)
 }
 
 /// Tokens in the bucket, in thousandths.

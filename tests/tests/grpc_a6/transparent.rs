@@ -1,6 +1,9 @@
 //! Failures that the server's application never saw (R24, R60 to R63).
 
+use std::net::SocketAddr;
+
 use super::*;
+use reattempt::Stage;
 use reattempt_testbed::grpc::Options as ServerOptions;
 use tokio::net::TcpSocket;
 
@@ -81,20 +84,28 @@ async fn a_goaway_that_leaves_the_call_out_sends_it_again_on_another_connection(
     assert_eq!((ended.info.attempts(), ended.info.retries()), (2, 0));
 }
 
-/// A call to an address at which a server comes up when this is done.
-async fn call_and_come_up(channel: &Channel, until: impl AsyncFnOnce(&Watch)) -> (Ended, Server) {
-    // Bound but not listening: connections are refused, and nobody else gets the port.
+/// An address that is bound but not listening: connections are refused, and nothing else gets the port.
+fn reserved() -> (TcpSocket, SocketAddr) {
     let reserved = TcpSocket::new_v4().expect("a socket");
     reserved.set_reuseaddr(true).expect("an option");
     reserved
         .bind(([127, 0, 0, 1], 0).into())
         .expect("a free port");
     let address = reserved.local_addr().expect("its address");
+    (reserved, address)
+}
+
+fn request_to(address: SocketAddr) -> (Request<Body>, Watch) {
     let request = Request::post(format!("http://{address}/shop.Cart/Add"))
         .header("content-type", "application/grpc")
-        .body(one_message())
-        .expect("a request");
-    let (request, watch) = watched(request);
+        .body(one_message());
+    watched(request.expect("a request"))
+}
+
+/// A call to an address at which a server comes up when this is done.
+async fn call_and_come_up(channel: &Channel, until: impl AsyncFnOnce(&Watch)) -> (Ended, Server) {
+    let (_reserved, address) = reserved();
+    let (request, watch) = request_to(address);
     let up = async {
         until(&watch).await;
         Server::start_with(ServerOptions::new().at(address), Step::ok("pie"))
@@ -105,20 +116,19 @@ async fn call_and_come_up(channel: &Channel, until: impl AsyncFnOnce(&Watch)) ->
     (ended(answer.expect("an answer"), &watch).await, server)
 }
 
-/// R60, R62, R63
+/// R16, R62: UNAVAILABLE at once without a policy, and by the policy where there is one, counted.
 #[tokio::test]
-async fn a_server_that_is_not_there_yet_is_asked_until_it_is_up() {
-    let config = config(r#""timeout":"25s""#);
-    let until = async |watch: &Watch| {
-        while watch.info().attempts() < 8 {
-            tokio::task::yield_now().await;
-        }
-    };
-    let (ended, server) = call_and_come_up(&Channel::new(&config), until).await;
-    assert_eq!((ended.code, ended.info.retries()), (Code::Ok, 0));
-    assert!(ended.info.attempts() >= 8);
-    assert_eq!(previous(&server.seen()), [None]);
-    assert_eq!(tokens(&config), Some(10_000));
+async fn a_refused_connection_fails_fast_or_goes_by_the_policy() {
+    let (_reserved, address) = reserved();
+    for (config, attempts, left) in [(no_policy(), 1, 10_000), (retrying(3, "0.001s"), 3, 7_000)] {
+        let (request, watch) = request_to(address);
+        let failed = Channel::new(&config).send(request).await;
+        assert!(failed.is_err());
+        let info = watch.info();
+        assert_eq!((info.attempts(), tokens(&config)), (attempts, Some(left)));
+        let mut failures = info.records().filter_map(|record| record.failure);
+        assert!(failures.all(|failure| failure.stage == Stage::Dispatch));
+    }
 }
 
 /// R16: a call that waits for readiness is the same, with one attempt; its `grpc-timeout` is what was left by then.

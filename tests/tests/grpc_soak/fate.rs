@@ -153,7 +153,7 @@ impl Fate {
     pub(crate) fn draw(rng: &mut SmallRng, weather: Weather, chances: Chances) -> Self {
         let fails = rng.random_ratio(weather.0, 100);
         let answer = if chances.unreachable && rng.random_ratio(9, 10) {
-            Answer::Fault(TransportFault::ConnectFailed)
+            Answer::Fault(TransportFault::NeverSent)
         } else if fails {
             bad(rng)
         } else {

@@ -188,10 +188,11 @@ fn of_http(status: u16) -> i32 {
 /// "Errors" of gRPC over HTTP/2, and A6, Transparent Retries.
 pub(crate) fn of_fault(fault: TransportFault) -> (i32, Unseen) {
     match fault {
-        TransportFault::ConnectFailed | TransportFault::NeverSent => (14, Unseen::NeverSent),
+        TransportFault::NeverSent => (14, Unseen::NeverSent),
         TransportFault::StreamRefused => (14, Unseen::Once),
-        // A peer that breaks the protocol loses its connection.
-        TransportFault::ConnectionReset
+        // A peer that breaks the protocol loses its connection. Where none can be made there is no other backend to move on to.
+        TransportFault::ConnectFailed
+        | TransportFault::ConnectionReset
         | TransportFault::ConnectionClosed
         | TransportFault::Protocol => (14, Unseen::No),
         TransportFault::StreamReset(8) => (1, Unseen::No),

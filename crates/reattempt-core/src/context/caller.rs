@@ -172,8 +172,8 @@ impl CallContext {
         kept.iter().find_map(|kept| kept.downcast_ref())
     }
 
-    /// The backends that earlier attempts of this call went to, first used first: a hint for
-    /// whatever balances below (A6, Hedging Policy: distinct backends).
+    /// The backends that attempts of this call went to, the one that was used longest ago first: a
+    /// hint for whatever balances below (A6, Hedging Policy: distinct backends).
     #[must_use]
     pub fn backends_tried(&self) -> Vec<Backend> {
         self.block

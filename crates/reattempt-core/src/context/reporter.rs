@@ -60,10 +60,11 @@ impl Reporter {
         self.with(|block, seat| block.backend(seat.attempt, backend));
     }
 
-    /// There is a backend that this call has not tried, this attempt included: see
-    /// [`Transparent::NextBackend`](crate::Transparent::NextBackend).
-    pub fn untried_backend(&self) {
-        self.with(|block, seat| block.slots.untried_backend(seat));
+    /// Whether there is a backend that this call has not tried, this attempt included: see
+    /// [`Transparent::NextBackend`](crate::Transparent::NextBackend). The last report counts, because an
+    /// attempt that waits for a connection may go to several backends.
+    pub fn untried_backend(&self, is_left: bool) {
+        self.with(|block, seat| block.slots.untried_backend(seat, is_left));
     }
 
     /// Forbids another attempt of this call.

@@ -91,7 +91,7 @@ fn transport_faults_become_codes_with_their_stage() {
             ConnectFailed,
             Code::Unavailable,
             Stage::Dispatch,
-            Transparent::Unlimited,
+            Transparent::NextBackend,
         ),
         (
             NeverSent,

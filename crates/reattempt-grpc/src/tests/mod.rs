@@ -29,14 +29,14 @@ use reattempt::pushback::ReadPushback;
 use reattempt::strategy::Attempts;
 use reattempt::throttle::Settled;
 use reattempt::{
-    Annotated, CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, OnDeadline,
+    Annotated, Backends, CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, OnDeadline,
     PushbackLayer, RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer, ServerPushback, Stage,
     Stopped, Transparent, Verdict,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};
 use tokio::time::Instant;
-use tower::{ServiceBuilder, ServiceExt};
+use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::service_config::{LiveServiceConfig, Options, ServiceConfig};
 use crate::*;
@@ -199,6 +199,15 @@ impl Server {
         answer(step)
     }
 
+    fn service(
+        &self,
+    ) -> impl Service<Request<RequestBody>, Response = Response<Body>, Error = Broken, Future: Send>
+    + Clone
+    + use<> {
+        let server = self.clone();
+        service_fn(move |request| server.clone().attempt(request))
+    }
+
     fn times(&self) -> Vec<u128> {
         self.seen
             .lock()
@@ -253,7 +262,31 @@ async fn call<R>(config: &R, server: &Server, request: Request<Full<Bytes>>) -> 
 where
     R: Route<Request<Full<Bytes>>> + Clone,
 {
-    let server_of_attempt = server.clone();
+    call_through(config, server.began, server.service(), request).await
+}
+
+/// The same with several servers, from which each attempt takes one.
+async fn call_one_of(
+    config: &ServiceConfig,
+    servers: &[Server],
+    request: Request<Full<Bytes>>,
+) -> Ended {
+    let names = (0..servers.len()).map(|n| n.to_string());
+    let all = names.zip(servers.iter().map(Server::service));
+    let began = servers[0].began;
+    call_through(config, began, Backends::new(all).unwrap(), request).await
+}
+
+async fn call_through<R, S>(
+    config: &R,
+    began: Instant,
+    transport: S,
+    request: Request<Full<Bytes>>,
+) -> Ended
+where
+    R: Route<Request<Full<Bytes>>> + Clone,
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Broken> + Clone,
+{
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(config.clone()))
         .layer(GrpcTimeoutLayer)
@@ -271,9 +304,7 @@ where
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
         .layer(HoldHeadersLayer::new())
-        .service_fn(move |request: Request<RequestBody>| {
-            server_of_attempt.clone().attempt(request)
-        });
+        .service(transport);
     let mut request = request;
     let watch = CallContext::watch(&mut request);
     let outcome = service.oneshot(request).await;
@@ -303,7 +334,7 @@ where
         info: watch.info(),
         head,
         data,
-        at_ms: server.began.elapsed().as_millis(),
+        at_ms: began.elapsed().as_millis(),
     }
 }
 

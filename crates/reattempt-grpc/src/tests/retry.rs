@@ -106,11 +106,68 @@ async fn a_stream_ends_at_the_deadline_with_the_status_in_trailers() {
     assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
 }
 
-/// R24, R60, R62, R63: never sent.
+/// R16, R62: a connection that cannot be made is UNAVAILABLE at once.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_policy_fails_fast_without_a_connection() {
+    let server = Server::new([Fault(TransportFault::ConnectFailed)]);
+    let config = config(r#""timeout":"10s""#);
+    let ended = call(&config, &server, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::Unavailable, 0));
+    assert_eq!(ended.info.attempts(), 1);
+    let record = ended.info.records().next().unwrap();
+    assert_eq!(record.failure.unwrap().stage, Stage::Dispatch);
+}
+
+/// R16: with a policy it is retried as any UNAVAILABLE, and counted.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
+    let refused = || vec![Fault(TransportFault::ConnectFailed)];
+    let (server, policy) = (Server::new(refused()), retrying(3, "14"));
+    let ended = call(&policy, &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 3));
+    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+    let previous = [None, Some("1"), Some("2")];
+    assert_eq!(server.previous(), previous.map(|n| n.map(str::to_owned)));
+    assert_eq!(policy.throttle().unwrap().milli_tokens(), Some(7_000));
+
+    let (server, other) = (Server::new(refused()), retrying(3, "10"));
+    let ended = call(&other, &server, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 1));
+
+    let (server, hedges) = (Server::new(refused()), hedging(3, "1s", "14"));
+    let ended = call(&hedges, &server, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::Unavailable, 0));
+    assert_eq!(ended.info.attempts(), 3);
+    assert_eq!(hedges.throttle().unwrap().milli_tokens(), Some(7_000));
+}
+
+/// R60: while there is a backend that the call has not tried, it moves on to that, uncounted; then by the policy.
+#[tokio::test(start_paused = true)]
+async fn a_refused_connection_moves_on_to_an_untried_backend() {
+    let dead = || Server::new([Fault(TransportFault::ConnectFailed)]);
+    let (servers, none) = ([dead(), dead(), dead()], config(r#""timeout":"10s""#));
+    let ended = call_one_of(&none, &servers, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::Unavailable, 0));
+    assert_eq!((ended.info.attempts(), ended.info.retries()), (3, 0));
+    assert!(servers.iter().all(|server| server.times() == [0]));
+
+    let (servers, policy) = ([dead(), dead()], retrying(2, "14"));
+    let ended = call_one_of(&policy, &servers, request()).await;
+    assert_eq!(ended.code, Code::Unavailable);
+    assert_eq!((ended.info.attempts(), ended.info.retries()), (3, 1));
+    assert_eq!(policy.throttle().unwrap().milli_tokens(), Some(8_000));
+
+    let servers = [dead(), Server::new([Status(Code::Ok)])];
+    let ended = call_one_of(&none, &servers, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 2));
+    assert_eq!(servers[1].previous(), [None]);
+}
+
+/// R24, R60, R62, R63: never sent on a connection that existed.
 #[tokio::test(start_paused = true)]
 async fn attempts_that_were_never_sent_cost_nothing_and_need_no_policy() {
-    let refused = Fault(TransportFault::ConnectFailed);
-    let server = Server::new([refused.clone(), refused.clone(), refused, Status(Code::Ok)]);
+    let unsent = Fault(TransportFault::NeverSent);
+    let server = Server::new([unsent.clone(), unsent.clone(), unsent, Status(Code::Ok)]);
     let config = config(r#""waitForReady":false"#);
     let ended = call(&config, &server, request()).await;
     assert_eq!(
@@ -163,12 +220,12 @@ async fn a_call_keeps_the_config_it_started_with_while_a_newer_one_comes_into_fo
 /// R14, R60: what is to be done at the deadline holds for methods without a policy too.
 #[tokio::test(start_paused = true)]
 async fn a_method_without_a_policy_gives_up_at_the_deadline_if_asked_to() {
-    let refused = || Fault(TransportFault::ConnectFailed);
+    let unsent = || Fault(TransportFault::NeverSent);
     let ended = async |on_deadline| {
         let options = Options::new().on_deadline(on_deadline);
         let text = r#"{"methodConfig":[{"name":[{}],"timeout":"0.004s"}]}"#;
         let config = ServiceConfig::parse_with(text, &options).unwrap();
-        let ended = call(&config, &Server::new([refused()]), request()).await;
+        let ended = call(&config, &Server::new([unsent()]), request()).await;
         assert_eq!(ended.info.attempts(), 6);
         assert_eq!(ended.info.stopped(), Some(Stopped::Deadline));
         (ended.code, ended.at_ms)

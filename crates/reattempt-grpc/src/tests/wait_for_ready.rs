@@ -46,7 +46,7 @@ async fn a_call_that_waits_uses_no_attempt_up() {
     assert!(!ended.head.contains_key(PREVIOUS_ATTEMPTS));
 }
 
-/// R16: longer than transparent retries would last.
+/// R16: nothing else bounds it.
 #[tokio::test(start_paused = true)]
 async fn without_a_deadline_it_waits_for_ever() {
     let config = config(WAITS);
@@ -71,14 +71,54 @@ async fn the_callers_word_beats_the_configs() {
             request.extensions_mut().insert(own);
         }
         let ended = call(&config(members), &up_after(2, Status(Code::Ok)), request).await;
-        assert_eq!(ended.code, Code::Ok);
-        let expected = if waits { (1, 200) } else { (3, 0) };
-        assert_eq!(
-            (ended.info.attempts(), ended.at_ms),
-            expected,
-            "{members} {own:?}"
-        );
+        let expected = if waits {
+            (Code::Ok, 200)
+        } else {
+            (Code::Unavailable, 0)
+        };
+        assert_eq!((ended.code, ended.at_ms), expected, "{members} {own:?}");
+        assert_eq!(ended.info.attempts(), 1);
     }
+}
+
+/// R16: every backend is tried once before anything is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_tries_each_backend_first() {
+    let mut servers = vec![Server::new(refused(1)); 2];
+    servers.push(Server::new([Status(Code::Ok)]));
+    let ended = call_one_of(&config(WAITS), &servers, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::Ok, 2));
+    assert_eq!(ended.info.attempts(), 1);
+    let record = ended.info.records().next_back();
+    assert_eq!(record.and_then(|record| record.failure), None);
+}
+
+/// R16: then each is tried as often as if it were the only one.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_goes_round_its_backends() {
+    let dead = || Server::new(refused(1));
+    let servers = [dead(), up_after(4, Status(Code::Ok)), dead(), dead()];
+    let ended = call_one_of(&config(WAITS), &servers, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 1));
+    let tries = servers.map(|server| server.times().len());
+    assert_eq!(tries, [5, 5, 4, 4]);
+    assert_eq!(ended.at_ms, 3 + 14 * 25);
+}
+
+/// R16: the second attempt of a call waits for any of the backends, not only for the one that it was meant for.
+#[tokio::test(start_paused = true)]
+async fn a_further_attempt_that_waits_goes_round_its_backends() {
+    let policy = config(&format!(
+        r#"{WAITS},"timeout":"60s","retryPolicy":{{"maxAttempts":2,"initialBackoff":"0.1s","maxBackoff":"1s",
+        "backoffMultiplier":2,"retryableStatusCodes":[14]}}"#
+    ));
+    let mut restarts = vec![Status(Code::Unavailable)];
+    restarts.extend(refused(3));
+    restarts.push(Status(Code::Ok));
+    let servers = [Server::new(restarts), Server::new(refused(1))];
+    let ended = call_one_of(&policy, &servers, request()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 2));
+    assert_eq!(ended.at_ms, 400, "in turns, from 50 ms on");
 }
 
 /// R14, R16: nothing was sent, so the timeout is not ambiguous.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Request;
 use pin_project_lite::pin_project;
 use reattempt::backoff::Backoff;
-use reattempt::{Annotated, Replay, Reporter, Stage};
+use reattempt::{Annotated, MOST_RECORDS, Replay, Reporter, Stage};
 use reattempt_http::{TransportError, TransportFault};
 use tokio::time::Sleep;
 use tower_service::Service;
@@ -25,7 +25,7 @@ pub(super) struct Waiting<S, B> {
     reporter: Option<Reporter>,
 }
 
-/// Whatever the back-off says: others get their turn, and no clock overflows.
+/// Bounds of every delay: others get their turn, and no clock overflows.
 const LEAST: Duration = Duration::from_millis(1);
 const MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -42,23 +42,38 @@ impl<S, B> Waiting<S, B> {
         }
     }
 
-    /// Nothing was sent: begins to wait. False where the time is up before it would be over, and nobody ends the call.
+    /// Nothing was sent: begins to wait. False where the time is up before it would be over, and nothing else ends the call.
     fn wait(&mut self) -> bool {
-        let delay = self.backoff.delay(self.tries, self.delay);
-        let delay = delay.clamp(LEAST, MOST);
+        let delay = self.delay().max(LEAST);
         let until = tokio::time::Instant::now() + delay;
         let limit = self.template.context().and_then(|context| context.limit());
         if limit.is_some_and(|limit| !limit.enforced && until.into_std() >= limit.at) {
             return false;
         }
-        self.tries = self.tries.saturating_add(1);
-        self.delay = Some(delay);
         match &mut self.sleep {
             Some(sleep) => sleep.as_mut().reset(until),
             None => self.sleep = Some(Box::pin(tokio::time::sleep_until(until))),
         }
         self.report(Stage::Dispatch);
         true
+    }
+
+    /// How long until the next try. A backend that the call has not tried may be there already. Once all were tried, each is
+    /// tried as often as if it were the only one.
+    fn delay(&mut self) -> Duration {
+        let context = self.template.context();
+        let tried = context.map_or(0, |context| context.backends_tried().len());
+        let untried = context.is_some_and(|context| context.findings().untried_backend);
+        // Of more than that the call forgets which ones it has tried.
+        if untried && tried < MOST_RECORDS {
+            return LEAST;
+        }
+        let delay = self.backoff.delay(self.tries, self.delay);
+        let delay = delay.clamp(LEAST, MOST);
+        self.tries = self.tries.saturating_add(1);
+        self.delay = Some(delay);
+        let tried = u32::try_from(tried).unwrap_or(u32::MAX);
+        delay / tried.max(1)
     }
 
     /// Only once something was waited for: before that the transport knows better.

@@ -60,7 +60,7 @@
 //! | --- | --- | --- |
 //! | `name` | for records and metrics; once only | `routes[n]` |
 //! | `match` | `methods`: in capitals; at most one of `path` (exact), `prefix` (whole segments: `/v1` is for `/v1` and `/v1/x`, not for `/v10`; `/v1/` is for what is below it) and `pattern` (`/users/{id}`, `/files/{*rest}`), all against the path as it is written; `query`: an object, below; `host`: of the URI, else of the `Host` header, without port, in any case | every request |
-//! | `retry` or `hedge` | see below; both is a fault | neither: calls are sent once (what was never sent on a connection that existed, and a refused stream, are sent again all the same) |
+//! | `retry` or `hedge` | see below; both is a fault | neither: calls are sent once (what was never sent on a connection that existed, and a refused stream, are sent again all the same; a connection that could not be made is final) |
 //! | `retryAfter` | `honour` (true), `milliseconds` (true): `retry-after-ms` too, `rateLimits` (true): `RateLimit-Reset` and `X-RateLimit-Reset` too, `cap`: a duration, `beyondCap`: `"stop"` (default) or `"wait"` the cap, `spread` (`"0s"`): a duration; a random part of it is waited on top | as the `PushbackLayer` was built |
 //! | `refused` | what HTTP/2's REFUSED_STREAM says of a request: `"unprocessed"` (any request is sent again, once without counting) or `"ambiguous"`, for proxies that say it of requests they had passed on (as any other reset stream): see [`RefusedStream`](crate::RefusedStream) | as the classifier was built |
 //! | `timeout` | of the whole call; needs a `DeadlineLayer` outside the recovery layers | as the layer was built |
@@ -76,7 +76,7 @@
 //! | `backoff` | `initial` (`"0.1s"`), `multiplier` (2), `max` (`"20s"`), `jitter`: `"full"` (uniform from 0 to the delay), `"none"`, `"proportional"` (20 % up or down), `"decorrelated"` (from `initial` to three times the delay before) | full jitter from 0.1 s |
 //! | `statuses` | that another attempt may mend | 408, 425, 429, 500, 502, 503, 504 |
 //! | `safeStatuses` | those of them after which even a request that is not idempotent is sent again | 425, 429 |
-//! | `transportErrors` | whether they are retried. A connection that was refused never carried anything, so any request may follow | true |
+//! | `transportErrors` | whether they are retried. Where no connection could be made nothing was sent, so any request may follow; with `false` that is final too | true |
 //!
 //! | `hedge` | | absent |
 //! | --- | --- | --- |

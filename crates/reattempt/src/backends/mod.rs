@@ -102,11 +102,8 @@ impl<S> List<S> {
     fn pick(&self, context: Option<&CallContext>) -> (usize, bool) {
         let len = self.all.len();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % len;
-        // What a first attempt asks takes no lock.
-        let Some(context) = context.filter(|context| context.attempt() > 1) else {
-            return (turn, len > 1);
-        };
-        let tried = context.backends_tried();
+        // Not by the attempt's number: one that waits for a connection is sent several times.
+        let tried = context.map_or_else(Vec::new, CallContext::backends_tried);
         let place = |name: &Backend| self.all.iter().position(|(backend, _)| backend == name);
         let mut untried = (0..len)
             .map(|step| (turn + step) % len)
@@ -114,12 +111,7 @@ impl<S> List<S> {
         if let Some(at) = untried.next() {
             return (at, untried.next().is_some());
         }
-        // Round and round in the order of the first round.
-        let mut again = tried.iter().filter_map(place).cycle();
-        (
-            again.nth(context.attempt() as usize - 1).unwrap_or(turn),
-            false,
-        )
+        (tried.iter().find_map(place).unwrap_or(turn), false)
     }
 }
 
@@ -142,9 +134,7 @@ where
         if let Some(context) = request.context() {
             let reporter = context.reporter();
             reporter.backend(backend.clone());
-            if untried {
-                reporter.untried_backend();
-            }
+            reporter.untried_backend(untried);
         }
         let service = service.lock().unwrap_or_else(PoisonError::into_inner);
         BackendsFuture::new(service.clone(), request)

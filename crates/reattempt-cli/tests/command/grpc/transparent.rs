@@ -250,35 +250,50 @@ async fn a_connection_that_is_gone_is_dialled_anew() {
     assert_eq!(server.connections_accepted(), 2);
 }
 
-/// R60 R63: what never left the client is sent until the deadline, and counts nowhere.
+/// R16 R62: at once UNAVAILABLE without a policy, and by the policy where there is one, counted.
 #[tokio::test]
-async fn a_connection_that_is_refused_is_tried_until_the_deadline() {
+async fn a_refused_connection_goes_by_the_policy() {
     let target = nobody().await.to_string();
-    for config in [json!({}), retrying(2), hedging(2, "10s")] {
-        let calls = json!([call(json!({"timeout_ms": 150}))]);
-        let document = with(document("grpc", &target, calls), "service_config", config);
-        let answer = answer(document).await;
-        assert_eq!(answer["code"], 4, "{answer}");
-        assert_eq!(answer["timeout"], "unambiguous");
-        assert_eq!(answer["stopped"], "deadline");
-        let kinds = each(&answer, "kind");
-        assert!(kinds.len() > 2 && kinds[1..].iter().all(|kind| kind == "transparent"));
-        assert!(
-            each(&answer, "stage")
-                .iter()
-                .all(|stage| stage == "dispatch")
-        );
-        assert!(
-            each(&answer, "reason")
-                .iter()
-                .all(|reason| reason == "GRPC_UNAVAILABLE")
-        );
+    for (options, config, kinds, stopped) in [
+        (json!({}), json!({}), vec!["initial"], "fatal"),
+        (
+            json!({}),
+            retrying(3),
+            vec!["initial", "retry", "retry"],
+            "attempts",
+        ),
+        (
+            json!({}),
+            hedging(2, "10s"),
+            vec!["initial", "hedge"],
+            "attempts",
+        ),
+        (
+            json!({"enable_retries": false}),
+            retrying(3),
+            vec!["initial"],
+            "attempts",
+        ),
+    ] {
+        for fields in [json!({}), json!({"timeout_ms": 20_000})] {
+            let document = document("grpc", &target, json!([call(fields)]));
+            let document = with(document, "channel_options", options.clone());
+            let answer = answer(with(document, "service_config", config.clone())).await;
+            assert_eq!(answer["code"], 14, "{answer}");
+            assert_eq!(answer["stopped"], stopped, "{answer}");
+            assert_eq!(each(&answer, "kind"), kinds, "{answer}");
+            assert!(
+                each(&answer, "stage")
+                    .iter()
+                    .all(|stage| stage == "dispatch")
+            );
+        }
     }
 }
 
-/// R60: a connection on which the server has said nothing is no connection yet, and nothing was sent on it.
+/// R16: a connection on which the server has said nothing is no connection yet, and nothing was sent on it.
 #[tokio::test]
-async fn a_connection_that_is_closed_at_once_is_tried_again() {
+async fn a_connection_that_is_closed_at_once_goes_by_the_policy() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let closing = tokio::spawn(async move {
@@ -291,43 +306,10 @@ async fn a_connection_that_is_closed_at_once_is_tried_again() {
         }
     });
     let calls = json!([call(json!({"timeout_ms": 20_000}))]);
-    let running = tokio::spawn(answer(document("grpc", &address.to_string(), calls)));
+    let document = document("grpc", &address.to_string(), calls);
+    let answer = answer(with(document, "service_config", retrying(3))).await;
     closing.await.unwrap();
-    let options = reattempt_testbed::grpc::Options::new().at(address);
-    let server = Server::start_with(options, Step::ok("world"))
-        .await
-        .unwrap();
-    let answer = running.await.unwrap();
-    assert_eq!(answer["code"], 0, "{answer}");
-    let kinds = each(&answer, "kind");
-    assert!(
-        kinds.len() >= 4 && kinds[1..].iter().all(|kind| kind == "transparent"),
-        "{answer}"
-    );
-    let stages = each(&answer, "stage");
-    let unsent = &stages[..stages.len() - 1];
-    assert!(unsent.iter().all(|stage| stage == "dispatch"), "{answer}");
-    assert_eq!(server.seen_count(), 1);
-}
-
-/// Without a deadline nothing else would end it: five, and then the policy.
-#[tokio::test]
-async fn without_a_deadline_a_refused_connection_ends_the_call_soon() {
-    let target = nobody().await.to_string();
-    for (options, config, attempts) in [
-        (json!({}), json!({}), 6),
-        (json!({}), retrying(3), 8),
-        (json!({"enable_retries": false}), retrying(3), 1),
-    ] {
-        let document = document("grpc", &target, json!([call(json!({}))]));
-        let document = with(document, "channel_options", options);
-        let answer = answer(with(document, "service_config", config)).await;
-        assert_eq!(answer["code"], 14, "{answer}");
-        assert_eq!(each(&answer, "n").len(), attempts, "{answer}");
-        assert!(
-            each(&answer, "stage")
-                .iter()
-                .all(|stage| stage == "dispatch")
-        );
-    }
+    assert_eq!(answer["code"], 14, "{answer}");
+    assert_eq!(each(&answer, "kind"), ["initial", "retry", "retry"]);
+    assert_eq!(each(&answer, "stage"), ["dispatch"; 3], "{answer}");
 }

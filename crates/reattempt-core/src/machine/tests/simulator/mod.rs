@@ -164,7 +164,7 @@ fn send(context: &mut CallContext, number: u32, kind: AttemptKind, line: &Line) 
         reporter.own_answer();
     }
     if line.untried_backend {
-        reporter.untried_backend();
+        reporter.untried_backend(true);
     }
     if line.moved_after.is_some() {
         reporter.config_coming(Box::pin(std::future::ready(true)));
