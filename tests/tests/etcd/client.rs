@@ -38,8 +38,8 @@ pub(crate) async fn within<F: Future>(future: F) -> F::Output {
         .expect("it hangs")
 }
 
-/// Reads go out again until they are answered. Writes have no policy: what is not known to be unsent
-/// is sent once.
+/// Reads go out again until they are answered. Writes have no policy: a write goes out again only
+/// where it was never sent.
 const SERVICE_CONFIG: &str = r#"{"methodConfig": [{
     "name": [{"service": "etcdserverpb.KV", "method": "Range"}],
     "timeout": "30s",

@@ -22,7 +22,8 @@ struct Member {
 }
 
 impl Cluster {
-    /// Starts one and waits for its leader; `None`, and a printed line, where etcd is not installed.
+    /// Starts one and waits for its leader; `None`, and a printed line, where etcd is not
+    /// installed.
     pub(crate) async fn start() -> Option<Self> {
         if !is_installed("etcd", "--version", "etcd-server") {
             return None;

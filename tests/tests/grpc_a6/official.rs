@@ -149,8 +149,8 @@ async fn the_callers_metadata_goes_out_with_every_attempt() {
     }
 }
 
-/// R10, R53: C-core, retry_streaming_succeeds_before_replay_finished: the retry is answered when the
-/// server has read the first of the messages that are sent again.
+/// R10, R53: C-core, retry_streaming_succeeds_before_replay_finished: the server answers the retry
+/// when it has read the first of the messages that are sent again.
 #[tokio::test]
 async fn an_answer_before_the_replay_is_whole_commits_the_call() {
     let early = Step::ok("pie")
@@ -170,4 +170,34 @@ async fn an_answer_before_the_replay_is_whole_commits_the_call() {
     assert_eq!(ended.messages, ["pie"]);
     assert_eq!(server.seen_count(), 2);
     assert_eq!(server.seen()[1].messages[0], "one");
+}
+
+/// R53: grpc-go, TestRetryStreaming, "Multiple successive requests": the first attempt fails after
+/// one message, the second after two.
+#[tokio::test]
+async fn each_attempt_gets_the_stream_from_its_start() {
+    let script = Script::new()
+        .then(busy().after_messages(1))
+        .then(busy().after_messages(2))
+        .then(Step::echo());
+    let server = start(script).await;
+    let (request, tell) = buffer::streaming(&server);
+    let messages = ["one", "two", "three"];
+    let channel = Channel::new(&retrying(4, "0.001s"));
+    let told = async {
+        for (attempt, message) in messages.into_iter().enumerate() {
+            within(server.wait_seen(attempt + 1)).await;
+            tell.send(message).expect("the call is on");
+        }
+        drop(tell);
+    };
+    let (ended, ()) = tokio::join!(channel.call(request), told);
+    assert_eq!(ended.code, Code::Ok);
+    assert_eq!(ended.messages, messages);
+    let seen: Vec<_> = server
+        .seen()
+        .into_iter()
+        .map(|call| call.messages)
+        .collect();
+    assert_eq!(seen, [&messages[..1], &messages[..2], &messages[..]]);
 }

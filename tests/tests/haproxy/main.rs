@@ -1,7 +1,7 @@
-//! The HTTP stack around hyper-util's client, through a proxy that others wrote: Debian's haproxy with
-//! HTTP/2 in front and HTTP/1.1 behind. It says REFUSED_STREAM of each request whose server closed the
-//! connection without an answer, also when the server had carried the request out. Where haproxy is
-//! not installed the tests print a line and pass.
+//! The HTTP stack around hyper-util's client, through a proxy that others wrote: Debian's haproxy
+//! with HTTP/2 in front and HTTP/1.1 behind. It says REFUSED_STREAM of each request whose server
+//! closed the connection without an answer, also when the server had carried the request out. Where
+//! haproxy is not installed the tests print a line and pass.
 
 mod proxy;
 
