@@ -8,7 +8,7 @@ use prost::Message;
 use reattempt::strategy::Once;
 use reattempt::{
     Backends, CallContext, DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
-    RouteLayer, Stage,
+    RouteLayer, Stage, Stopped,
 };
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
@@ -112,15 +112,25 @@ impl Client {
 
     /// The keys from here, up to and without the end, and the number of attempts. Linearizable: a
     /// member asks the leader first.
+    ///
+    /// An answer that breaks off after its head is the caller's (R10): it makes the call again.
     pub(crate) async fn range(&self, key: &str, end: &[u8]) -> (Vec<KeyValue>, u32) {
         let message = RangeRequest {
             key: key.into(),
             range_end: end.into(),
         };
-        let (answer, info) = self.call("/etcdserverpb.KV/Range", message).await;
-        let RangeResponse { kvs } =
-            answer.unwrap_or_else(|status| panic!("a read is lost: {status}\n{info:#}"));
-        (kvs, info.attempts())
+        let mut attempts = 0;
+        loop {
+            let (answer, info) = self.call("/etcdserverpb.KV/Range", message.clone()).await;
+            attempts += info.attempts();
+            match answer {
+                Ok(RangeResponse { kvs }) => return (kvs, attempts),
+                Err(status) => {
+                    let broken_off = info.stopped() == Some(Stopped::Committed);
+                    assert!(broken_off, "a read is lost: {status}\n{info:#}");
+                }
+            }
+        }
     }
 
     /// Writes a key that only this call writes.
@@ -167,14 +177,15 @@ impl Client {
 
 /// What one member says of itself, if it answers soon. Not through the stack.
 pub(crate) async fn status(port: u16) -> Option<StatusResponse> {
-    let grpc = Grpc::new(channel(port, Duration::from_millis(200)));
+    let grpc = Grpc::new(channel(port, Duration::from_secs(1)));
     let path = "/etcdserverpb.Maintenance/Status";
     unary(grpc, path, Request::new(StatusRequest {})).await.ok()
 }
 
 fn channel(port: u16, attempt: Duration) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("an address");
-    endpoint.timeout(attempt).connect_lazy()
+    let endpoint = endpoint.timeout(attempt).connect_timeout(attempt);
+    endpoint.connect_lazy()
 }
 
 fn put(key: &str, value: &str) -> PutRequest {
