@@ -5,3 +5,4 @@
 pub mod probe;
 
 pub mod kv;
+pub mod process;

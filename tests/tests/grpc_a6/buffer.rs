@@ -26,7 +26,7 @@ impl http_body::Body for Told {
 }
 
 /// A streaming call, and where its messages go in; dropping that half-closes it.
-fn streaming(server: &Server) -> (Request<Body>, mpsc::UnboundedSender<&'static str>) {
+pub(super) fn streaming(server: &Server) -> (Request<Body>, mpsc::UnboundedSender<&'static str>) {
     let (tell, told) = mpsc::unbounded_channel();
     let request = begin(server).body(Told(told).boxed_unsync());
     (request.expect("a request"), tell)

@@ -9,6 +9,7 @@ mod hold_headers;
 mod hostile;
 mod message_limit;
 mod metadata;
+mod official;
 mod pushback;
 mod raw_server;
 mod retry;

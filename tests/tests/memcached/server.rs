@@ -1,11 +1,11 @@
 //! The server that Debian packages, as a process of the test's own.
 
-use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use reattempt_testbed::kv::client::{ClientOptions, KvRequest, NodeClient};
 use reattempt_tests::kv::{Client, within};
+use reattempt_tests::process::{free_port, is_installed, signal};
 use tower::ServiceExt as _;
 
 /// A memcached on a port of loopback. Ends with its owner.
@@ -18,12 +18,7 @@ pub(crate) struct Memcached {
 impl Memcached {
     /// Starts one with these options besides; `None`, and a word, where it is not installed.
     pub(crate) async fn start(options: &[&'static str]) -> Option<Self> {
-        if !is_installed() {
-            // Not by `eprintln`, which the test harness would keep to itself.
-            let _ = writeln!(
-                std::io::stderr(),
-                "skipped: memcached is not installed (apt-get install memcached)"
-            );
+        if !is_installed("memcached", "--version", "memcached") {
             return None;
         }
         // Somebody else may take a free port before the server does.
@@ -55,10 +50,7 @@ impl Memcached {
 
     /// Stops answering, and keeps its connections: what is sent from now on is in flight.
     pub(crate) fn freeze(&self) {
-        let stopped = Command::new("sh")
-            .args(["-c", "kill -STOP \"$0\"", &self.process.id().to_string()])
-            .status();
-        assert!(stopped.expect("a shell").success());
+        signal(&self.process, "STOP");
     }
 
     /// Ends it at once, as a crash would, with all that it kept in memory.
@@ -104,20 +96,6 @@ impl Drop for Memcached {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn is_installed() -> bool {
-    let version = Command::new("memcached")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    version.is_ok_and(|status| status.success())
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    listener.local_addr().expect("its address").port()
 }
 
 fn spawn(port: u16, options: &[&str]) -> Child {

@@ -1,11 +1,10 @@
 //! The server that Debian packages, as a process of the test's own, in a folder of its own.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use reattempt_tests::process::{Folder, free_port, is_installed, signal};
 use tokio::net::TcpStream;
 
 use crate::client::within;
@@ -13,7 +12,7 @@ use crate::client::within;
 /// An nginx on two ports of loopback. Ends with its owner.
 pub(crate) struct Nginx {
     process: Child,
-    folder: PathBuf,
+    folder: Folder,
     /// HTTP/1.1, and HTTP/2 with prior knowledge.
     ports: [u16; 2],
 }
@@ -24,21 +23,16 @@ pub(crate) type Logged = (String, u16);
 impl Nginx {
     /// Starts one with these lines in its `server`; `None`, and a word, where it is not installed.
     pub(crate) async fn start(lines: &str) -> Option<Self> {
-        if !is_installed() {
-            // Not by `eprintln`, which the test harness would keep to itself.
-            let _ = writeln!(
-                std::io::stderr(),
-                "skipped: nginx is not installed (apt-get install nginx-light)"
-            );
+        if !is_installed("nginx", "-v", "nginx-light") {
             return None;
         }
         // Somebody else may take a free port before the server does.
         for _ in 0..20 {
             let ports = [free_port(), free_port()];
-            let folder = new_folder();
-            configure(&folder, ports, lines);
+            let folder = Folder::new("nginx");
+            configure(folder.path(), ports, lines);
             let mut server = Self {
-                process: spawn(&folder),
+                process: spawn(folder.path()),
                 folder,
                 ports,
             };
@@ -55,16 +49,13 @@ impl Nginx {
 
     /// Puts other lines in force: new workers take over, the old ones end when they have answered what they have begun.
     pub(crate) fn reload(&self, lines: &str) {
-        configure(&self.folder, self.ports, lines);
-        let told = Command::new("sh")
-            .args(["-c", "kill -HUP \"$0\"", &self.process.id().to_string()])
-            .status();
-        assert!(told.expect("a shell").success());
+        configure(self.folder.path(), self.ports, lines);
+        signal(&self.process, "HUP");
     }
 
     /// What it has answered so far. A line is written right after its answer, and so may come a little later.
     pub(crate) fn log(&self) -> Vec<Logged> {
-        let log = std::fs::read_to_string(self.folder.join("access.log"));
+        let log = std::fs::read_to_string(self.folder.path().join("access.log"));
         let lines = log.unwrap_or_default();
         let fields = |line: &str| {
             let (name, status) = line.split_once(' ')?;
@@ -95,35 +86,11 @@ impl Nginx {
 impl Drop for Nginx {
     fn drop(&mut self) {
         // A master that is killed leaves its workers behind; one that is told to end takes them along.
-        let _ = Command::new("sh")
-            .args(["-c", "kill -TERM \"$0\"", &self.process.id().to_string()])
-            .status();
+        if matches!(self.process.try_wait(), Ok(None)) {
+            signal(&self.process, "TERM");
+        }
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
-}
-
-fn is_installed() -> bool {
-    let version = Command::new("nginx")
-        .arg("-v")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    version.is_ok_and(|status| status.success())
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    listener.local_addr().expect("its address").port()
-}
-
-fn new_folder() -> PathBuf {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("reattempt-nginx-{}-{number}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).expect("a folder");
-    folder
 }
 
 fn configure(folder: &Path, [one, two]: [u16; 2], lines: &str) {

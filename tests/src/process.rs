@@ -1,0 +1,82 @@
+//! Real servers as processes of a test: is one installed, where may it listen, how is it signalled.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Whether this program is on the machine. Where it is not, prints a line that names the Debian
+/// package, so that a skipped test can be seen.
+#[must_use]
+pub fn is_installed(program: &str, version: &str, package: &str) -> bool {
+    let asked = Command::new(program)
+        .arg(version)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let found = asked.is_ok_and(|status| status.success());
+    if !found {
+        // `eprintln` would go to the harness, which shows the output of failed tests only.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: {program} is not installed (apt-get install {package})"
+        );
+    }
+    found
+}
+
+/// A port of loopback that is free now. Another process may take it before the server does.
+///
+/// # Panics
+///
+/// If none is free.
+#[must_use]
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// Sends a process that the test started a signal by name, such as `STOP`.
+///
+/// # Panics
+///
+/// If there is no such process.
+pub fn signal(process: &Child, name: &str) {
+    let sent = Command::new("sh")
+        .args(["-c", "kill -\"$0\" \"$1\"", name, &process.id().to_string()])
+        .status();
+    assert!(sent.expect("a shell").success(), "kill -{name}");
+}
+
+/// A temporary folder. Removed, with all that is in it, when dropped.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// An empty one, with this word in its name.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be made.
+    #[must_use]
+    pub fn new(word: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("reattempt-{word}-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Self(folder)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,214 @@
+//! The client: the documented stack around three channels, and the calls that the tests make.
+
+use std::future::Future;
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use prost::Message;
+use reattempt::strategy::Once;
+use reattempt::{
+    Backends, CallContext, DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
+    RouteLayer, Stage, Stopped,
+};
+use reattempt_grpc::service_config::{Options, ServiceConfig};
+use reattempt_grpc::{
+    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+    PreviousAttemptsLayer,
+};
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceBuilder};
+
+use crate::messages::{
+    Compare, KeyValue, PutRequest, PutResponse, RangeRequest, RangeResponse, RequestOp,
+    StatusRequest, StatusResponse, TxnRequest, TxnResponse,
+};
+
+/// Fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .expect("it hangs")
+}
+
+/// Reads go out again until they are answered. Writes have no policy: a write goes out again only
+/// where it was never sent.
+const SERVICE_CONFIG: &str = r#"{"methodConfig": [{
+    "name": [{"service": "etcdserverpb.KV", "method": "Range"}],
+    "timeout": "30s",
+    "retryPolicy": {
+        "maxAttempts": 1000, "initialBackoff": "0.01s", "maxBackoff": "0.1s", "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE", "DEADLINE_EXCEEDED"]
+    }
+}, {
+    "name": [{"service": "etcdserverpb.KV"}],
+    "timeout": "30s"
+}]}"#;
+
+/// How long one attempt may take. A stopped member holds a call as long as this.
+const ATTEMPT: Duration = Duration::from_millis(1500);
+
+type Stack =
+    BoxCloneSyncService<http::Request<Body>, http::Response<Body>, tonic::transport::Error>;
+
+#[derive(Clone)]
+pub(crate) struct Client {
+    grpc: Grpc<Stack>,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Done,
+    /// It never left the client, or the server said that it did nothing.
+    NotDone,
+    /// It was in flight when its attempt failed, or the server itself does not know.
+    Unknown,
+}
+
+/// Of a write that failed.
+fn fate(info: &RetryInfo) -> Fate {
+    let mut failures = info.records().map(|record| record.failure);
+    if failures.all(|failure| failure.is_some_and(|failure| failure.stage == Stage::Dispatch)) {
+        Fate::NotDone
+    } else {
+        Fate::Unknown
+    }
+}
+
+impl Client {
+    /// Each attempt of a call goes to a member that the call has not tried.
+    pub(crate) fn new(ports: [u16; 3]) -> Self {
+        let options = Options::new().max_attempts_limit(1000);
+        let config = ServiceConfig::parse_with(SERVICE_CONFIG, &options).expect("a service config");
+        let channels = ports.map(|port| (port.to_string(), channel(port, ATTEMPT)));
+        let stack = ServiceBuilder::new()
+            .layer(RouteLayer::new(config))
+            .layer(GrpcTimeoutLayer)
+            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+            .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+            .layer(ReplayBodyLayer::new())
+            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+            .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+            .layer(PreviousAttemptsLayer)
+            .layer(PushbackLayer::new(GrpcPushback))
+            .layer(GrpcOutcomeLayer::new())
+            .map_request(|request: http::Request<_>| request.map(Body::new))
+            .service(Backends::new(channels).expect("three"));
+        let stack = ServiceBuilder::new()
+            .map_response(|answer: http::Response<_>| answer.map(Body::new))
+            .service(stack);
+        Self {
+            grpc: Grpc::new(BoxCloneSyncService::new(stack)),
+        }
+    }
+
+    /// The keys from here, up to and without the end, and the number of attempts. Linearizable: a
+    /// member asks the leader first.
+    ///
+    /// An answer that breaks off after its head is the caller's (R10): it makes the call again.
+    pub(crate) async fn range(&self, key: &str, end: &[u8]) -> (Vec<KeyValue>, u32) {
+        let message = RangeRequest {
+            key: key.into(),
+            range_end: end.into(),
+        };
+        let mut attempts = 0;
+        loop {
+            let (answer, info) = self.call("/etcdserverpb.KV/Range", message.clone()).await;
+            attempts += info.attempts();
+            match answer {
+                Ok(RangeResponse { kvs }) => return (kvs, attempts),
+                Err(status) => {
+                    let broken_off = info.stopped() == Some(Stopped::Committed);
+                    assert!(broken_off, "a read is lost: {status}\n{info:#}");
+                }
+            }
+        }
+    }
+
+    /// Writes a key that only this call writes.
+    pub(crate) async fn put(&self, key: &str) -> Fate {
+        let message = put(key, "once");
+        match self.call("/etcdserverpb.KV/Put", message).await {
+            (Ok(PutResponse {}), _) => Fate::Done,
+            (Err(_), info) => fate(&info),
+        }
+    }
+
+    /// Writes both if the key of the first was last written at this revision.
+    pub(crate) async fn put_both(&self, puts: [(&str, &str); 2], mod_revision: i64) -> Fate {
+        let message = TxnRequest {
+            compare: vec![Compare {
+                target: Compare::MOD_REVISION,
+                key: puts[0].0.to_owned(),
+                mod_revision: Some(mod_revision),
+            }],
+            success: puts
+                .map(|(key, value)| RequestOp {
+                    put: Some(put(key, value)),
+                })
+                .into(),
+        };
+        match self.call("/etcdserverpb.KV/Txn", message).await {
+            (Ok(TxnResponse { succeeded: true }), _) => Fate::Done,
+            (Ok(_), _) => Fate::NotDone,
+            (Err(_), info) => fate(&info),
+        }
+    }
+
+    async fn call<M, A>(&self, method: &'static str, message: M) -> (Result<A, Status>, RetryInfo)
+    where
+        M: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut request = Request::new(message);
+        let watch = CallContext::watch(request.extensions_mut());
+        let answer = within(unary(self.grpc.clone(), method, request)).await;
+        (answer, watch.info())
+    }
+}
+
+/// What one member says of itself, if it answers soon. Not through the stack.
+pub(crate) async fn status(port: u16) -> Option<StatusResponse> {
+    let grpc = Grpc::new(channel(port, Duration::from_secs(1)));
+    let path = "/etcdserverpb.Maintenance/Status";
+    unary(grpc, path, Request::new(StatusRequest {})).await.ok()
+}
+
+fn channel(port: u16, attempt: Duration) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("an address");
+    let endpoint = endpoint.timeout(attempt).connect_timeout(attempt);
+    endpoint.connect_lazy()
+}
+
+fn put(key: &str, value: &str) -> PutRequest {
+    PutRequest {
+        key: key.into(),
+        value: value.into(),
+    }
+}
+
+async fn unary<S, M, A>(
+    mut grpc: Grpc<S>,
+    method: &'static str,
+    request: Request<M>,
+) -> Result<A, Status>
+where
+    S: tonic::client::GrpcService<Body>,
+    S::ResponseBody: http_body::Body<Data = bytes::Bytes, Error: Into<BoxError>> + Send + 'static,
+    M: Message + 'static,
+    A: Message + Default + 'static,
+{
+    let ready = grpc.ready().await;
+    ready.map_err(|error| Status::from_error(error.into()))?;
+    let codec = ProstCodec::default();
+    let answer = grpc.unary(request, PathAndQuery::from_static(method), codec);
+    Ok(answer.await?.into_inner())
+}
