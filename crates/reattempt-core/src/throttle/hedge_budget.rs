@@ -141,6 +141,17 @@ mod tests {
     }
 
     #[test]
+    fn a_hedge_that_was_not_sent_is_refunded_up_to_the_most() {
+        let budget = HedgeBudget::of_thousandths(1000).unwrap();
+        assert!(budget.spend(None));
+        budget.refund(None);
+        assert_eq!(budget.milli_tokens(), Some(1000));
+        (0..20).for_each(|_| budget.settled(Settled::Success));
+        budget.refund(None);
+        assert_eq!(budget.milli_tokens(), Some(10_000));
+    }
+
+    #[test]
     fn many_threads_never_overspend() {
         let budget = HedgeBudget::of_thousandths(100).unwrap();
         let sent: usize = std::thread::scope(|scope| {
