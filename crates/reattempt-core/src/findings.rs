@@ -313,6 +313,7 @@ mod tests {
     proptest! {
         /// However often and in whatever order: against one plain value for each attempt.
         #[test]
+        #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
         fn a_report_changes_its_own_finding_of_its_own_attempt(
             reports in prop::collection::vec((0_usize..3, report()), 0..40),
         ) {

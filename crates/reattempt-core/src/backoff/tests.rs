@@ -82,6 +82,7 @@ fn seeds_repeat_and_the_default_differs() {
 proptest! {
     /// R12
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn no_input_overflows_or_passes_the_maximum(
         initial in any::<u64>(), max in any::<u64>(), multiplier in any::<f64>(),
         retries in any::<u32>(), previous in any::<u64>(), roll in 0.0..1.0f64,
