@@ -526,3 +526,15 @@ fn a_retry_under_overload_needs_a_token() {
     (0..10).for_each(|_| throttle.settled(Settled::Success));
     assert!(tokens.has_one());
 }
+
+/// M1: what a recovery layer may know before the first failure.
+#[test]
+fn the_most_attempts_are_those_of_the_strategy() {
+    let seed = RetryableReads::seed_2022;
+    assert_eq!(seed().max_attempts(), Some(2));
+    assert_eq!(seed().overload_backoff(5).max_attempts(), Some(6));
+    assert_eq!(seed().overload_backoff(0).max_attempts(), Some(2));
+    let most = seed().overload_backoff(u32::MAX).max_attempts();
+    assert_eq!(most, Some(u32::MAX));
+    assert_eq!(seed().until_deadline().max_attempts(), None);
+}
