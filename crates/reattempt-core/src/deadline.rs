@@ -126,3 +126,45 @@ impl fmt::Display for Elapsed {
 }
 
 impl std::error::Error for Elapsed {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        use std::sync::LazyLock;
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a base for arithmetic; no time passes here"
+        )]
+        static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
+        *BASE + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_limit_has_passed_from_its_very_instant_on() {
+        let limit = TimeLimit::stamped(at(10));
+        let seen = [9, 10, 11].map(|now| (limit.passed(at(now)), limit.left(at(now))));
+        let left = Duration::from_millis(1);
+        assert_eq!(
+            seen,
+            [
+                (false, left),
+                (true, Duration::ZERO),
+                (true, Duration::ZERO)
+            ]
+        );
+    }
+
+    #[test]
+    fn of_two_limits_at_one_instant_the_enforced_one_counts() {
+        let (early, late) = (TimeLimit::stamped(at(1)), TimeLimit::enforced(at(2)));
+        assert_eq!(early.earlier(Some(late)), early);
+        assert_eq!(late.earlier(Some(early)), early);
+        assert_eq!(late.earlier(None), late);
+        let stamped = TimeLimit::stamped(at(2));
+        assert_eq!(stamped.earlier(Some(late)), late);
+        assert_eq!(late.earlier(Some(stamped)), late);
+        assert_eq!(stamped.earlier(Some(stamped)), stamped);
+    }
+}

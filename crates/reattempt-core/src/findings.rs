@@ -268,7 +268,123 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Report {
+        Pushback(ServerPushback),
+        Unreadable,
+        Stage(Stage),
+        Forbid,
+        OwnAnswer,
+        UntriedBackend,
+        Config,
+        Over,
+        Commit,
+        Conclude,
+    }
+
+    fn report() -> impl Strategy<Value = Report> {
+        let most = VALUE_MASK;
+        prop_oneof![
+            (0..=most)
+                .prop_map(|us| Report::Pushback(ServerPushback::After(Duration::from_micros(us)))),
+            prop::sample::select(vec![
+                Report::Pushback(ServerPushback::After(Duration::from_micros(most))),
+                Report::Pushback(ServerPushback::Stop),
+                Report::Unreadable,
+            ]),
+            prop::sample::select(vec![
+                Report::Stage(Stage::Dispatch),
+                Report::Stage(Stage::InFlight),
+                Report::Stage(Stage::Response),
+            ]),
+            prop::sample::select(vec![
+                Report::Forbid,
+                Report::OwnAnswer,
+                Report::UntriedBackend,
+                Report::Config,
+            ]),
+            prop::sample::select(vec![Report::Over, Report::Commit, Report::Conclude]),
+        ]
+    }
+
+    proptest! {
+        /// However often and in whatever order: against one plain value for each attempt.
+        #[test]
+        #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
+        fn a_report_changes_its_own_finding_of_its_own_attempt(
+            reports in prop::collection::vec((0_usize..3, report()), 0..40),
+        ) {
+            let slots = Slots::default();
+            let seats = [1, 2, 3].map(|attempt| slots.begin(attempt));
+            let mut plain = [Findings::default(); 3];
+            let (mut over, mut committed) = ([false; 3], [false; 3]);
+            for (at, report) in reports {
+                let (seat, found) = (seats[at], &mut plain[at]);
+                match report {
+                    Report::Pushback(word) => {
+                        slots.pushback(seat, word);
+                        (found.pushback, found.pushback_unreadable) = (Some(word), false);
+                    }
+                    Report::Unreadable => {
+                        slots.pushback_unreadable(seat);
+                        (found.pushback, found.pushback_unreadable) = (None, true);
+                    }
+                    Report::Stage(stage) => {
+                        slots.stage(seat, stage);
+                        found.stage = Some(stage);
+                    }
+                    Report::Forbid => {
+                        slots.forbid(seat);
+                        found.forbidden = true;
+                    }
+                    Report::OwnAnswer => {
+                        slots.own_answer(seat);
+                        found.own_answer = true;
+                    }
+                    Report::UntriedBackend => {
+                        slots.untried_backend(seat);
+                        found.untried_backend = true;
+                    }
+                    Report::Config => {
+                        prop_assert!(slots.config_coming(seat));
+                        found.config_coming = true;
+                    }
+                    Report::Over => {
+                        slots.over(seat);
+                        over[at] = true;
+                    }
+                    Report::Commit => {
+                        slots.commit(seat);
+                        committed[at] = true;
+                    }
+                    Report::Conclude => {
+                        prop_assert_eq!(slots.conclude(seat), std::mem::take(&mut committed[at]));
+                    }
+                }
+                prop_assert_eq!(seats.map(|seat| slots.read(seat)), plain);
+                let left = (0..3).any(|at| !over[at] && plain[at].stage != Some(Stage::Dispatch));
+                prop_assert_eq!(slots.any_may_have_left(3), left);
+            }
+        }
+    }
+
+    #[test]
+    fn only_attempts_that_were_sent_may_have_left() {
+        for sent in 1..=20 {
+            let slots = Slots::default();
+            for attempt in 1..sent {
+                slots.over(slots.begin(attempt));
+            }
+            let last = slots.begin(sent);
+            assert!(slots.any_may_have_left(sent), "{sent}");
+            slots.over(last);
+            assert!(!slots.any_may_have_left(sent), "{sent}");
+        }
+    }
 
     #[test]
     fn what_is_reported_is_read_back() {
@@ -295,8 +411,11 @@ mod tests {
         assert_eq!(one.slot, later.slot);
         slots.pushback(one, ServerPushback::Stop);
         slots.forbid(one);
+        slots.commit(later);
+        assert!(!slots.config_coming(one) && !slots.conclude(one));
         assert_eq!(slots.read(later), Findings::default());
         assert_eq!(slots.read(one), Findings::default());
+        assert!(slots.conclude(later));
     }
 
     #[test]

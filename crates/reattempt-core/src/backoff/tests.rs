@@ -82,6 +82,7 @@ fn seeds_repeat_and_the_default_differs() {
 proptest! {
     /// R12
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn no_input_overflows_or_passes_the_maximum(
         initial in any::<u64>(), max in any::<u64>(), multiplier in any::<f64>(),
         retries in any::<u32>(), previous in any::<u64>(), roll in 0.0..1.0f64,
@@ -100,6 +101,104 @@ proptest! {
             .delay(retries, Some(Duration::MAX));
         let _ = Backoff::linear(Duration::MAX, Duration::MAX).delay(retries, None);
     }
+}
+
+/// R11 R12
+#[test]
+fn a_factor_that_is_no_whole_number_is_applied_each_time() {
+    let delays = |factor| {
+        let backoff = Backoff::exponential(ms(1000), ms(10_000)).multiplier(factor);
+        [0, 1, 2, 3, 9].map(|retries| backoff.delay(retries, None))
+    };
+    assert_eq!(delays(1.6), [1000, 1600, 2560, 4096, 10_000].map(ms));
+    assert_eq!(delays(1.0), [1000; 5].map(ms));
+    assert_eq!(
+        delays(0.5)[..4],
+        [ms(1000), ms(500), ms(250), ms(125)],
+        "below 1 the delays shrink"
+    );
+    for none in [0.0, -1.6, f64::NAN] {
+        assert_eq!(delays(none), [1000, 0, 0, 0, 0].map(ms), "{none}");
+    }
+}
+
+/// R11
+#[test]
+fn a_shrinking_delay_leaves_the_maximum_behind() {
+    let backoff = Backoff::exponential(ms(1600), ms(200)).multiplier(0.5);
+    let delays = [0, 1, 3, 4].map(|retries| backoff.delay(retries, None));
+    assert_eq!(delays, [200, 200, 200, 100].map(ms));
+}
+
+// Miri varies what `powf` returns by its last bits.
+#[cfg(not(miri))]
+#[test]
+fn doubling_is_exact_to_the_nanosecond() {
+    let long = Duration::new(4_000_000, 1);
+    let backoff = Backoff::exponential(long, Duration::MAX);
+    assert_eq!(backoff.delay(3, None), long * 8);
+    let backoff = Backoff::exponential(Duration::from_nanos(1), Duration::MAX);
+    assert_eq!(backoff.delay(31, None), Duration::from_nanos(1 << 31));
+    assert_eq!(backoff.delay(33, None), Duration::from_nanos(1 << 33));
+}
+
+#[test]
+fn a_calculated_delay_is_capped() {
+    let backoff = Backoff::calculated(|retries| ms(u64::from(retries) * 7), ms(20));
+    assert_eq!(
+        [0, 2, 3].map(|n| backoff.delay(n, None)),
+        [0, 14, 20].map(ms)
+    );
+}
+
+#[test]
+fn a_share_of_the_jitter_counts_from_0_to_1() {
+    let at = |share, roll| {
+        Backoff::constant(ms(100))
+            .jitter(Jitter::Proportional(share))
+            .randomness(Randomness::Fixed(roll))
+            .delay(0, None)
+    };
+    assert_eq!(
+        [0.0, 0.75, 1.0].map(|roll| at(0.2, roll)),
+        [80, 110, 120].map(ms)
+    );
+    assert_eq!([0.0, 1.0].map(|roll| at(3.0, roll)), [0, 200].map(ms));
+    for none in [0.0, -0.5, f64::NAN] {
+        assert_eq!([0.0, 1.0].map(|roll| at(none, roll)), [100, 100].map(ms));
+    }
+}
+
+#[test]
+fn decorrelated_jitter_goes_by_the_previous_delay() {
+    let at = |backoff: Backoff, previous, roll| {
+        backoff
+            .jitter(Jitter::Decorrelated)
+            .randomness(Randomness::Fixed(roll))
+            .delay(7, previous)
+    };
+    let backoff = || Backoff::exponential(ms(10), ms(400));
+    assert_eq!(at(backoff(), None, 0.0), ms(10));
+    assert_eq!(
+        at(backoff(), None, 0.5),
+        ms(20),
+        "up to three times the first"
+    );
+    assert_eq!(at(backoff(), Some(ms(100)), 0.5), ms(155));
+    assert_eq!(
+        at(backoff(), Some(ms(300)), 1.0),
+        ms(400),
+        "at most the maximum"
+    );
+    assert_eq!(
+        at(backoff(), Some(ms(1)), 1.0),
+        ms(10),
+        "at least the first"
+    );
+    let long = Some(ms(9_000));
+    assert_eq!(at(Backoff::constant(ms(30)), long, 0.5), ms(30));
+    assert_eq!(at(Backoff::linear(ms(5), ms(60)), long, 0.5), ms(60));
+    assert_eq!(at(Backoff::controlled(), long, 0.5), ms(1000));
 }
 
 #[test]

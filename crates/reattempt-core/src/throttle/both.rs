@@ -72,6 +72,7 @@ mod tests {
     struct PaysOnce {
         paid: AtomicU32,
         refunded: AtomicU32,
+        recovered: AtomicU32,
     }
 
     impl RetryThrottle for PaysOnce {
@@ -87,6 +88,10 @@ mod tests {
 
         fn refund(&self, _: Option<&Failure>) {
             self.refunded.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn recovered(&self, _: &Failure) {
+            self.recovered.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -128,5 +133,26 @@ mod tests {
         assert!(both.0.spend(None));
         assert!(!both.spend(None));
         assert_eq!(both.1.paid.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn both_learn_that_a_call_recovered() {
+        let both = Both(PaysOnce::default(), PaysOnce::default());
+        both.recovered(&FAILURE);
+        let learned = [&both.0, &both.1].map(|one| one.recovered.load(Ordering::Relaxed));
+        assert_eq!(learned, [1, 1]);
+    }
+
+    #[test]
+    fn the_fill_is_that_of_the_first_that_has_one() {
+        let budget = || HedgeBudget::of_thousandths(1).unwrap();
+        let bucket = || TokenBucket::new(7, 100).unwrap();
+        assert_eq!(Both(bucket(), budget()).milli_tokens(), Some(7000));
+        assert_eq!(
+            Both(PaysOnce::default(), bucket()).milli_tokens(),
+            Some(7000)
+        );
+        let none = Both(PaysOnce::default(), PaysOnce::default());
+        assert_eq!(none.milli_tokens(), None);
     }
 }

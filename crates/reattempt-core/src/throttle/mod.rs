@@ -93,3 +93,93 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
         (**self).milli_tokens()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::Stage;
+    use crate::reason::UNKNOWN;
+
+    const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
+
+    /// Refuses everything, and says what it was asked.
+    #[derive(Debug, Default)]
+    struct Refuses(Mutex<Vec<&'static str>>);
+
+    impl Refuses {
+        fn was(&self, asked: &'static str) {
+            self.0.lock().unwrap().push(asked);
+        }
+    }
+
+    impl RetryThrottle for Refuses {
+        fn settled(&self, _: Settled<'_>) {
+            self.was("settled");
+        }
+
+        fn allows(&self, _: Option<&Failure>) -> bool {
+            self.was("allows");
+            false
+        }
+
+        fn spend(&self, _: Option<&Failure>) -> bool {
+            self.was("spend");
+            false
+        }
+
+        fn refund(&self, _: Option<&Failure>) {
+            self.was("refund");
+        }
+
+        fn recovered(&self, _: &Failure) {
+            self.was("recovered");
+        }
+
+        fn milli_tokens(&self) -> Option<u64> {
+            Some(7)
+        }
+    }
+
+    #[test]
+    fn a_shared_throttle_is_asked_as_it_is() {
+        let throttle = Arc::new(Refuses::default());
+        let shared: &Arc<dyn RetryThrottle> = &(throttle.clone() as Arc<dyn RetryThrottle>);
+        shared.settled(Settled::Success);
+        assert!(!RetryThrottle::allows(shared, None));
+        assert!(!RetryThrottle::spend(shared, None));
+        RetryThrottle::refund(shared, None);
+        RetryThrottle::recovered(shared, &FAILURE);
+        assert_eq!(RetryThrottle::milli_tokens(shared), Some(7));
+        assert_eq!(
+            *throttle.0.lock().unwrap(),
+            ["settled", "allows", "spend", "refund", "recovered"]
+        );
+    }
+
+    /// Counts only what settled, as most throttles do.
+    #[derive(Debug, Default)]
+    struct Counts(Mutex<u32>);
+
+    impl RetryThrottle for Counts {
+        fn settled(&self, outcome: Settled<'_>) {
+            assert_eq!(outcome, Settled::Success);
+            *self.0.lock().unwrap() += 1;
+        }
+
+        fn allows(&self, _: Option<&Failure>) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn by_default_nothing_is_paid_and_a_recovery_is_a_success() {
+        let throttle = Counts::default();
+        assert!(throttle.spend(Some(&FAILURE)) && throttle.milli_tokens().is_none());
+        throttle.refund(None);
+        assert_eq!(*throttle.0.lock().unwrap(), 0);
+        throttle.recovered(&FAILURE);
+        assert_eq!(*throttle.0.lock().unwrap(), 1);
+    }
+}

@@ -123,7 +123,29 @@ fn the_routes_settings_beat_the_layers_but_not_its_clock() {
 
 #[test]
 fn a_good_answer_pushes_nothing_back() {
-    assert_eq!(read(RetryAfter::new(), 202, &[("retry-after", "5")]), None);
+    let asked = |status| read(RetryAfter::new(), status, &[("retry-after", "5")]);
+    assert_eq!([202, 299].map(asked), [None, None]);
+    let five = Some(ServerPushback::After(Duration::from_secs(5)));
+    assert_eq!([300, 404].map(asked), [five, five]);
+}
+
+#[test]
+fn the_delay_of_headers_alone_is_uncapped_and_without_jitter() {
+    let reader = RetryAfter::new()
+        .cap(Duration::from_secs(3), BeyondCap::Stop)
+        .spread(Duration::from_secs(2))
+        .randomness(Randomness::Fixed(0.5));
+    let mut headers = HeaderMap::new();
+    assert_eq!(reader.delay(&headers), None);
+    headers.insert(RETRY_AFTER, "60".parse().unwrap());
+    assert_eq!(reader.delay(&headers), Some(Duration::from_secs(60)));
+    headers.insert(RETRY_AFTER_MS, "700".parse().unwrap());
+    assert_eq!(reader.delay(&headers), Some(Duration::from_millis(700)));
+    headers.insert(AMZ_RETRY_AFTER, "99999".parse().unwrap());
+    assert_eq!(reader.delay(&headers), Some(Duration::from_millis(700)));
+    let also = reader.also_amz();
+    assert_eq!(also.delay(&headers), Some(Duration::from_secs(25)));
+    assert_eq!(RetryAfter::amz().delay(&headers), also.delay(&headers));
 }
 
 fn limited(status: u16, reset: &str, more: &[(&str, &str)]) -> Option<ServerPushback> {

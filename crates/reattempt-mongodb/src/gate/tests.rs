@@ -75,6 +75,35 @@ fn a_request_that_says_what_it_runs_is_routed() {
     assert_eq!(gate, Some(&ReadGate::Once(NotEligible::InTransaction)));
 }
 
+/// M9 M35
+#[test]
+fn a_request_without_a_transaction_is_routed_as_a_read() {
+    struct Find;
+    impl ReadCall for Find {
+        fn operation(&self) -> ReadOperation {
+            ReadOperation::Find
+        }
+    }
+    let gate = |policy: Option<Arc<RoutePolicy>>| *gate_of(&policy.unwrap()).unwrap();
+    let routes = RetryReads::default().stand_back_when_nested(true);
+    assert_eq!(gate(routes.route(&Find)), ReadGate::Retry);
+    let mut call = Call::new(Find);
+    assert_eq!(gate(routes.route(&call)), ReadGate::Retry);
+    call.context_mut().set_data(OuterAttempt(2));
+    let nested = ReadGate::Once(NotEligible::Nested);
+    assert_eq!(gate(routes.route(&call)), nested, "seen in the call");
+}
+
+#[test]
+fn what_the_caller_says_of_idempotency_stays() {
+    let mut call = Call::new(());
+    call.context_mut()
+        .set_idempotency(Idempotency::NotIdempotent);
+    RetryReads::default().stamp(call.context_mut(), ReadOperation::Find, false);
+    let said = call.context_mut().idempotency();
+    assert_eq!(said, Idempotency::NotIdempotent);
+}
+
 /// M12
 #[test]
 fn an_old_server_forbids_another_attempt() {
@@ -123,7 +152,7 @@ fn under_overload_every_command_is_retried_and_otherwise_only_reads() {
     use ReadOperation::{
         Aggregate, AggregateThatWrites, Find, GetMore, MapReduce, RunCommand, Write,
     };
-    let gate = RetryReads::with_strategy(true, RetryableReads::current());
+    let gate = RetryReads::current(true);
     for operation in [Write, AggregateThatWrites, MapReduce, GetMore, RunCommand] {
         assert!(retried(&gate, operation, false, true), "{operation:?}");
         assert!(!retried(&gate, operation, false, false), "{operation:?}");

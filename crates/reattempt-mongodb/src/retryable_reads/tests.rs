@@ -3,14 +3,15 @@
 use std::time::Instant;
 
 use reattempt_core::machine::{Action, Env, Keep, RetryMachine, Wait};
+use reattempt_core::throttle::Settled;
 use reattempt_core::{AttemptKind, CallContext, Stopped, TimeLimit};
 
 use super::*;
 use crate::FailureKind as Kind;
 use crate::labels::{NO_WRITES_PERFORMED, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use crate::{
-    ErrorLabels, MongoClassifier, MongoFailure, NotEligible, ReadGate, ReadOperation, RetryReads,
-    report_wire_version,
+    AdaptiveTokens, ErrorLabels, MongoClassifier, MongoFailure, NotEligible, ReadGate,
+    ReadOperation, RetryReads, report_wire_version,
 };
 
 /// An error of this kind with these labels and this `baseBackoffMS`.
@@ -487,4 +488,53 @@ fn an_error_that_wrote_nothing_yields_to_one_that_may_have() {
         2,
         "a read"
     );
+}
+
+/// A retry needs a token, and takes it if it meets an overloaded server again; other errors need none.
+#[test]
+fn a_retry_under_overload_needs_a_token() {
+    let tokens = AdaptiveTokens::with_capacity(1);
+    let strategy = RetryableReads::seed_2022()
+        .overload_backoff(2)
+        .adaptive_tokens(tokens.clone())
+        .randomness(Randomness::Fixed(1.0));
+    assert_eq!(strategy.max_attempts(), None, "the last failure counts too");
+    let read = || Read {
+        classifier: MongoClassifier::current(),
+        ..Read::begin(strategy.clone())
+    };
+    let mut first = read();
+    assert_eq!(first.waits_after(&BUSY), Some(ms(200)));
+    assert!(
+        tokens.has_one(),
+        "taken only by a retry that fails like that"
+    );
+    assert_eq!(first.waits_after(&BUSY), None);
+    assert_eq!(first.stopped(), Some(Stopped::Strategy));
+    assert!(!tokens.has_one());
+    assert_eq!(
+        read().waits_after(&BUSY),
+        None,
+        "none is left for this call"
+    );
+    let stepped_down = Broken(STEPPED_DOWN, &[], None);
+    assert_eq!(read().waits_after(&stepped_down), Some(ms(0)));
+
+    let reads = RetryReads::with_strategy(true, strategy);
+    let policy = reads.policy_for(ReadOperation::Find, false);
+    let throttle = policy.get_throttle().expect("told of calls that work");
+    (0..10).for_each(|_| throttle.settled(Settled::Success));
+    assert!(tokens.has_one());
+}
+
+/// M1: what a recovery layer may know before the first failure.
+#[test]
+fn the_most_attempts_are_those_of_the_strategy() {
+    let seed = RetryableReads::seed_2022;
+    assert_eq!(seed().max_attempts(), Some(2));
+    assert_eq!(seed().overload_backoff(5).max_attempts(), Some(6));
+    assert_eq!(seed().overload_backoff(0).max_attempts(), Some(2));
+    let most = seed().overload_backoff(u32::MAX).max_attempts();
+    assert_eq!(most, Some(u32::MAX));
+    assert_eq!(seed().until_deadline().max_attempts(), None);
 }

@@ -132,6 +132,26 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     );
 }
 
+/// R21 R51: it never answers, so no failure of it is known.
+#[test]
+fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
+    let policy = HedgePolicy::new(2, ms(200));
+    let (context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
+    machine.pending(start(), &policy);
+    let hedge = start() + ms(200);
+    assert_eq!(machine.due(hedge, &policy), Due::Plan(AttemptKind::Hedge));
+    let sent = machine.permit(hedge, AttemptKind::Hedge, &Env::new(&context));
+    assert_eq!(sent, Permit::Send(2));
+    let mut second = context.clone();
+    second.start_attempt(2, AttemptKind::Hedge);
+    let action = machine.cut_off(hedge, &policy, &Env::new(&second));
+    assert_eq!(action, HedgeAction::Go);
+    assert_eq!(
+        recorded(&context),
+        (AttemptOutcome::Cancelled, Some(Stopped::NotReplayable))
+    );
+}
+
 /// A failure is held only as long as somebody might still return it.
 #[test]
 fn an_answer_is_kept_where_nobody_enforces_the_deadline() {

@@ -61,6 +61,7 @@ fn without_unseen(mut script: Vec<Line>) -> Vec<Line> {
 proptest! {
     /// R13 R40
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn never_more_attempts_than_the_maximum(
         script in any_script(), limit in any_limit(), max in 1_u32..7, delay in 0_u64..20,
     ) {
@@ -73,6 +74,7 @@ proptest! {
 
     /// C7 R14 R48
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn nothing_is_sent_at_the_deadline_or_after_it(
         script in any_script(), limit in 1_u64..100, enforced: bool, max in 1_u32..7, delay in 0_u64..20,
     ) {
@@ -84,6 +86,7 @@ proptest! {
 
     /// R45 and A6, Pushback
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn nothing_is_sent_after_a_stop(
         script in any_script(), limit in any_limit(), max in 1_u32..7, delay in 0_u64..20,
     ) {
@@ -96,6 +99,7 @@ proptest! {
 
     /// C6
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn a_reason_that_always_retries_ends_with_the_deadline(
         limit in 1_u64..3000, takes in 0_u64..50, hedged: bool,
     ) {
@@ -110,6 +114,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn the_same_inputs_lead_to_the_same_actions(
         script in any_script(), limit in any_limit(), max in 1_u32..7, delay in 0_u64..20, seed: u64,
     ) {
@@ -122,6 +127,7 @@ proptest! {
 
     /// R46
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn no_hedge_is_sent_without_a_permit(
         script in any_script(), limit in any_limit(), max in 1_u32..7, delay in 0_u64..20,
         answers in prop::collection::vec(any::<bool>(), 0..8),
@@ -134,6 +140,7 @@ proptest! {
 
     /// R20 R21 R22
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn the_tokens_are_those_of_a_plain_count(
         scripts in prop::collection::vec(any_script(), 1..6), max_tokens in 1_u32..12, ratio in 1_u32..2500,
     ) {
@@ -152,6 +159,7 @@ proptest! {
 
     /// R21 R46
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn a_hedged_call_counts_each_attempt_that_was_answered(
         script in any_script(), max_tokens in 1_u32..12, max in 1_u32..7, delay in 0_u64..20,
     ) {
@@ -169,6 +177,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn every_call_ends_unless_an_attempt_never_answers(
         script in any_script(), limit in any_limit(), delay in 0_u64..20,
     ) {

@@ -12,7 +12,7 @@ macro_rules! attributes {
         impl Attributes {
             $($(#[$meta])* pub const $name: Self = Self(1 << $bit);)*
 
-            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$name)),*];
+            pub(super) const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$name)),*];
         }
     };
 }

@@ -198,6 +198,51 @@ fn attributes_are_a_set() {
     assert_eq!(format!("{both:?}"), r#"{"temp", "retry-now"}"#);
 }
 
+/// C23: what an entry asks of a client, attribute by attribute.
+#[test]
+fn each_attribute_has_its_own_consequence() {
+    let of = |words: &str| {
+        let map = parsed(&format!(r#"{{"errors": {{"1": {{"attrs": [{words}]}}}}}}"#));
+        let found = map.get(1).unwrap().attributes();
+        (
+            found.retry(),
+            found.fetch_config(),
+            found.close_connection(),
+        )
+    };
+    let nothing = (false, false, false);
+    assert_eq!(of(""), nothing);
+    for (word, found) in Attributes::WORDS {
+        let retry = ["retry-now", "retry-later", "auto-retry"].contains(word);
+        let close = ["conn-state-invalidated", "special-handling"].contains(word);
+        let alone = (retry, *word == "fetch-config", close);
+        assert_eq!(of(&format!("\"{word}\"")), alone, "{word}");
+        assert_eq!(
+            of(&format!("\"{word}\", \"{word}\"")),
+            alone,
+            "{word} twice"
+        );
+        assert_eq!(*found | *found, *found);
+        let with_no_retry = of(&format!("\"{word}\", \"no-retry\""));
+        assert_eq!(with_no_retry, (false, alone.1, alone.2), "{word}");
+    }
+    let all = r#""retry-now", "fetch-config", "conn-state-invalidated", "special-handling""#;
+    assert_eq!(of(all), (true, true, true));
+}
+
+#[test]
+fn a_map_is_empty_without_entries_that_can_be_used() {
+    assert!(parsed(r#"{"errors": {}}"#).is_empty());
+    let map = parsed(r#"{"version": 1, "revision": 1, "errors": {"zz": {"attrs": []}}}"#);
+    assert!(map.is_empty());
+    let [fault] = map.faults() else {
+        panic!("{:?}", map.faults())
+    };
+    assert_eq!(fault.path(), "$.errors.zz");
+    assert!(fault.problem().starts_with("the key must be a status"));
+    assert!(!parsed(r#"{"errors": {"1": {"attrs": []}}}"#).is_empty());
+}
+
 #[test]
 fn a_hostile_key_does_not_fill_the_report() {
     let key = "ß".repeat(100_000);

@@ -57,8 +57,9 @@ impl ServerError {
         format!("{what}: {}", self.message)
     }
 
-    /// Reads a reply that is not ok.
-    pub(super) fn read(
+    /// Reads a reply that is not ok. What it lacks, or has of another type, counts as absent.
+    #[must_use]
+    pub fn read(
         origin: Origin,
         document: Document,
         request_id: i32,

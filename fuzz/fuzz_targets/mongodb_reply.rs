@@ -1,0 +1,61 @@
+//! A MongoDB reply of any elements, as a success and as an error: cursor, counts and write errors of the one, code, labels
+//! and back-off of the other, and what the classifier makes of them under every gate.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reattempt::Verdict;
+use reattempt_mongodb::{MongoClassifier, MongoFailure, NotEligible, ReadGate};
+use reattempt_testbed::mongodb::MongoReply;
+use reattempt_testbed::mongodb::client::{Origin, ServerError, WriteError};
+use reattempt_testbed::mongodb::wire::decode_document;
+
+const GATES: [Option<ReadGate>; 4] = [
+    None,
+    Some(ReadGate::Retry),
+    Some(ReadGate::Overload(NotEligible::Operation)),
+    Some(ReadGate::Once(NotEligible::Disabled)),
+];
+
+fuzz_target!(|data: &[u8]| {
+    // Length and end are given, so that the bytes go to the elements.
+    let mut document = (data.len() as i32 + 5).to_le_bytes().to_vec();
+    document.extend(data);
+    document.push(0);
+    let Ok(document) = decode_document(&document) else {
+        return;
+    };
+    let reply = MongoReply {
+        document: document.clone(),
+        server: "a:1".to_owned(),
+        max_wire_version: 21,
+        request_id: 1,
+        connection_id: 1,
+    };
+    assert_ne!(reply.cursor_id(), Some(0));
+    let _ = (reply.batch(), reply.count(), reply.collection(), reply.operation_time());
+    let _ = WriteError::of(&reply).map(|error| error.to_string());
+
+    for handshake in [false, true] {
+        let origin = Origin {
+            server: "a:1".to_owned(),
+            max_wire_version: Some(21),
+            connection: Some(1),
+        };
+        let error = ServerError::read(origin, document.clone(), 1, handshake);
+        let _ = error.to_string();
+        assert!(error.base_backoff().is_none_or(|base| !base.is_zero()));
+        for classifier in [MongoClassifier::seed_2022(), MongoClassifier::current()] {
+            for gate in &GATES {
+                let verdict = classifier.verdict_on(&error, gate.as_ref());
+                let retried = matches!(verdict, Verdict::Retry(_));
+                match gate {
+                    Some(ReadGate::Once(_)) => assert!(!retried),
+                    Some(ReadGate::Overload(_)) => {
+                        assert!(!retried || MongoFailure::labels(&error).is_retryable_overload());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+});
