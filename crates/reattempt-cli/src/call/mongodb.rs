@@ -7,7 +7,7 @@ use bson::Document as Bson;
 use reattempt::observe::LogObserver;
 use reattempt::{
     Annotated, Call, DeadlineLayer, Elapsed, Failure, Idempotency, RetryLayer, RetryStrategy,
-    RouteLayer, Surface, TimeLimit, UncallLayer,
+    RouteLayer, Surface, UncallLayer,
 };
 use reattempt_mongodb::{
     Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, ReadCall, RetryReads, RetryableReads,
@@ -192,7 +192,7 @@ impl MongoCaller {
 async fn exchange(
     stack: Stack,
     call: Call<MongoRequest>,
-    limit: Option<TimeLimit>,
+    story: &Story,
 ) -> Result<usize, BoxError> {
     let request = call.request.clone();
     let reply = stack.clone().oneshot(call).await?;
@@ -201,6 +201,7 @@ async fn exchange(
         Operation::Watch => Ok(reply.count()),
         Operation::CountDocuments => Ok(counted(&reply)),
         _ if reply.cursor_id().is_some() => {
+            let limit = story.limit();
             // Each `getMore` is a call of its own, which its policy lets run once.
             let mut more = ServiceBuilder::new()
                 .map_request(move |request: MongoRequest| {
@@ -213,7 +214,12 @@ async fn exchange(
                     call
                 })
                 .service(stack);
-            Ok(drain(&mut more, &request, reply).await?.documents.len())
+            let drained = drain(&mut more, &request, reply).await;
+            let drained = drained.map_err(|error| of_whole_call(error, story))?;
+            match drained.stopped_at {
+                Some(bound) => Err(bound.into()),
+                None => Ok(drained.documents),
+            }
         }
         Operation::InsertOne => match WriteError::of(&reply) {
             Some(error) => Err(error.into()),
@@ -223,11 +229,22 @@ async fn exchange(
     }
 }
 
+/// A time limit that passed in a later batch passed for the call that opened the cursor: its attempts are what is told.
+fn of_whole_call(error: BoxError, story: &Story) -> BoxError {
+    match error.downcast::<Elapsed>() {
+        Ok(elapsed) => Box::new(Elapsed {
+            info: Box::new(story.info()),
+            ..*elapsed
+        }),
+        Err(error) => error,
+    }
+}
+
 /// The count in the one document that `countDocuments` asks for; none if nothing was there to count.
 fn counted(reply: &MongoReply) -> usize {
-    let n = reply
-        .batch()
-        .first()
+    let first = reply.values().next();
+    let n = first
+        .as_ref()
         .and_then(|first| first.as_document()?.get("n"));
     let n = n.and_then(|n| {
         n.as_i64()
@@ -257,7 +274,7 @@ impl Caller for MongoCaller {
         let stack = self.stack(events.clone());
         let outcome = tokio::select! {
             biased;
-            outcome = exchange(stack, request, story.limit()) => Some(outcome),
+            outcome = exchange(stack, request, &story) => Some(outcome),
             () = cancelled(&head) => None,
         };
         let mut documents = None;

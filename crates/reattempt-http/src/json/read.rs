@@ -29,10 +29,15 @@ pub fn integer(
     wrong(place, must, json)
 }
 
-/// A number above zero, as a factor.
+/// A number above zero, as a factor. One that a 64-bit float rounds to zero or to infinity is a fault.
 pub fn factor(place: &mut Place<'_>, json: &Json) -> Option<f64> {
     match json {
-        Json::Number(text) if Decimal::of(text).is_positive() => text.parse().ok(),
+        Json::Number(text) if Decimal::of(text).is_positive() => {
+            let value = text.parse::<f64>().ok();
+            value
+                .filter(|value| value.is_finite() && *value > 0.0)
+                .or_else(|| wrong(place, "a number that a 64-bit float can hold", json))
+        }
         _ => wrong(place, "a number greater than 0", json),
     }
 }

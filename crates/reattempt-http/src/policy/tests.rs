@@ -114,6 +114,17 @@ fn every_fault_is_told_at_once_with_its_path() {
 }
 
 #[test]
+fn a_multiplier_that_no_float_holds_is_a_fault_at_its_path() {
+    for number in ["1e400", "1e-400"] {
+        let text =
+            format!(r#"{{"default": {{"retry": {{"backoff": {{"multiplier": {number}}}}}}}}}"#);
+        let path = "$.default.retry.backoff.multiplier";
+        let fault = format!("{path}: must be a number that a 64-bit float can hold, got {number}");
+        assert!(faults(&text).contains(&fault), "{:?}", faults(&text));
+    }
+}
+
+#[test]
 fn what_is_not_the_form_at_all_is_one_fault() {
     assert_eq!(
         faults("{\"routes\": }"),

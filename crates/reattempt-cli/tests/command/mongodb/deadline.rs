@@ -106,3 +106,18 @@ async fn a_limit_does_not_make_more_retries() {
     let answer = answer(several(&uri(&node, "timeoutMS=2000"), [timed])).await;
     assert_failed(&answer, 2, UNREACHABLE, "last");
 }
+
+/// The attempts are those of the call; a `getMore` is an operation of its own and none of them.
+#[tokio::test]
+async fn a_limit_in_a_later_batch_tells_the_calls_attempts() {
+    let node = node(7).await;
+    node.script().on("find", Step::code(UNREACHABLE));
+    node.script().on("getMore", Step::pass());
+    node.script().on("getMore", Step::hang());
+    let answer = answer(one(&node, json!({"op": "findBatch", "timeout_ms": 500}))).await;
+    assert_timed_out(&answer, 500.0, "unambiguous");
+    assert_eq!(each(&answer, "n").len(), 2);
+    let error = answer["error"].as_str().unwrap();
+    let told = "after 2 attempt(s); reasons: MONGODB_SERVER_NETWORK_ERROR)";
+    assert!(error.contains(told), "{error}");
+}

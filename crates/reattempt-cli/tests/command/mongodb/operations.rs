@@ -189,3 +189,30 @@ async fn a_find_in_batches_is_retried_before_its_first_batch() {
     let find = node.seen_named("find");
     assert_eq!(more[0].document.get("lsid"), find[0].document.get("lsid"));
 }
+
+/// What a server that never closes its cursor answers to every `getMore`.
+fn endless(node: &Node, batch: Vec<Document>) {
+    let reply = doc! { "cursor": { "id": 7_i64, "ns": "db.c", "nextBatch": batch }, "ok": 1 };
+    node.script()
+        .handler(move |command| (command.name == "getMore").then(|| Step::reply(reply.clone())));
+}
+
+/// A server has no say in how much memory and time its cursor takes.
+#[tokio::test]
+async fn a_cursor_without_end_is_bounded_and_the_bound_named() {
+    let large = vec![doc! { "text": "x".repeat(6 << 20) }];
+    let small = vec![doc! { "_id": 1 }; 40_000];
+    for (batch, batches, bound) in [
+        (large, 11, "more than 67108864 bytes"),
+        (small, 3, "more than 100000 documents"),
+    ] {
+        let node = node(5).await;
+        endless(&node, batch);
+        let answer = answer(one(&node, json!({"op": "findBatch"}))).await;
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.contains(bound), "{error}");
+        assert_eq!(answer["documents"], Value::Null, "not all of them");
+        assert_eq!(answer["stopped"], "committed");
+        assert_eq!(node.seen_named("getMore").len(), batches);
+    }
+}

@@ -84,7 +84,9 @@ const ROWS: &[Row] = &[
     ("multiplier 2e0", Retry("backoffMultiplier"), r#""backoffMultiplier":2e0"#, Taken("100ms, 200ms")),
     ("multiplier 0", Retry("backoffMultiplier"), r#""backoffMultiplier":0"#, Refused("….backoffMultiplier: must be a number greater than 0, got 0")),
     ("multiplier -1", Retry("backoffMultiplier"), r#""backoffMultiplier":-1"#, Refused("….backoffMultiplier: must be a number greater than 0, got -1")),
-    ("multiplier 1e999", Retry("backoffMultiplier"), r#""backoffMultiplier":1e999"#, Taken("100ms, 315576000000s")),
+    ("multiplier 1e999", Retry("backoffMultiplier"), r#""backoffMultiplier":1e999"#, Refused("….backoffMultiplier: must be a number that a 64-bit float can hold, got 1e999")),
+    ("multiplier 1e-999", Retry("backoffMultiplier"), r#""backoffMultiplier":1e-999"#, Refused("….backoffMultiplier: must be a number that a 64-bit float can hold, got 1e-999")),
+    ("multiplier 1e308", Retry("backoffMultiplier"), r#""backoffMultiplier":1e308"#, Taken("100ms, 315576000000s")),
     // Durations
     ("\".5s\"", Retry("initialBackoff"), r#""initialBackoff":".5s""#, Refused("….initialBackoff: DURATION \".5s\"")),
     ("\"1.s\"", Retry("initialBackoff"), r#""initialBackoff":"1.s""#, Refused("….initialBackoff: DURATION \"1.s\"")),

@@ -14,7 +14,7 @@ use super::{
     ClientOptions, During, MongoError, Origin, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR,
     ServerDescription,
 };
-use crate::mongodb::wire::{Message, OpMsg, ReadError, read_message};
+use crate::mongodb::wire::{OpMsg, ReadError, Reply, WireError, read_reply};
 
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 static REQUESTS: AtomicI32 = AtomicI32::new(1);
@@ -123,7 +123,7 @@ impl Connection {
         request_id: i32,
         command: &Document,
         timeout: Option<Duration>,
-    ) -> Result<Document, MongoError> {
+    ) -> Result<Reply, MongoError> {
         let Some(after) = timeout else {
             return self.exchange(request_id, command, false).await;
         };
@@ -143,7 +143,7 @@ impl Connection {
         request_id: i32,
         command: &Document,
         handshake: bool,
-    ) -> Result<Document, MongoError> {
+    ) -> Result<Reply, MongoError> {
         let phase = |during| if handshake { During::Handshake } else { during };
         let bytes = OpMsg::encode(request_id, 0, command).map_err(|error| MongoError::Rebuild {
             origin: self.origin.clone(),
@@ -154,14 +154,16 @@ impl Connection {
             return Err(self.broken(phase(During::Send), &error));
         }
         let during = phase(During::Receive);
-        let reply = match read_message(&mut self.stream, self.limit).await {
-            Ok(Some(Message::Msg(reply))) => reply,
-            Ok(Some(_)) => return Err(self.protocol(during, "the reply is no OP_MSG".to_owned())),
+        let reply = match read_reply(&mut self.stream, self.limit).await {
+            Ok(Some(reply)) => reply,
             Ok(None) => {
                 let end = io::Error::new(io::ErrorKind::UnexpectedEof, "closed before a reply");
                 return Err(self.broken(during, &end));
             }
             Err(ReadError::Io(error)) => return Err(self.broken(during, &error)),
+            Err(ReadError::Wire(WireError::Opcode(_))) => {
+                return Err(self.protocol(during, "the reply is no OP_MSG".to_owned()));
+            }
             Err(ReadError::Wire(error)) => return Err(self.protocol(during, error.to_string())),
         };
         if reply.response_to != request_id {
@@ -170,7 +172,7 @@ impl Connection {
             return Err(self.protocol(during, message));
         }
         self.busy = false;
-        Ok(reply.document)
+        Ok(reply)
     }
 
     fn broken(&self, during: During, error: &io::Error) -> MongoError {

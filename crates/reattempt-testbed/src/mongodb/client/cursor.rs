@@ -1,30 +1,72 @@
 //! Reading a cursor to its end.
 
-use bson::{Bson, Document};
 use tower_service::Service;
 
 use super::{MongoReply, MongoRequest};
 use crate::mongodb::number;
 
-/// The most documents read from one cursor.
+/// The most documents read from one cursor: 100,000.
 const MAX_DOCUMENTS: usize = 100_000;
 
-/// The most batches read from one cursor; a change stream has no last one.
+/// The most batches read from one cursor, 10,000; a change stream has no last one.
 const MAX_BATCHES: usize = 10_000;
 
-/// What a cursor gave.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// The most bytes read from one cursor: 64 MiB, as the messages have them.
+const MAX_BYTES: usize = 64 << 20;
+
+/// What a cursor gave. Its documents are counted and not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drained {
-    /// The documents of all batches.
-    pub documents: Vec<Document>,
+    /// How many documents all batches had.
+    pub documents: usize,
     /// How many batches there were, the first one too.
     pub batches: usize,
-    /// Whether the cursor came to its end, and not to the bound of 100,000 documents or 10,000
-    /// batches.
-    pub complete: bool,
+    /// How long their messages were.
+    pub bytes: usize,
+    /// The bound at which reading stopped; `None` when the cursor came to its end.
+    pub stopped_at: Option<CursorBound>,
+}
+
+/// A bound on what is read from one cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CursorBound {
+    /// Its documents.
+    #[error("the cursor has more than {MAX_DOCUMENTS} documents, the most that are read from one")]
+    Documents,
+    /// Its batches.
+    #[error("the cursor has more than {MAX_BATCHES} batches, the most that are read from one")]
+    Batches,
+    /// Its bytes.
+    #[error("the cursor has more than {MAX_BYTES} bytes, the most that are read from one")]
+    Bytes,
+}
+
+impl Drained {
+    fn take(&mut self, reply: &MongoReply) {
+        self.batches += 1;
+        self.documents += reply.count();
+        self.bytes += reply.bytes;
+    }
+
+    /// The bound that this much has reached.
+    const fn bound(&self) -> Option<CursorBound> {
+        if self.bytes >= MAX_BYTES {
+            Some(CursorBound::Bytes)
+        } else if self.documents >= MAX_DOCUMENTS {
+            Some(CursorBound::Documents)
+        } else if self.batches >= MAX_BATCHES {
+            Some(CursorBound::Batches)
+        } else {
+            None
+        }
+    }
 }
 
 /// Reads the rest of the cursor that `first` opened, from the server that holds it.
+///
+/// Reads no more than 100,000 documents, 10,000 batches and 64 MiB, beyond which it stops
+/// ([`Drained::stopped_at`]); the batch that reaches a bound is counted whole.
 ///
 /// `service` may be the client or layers around it. Each `getMore` is an operation of its own in
 /// the session of `request`; it is for the layers not to send it again (M19).
@@ -47,15 +89,12 @@ where
     let mut drained = Drained::default();
     let mut reply = first;
     loop {
-        drained.batches += 1;
-        drained
-            .documents
-            .extend(reply.batch().iter().filter_map(Bson::as_document).cloned());
+        drained.take(&reply);
         let Some(cursor) = reply.cursor_id() else {
-            drained.complete = true;
             return Ok(drained);
         };
-        if drained.documents.len() >= MAX_DOCUMENTS || drained.batches >= MAX_BATCHES {
+        drained.stopped_at = drained.bound();
+        if drained.stopped_at.is_some() {
             return Ok(drained);
         }
         let collection = reply.collection().unwrap_or_default().to_owned();

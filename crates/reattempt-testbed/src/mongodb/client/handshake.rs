@@ -156,14 +156,15 @@ impl Connection {
         let request_id = next_request_id();
         let (deadline, limit) = patience.next();
         let called = timeout_at(deadline, self.exchange(request_id, &command, true)).await;
-        let reply = called.unwrap_or_else(|_| {
+        let called = called.unwrap_or_else(|_| {
             Err(MongoError::SocketTimeout {
                 origin: self.origin.clone(),
                 during: During::Handshake,
                 after: limit,
                 labels: Vec::new(),
             })
-        })?;
+        });
+        let reply = called?.document;
         if is_ok(&reply) {
             Ok(reply)
         } else {

@@ -29,7 +29,7 @@ mod uri;
 mod write_error;
 
 pub use connection::Connection;
-pub use cursor::{Drained, drain};
+pub use cursor::{CursorBound, Drained, drain};
 pub use description::{ServerDescription, ServerKind, TopologyDescription, TopologyKind};
 pub use error::{During, MongoError, Origin, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 pub use event::{CommandEvent, EventKind, OnEvent};

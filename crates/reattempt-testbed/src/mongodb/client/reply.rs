@@ -1,14 +1,18 @@
 //! What a server answered.
 
-use bson::{Bson, Document, Timestamp};
+use bson::{Bson, Document, RawArrayBuf, Timestamp};
 
 use crate::mongodb::number;
 
 /// What came back from a server that said ok.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MongoReply {
-    /// The reply.
+    /// The reply without its list.
     pub document: Document,
+    /// A cursor's batch, or the first of `values`, `databases` and `results`, as it came.
+    pub list: Option<RawArrayBuf>,
+    /// The length of the message.
+    pub bytes: usize,
     /// Who answered.
     pub server: String,
     /// What that server offers.
@@ -24,13 +28,11 @@ impl MongoReply {
         self.document.get_document("cursor").ok()
     }
 
-    /// The first or next batch of a cursor; nothing for other replies.
-    #[must_use]
-    pub fn batch(&self) -> &[Bson] {
-        let list = |name| self.cursor().and_then(|cursor| cursor.get_array(name).ok());
-        list("firstBatch")
-            .or_else(|| list("nextBatch"))
-            .map_or(&[], Vec::as_slice)
+    /// The values of the reply's list, each decoded when it is its turn.
+    pub fn values(&self) -> impl Iterator<Item = Bson> + '_ {
+        let values = self.list.iter().flat_map(|list| list.into_iter());
+        // A list that cannot be decoded has made the reply no reply.
+        values.filter_map(|value| Bson::try_from(value.ok()?).ok())
     }
 
     /// The cursor that stays open on the server.
@@ -54,15 +56,11 @@ impl MongoReply {
     /// what it counted.
     #[must_use]
     pub fn count(&self) -> usize {
-        if self.cursor().is_some() {
-            return self.batch().len();
+        match &self.list {
+            Some(list) => list.into_iter().count(),
+            None if self.cursor().is_some() => 0,
+            None => number(self.document.get("n")).map_or(0, |n| n.max(0.0) as usize),
         }
-        let lists = ["values", "databases", "results"];
-        lists
-            .iter()
-            .find_map(|name| self.document.get_array(name).ok().map(Vec::len))
-            .or_else(|| number(self.document.get("n")).map(|n| n.max(0.0) as usize))
-            .unwrap_or(0)
     }
 
     /// The server's time of the operation.

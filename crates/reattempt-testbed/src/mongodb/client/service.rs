@@ -127,21 +127,23 @@ impl Client {
         // Back in the pool before the caller can ask for the next one (E1).
         drop(lease);
         let error = match outcome {
-            Ok(document) => {
+            Ok(reply) => {
                 request.on_progress.tell(Progress::Answered);
-                self.topology.saw(&document);
-                request.session.saw(&document);
-                if is_ok(&document) {
+                self.topology.saw(&reply.document);
+                request.session.saw(&reply.document);
+                if is_ok(&reply.document) {
                     pending.succeeded();
                     return Ok(MongoReply {
-                        document,
+                        document: reply.document,
+                        list: reply.list,
+                        bytes: reply.bytes,
                         server: server.address,
                         max_wire_version: wire_version,
                         request_id,
                         connection_id,
                     });
                 }
-                ServerError::read(origin, document, request_id, false)
+                ServerError::read(origin, reply.document, request_id, false)
             }
             Err(error) => {
                 if !error.was_sent() {

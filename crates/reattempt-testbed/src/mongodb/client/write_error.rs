@@ -55,6 +55,8 @@ mod tests {
     fn reply(document: Document) -> MongoReply {
         MongoReply {
             document,
+            list: None,
+            bytes: 0,
             server: String::new(),
             max_wire_version: 6,
             request_id: 1,

@@ -6,12 +6,14 @@
 mod document;
 mod legacy;
 mod op_msg;
+mod reply;
 #[cfg(test)]
 mod tests;
 
 pub use document::{MAX_NESTING, decode_document};
 pub use legacy::{OpQuery, OpReply};
 pub use op_msg::OpMsg;
+pub use reply::{Reply, read_reply};
 
 use std::io;
 
@@ -139,6 +141,17 @@ pub async fn read_message<R>(reader: &mut R, limit: usize) -> Result<Option<Mess
 where
     R: AsyncRead + Unpin,
 {
+    let Some((header, body)) = read_body(reader, limit).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Message::decode(header, &body)?))
+}
+
+/// Reads the header and the bytes of one message.
+async fn read_body<R>(reader: &mut R, limit: usize) -> Result<Option<(Header, Vec<u8>)>, ReadError>
+where
+    R: AsyncRead + Unpin,
+{
     let mut start = [0; HEADER_LEN];
     let first = reader.read(&mut start).await?;
     if first == 0 {
@@ -161,7 +174,7 @@ where
         )
         .into());
     }
-    Ok(Some(Message::decode(header, &body)?))
+    Ok(Some((header, body)))
 }
 
 /// Puts the header before a body.
@@ -247,6 +260,13 @@ impl<'a> Cursor<'a> {
     }
 
     fn document(&mut self) -> Result<bson::Document, WireError> {
+        self.document_by(decode_document)
+    }
+
+    fn document_by<T>(
+        &mut self,
+        decode: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<T, WireError> {
         if self.rest() < 5 {
             return Err(self.malformed(format!(
                 "a document wants 5 bytes, {} are left",
@@ -266,7 +286,7 @@ impl<'a> Cursor<'a> {
         };
         let at = self.at;
         let bytes = self.bytes(length, "document")?;
-        decode_document(bytes).map_err(|what| WireError::Malformed {
+        decode(bytes).map_err(|what| WireError::Malformed {
             at: HEADER_LEN + at,
             what,
         })

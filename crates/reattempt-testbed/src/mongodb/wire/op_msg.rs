@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-use super::{Cursor, Header, OP_MSG, WireError, frame};
+use super::{Cursor, Header, OP_MSG, WireError, decode_document, frame};
 
 const CHECKSUM_PRESENT: u32 = 1;
 const MORE_TO_COME: u32 = 1 << 1;
@@ -37,6 +37,25 @@ impl OpMsg {
     }
 
     pub(super) fn decode(header: Header, body: &[u8]) -> Result<Self, WireError> {
+        let (mut document, sequences) = Self::sections(body, decode_document)?;
+        for (name, documents) in sequences {
+            if document.contains_key(name) {
+                return Err(Cursor::new(body).malformed(format!("{name} is in two sections")));
+            }
+            document.insert(name, documents);
+        }
+        Ok(Self {
+            request_id: header.request_id,
+            response_to: header.response_to,
+            document,
+        })
+    }
+
+    /// The section of kind 0, read by `decode`, and those of kind 1.
+    pub(super) fn sections<T>(
+        body: &[u8],
+        decode: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<(T, Vec<Sequence<'_>>), WireError> {
         let mut cursor = Cursor::new(body);
         let flags = u32::from_le_bytes(cursor.i32("flags")?.to_le_bytes());
         if flags & REQUIRED_BITS & !(CHECKSUM_PRESENT | MORE_TO_COME) != 0 {
@@ -54,8 +73,8 @@ impl OpMsg {
                 .ok_or_else(|| cursor.malformed("no room for the checksum"))?;
             cursor.body = &body[..without];
         }
-        let mut main: Option<Document> = None;
-        let mut sequences: Vec<(&str, Vec<Bson>)> = Vec::new();
+        let mut main: Option<T> = None;
+        let mut sequences: Vec<Sequence<'_>> = Vec::new();
         while cursor.rest() > 0 {
             let at = cursor.at;
             match cursor.bytes(1, "section kind")?[0] {
@@ -63,7 +82,7 @@ impl OpMsg {
                     cursor.at = at;
                     return Err(cursor.malformed("a second section of kind 0"));
                 }
-                0 => main = Some(cursor.document()?),
+                0 => main = Some(cursor.document_by(&decode)?),
                 1 => sequences.push(sequence(&mut cursor)?),
                 kind => {
                     cursor.at = at;
@@ -71,22 +90,15 @@ impl OpMsg {
                 }
             }
         }
-        let mut document = main.ok_or_else(|| cursor.malformed("no section of kind 0"))?;
-        for (name, documents) in sequences {
-            if document.contains_key(name) {
-                return Err(cursor.malformed(format!("{name} is in two sections")));
-            }
-            document.insert(name, documents);
-        }
-        Ok(Self {
-            request_id: header.request_id,
-            response_to: header.response_to,
-            document,
-        })
+        let main = main.ok_or_else(|| cursor.malformed("no section of kind 0"))?;
+        Ok((main, sequences))
     }
 }
 
-fn sequence<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a str, Vec<Bson>), WireError> {
+/// A section of kind 1: its name and its documents.
+type Sequence<'a> = (&'a str, Vec<Bson>);
+
+fn sequence<'a>(cursor: &mut Cursor<'a>) -> Result<Sequence<'a>, WireError> {
     let start = cursor.at;
     let size = cursor.i32("sequence size")?;
     let end = usize::try_from(size)
