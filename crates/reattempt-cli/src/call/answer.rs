@@ -1,10 +1,17 @@
 //! The answer of one call: a JSON line for programs.
 
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use base64::engine::general_purpose::STANDARD;
+use base64::write::EncoderWriter;
+use bytes::Bytes;
 use reattempt::Elapsed;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::attempts::Attempt;
+use super::document::to_base64;
 use super::in_millis::InMillis;
 
 /// If a deadline left it open whether the request took effect (RFC 0049).
@@ -38,9 +45,36 @@ pub(crate) struct Answer {
     /// What only this protocol has.
     #[serde(flatten)]
     pub(crate) own: Map<String, Value>,
+    /// The same, of what the server sent. Encoded only while it is written: a call that is over must not keep a worker from
+    /// other calls, whose time may be up.
+    #[serde(skip)]
+    bytes: Vec<(&'static str, Sent)>,
     /// What a person wants to see of the answer itself, line by line.
     #[serde(skip)]
-    pub(crate) for_people: Vec<String>,
+    pub(crate) for_people: Vec<Shown>,
+}
+
+/// What the server sent.
+#[derive(Clone, Debug)]
+enum Sent {
+    Body(Bytes),
+    Messages(Vec<Bytes>),
+}
+
+/// What a person sees.
+#[derive(Clone, Debug)]
+pub(crate) enum Shown {
+    Text(String),
+    Bytes(Bytes),
+}
+
+impl Shown {
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Bytes(bytes) => readable(bytes),
+        }
+    }
 }
 
 impl Answer {
@@ -55,6 +89,7 @@ impl Answer {
             error: None,
             timeout: None,
             own: Map::new(),
+            bytes: Vec::new(),
             for_people: Vec::new(),
         }
     }
@@ -63,14 +98,86 @@ impl Answer {
         self.own.insert(name.to_owned(), value.into());
         self
     }
+
+    /// With these bytes, in base64.
+    pub(crate) fn with_bytes(mut self, name: &'static str, bytes: Bytes) -> Self {
+        self.bytes.push((name, Sent::Body(bytes)));
+        self
+    }
+
+    /// With a list of these messages, each in base64.
+    pub(crate) fn with_messages(mut self, name: &'static str, messages: Vec<Bytes>) -> Self {
+        self.bytes.push((name, Sent::Messages(messages)));
+        self
+    }
+
+    /// Writes the JSON line, without a copy of what the server sent.
+    pub(crate) fn write_line(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut line = serde_json::to_vec(self)?;
+        // The rest follows inside the object's brace.
+        line.pop();
+        out.write_all(&line)?;
+        for (name, sent) in &self.bytes {
+            write!(out, ",\"{name}\":")?;
+            match sent {
+                Sent::Body(bytes) => write_base64(out, bytes)?,
+                Sent::Messages(messages) => {
+                    out.write_all(b"[")?;
+                    for (at, message) in messages.iter().enumerate() {
+                        if at > 0 {
+                            out.write_all(b",")?;
+                        }
+                        write_base64(out, message)?;
+                    }
+                    out.write_all(b"]")?;
+                }
+            }
+        }
+        out.write_all(b"}\n")
+    }
+}
+
+/// As a JSON string, of which base64 needs no character escaped.
+fn write_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(b"\"")?;
+    let mut encoder = EncoderWriter::new(&mut *out, &STANDARD);
+    encoder.write_all(bytes)?;
+    encoder.finish()?;
+    drop(encoder);
+    out.write_all(b"\"")
 }
 
 /// Bytes as a person reads them: as text where they are text, as base64 where not.
-pub(crate) fn readable(bytes: &[u8]) -> String {
+fn readable(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
-        Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_whitespace()) => {
-            text.to_owned()
-        }
-        _ => format!("base64 {}", super::document::to_base64(bytes)),
+        Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_whitespace()) => text.into(),
+        _ => format!("base64 {}", to_base64(bytes)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_stand_in_the_line_as_base64() {
+        let one = |answer: Answer| {
+            let mut line = Vec::new();
+            answer.write_line(&mut line).unwrap();
+            assert_eq!(line.pop(), Some(b'\n'));
+            serde_json::from_slice::<Value>(&line).unwrap()
+        };
+        let messages = vec![Bytes::new(), Bytes::from(vec![7; 100_000])];
+        let line = one(Answer::unsent("a".to_owned())
+            .with("code", 0)
+            .with_bytes("body", "hello".into())
+            .with_messages("none", Vec::new())
+            .with_messages("responses", messages.clone()));
+        assert_eq!(line["call"], "a");
+        assert_eq!(line["code"], 0);
+        assert_eq!(line["body"], "aGVsbG8=");
+        assert_eq!(line["none"], serde_json::json!([]));
+        let expected: Vec<_> = messages.iter().map(|message| to_base64(message)).collect();
+        assert_eq!(line["responses"], serde_json::json!(expected));
     }
 }

@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-use super::answer::{Answer, Timeout, readable};
+use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
 use super::couchbase_strategy::Strategy;
-use super::document::{Base64, Document, Fault, Fields, Head, Millis, Setup, to_base64};
+use super::document::{Base64, Document, Fault, Fields, Head, Millis, Setup};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 
@@ -276,16 +276,20 @@ impl Caller for KvCaller {
         answer.timeout = timeout;
         answer.error = error;
         if let Some(status) = status {
-            answer.for_people.push(format!("status {status:#04x}"));
+            let line = format!("status {status:#04x}");
+            answer.for_people.push(Shown::Text(line));
         }
-        let value = answered.as_ref().map(|answer| &answer.value);
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            answer.for_people.push(readable(value));
+        let value = answered.as_ref().map(|answer| answer.value.clone());
+        if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+            answer.for_people.push(Shown::Bytes(value.clone()));
         }
         let revision = self.store.revision();
+        let answer = match value {
+            Some(value) => answer.with_bytes("value", value),
+            None => answer.with("value", Value::Null),
+        };
         answer
             .with("status", status)
-            .with("value", value.map(|value| to_base64(value)))
             .with("cas", answered.as_ref().map(|answer| answer.cas))
             .with(
                 "config_revision",

@@ -15,7 +15,7 @@ mod story;
 mod transport;
 pub(crate) mod waterfall;
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::process::ExitCode;
 
 pub(crate) use flags::Arguments;
@@ -25,6 +25,9 @@ use document::{Concurrency, Document, Fault, Protocol};
 use schedule::{Caller, Plan};
 
 use crate::printable::OneLine;
+
+/// An answer may have megabytes.
+const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
 /// The document cannot be used.
 const UNUSABLE: u8 = 2;
@@ -80,13 +83,9 @@ enum Output {
 
 impl Output {
     fn write(self, answer: &Answer) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = BufWriter::with_capacity(WRITTEN_AT_ONCE, io::stdout().lock());
         match self {
-            Self::Lines => {
-                let mut line = serde_json::to_vec(answer)?;
-                line.push(b'\n');
-                out.write_all(&line)?;
-            }
+            Self::Lines => answer.write_line(&mut out)?,
             Self::Waterfalls => out.write_all(waterfall::draw(answer).as_bytes())?,
         }
         out.flush()

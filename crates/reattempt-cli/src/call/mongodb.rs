@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-use super::answer::{Answer, Timeout};
+use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
 use super::document::{Document, Fault, Fields, Head};
 use super::schedule::{Caller, Plan, cancelled};
@@ -303,7 +303,8 @@ impl Caller for MongoCaller {
         answer.error = error;
         answer.timeout = timeout;
         if let Some(count) = documents {
-            answer.for_people.push(format!("{count} documents"));
+            let line = format!("{count} documents");
+            answer.for_people.push(Shown::Text(line));
         }
         let error = failed.as_deref();
         let labels = error.map_or_else(Vec::new, |error| error.labels().to_vec());

@@ -52,12 +52,11 @@ impl Story {
     /// The call is over for its caller, now.
     pub(crate) fn end(&self, call: String, ending: Ending) -> Answer {
         let info = self.info();
-        Answer {
-            elapsed_ms: InMillis(self.journal.elapsed()),
-            attempts: self.journal.attempts(&info, ending),
-            reasons: info.reasons().map(|reason| reason.name()).collect(),
-            stopped: stopped(&info, ending),
-            ..Answer::unsent(call)
-        }
+        let mut answer = Answer::unsent(call);
+        answer.elapsed_ms = InMillis(self.journal.elapsed());
+        answer.attempts = self.journal.attempts(&info, ending);
+        answer.reasons = info.reasons().map(|reason| reason.name()).collect();
+        answer.stopped = stopped(&info, ending);
+        answer
     }
 }

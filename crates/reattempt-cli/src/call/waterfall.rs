@@ -16,7 +16,7 @@ pub(crate) fn draw(answer: &Answer) -> String {
     let mut out = String::new();
     headline(&mut out, answer);
     for line in &answer.for_people {
-        let _ = writeln!(out, "  {}", Lines(line));
+        let _ = writeln!(out, "  {}", Lines(line.text()));
     }
     for attempt in &answer.attempts {
         row(&mut out, attempt, answer.elapsed_ms.value());

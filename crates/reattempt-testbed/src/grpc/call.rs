@@ -85,7 +85,9 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>
         Err(error) = receive(body, &desk, call, &reached) => {
             let code = match error {
                 MessageError::Compressed(_) => 12,
-                MessageError::TooLong(_) => 8,
+                MessageError::TooLong { .. }
+                | MessageError::TooLongTogether { .. }
+                | MessageError::TooMany { .. } => 8,
                 MessageError::Truncated(_) => 13,
             };
             response.status(&Step::trailers_only(code, error.to_string())).await;

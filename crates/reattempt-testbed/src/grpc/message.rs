@@ -16,8 +16,25 @@ pub enum MessageError {
     #[error("the message is compressed (flag {0}); send it plain")]
     Compressed(u8),
     /// The message is longer than is taken.
-    #[error("the message has {0} bytes, which is more than is taken")]
-    TooLong(usize),
+    #[error("received message larger than max ({length} vs. {max} bytes)")]
+    TooLong {
+        /// The length that its prefix states.
+        length: usize,
+        /// The longest that is taken.
+        max: usize,
+    },
+    /// The messages of one stream are longer together than is taken.
+    #[error("received messages larger together than max ({max} bytes for one stream)")]
+    TooLongTogether {
+        /// The most bytes that are taken.
+        max: usize,
+    },
+    /// The stream has more messages than are taken.
+    #[error("received more messages than max ({max} for one stream)")]
+    TooMany {
+        /// The most messages that are taken.
+        max: usize,
+    },
     /// The stream ended inside a message.
     #[error("the stream ended {0} bytes into a message")]
     Truncated(usize),
@@ -28,6 +45,16 @@ pub enum MessageError {
 pub struct Messages {
     buffer: BytesMut,
     longest: usize,
+    /// What may still come of the whole stream.
+    left: Option<Left>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    max_bytes: usize,
+    bytes: usize,
+    max_messages: usize,
+    messages: usize,
 }
 
 impl Default for Messages {
@@ -44,7 +71,23 @@ impl Messages {
         Self {
             buffer: BytesMut::new(),
             longest: bytes,
+            left: None,
         }
+    }
+
+    /// Takes messages of at most so many bytes together, and so many of them. Without it a stream has no bound.
+    ///
+    /// One message of the longest kind is taken however few bytes are allowed.
+    #[must_use]
+    pub fn of_one_stream(mut self, bytes: usize, messages: usize) -> Self {
+        let bytes = bytes.max(self.longest);
+        self.left = Some(Left {
+            max_bytes: bytes,
+            bytes,
+            max_messages: messages,
+            messages,
+        });
+        self
     }
 
     /// Adds bytes as they came.
@@ -62,13 +105,24 @@ impl Messages {
             return Err(MessageError::Compressed(flag));
         }
         if length > self.longest {
-            return Err(MessageError::TooLong(length));
+            let max = self.longest;
+            return Err(MessageError::TooLong { length, max });
+        }
+        if let Some(left) = &self.left {
+            left.check(length)?;
         }
         if self.buffer.len() < PREFIX + length {
             return Ok(None);
         }
+        if let Some(left) = &mut self.left {
+            left.bytes -= length;
+            left.messages -= 1;
+        }
         self.buffer.advance(PREFIX);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+        // A copy: one that shares the buffer would keep all that came with it.
+        let message = Bytes::copy_from_slice(&self.buffer[..length]);
+        self.buffer.advance(length);
+        Ok(Some(message))
     }
 
     /// Checks that nothing is left over at the end of the stream.
@@ -77,6 +131,20 @@ impl Messages {
             0 => Ok(()),
             left => Err(MessageError::Truncated(left)),
         }
+    }
+}
+
+impl Left {
+    const fn check(&self, length: usize) -> Result<(), MessageError> {
+        if self.messages == 0 {
+            let max = self.max_messages;
+            return Err(MessageError::TooMany { max });
+        }
+        if length > self.bytes {
+            let max = self.max_bytes;
+            return Err(MessageError::TooLongTogether { max });
+        }
+        Ok(())
     }
 }
 
@@ -136,9 +204,55 @@ mod tests {
         assert_eq!(read(&[1, 0, 0, 0, 0]), Err(MessageError::Compressed(1)));
         assert_eq!(
             read(&[0, 255, 0, 0, 0]),
-            Err(MessageError::TooLong(255 << 24))
+            Err(MessageError::TooLong {
+                length: 255 << 24,
+                max: 4 << 20
+            })
         );
         assert_eq!(read(&[0, 0, 0, 0, 2, 9]), Err(MessageError::Truncated(6)));
+    }
+
+    /// A message of its own length, and not of what came with it.
+    #[test]
+    fn a_message_that_is_kept_keeps_nothing_else() {
+        let mut messages = Messages::default();
+        messages.push(&[frame_message(&[1]), frame_message(&[2; 60_000])].concat());
+        let small = messages.next_message().unwrap().unwrap();
+        let large = messages.next_message().unwrap().unwrap();
+        let own = |message: Bytes| message.try_into_mut().unwrap().capacity();
+        assert_eq!((own(small), own(large)), (1, 60_000));
+    }
+
+    #[test]
+    fn a_stream_is_bounded_in_bytes_and_in_messages() {
+        let read = |mut messages: Messages, wire: &[Bytes]| {
+            messages.push(&wire.concat());
+            let mut taken = 0;
+            loop {
+                match messages.next_message() {
+                    Ok(Some(_)) => taken += 1,
+                    Ok(None) => return (taken, None),
+                    Err(error) => return (taken, Some(error.to_string())),
+                }
+            }
+        };
+        let wire = vec![frame_message(b"12345"); 4];
+        let (taken, error) = read(Messages::at_most(5).of_one_stream(14, 100), &wire);
+        assert_eq!(taken, 2);
+        assert_eq!(
+            error.as_deref(),
+            Some("received messages larger together than max (14 bytes for one stream)")
+        );
+        let (taken, error) = read(Messages::at_most(5).of_one_stream(20, 3), &wire);
+        assert_eq!(taken, 3);
+        assert_eq!(
+            error.as_deref(),
+            Some("received more messages than max (3 for one stream)")
+        );
+        let whole = Messages::at_most(5).of_one_stream(20, 4);
+        assert_eq!(read(whole, &wire), (4, None));
+        let longest = Messages::at_most(5).of_one_stream(1, 1);
+        assert_eq!(read(longest, &wire[..1]), (1, None));
     }
 
     #[test]

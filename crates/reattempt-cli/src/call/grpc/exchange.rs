@@ -60,7 +60,9 @@ pub(super) enum Read {
 impl Read {
     fn unreadable(error: &MessageError) -> Self {
         let code = match error {
-            MessageError::TooLong(_) => Code::ResourceExhausted,
+            MessageError::TooLong { .. }
+            | MessageError::TooLongTogether { .. }
+            | MessageError::TooMany { .. } => Code::ResourceExhausted,
             _ => Code::Internal,
         };
         Self::Broken(Status::new(code, error.to_string()))
@@ -95,6 +97,8 @@ pub(super) async fn exchange(
         return Read::Whole;
     }
     while let Some(frame) = body.frame().await {
+        // A body whose next frame is always there must not keep the caller from leaving.
+        tokio::task::consume_budget().await;
         let frame = match frame {
             Ok(frame) => frame,
             Err(error) => {

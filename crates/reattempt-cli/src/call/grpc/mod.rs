@@ -19,14 +19,20 @@ use reattempt_testbed::grpc::Messages;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer::{Answer, readable};
-use super::document::{Base64, Document, Fault, Fields, Head, Millis, to_base64};
+use super::answer::{Answer, Shown};
+use super::document::{Base64, Document, Fault, Fields, Head, Millis};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 use exchange::{end, exchange};
 use payloads::Payloads;
 use reply::Reply;
 use stack::{ChannelOptions, Stack};
+
+/// The most bytes that the messages of one answer may have together: 64 MiB, as the body of an HTTP answer.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+/// The most messages of one answer. Empty ones take no bytes of the answer, and memory all the same.
+const MOST_MESSAGES: usize = 100_000;
 
 /// Unless the call's metadata names another.
 const AGENT: &str = concat!("grpc-rust-reattempt/", env!("CARGO_PKG_VERSION"));
@@ -48,10 +54,11 @@ impl Channel {
     /// For the answer: the service config says how long its messages may be, and where it does not gRPC's default holds.
     fn messages(&self, call: &GrpcCall) -> Messages {
         let method = self.config.as_ref().map(|c| c.method(call.method.path()));
-        match method.and_then(|method| method.max_response_message_bytes) {
+        let messages = match method.and_then(|method| method.max_response_message_bytes) {
             Some(bytes) => Messages::at_most(usize::try_from(bytes).unwrap_or(usize::MAX)),
             None => Messages::default(),
-        }
+        };
+        messages.of_one_stream(LONGEST_ANSWER, MOST_MESSAGES)
     }
 }
 
@@ -198,17 +205,16 @@ impl Caller for GrpcCaller {
             .then(|| format!("{}: {}", end.status.code, end.status.message));
         answer.timeout = end.timeout;
         let line = format!("code {} ({})", end.status.code.number(), end.status.code);
-        answer.for_people.push(line);
-        let messages = reply.messages.iter().map(|message| readable(message));
+        answer.for_people.push(Shown::Text(line));
+        let messages = reply.messages.iter().cloned().map(Shown::Bytes);
         answer.for_people.extend(messages);
-        let responses = reply.messages.iter().map(|message| to_base64(message));
         answer
             .with("code", end.status.code.number())
             .with("message", end.status.message)
-            .with("responses", responses.collect::<Vec<_>>())
             .with("initial_metadata", reply.initial_metadata())
             .with("trailing_metadata", reply.trailing_metadata())
             .with("previous_attempts", reply.previous_attempts())
+            .with_messages("responses", reply.messages)
     }
 }
 

@@ -15,9 +15,9 @@ use reattempt_http::body::DeadlineBodyError;
 use serde_json::{Map, Value};
 use tower::ServiceExt;
 
-use super::answer::{Answer, Timeout, readable};
+use super::answer::{Answer, Shown, Timeout};
 use super::attempts::Ending;
-use super::document::{Base64, Document, Fault, Fields, Head, MOST_NAMES, OneOrMany, to_base64};
+use super::document::{Base64, Document, Fault, Fields, Head, MOST_NAMES, OneOrMany};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 use super::transport::{Transport, TransportError, Version};
@@ -208,6 +208,8 @@ impl HttpCaller {
         received.found = head.extensions.remove();
         received.head = Some((head.status, head.headers));
         while let Some(frame) = body.frame().await {
+            // A body whose next frame is always there must not keep the caller from leaving.
+            tokio::task::consume_budget().await;
             if let Ok(data) = frame?.into_data() {
                 if received.body.len() + data.len() > LONGEST_BODY {
                     let what = format!("the answer's body has more than {LONGEST_BODY} bytes");
@@ -264,7 +266,7 @@ impl Caller for HttpCaller {
         let mut answer = story.end(head.call, ending);
         answer.error = error;
         answer.timeout = timeout;
-        let answer = tell(answer, &received, &self.base);
+        let answer = tell(answer, received, &self.base);
         match told {
             Some(told) => told.add_to(answer),
             None => answer,
@@ -273,18 +275,19 @@ impl Caller for HttpCaller {
 }
 
 /// Adds what has come of the answer.
-fn tell(mut answer: Answer, received: &Received, base: &Base) -> Answer {
+fn tell(mut answer: Answer, received: Received, base: &Base) -> Answer {
+    let body = received.body.freeze();
     let status = received.head.as_ref().map(|(status, _)| *status);
     if let Some(status) = status {
         let line = format!("{} from {}", status, base.authority);
-        answer.for_people.push(line);
-        if !received.body.is_empty() {
-            answer.for_people.push(readable(&received.body));
+        answer.for_people.push(Shown::Text(line));
+        if !body.is_empty() {
+            answer.for_people.push(Shown::Bytes(body.clone()));
         }
     }
     let headers = received.head.as_ref().map(|(_, headers)| headers);
     answer
         .with("status", status.map(|status| status.as_u16()))
         .with("headers", headers.map(|headers| shown(headers, |_| false)))
-        .with("body", to_base64(&received.body))
+        .with_bytes("body", body)
 }

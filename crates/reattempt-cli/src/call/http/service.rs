@@ -18,7 +18,7 @@ use tower::util::BoxCloneSyncService;
 
 use super::stack::{Stack, boxed};
 use super::{LONGEST_BODY, Received};
-use crate::call::answer::Answer;
+use crate::call::answer::{Answer, Shown};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::couchbase_strategy::Strategy;
 use crate::call::document::{Fault, Fields, Setup};
@@ -109,12 +109,24 @@ impl Settings {
     /// What the answer says of its error; `whole`: all of it has come.
     pub(super) fn told(&self, received: &Received, whole: bool, info: &RetryInfo) -> Told {
         let at_head = received.found.as_ref().filter(|found| !found.is_broken());
-        let error = match (at_head.and_then(ServiceAnswer::error), &received.head) {
-            (Some(error), _) => Some(error.clone()),
-            (None, Some((status, _))) if whole => self.service.read_error(*status, &received.body),
-            _ => None,
+        let at_head = at_head.and_then(ServiceAnswer::error).cloned();
+        let status = received.head.as_ref().map(|(status, _)| *status);
+        let good = status.is_some_and(|status| status.is_success());
+        let failed = || {
+            info.records()
+                .next_back()
+                .is_some_and(|r| r.failure.is_some())
         };
-        let code = error.as_ref().and_then(ServiceError::code).or_else(|| {
+        let is_at_head = at_head.is_some();
+        let error = match (at_head, status) {
+            (None, Some(status)) if whole && (!good || failed()) => {
+                self.service.read_error(status, &received.body)
+            }
+            (at_head, _) => at_head,
+        };
+        // Behind the bound of what is read before an answer is judged, only one that looked good is followed further.
+        let decided = error.as_ref().filter(|_| is_at_head || good);
+        let code = decided.and_then(ServiceError::code).or_else(|| {
             // The time was up before there was an answer to keep.
             let failed =
                 |record: &&reattempt::AttemptRecord| record.outcome == AttemptOutcome::Retry;
@@ -147,7 +159,7 @@ impl Told {
             // The whole body follows.
             (None, _) => None,
         };
-        answer.for_people.extend(line);
+        answer.for_people.extend(line.map(Shown::Text));
         answer
             .with("code", self.code)
             .with("error_message", message)

@@ -109,3 +109,25 @@ async fn a_message_that_is_too_long_is_resource_exhausted() {
         assert_eq!(responses.len(), usize::from(code == 0));
     }
 }
+
+/// Of a stream without end 64 MiB are taken, or 100,000 messages: empty ones take memory too.
+#[tokio::test]
+async fn a_stream_without_end_is_bounded_and_the_bound_named() {
+    let long = Step::messages(vec![vec![7; 4 << 20]; 20]).end_hang();
+    let many = Step::messages([""]).data(vec![0; 5 * 100_000]).end_hang();
+    for (step, taken, bound) in [
+        (long, 16, "max (67108864 bytes for one stream)"),
+        (many, 100_000, "max (100000 for one stream)"),
+    ] {
+        let server = Server::start(step).await.unwrap();
+        let fields = json!({"kind": "server_stream"});
+        let answer = answer(with(one(&server, fields), "linger_ms", json!(1_000))).await;
+        assert_eq!(answer["code"], 8, "{}", answer["error"]);
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.contains(bound), "{message}");
+        assert_eq!(answer["responses"].as_array().unwrap().len(), taken);
+        assert_eq!(answer["stopped"], "committed");
+        let seen = server.wait_cancelled(1).await;
+        assert_eq!(seen[0].cancelled.unwrap().code, Some(ErrorCode::CANCEL));
+    }
+}

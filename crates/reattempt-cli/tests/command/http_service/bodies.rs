@@ -48,7 +48,7 @@ async fn answers_of_any_size_come_whole() {
     assert_eq!(each(&answer, "verdict"), ["success"]);
 
     let far = format!(
-        r#"{{"x": "{}", "errors": [{{"code": 4040}}]}}"#,
+        r#"{{"x": "{}", "errors": [{{"code": 4040, "msg": "far"}}]}}"#,
         "x".repeat(1 << 20)
     );
     server.set_script(Step::status(500).body(far.clone()));
@@ -56,8 +56,10 @@ async fn answers_of_any_size_come_whole() {
     assert!(body(&answer) == far);
     assert_eq!(
         (&answer["stopped"], &answer["code"]),
-        (&json!("fatal"), &json!(4040))
+        (&json!("fatal"), &Value::Null),
+        "the status decided, before the errors were reached"
     );
+    assert_eq!(answer["error_message"], "far");
     assert_eq!(each(&answer, "n").len(), 1);
 }
 
