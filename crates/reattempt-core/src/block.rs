@@ -47,6 +47,20 @@ struct CallLog {
     waiters: Vec<(u32, ConfigWaiter)>,
 }
 
+impl CallLog {
+    /// Stores the attempt's waiter. Returns what is not stored: another of the same attempt, or one too many.
+    fn leave_waiter(&mut self, attempt: u32, waiter: ConfigWaiter) -> Option<ConfigWaiter> {
+        if let Some((_, other)) = self.waiters.iter_mut().find(|(n, _)| *n == attempt) {
+            return Some(std::mem::replace(other, waiter));
+        }
+        if self.waiters.len() == SLOTS {
+            return Some(waiter);
+        }
+        self.waiters.push((attempt, waiter));
+        None
+    }
+}
+
 impl std::fmt::Debug for CallLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CallLog")
@@ -287,15 +301,24 @@ impl CallBlock {
         used.unwrap_or_default()
     }
 
+    /// Stores a waiter until its attempt is settled. One whose attempt or call is over is dropped at once: no one takes it,
+    /// and the block may live for as long as someone looks at the call's story.
     pub(crate) fn leave_waiter(&self, seat: Seat, waiter: ConfigWaiter) {
-        if self.slots.config_coming(seat) {
-            self.write(|log| {
-                log.waiters.retain(|(n, _)| *n != seat.attempt);
-                if log.waiters.len() < SLOTS {
-                    log.waiters.push((seat.attempt, waiter));
-                }
-            });
+        if !self.slots.config_coming(seat) {
+            return;
         }
+        // A waiter is the caller's code, so it is dropped outside the lock.
+        let _unwanted = self.write(|log| log.leave_waiter(seat.attempt, waiter));
+        // After it was stored, so that a call which ends meanwhile finds it, or is found ended here.
+        if self.progress() & (WON | STOPPED) != 0 {
+            self.drop_waiters();
+        }
+    }
+
+    /// The call is over.
+    #[cold]
+    pub(crate) fn drop_waiters(&self) {
+        let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
     }
 
     pub(crate) fn take_waiter(&self, attempt: u32) -> Option<ConfigWaiter> {

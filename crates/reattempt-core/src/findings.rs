@@ -200,8 +200,9 @@ impl Slots {
         self.change(seat, |word| (word & !FLAG_UNTRIED_BACKEND) | bits);
     }
 
+    /// False when the slot belongs to a later attempt, or this one is out no more.
     pub(crate) fn config_coming(&self, seat: Seat) -> bool {
-        self.change(seat, |word| word | FLAG_CONFIG)
+        self.change(seat, |word| word | FLAG_CONFIG) && !self.is_over(seat.slot)
     }
 
     /// This attempt is out no more.

@@ -163,7 +163,9 @@ impl CallContext {
     #[inline(always)]
     pub fn retire(&mut self) {
         if let Some(block) = self.block.take() {
-            if !block.is_logged() {
+            if block.is_logged() {
+                block.drop_waiters();
+            } else {
                 recycle::put_by(block);
             }
         }

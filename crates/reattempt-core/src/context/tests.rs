@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::findings::ConfigWaiter;
 use crate::throttle::TokenBucket;
 use crate::{Annotated, AttemptKind, RetryThrottle, TimeLimit};
 use crate::{Call, policy::RoutePolicy};
@@ -117,4 +118,70 @@ fn data_is_found_by_its_type() {
     assert_eq!(context.data::<u8>(), Some(&8), "the last of its type");
     assert_eq!(context.data::<&str>(), Some(&"a layer's"));
     assert_eq!(earlier.data::<u8>(), Some(&7), "a clone keeps its own");
+}
+
+/// A waiter that knows whether it was dropped.
+fn waiter() -> (ConfigWaiter, std::sync::Weak<()>) {
+    let held = Arc::new(());
+    let weak = Arc::downgrade(&held);
+    let waiter = Box::pin(async move {
+        let _held = held;
+        std::future::pending().await
+    });
+    (waiter, weak)
+}
+
+#[test]
+fn a_waiter_that_arrives_after_the_calls_end_is_dropped() {
+    type End = fn(&mut CallContext);
+    let ends: [End; 3] = [
+        |context| context.settle_success(false),
+        |context| context.settle_success(true),
+        |context| context.stop(crate::Stopped::Attempts),
+    ];
+    for end in ends {
+        let mut request = Call::new(());
+        let watch = CallContext::watch(&mut request);
+        let mut context = request.into_parts().1;
+        context.claim_first();
+        let late = context.reporter();
+        end(&mut context);
+        let (waiter, alive) = waiter();
+        late.config_coming(waiter);
+        assert!(alive.upgrade().is_none());
+        assert_eq!(watch.info().attempts(), 1);
+        assert!(context.take_config_waiter().is_none());
+    }
+}
+
+#[test]
+fn a_waiter_of_an_attempt_that_is_over_is_dropped() {
+    let mut context = CallContext::default();
+    context.claim_first();
+    let late = context.reporter();
+    context.shared().unwrap().settled(context.seat());
+    context.start_attempt(2, AttemptKind::Retry);
+    let (first, first_alive) = waiter();
+    late.config_coming(first);
+    assert!(first_alive.upgrade().is_none());
+    let (second, second_alive) = waiter();
+    context.reporter().config_coming(second);
+    assert!(second_alive.upgrade().is_some());
+    drop(context.take_config_waiter().unwrap());
+    assert!(second_alive.upgrade().is_none());
+}
+
+#[test]
+fn a_waiter_that_no_one_took_is_dropped_with_the_call() {
+    let mut request = Call::new(());
+    let watch = CallContext::watch(&mut request);
+    let mut context = request.into_parts().1;
+    context.claim_first();
+    let (waiter, alive) = waiter();
+    context.reporter().config_coming(waiter);
+    assert!(alive.upgrade().is_some());
+    context.settle_success(false);
+    context.retire();
+    assert!(alive.upgrade().is_none());
+    assert_eq!(watch.info().attempts(), 1);
 }
