@@ -6,4 +6,5 @@ pub mod grpc;
 pub mod http;
 pub mod kv;
 pub mod mongodb;
+pub mod percent;
 pub mod report;

@@ -1,6 +1,7 @@
 //! The document of `reattempt call --json`: the fields that all protocols share, and how any field is read.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use base64::Engine;
@@ -200,11 +201,21 @@ enum DeadlineChoice {
 }
 
 /// What the layers are set up by, whatever the protocol.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) target: OneOrMany,
     pub(crate) on_deadline: OnDeadline,
     pub(crate) randomness: Randomness,
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the target: it may hold a password.
+        f.debug_struct("Setup")
+            .field("on_deadline", &self.on_deadline)
+            .field("randomness", &self.randomness)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Setup {

@@ -12,6 +12,9 @@ use super::document::{Fault, to_base64};
 /// Makes calls, and shows every attempt of them.
 ///
 /// Example: reattempt call --target 127.0.0.1:50051 --method /echo.Echo/Say --payload hello --config config.json --timeout 2s
+///
+/// Of one gRPC answer it takes 64 MiB and 100,000 messages, each of 4 MiB or what the service config says; of one HTTP body 64 MiB;
+/// of one MongoDB cursor 64 MiB, 100,000 documents and 10,000 batches. A call whose answer is longer fails and names the bound.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Reads one JSON document from standard input and writes one JSON line per call to standard output
@@ -20,7 +23,8 @@ pub(crate) struct Arguments {
     /// The protocol spoken
     #[arg(long, value_enum, default_value_t)]
     protocol: ProtocolFlag,
-    /// The server: host:port, a URL for http, a connection string for mongodb
+    /// The server: host:port, a URL for http, a connection string for mongodb. A user and a password before the host,
+    /// user:password@ and percent-encoded, log in: http by Basic, kv and mongodb by SCRAM; grpc refuses them
     #[arg(long, required_unless_present = "json")]
     target: Option<String>,
     /// grpc: /package.Service/Method; http: the method, GET by default

@@ -26,9 +26,10 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
 use super::couchbase_strategy::Strategy;
-use super::document::{Base64, Document, Fault, Fields, Head, Millis, Setup};
+use super::document::{Base64, Document, Fault, Fields, Head, Millis, OneOrMany, Setup};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
+use super::user_info::{self, UserInfo};
 
 type Stack = BoxCloneSyncService<Call<KvRequest>, KvResponse, BoxError>;
 
@@ -70,8 +71,20 @@ impl Settings {
     fn read(setup: &Setup, fields: &mut Fields) -> Result<Self, Fault> {
         let bootstrap = fields.or("bootstrap", Bootstrap::default())?;
         let text = |fields: &mut Fields, name| fields.or(name, String::new());
-        let (bucket, username) = (text(fields, "bucket")?, text(fields, "username")?);
-        let password = text(fields, "password")?;
+        let (bucket, mut username) = (text(fields, "bucket")?, text(fields, "username")?);
+        // A reader's own fault would repeat what stands there.
+        let password = text(fields, "password");
+        let mut password = password.map_err(|_| fields.fault("password", "must be a text"))?;
+        let (seeds, info) = seeds(&setup.target)?;
+        if info.is_some() && bootstrap == Bootstrap::Memcached {
+            let what =
+                "memcached servers are not logged in to: leave the user and the password out";
+            return Err(Fault::new("$.target", what));
+        }
+        // The document's own fields go first.
+        if let Some(info) = info.filter(|_| username.is_empty()) {
+            (username, password) = (info.user, info.password);
+        }
         let client = match bootstrap {
             Bootstrap::Memcached => ClientOptions::memcached(),
             Bootstrap::Couchbase => {
@@ -90,10 +103,10 @@ impl Settings {
                 options
             }
         };
-        let seeds = setup.target.clone().into_vec();
         let addresses = seeds.iter().map(|seed| {
-            seed.parse::<Address>()
-                .map_err(|error| Fault::new("$.target", format!("{seed:?}: {error}")))
+            seed.parse::<Address>().map_err(|error| {
+                Fault::new("$.target", format!("{}: {error}", user_info::shown(seed)))
+            })
         });
         let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
@@ -183,6 +196,26 @@ impl Settings {
             .service(ClosingClient::new(routed));
         BoxCloneSyncService::new(service)
     }
+}
+
+/// The nodes, and the one user that all who name a user name.
+fn seeds(target: &OneOrMany) -> Result<(Vec<String>, Option<UserInfo>), Fault> {
+    let (mut seeds, mut named) = (Vec::new(), None);
+    for seed in target.clone().into_vec() {
+        let fault = |what| Fault::new("$.target", what);
+        let (info, seed) = user_info::split(&seed).map_err(fault)?;
+        seeds.push(seed.to_owned());
+        match (info, &named) {
+            (Some(info), Some(other)) if info != *other => {
+                return Err(fault(
+                    "names two users, and a cluster is logged in to as one",
+                ));
+            }
+            (Some(info), _) => named = Some(info),
+            (None, _) => {}
+        }
+    }
+    Ok((seeds, named))
 }
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<KvCaller>, Fault> {

@@ -13,6 +13,7 @@ mod mongodb;
 mod schedule;
 mod story;
 mod transport;
+mod user_info;
 pub(crate) mod waterfall;
 
 use std::io::{self, BufWriter, Read, Write};

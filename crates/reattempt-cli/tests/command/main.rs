@@ -8,6 +8,7 @@ mod http;
 mod http_service;
 mod kv;
 mod mongodb;
+mod secrets;
 
 use std::process::{Output, Stdio};
 use std::time::Duration;

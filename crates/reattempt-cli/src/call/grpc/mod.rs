@@ -97,6 +97,10 @@ impl Kind {
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
     let authority = document.setup.one_target()?.to_owned();
+    if authority.contains('@') {
+        let what = "a gRPC target takes no user and password: put an `authorization` in the metadata of the calls";
+        return Err(Fault::new("$.target", what));
+    }
     if !is_host_and_port(&authority) {
         let what = format!("must be host:port, got {authority:?}");
         return Err(Fault::new("$.target", what));
@@ -111,9 +115,9 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
 }
 
 fn is_host_and_port(target: &str) -> bool {
-    target.parse::<Authority>().is_ok_and(|authority| {
-        !authority.host().is_empty() && authority.port_u16().is_some() && !target.contains('@')
-    })
+    target
+        .parse::<Authority>()
+        .is_ok_and(|authority| !authority.host().is_empty() && authority.port_u16().is_some())
 }
 
 fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {

@@ -1,26 +1,44 @@
 //! The server's part of each URL.
 
-use http::header::HOST;
+use http::header::{HOST, HeaderValue};
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
 
-use crate::call::document::Fault;
+use crate::call::document::{Fault, to_base64};
+use crate::call::user_info::{self, UserInfo};
 
 /// The server's part of each URL.
 #[derive(Clone, Debug)]
 pub(super) struct Base {
     pub(super) authority: String,
     prefix: String,
+    /// The target's user and password.
+    authorization: Option<HeaderValue>,
+}
+
+/// RFC 7617.
+fn basic(info: &UserInfo) -> Result<HeaderValue, &'static str> {
+    if info.user.contains(':') {
+        return Err("Basic authentication knows no user with a colon in its name");
+    }
+    let pair = format!("{}:{}", info.user, info.password);
+    let value = format!("Basic {}", to_base64(pair.as_bytes()));
+    let mut value = HeaderValue::try_from(value).map_err(|_| "no header can have it")?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 impl Base {
     pub(super) fn of(target: &str) -> Result<Self, Fault> {
-        let fault = |what: &str| Fault::new("$.target", format!("{what}, got {target:?}"));
+        let got = || user_info::shown(target);
+        let fault = |what: &str| Fault::new("$.target", format!("{what}, got {}", got()));
         let rest = match target.split_once("://") {
             Some(("http", rest)) => rest,
             Some(_) => return Err(fault("must be an http:// URL (without TLS)")),
             None => target,
         };
+        let (info, rest) = user_info::split(rest).map_err(fault)?;
+        let authorization = info.as_ref().map(basic).transpose().map_err(fault)?;
         let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
         let authority = if host
             .rsplit_once(':')
@@ -34,7 +52,20 @@ impl Base {
             return Err(fault("must be a URL or host:port"));
         }
         let prefix = path.trim_end_matches('/').to_owned();
-        Ok(Self { authority, prefix })
+        Ok(Self {
+            authority,
+            prefix,
+            authorization,
+        })
+    }
+
+    /// What logs a request with this URL in: nothing where it names another origin than the target.
+    pub(super) fn authorization(&self, uri: &Uri) -> Option<HeaderValue> {
+        let own = self.authority.parse::<Authority>().ok()?;
+        let named = uri.authority()?;
+        let port = |authority: &Authority| authority.port_u16().unwrap_or(80);
+        let is_own = own.host().eq_ignore_ascii_case(named.host()) && port(&own) == port(named);
+        self.authorization.clone().filter(|_| is_own)
     }
 
     pub(super) fn uri(&self, path: &str) -> Result<Uri, http::uri::InvalidUri> {
@@ -48,6 +79,7 @@ impl Base {
 pub(super) fn at_host(uri: Uri, headers: &HeaderMap) -> Uri {
     let host = headers.get(HOST);
     let named = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let named = named.filter(|named| !named.as_str().contains('@'));
     let Some(named) = named else { return uri };
     let mut parts = uri.clone().into_parts();
     parts.authority = Some(named);
@@ -68,6 +100,29 @@ mod tests {
         };
         assert_eq!(at("example.com:1"), "http://example.com:1/a?b");
         assert_eq!(at("not a host"), "http://127.0.0.1:81/a?b");
+    }
+
+    #[test]
+    fn user_and_password_are_basic_for_the_target_alone() {
+        let base = Base::of("http://us%65r:p%40ss@h.example/x").unwrap();
+        assert_eq!(base.authority, "h.example:80");
+        assert!(!format!("{base:?}").contains(&to_base64(b"user:p@ss")));
+        let at = |uri: &str| base.authorization(&uri.parse().unwrap());
+        let expected = HeaderValue::try_from(format!("Basic {}", to_base64(b"user:p@ss")));
+        for own in ["http://h.example:80/", "http://H.example/x"] {
+            assert_eq!(at(own).as_ref(), Some(expected.as_ref().unwrap()));
+        }
+        for other in ["http://h.example:81/", "http://other:80/", "/x"] {
+            assert_eq!(at(other), None, "{other}");
+        }
+        for wrong in [
+            "http://a%3Ab:hunter2@h",
+            "ftp://u:hunter2@h",
+            "u:hunter2@h h",
+        ] {
+            let fault = Base::of(wrong).unwrap_err().to_string();
+            assert!(!fault.contains("hunter2"), "{fault}");
+        }
     }
 
     #[test]

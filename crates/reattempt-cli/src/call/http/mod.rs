@@ -5,7 +5,7 @@ mod service;
 mod stack;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
@@ -93,10 +93,15 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
         Some(true) => Idempotency::Idempotent,
         Some(false) => Idempotency::NotIdempotent,
     };
-    let headers = headers(fields, "headers")?;
+    let mut headers = headers(fields, "headers")?;
+    let uri = base::at_host(uri, &headers);
+    if let Some(authorization) = base.authorization(&uri) {
+        // The call's own goes first.
+        headers.entry(AUTHORIZATION).or_insert(authorization);
+    }
     Ok(HttpCall {
         method,
-        uri: base::at_host(uri, &headers),
+        uri,
         headers,
         body: fields.or("body", Base64::default())?.0,
         idempotency,

@@ -170,3 +170,14 @@ async fn a_route_matches_the_host_that_the_request_names() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_multiplier_that_no_float_holds_is_a_fault_at_its_path() {
+    let policy = r#"{"default": {"retry": {"maxAttempts": 2, "backoff": {"initial": "0.1s", "multiplier": 1e400}}}}"#;
+    let document = r#"{"protocol": "http", "target": "h:1", "calls": [], "policy": POLICY}"#;
+    let output = run(&["call", "--json"], document.replace("POLICY", policy)).await;
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    let place = "$.policy.default.retry.backoff.multiplier: must be a number";
+    assert!(said.contains(place), "{said}");
+}

@@ -107,7 +107,12 @@ impl<'a> Setup<'a> {
                             let plain = "it offers only PLAIN, which sends the password in the clear: ask for it";
                             return Err(self.auth(plain));
                         }
-                        Some(mechanism) => mechanism,
+                        Some(mechanism) => {
+                            if mechanism != Mechanism::Plain {
+                                self.options.note_scram();
+                            }
+                            mechanism
+                        }
                         // What keeps no list of mechanisms has at least the oldest one.
                         None if self.may_be_plain() && answer.value.is_empty() => Mechanism::Plain,
                         None => return Err(self.auth("it offers no mechanism that is known here")),

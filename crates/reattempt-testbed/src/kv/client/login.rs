@@ -20,7 +20,8 @@ const NOT_NOW: [u16; 4] = [
 impl Setup<'_> {
     pub(super) fn may_be_plain(&self) -> bool {
         let here = || self.stream.peer_addr().map(|peer| peer.ip().is_loopback());
-        self.options.plain_on_loopback && here().unwrap_or(false)
+        let allowed = self.options.plain_on_loopback && !self.options.was_offered_scram();
+        allowed && here().unwrap_or(false)
     }
 
     /// Proves to the node who this is, and with SCRAM that the node knows it too.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::kv::frame::DEFAULT_MAX_BODY;
@@ -43,6 +44,8 @@ pub struct ClientOptions {
     pub agent: String,
     /// Whether PLAIN will do where nothing stronger is offered and the node is on this machine. Default: no.
     pub plain_on_loopback: bool,
+    /// Whether a node has offered SCRAM to these options or a clone of them: none is sent the password in the clear then.
+    scram_offered: Arc<AtomicBool>,
     /// Told of every cluster configuration before the answer that carried it is delivered.
     pub on_config: Option<OnBytes>,
     /// Told of the error map of every new connection.
@@ -59,6 +62,7 @@ impl ClientOptions {
             max_body: DEFAULT_MAX_BODY,
             agent: "reattempt-testbed".to_owned(),
             plain_on_loopback: false,
+            scram_offered: Arc::default(),
             on_config: None,
             on_error_map: None,
         }
@@ -85,9 +89,18 @@ impl ClientOptions {
     }
 
     /// Takes PLAIN where nothing stronger is offered, from a node on this machine only: the password leaves it for no network.
+    /// Once a node has offered SCRAM, none that offers only PLAIN gets the password.
     pub fn plain_on_loopback(mut self) -> Self {
         self.plain_on_loopback = true;
         self
+    }
+
+    pub(super) fn note_scram(&self) {
+        self.scram_offered.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn was_offered_scram(&self) -> bool {
+        self.scram_offered.load(Ordering::Relaxed)
     }
 
     /// Most requests without an answer at one time, at least 1.

@@ -2,7 +2,7 @@
 
 mod scram;
 
-pub use scram::{MAX_ITERATIONS, ScramClient, ScramError, ScramServer};
+pub use scram::{MAX_ITERATIONS, MIN_ITERATIONS, ScramClient, ScramError, ScramServer};
 
 /// A SASL mechanism, under the names Couchbase gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

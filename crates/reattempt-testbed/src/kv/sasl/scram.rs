@@ -12,6 +12,9 @@ use sha2::{Sha256, Sha512};
 
 use super::Mechanism;
 
+/// Fewest iterations a client takes: ns_server's default. With fewer a listener guesses the password faster.
+pub const MIN_ITERATIONS: u32 = 4000;
+
 /// Most iterations a client does for a server that asks for them; more would only burn its time.
 pub const MAX_ITERATIONS: u32 = 100_000;
 
@@ -27,8 +30,8 @@ pub enum ScramError {
     /// The nonce is not the one of this exchange.
     #[error("the SCRAM nonce is not the one of this exchange")]
     WrongNonce,
-    /// The server asks for no iterations or too many.
-    #[error("{count} SCRAM iterations are not between 1 and {MAX_ITERATIONS}")]
+    /// The server asks for too few iterations or too many.
+    #[error("{count} SCRAM iterations are not between {MIN_ITERATIONS} and {MAX_ITERATIONS}")]
     Iterations {
         /// What the server asked for.
         count: u64,
@@ -161,7 +164,7 @@ impl ScramClient {
             .map_err(|_| ScramError::Malformed { attribute: 'i' })?;
         let iterations = u32::try_from(count)
             .ok()
-            .filter(|count| (1..=MAX_ITERATIONS).contains(count))
+            .filter(|count| (MIN_ITERATIONS..=MAX_ITERATIONS).contains(count))
             .ok_or(ScramError::Iterations { count })?;
         let salted = salted(self.mechanism, &self.password, &salt, iterations);
         let client_key = hmac(self.mechanism, &salted, b"Client Key");
@@ -192,7 +195,6 @@ impl ScramClient {
 }
 
 /// The server's side of one exchange, for one known user.
-#[derive(Debug)]
 pub struct ScramServer {
     mechanism: Mechanism,
     username: String,
@@ -202,6 +204,15 @@ pub struct ScramServer {
     nonce: String,
     so_far: String,
     known_user: bool,
+}
+
+impl fmt::Debug for ScramServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the user and the password.
+        f.debug_struct("ScramServer")
+            .field("mechanism", &self.mechanism)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ScramServer {

@@ -251,3 +251,24 @@ async fn a_configuration_that_the_server_pushes_is_heard() {
     assert_eq!(connection.outstanding(), 1);
     drop(asked);
 }
+
+/// A node that has offered SCRAM does not offer less later; who answers in its place may.
+#[tokio::test]
+async fn after_scram_was_offered_plain_is_not_taken() {
+    let plain = Node::builder().mechanisms(&[Mechanism::Plain]);
+    let (plain, scram) = (plain.start().await.expect("node"), Node::start().await);
+    let scram = scram.expect("node");
+    let options = ClientOptions::couchbase("Administrator", "password", "default");
+    let options = options.plain_on_loopback();
+    let connect = |node: &Node| {
+        let (address, options) = (node.addr().to_string(), options.clone());
+        async move { within(Connection::connect(&address, &options)).await }
+    };
+    connect(&plain).await.expect("nothing stronger is known");
+    connect(&scram).await.expect("logged in");
+    let told = plain.seen().len();
+    let error = connect(&plain).await.expect_err("refused by the client");
+    assert!(error.to_string().contains("in the clear"), "{error}");
+    let told = plain.seen().split_off(told);
+    assert!(told.iter().all(|seen| seen.opcode != opcode::SASL_AUTH));
+}

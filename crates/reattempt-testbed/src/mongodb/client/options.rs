@@ -94,8 +94,8 @@ impl PartialEq for Credential {
 
 impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the user and the password.
         f.debug_struct("Credential")
-            .field("username", &self.username)
             .field("source", &self.source)
             .finish_non_exhaustive()
     }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{ClientOptions, Credential};
+use crate::percent;
 
 const SCHEME: &str = "mongodb://";
 const DEFAULT_PORT: u16 = 27017;
@@ -108,12 +109,29 @@ impl FromStr for ConnectionString {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, authority),
         };
-        let seeds = hosts.split(',').map(host).collect::<Result<Vec<_>, _>>();
-        if let (Err(_), None, true) = (&seeds, user, tail.contains('@')) {
-            // What looks like a host is a name and the begin of a password with a `/` or a `?`: not to be printed.
-            return Err(UriError::Reserved(tail.chars().next().unwrap_or('/')));
+        if user.is_none() && tail.contains('@') {
+            return Self::read(hosts, database, query, None).map_err(|_| {
+                // What looks like a host, a database or an option may be a name and a password with a `/` or a `?` in it:
+                // not to be printed.
+                UriError::Reserved(tail.chars().next().unwrap_or('/'))
+            });
         }
-        let seeds = seeds?;
+        Self::read(hosts, database, query, user)
+    }
+}
+
+impl ConnectionString {
+    fn read(
+        hosts: &str,
+        database: &str,
+        query: &str,
+        user: Option<&str>,
+    ) -> Result<Self, UriError> {
+        let seeds = hosts.split(',').map(host).collect::<Result<Vec<_>, _>>()?;
+        if database.contains('@') {
+            // Most likely the end of a password. No database has such a name without encoding it.
+            return Err(UriError::Reserved('@'));
+        }
         let database = match database {
             "" => None,
             name => Some(decode("database", name)?),
@@ -220,31 +238,9 @@ fn host(text: &str) -> Result<String, UriError> {
     Ok(format!("{}:{port}", name.to_lowercase()))
 }
 
-/// Decodes `%41` and its like.
 fn decode(part: &str, text: &str) -> Result<String, UriError> {
-    let broken = |at| UriError::Percent {
+    percent::decode(text).map_err(|at| UriError::Percent {
         part: part.to_owned(),
         at,
-    };
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] != b'%' {
-            decoded.push(bytes[at]);
-            at += 1;
-            continue;
-        }
-        let digit = |at: usize| {
-            bytes
-                .get(at)
-                .and_then(|byte| char::from(*byte).to_digit(16))
-        };
-        let (Some(high), Some(low)) = (digit(at + 1), digit(at + 2)) else {
-            return Err(broken(at));
-        };
-        decoded.push((high * 16 + low) as u8);
-        at += 3;
-    }
-    String::from_utf8(decoded).map_err(|error| broken(error.utf8_error().valid_up_to()))
+    })
 }

@@ -65,7 +65,8 @@ fn all_options_of_the_contract_are_read() {
         ("us:er", "p@ss%")
     );
     assert_eq!(credential.source, "my db");
-    assert!(!format!("{credential:?}").contains("p@ss"));
+    let printed = format!("{credential:?}");
+    assert!(!printed.contains("p@ss") && !printed.contains("us:er"));
     assert_eq!(
         read.warnings,
         ["option compressors: not known, does nothing"]
@@ -159,4 +160,12 @@ fn a_password_that_is_not_encoded_is_in_no_error() {
         assert_eq!(error, UriError::Reserved(reserved));
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }
+    // What comes before is a host and a port by itself.
+    for (reserved, secret) in [('/', "27017/hunter2"), ('?', "27017?hunter2")] {
+        let error = refused(&format!("mongodb://user:{secret}@h:1/db"));
+        assert_eq!(error, UriError::Reserved(reserved));
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+    let read = read("mongodb://h/db?appName=a@b");
+    assert_eq!(read.options.app_name.as_deref(), Some("a@b"));
 }

@@ -1,0 +1,97 @@
+//! The user and the password of a target, apart from what is dialled and shown.
+
+use std::fmt;
+
+use reattempt_testbed::percent;
+
+/// `user:password@` of a target, without its percent-encoding.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct UserInfo {
+    pub(crate) user: String,
+    /// Empty if there is none.
+    pub(crate) password: String,
+}
+
+impl fmt::Debug for UserInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserInfo").finish_non_exhaustive()
+    }
+}
+
+/// Takes the user and the password off a text that begins with them and a host (RFC 3986, section 3.2). The error repeats
+/// nothing of the text.
+pub(crate) fn split(text: &str) -> Result<(Option<UserInfo>, &str), &'static str> {
+    let end = text.find(['/', '?', '#']).unwrap_or(text.len());
+    let Some(at) = text[..end].rfind('@') else {
+        return Ok((None, text));
+    };
+    let (told, rest) = (&text[..at], &text[at + 1..]);
+    if told.contains('@') {
+        return Err("an @ in the user or the password must be percent-encoded");
+    }
+    let (user, password) = told.split_once(':').unwrap_or((told, ""));
+    let decoded = |text| {
+        percent::decode(text)
+            .ok()
+            .filter(|text| !text.contains(char::is_control))
+            .ok_or(
+                "the user or the password is not percent-encoded text without control characters",
+            )
+    };
+    let (user, password) = (decoded(user)?, decoded(password)?);
+    if user.is_empty() {
+        return Err("the user must not be empty");
+    }
+    Ok((Some(UserInfo { user, password }), rest))
+}
+
+/// A target for people: without what stands before an `@`, which may be a password.
+pub(crate) fn shown(target: &str) -> String {
+    match target.rsplit_once('@') {
+        Some((_, rest)) => format!("{:?}", format!("\u{2026}@{rest}")),
+        None => format!("{target:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_password_are_taken_off_and_decoded() {
+        for (text, user, password, rest) in [
+            ("u:p@h:1/x", "u", "p", "h:1/x"),
+            ("u@h", "u", "", "h"),
+            ("u:p:q@h", "u", "p:q", "h"),
+            ("%40%3a:%2F%25%C3%BC@[::1]:1", "@:", "/%\u{fc}", "[::1]:1"),
+        ] {
+            let (user, password) = (user.to_owned(), password.to_owned());
+            let expected = (Some(UserInfo { user, password }), rest);
+            assert_eq!(split(text), Ok(expected), "{text}");
+        }
+        for text in ["h:1", "h/users/@me", "h?a=b@c", ""] {
+            assert_eq!(split(text), Ok((None, text)));
+        }
+    }
+
+    #[test]
+    fn what_is_not_encoded_is_refused_and_not_repeated() {
+        for text in [
+            "a@b:c@h",
+            "u:hunter%2@h",
+            "u:%ff@h",
+            "u:a%0d%0ab@h",
+            ":p@h",
+            "@h",
+        ] {
+            let error = split(text).unwrap_err();
+            assert!(!error.contains("hunter"), "{error}");
+        }
+        for target in ["http://u:hunter2@h", "u:hunter/2@h"] {
+            assert_eq!(shown(target), "\"\u{2026}@h\"");
+        }
+        assert_eq!(shown("a b"), "\"a b\"");
+        let info = split("user:hunter2@h").unwrap().0;
+        assert_eq!(format!("{info:?}"), "Some(UserInfo { .. })");
+    }
+}
