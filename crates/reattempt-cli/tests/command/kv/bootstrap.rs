@@ -8,6 +8,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each, with};
 
+fn several(node: &Node, calls: Value) -> Value {
+    logged_in(super::several(node, calls))
+}
+
+fn one(node: &Node, call: Value) -> Value {
+    several(node, json!([call]))
+}
+
 fn opcodes(node: &Node) -> Vec<u8> {
     node.seen().iter().map(|request| request.opcode).collect()
 }

@@ -144,7 +144,11 @@ async fn a_write_that_waits_for_its_connection_is_unambiguous() {
     ] {
         let node = Node::start().await.unwrap();
         node.script().push(Step::hang().only(op));
-        let answer = answer(one(&node, within("append", 250))).await;
+        let mut document = one(&node, within("append", 250));
+        if op == opcode::SASL_AUTH {
+            document = logged_in(document);
+        }
+        let answer = answer(document).await;
         assert_timed_out(&answer, "unambiguous", 250.0);
         assert_eq!(each(&answer, "stage"), ["dispatch"], "{answer}");
         assert_eq!(answer["status"], Value::Null);
