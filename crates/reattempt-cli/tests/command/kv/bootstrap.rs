@@ -139,7 +139,7 @@ async fn a_login_that_the_node_cannot_judge_now_is_tried_again() {
 async fn a_bucket_that_is_not_there_is_waited_for() {
     let node = Node::builder().require_auth().start().await.unwrap();
     let mut call = write();
-    call["timeout_ms"] = json!(300);
+    call["timeout_ms"] = json!(3_000);
     let document = with(one(&node, call), "bucket", json!("other"));
     let timed_out = answer(document.clone()).await;
     assert_eq!(timed_out["stopped"], "deadline", "{timed_out}");
