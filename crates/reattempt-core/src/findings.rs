@@ -347,11 +347,11 @@ mod tests {
                         found.own_answer = true;
                     }
                     Report::UntriedBackend => {
-                        slots.untried_backend(seat);
+                        slots.untried_backend(seat, true);
                         found.untried_backend = true;
                     }
                     Report::Config => {
-                        prop_assert!(slots.config_coming(seat));
+                        prop_assert_eq!(slots.config_coming(seat), !over[at]);
                         found.config_coming = true;
                     }
                     Report::Over => {
