@@ -13,7 +13,7 @@ use reattempt::{
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    PreviousAttemptsLayer,
+    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use tonic::body::Body;
@@ -55,8 +55,7 @@ const SERVICE_CONFIG: &str = r#"{"methodConfig": [{
 /// How long one attempt may take. A stopped member holds a call as long as this.
 const ATTEMPT: Duration = Duration::from_millis(1500);
 
-type Stack =
-    BoxCloneSyncService<http::Request<Body>, http::Response<Body>, tonic::transport::Error>;
+type Stack = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Status>;
 
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -90,6 +89,7 @@ impl Client {
         let config = ServiceConfig::parse_with(SERVICE_CONFIG, &options).expect("a service config");
         let channels = ports.map(|port| (port.to_string(), channel(port, ATTEMPT)));
         let stack = ServiceBuilder::new()
+            .layer(TonicStatusLayer)
             .layer(RouteLayer::new(config))
             .layer(GrpcTimeoutLayer)
             .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
@@ -97,6 +97,7 @@ impl Client {
             .layer(ReplayBodyLayer::new())
             .layer(RetryLayer::new(GrpcClassifier::new(), Once))
             .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+            .layer(WaitForReadyLayer::new())
             .layer(PreviousAttemptsLayer)
             .layer(PushbackLayer::new(GrpcPushback))
             .layer(GrpcOutcomeLayer::new())
