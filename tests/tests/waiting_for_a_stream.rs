@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Backoff;
@@ -24,9 +24,6 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 /// Fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// No back-off comes into a retry that does not count.
-const HOUR: Duration = Duration::from_secs(3600);
 
 async fn within<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future)
