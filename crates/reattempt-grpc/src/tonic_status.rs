@@ -1,15 +1,18 @@
 //! `TonicStatusLayer`: what a channel failed with, as the status that gRPC gives it.
 //!
-//! A tonic client turns an error of its channel into a status by what tonic knows of it: a connection that was lost is UNKNOWN
-//! ("transport error"), and `Endpoint::timeout` is CANCELLED. The records of the same call say UNAVAILABLE and DEADLINE_EXCEEDED,
-//! because [`GrpcClassifier`](crate::GrpcClassifier) reads how the transport failed. This layer gives the caller the same code: the
-//! error becomes a [`tonic::Status`], which a generated client returns as it is. An answer's stream that breaks off gets the same.
+//! A tonic client turns an error of its channel into a status by what tonic knows of it: a
+//! connection that was lost is UNKNOWN ("transport error"), and `Endpoint::timeout` is CANCELLED.
+//! The records of the same call say UNAVAILABLE and DEADLINE_EXCEEDED, because
+//! [`GrpcClassifier`](crate::GrpcClassifier) reads how the transport failed. This layer gives the
+//! caller the same code: the error becomes a [`tonic::Status`], which a generated client returns as
+//! it is. An answer's stream that breaks off gets the same.
 //!
-//! The error itself is the status's [source](std::error::Error::source), and the message has the texts of the whole chain. An error
-//! of which nothing is known is left to [`tonic::Status::from_error`]. Statuses of servers pass unchanged.
+//! The error itself is the status's [source](std::error::Error::source), and the message has the
+//! texts of the whole chain. An error of which nothing is known is left to
+//! [`tonic::Status::from_error`]. Statuses of servers pass unchanged.
 //!
-//! It belongs above the recovery layers, which judge the transport's own error; below them it does not compile. Above or below a
-//! `DeadlineLayer` makes no difference.
+//! It belongs above the recovery layers, which judge the transport's own error; below them it does
+//! not compile. Above or below a `DeadlineLayer` makes no difference.
 //!
 //! ```
 //! use std::io;
@@ -180,7 +183,8 @@ fn of_fault(fault: TransportFault, error: BoxError) -> Status {
     status
 }
 
-/// What the error and its sources say. A wrapper often repeats what it wraps, and a status prints its whole chain.
+/// What the error and its sources say. A wrapper often repeats what it wraps, and a status prints
+/// its whole chain.
 fn texts(error: &(dyn Error + 'static)) -> String {
     // Bounded, because a chain is made by the author of the error.
     let chain = successors(Some(error), |&error| error.source()).take(32);

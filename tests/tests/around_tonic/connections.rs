@@ -62,7 +62,8 @@ async fn a_refused_connection_goes_by_the_policy() {
     assert_eq!(tokens(&config), 7_000);
 }
 
-/// Any fault of the connector: here a connect that timed out, which alone might have ended an old connection.
+/// Any fault of the connector: here a connect that timed out, which alone might have ended an old
+/// connection.
 #[tokio::test]
 async fn every_fault_of_a_connector_is_in_the_stage_of_dispatch() {
     let endpoint = Endpoint::from_static("http://nobody");

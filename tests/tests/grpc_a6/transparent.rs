@@ -84,7 +84,8 @@ async fn a_goaway_that_leaves_the_call_out_sends_it_again_on_another_connection(
     assert_eq!((ended.info.attempts(), ended.info.retries()), (2, 0));
 }
 
-/// An address that is bound but not listening: connections are refused, and nothing else gets the port.
+/// An address that is bound but not listening: connections are refused, and nothing else gets the
+/// port.
 fn reserved() -> (TcpSocket, SocketAddr) {
     let reserved = TcpSocket::new_v4().expect("a socket");
     reserved.set_reuseaddr(true).expect("an option");

@@ -42,7 +42,8 @@ impl<S, B> Waiting<S, B> {
         }
     }
 
-    /// Nothing was sent: begins to wait. False where the time is up before it would be over, and nothing else ends the call.
+    /// Nothing was sent: begins to wait. False where the time is up before it would be over, and
+    /// nothing else ends the call.
     fn wait(&mut self) -> bool {
         let delay = self.delay().max(LEAST);
         let until = tokio::time::Instant::now() + delay;
@@ -58,8 +59,8 @@ impl<S, B> Waiting<S, B> {
         true
     }
 
-    /// How long until the next try. A backend that the call has not tried may be there already. Once all were tried, each is
-    /// tried as often as if it were the only one.
+    /// How long until the next try. A backend that the call has not tried may be there already.
+    /// Once all were tried, each is tried as often as if it were the only one.
     fn delay(&mut self) -> Duration {
         let context = self.template.context();
         let tried = context.map_or(0, |context| context.backends_tried().len());

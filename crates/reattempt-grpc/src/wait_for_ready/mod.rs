@@ -1,12 +1,14 @@
 //! `WaitForReadyLayer`: calls that wait for a connection instead of failing without one (`waitForReady`).
 //!
-//! A call that finds no server fails at once with UNAVAILABLE, or goes by its policy. With this layer a call that waits for
-//! readiness stays one attempt: when nothing could be sent, because no connection could be made or it went away before, the
-//! layer waits and tries again, until the call's deadline and, as in gRPC, without an end where there is none. No attempt, no
-//! token and no retry is used up. Any other failure passes at once, a dropped call too.
+//! A call that finds no server fails at once with UNAVAILABLE, or goes by its policy. With this
+//! layer a call that waits for readiness stays one attempt: when nothing could be sent, because no
+//! connection could be made or it went away before, the layer waits and tries again, until the
+//! call's deadline and, as in gRPC, without an end where there is none. No attempt, no token and no
+//! retry is used up. Any other failure passes at once, a dropped call too.
 //!
-//! Above [`Backends`](reattempt::Backends) the call tries each backend once before it waits, and goes on with the one that it tried
-//! longest ago; each is then tried as often as if it were the only one.
+//! Above [`Backends`](reattempt::Backends) the call tries each backend once before it waits, and
+//! goes on with the one that it tried longest ago; each is then tried as often as if it were the
+//! only one.
 //!
 //! Which calls wait is said by [`WaitForReady`] in the request's extensions, else by the method's [`MethodPolicy`]
 //! (`waitForReady`); others pass untouched. Put it right below the recovery layer and above
