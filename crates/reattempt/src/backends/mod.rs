@@ -10,7 +10,7 @@
 //! use std::convert::Infallible;
 //! use std::time::Duration;
 //! use reattempt::backends::Backends;
-//! use reattempt::{Call, CallContext, HedgeLayer, HedgePolicy, Verdict, classify_fn};
+//! use reattempt::{Annotated, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn};
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,6 +27,7 @@
 //!     .service(Backends::new([replica("slow", 1000), replica("quick", 1)])?);
 //!
 //! let mut get = Call::new(());
+//! get.context_mut().set_idempotency(Idempotency::Idempotent);
 //! let watch = CallContext::watch(&mut get);
 //! assert_eq!(service.oneshot(get).await?, "quick");
 //! let went: Vec<_> = watch.info().records().filter_map(|record| record.backend.clone()).collect();

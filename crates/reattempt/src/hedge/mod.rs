@@ -1,7 +1,8 @@
 //! `HedgeLayer`: sends a call again before it has failed (A6, Hedging Policy).
 //!
 //! The first attempt goes out at once, further ones after the policy's delay; the first answer
-//! that is no failure wins and the others are dropped at once. Only for calls that may take effect twice. Each
+//! that is no failure wins and the others are dropped at once. Only idempotent calls are hedged, unless the
+//! policy says otherwise ([`HedgePolicy::hedge_non_idempotent`](reattempt_core::HedgePolicy::hedge_non_idempotent)). Each
 //! hedge asks the throttle at the moment it would be sent. A hedge's failure never ends the call while another
 //! can still succeed, unless the classifier calls it fatal.
 //!
@@ -9,7 +10,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use reattempt::{Call, CallContext, HedgeLayer, HedgePolicy, Verdict, Annotated, classify_fn};
+//! use reattempt::{Annotated, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
@@ -22,7 +23,9 @@
 //!         if attempt == 1 { std::future::pending::<()>().await }
 //!         Ok(attempt)
 //!     });
-//! assert_eq!(service.oneshot(Call::new(())).await?, 2);
+//! let mut read = Call::new(());
+//! read.context_mut().set_idempotency(Idempotency::Idempotent);
+//! assert_eq!(service.oneshot(read).await?, 2);
 //! # Ok(()) }
 //! ```
 
