@@ -11,7 +11,7 @@ pub enum Transparent {
     /// The server's application may have seen the request: the policy decides.
     #[default]
     No,
-    /// It reached the server but not its application (REFUSED_STREAM, GOAWAY): once per call.
+    /// It reached the server but not its application (REFUSED_STREAM): once per call.
     Once,
     /// The connection was lost, and the attempt never left the client if its request body was never
     /// read ([`Replay::was_unread`](crate::Replay::was_unread)): then as [`Transparent::Unlimited`],

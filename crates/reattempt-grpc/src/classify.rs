@@ -24,8 +24,8 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | a head without it, and nothing after it ([`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) sees that) | UNKNOWN |
 /// | a [`ControlPlaneFailure`] | never sent, and judged by its code; one that is dropped is fatal |
 /// | no connection could be made | UNAVAILABLE, never sent; transparent while there is a backend that the call has not tried |
-/// | never sent on a connection that existed | UNAVAILABLE, transparent until the deadline |
-/// | refused stream, past a GOAWAY's last stream | UNAVAILABLE, transparent once; see [`GrpcClassifier::refused`] |
+/// | never sent on a connection that existed, or past a GOAWAY's last stream | UNAVAILABLE, transparent until the deadline |
+/// | refused stream | UNAVAILABLE, transparent once; see [`GrpcClassifier::refused`] |
 /// | the connection lost while the call waited for a free stream | UNAVAILABLE; never sent, and transparent until the deadline, if its body was not read |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
 /// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
@@ -118,8 +118,8 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
     };
     let transparent = match fault {
         TransportFault::ConnectFailed => Transparent::NextBackend,
-        TransportFault::NeverSent => Transparent::Unlimited,
-        TransportFault::StreamRefused | TransportFault::PastGoaway => Transparent::Once,
+        TransportFault::NeverSent | TransportFault::PastGoaway => Transparent::Unlimited,
+        TransportFault::StreamRefused => Transparent::Once,
         TransportFault::DispatchGone => Transparent::IfUnread,
         _ => Transparent::No,
     };

@@ -208,8 +208,8 @@ impl TransportFault {
     /// What the fault means for HTTP.
     ///
     /// A refused connection was never sent: even a request that is not idempotent may go out again,
-    /// and the strategy says how often. What was never sent on a connection that existed is sent
-    /// again without counting, until the deadline; a refused stream once.
+    /// and the strategy says how often. What was never sent on a connection that existed, or is past a
+    /// GOAWAY's last stream, is sent again without counting, until the deadline; a refused stream once.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         let failure = match self {
@@ -219,9 +219,11 @@ impl TransportFault {
             }
             Self::DispatchGone => Failure::new(HTTP_CONNECTION_CLOSED, Stage::InFlight)
                 .transparent(Transparent::IfUnread),
-            Self::StreamRefused | Self::PastGoaway => {
+            Self::StreamRefused => {
                 Failure::new(HTTP_STREAM_REFUSED, Stage::InFlight).transparent(Transparent::Once)
             }
+            Self::PastGoaway => Failure::new(HTTP_STREAM_REFUSED, Stage::InFlight)
+                .transparent(Transparent::Unlimited),
             Self::StreamReset(_) => Failure::new(HTTP_STREAM_RESET, Stage::InFlight),
             Self::ConnectionClosed => Failure::new(HTTP_CONNECTION_CLOSED, Stage::InFlight),
             Self::ConnectionReset => Failure::new(HTTP_CONNECTION_RESET, Stage::InFlight),

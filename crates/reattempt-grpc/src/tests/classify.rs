@@ -68,7 +68,7 @@ fn an_ambiguous_refusal_is_for_the_policy_alone() {
         });
         for (fault, transparent) in [
             (TransportFault::StreamRefused, transparent),
-            (TransportFault::PastGoaway, Transparent::Once),
+            (TransportFault::PastGoaway, Transparent::Unlimited),
         ] {
             let verdict =
                 Classify::<Response<()>, _>::classify(&classifier, Err(&Broken(fault)), &context);
