@@ -36,8 +36,9 @@ impl Body for Pieces {
 fn read<B: Body<Data = Bytes>>(body: B) -> Vec<u8> {
     let mut body = pin!(body);
     let mut all = Vec::new();
-    while let Poll::Ready(Some(Ok(frame))) =
-        body.as_mut().poll_frame(&mut Context::from_waker(Waker::noop()))
+    while let Poll::Ready(Some(Ok(frame))) = body
+        .as_mut()
+        .poll_frame(&mut Context::from_waker(Waker::noop()))
     {
         match frame.into_data() {
             Ok(data) => all.extend(data),
@@ -80,7 +81,8 @@ fn model(mut rest: &[u8], longest: usize) -> (Vec<&[u8]>, Result<(), MessageErro
         }
         let length = u32::from_be_bytes(*length) as usize;
         if length > longest {
-            return (messages, Err(MessageError::TooLong(length)));
+            let max = longest;
+            return (messages, Err(MessageError::TooLong { length, max }));
         }
         let Some((message, tail)) = tail.split_at_checked(length) else {
             break;
@@ -139,7 +141,10 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let end = end.and_then(|()| messages.finish());
-    assert_eq!((found.iter().map(|m| &m[..]).collect(), end), model(stream, longest));
+    assert_eq!(
+        (found.iter().map(|m| &m[..]).collect(), end),
+        model(stream, longest)
+    );
 
     let limit = longest as u64;
     let mut seen = Vec::new();

@@ -19,8 +19,8 @@ use reattempt_testbed::kv::node::{
     FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS, FEATURE_KNOWN_VERSION, FEATURE_XERROR,
 };
 use reattempt_testbed::kv::{
-    ClientError, ClientOptions, Connection, Frame, KvRequest, KvResponse, Magic, VbucketMap, keep_in,
-    offer_to, opcode, status,
+    ClientError, ClientOptions, Connection, Frame, KvRequest, KvResponse, Magic, VbucketMap,
+    keep_in, offer_to, opcode, status,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -116,7 +116,11 @@ impl<'a> Answers<'a> {
                 let said = String::from_utf8_lossy(&request.value);
                 let nonce = said.rsplit_once("r=").map_or("", |(_, nonce)| nonce);
                 let rest = String::from_utf8_lossy(self.long());
-                format!("r={nonce}1,s=c2FsdA==,i={}", rest.get(..4).unwrap_or("4000")).into()
+                format!(
+                    "r={nonce}1,s=c2FsdA==,i={}",
+                    rest.get(..4).unwrap_or("4000")
+                )
+                .into()
             }
             _ => Bytes::copy_from_slice(self.long()),
         };
@@ -174,7 +178,10 @@ fn judge(outcome: &Result<KvResponse, ClientError>, maps: &ErrorMaps) {
             continue;
         };
         let now = Instant::now();
-        let backend = outcome.as_ref().ok().map(|answer| reattempt::Backend::new(&*answer.node));
+        let backend = outcome
+            .as_ref()
+            .ok()
+            .map(|answer| reattempt::Backend::new(&*answer.node));
         for count in [1, 2, u32::MAX] {
             let mut view = RetryView::new(&failure, now, &context);
             view.retries = count;

@@ -2,12 +2,18 @@
 //! and back-off of the other, and what the classifier makes of them under every gate.
 #![no_main]
 
+use std::future::Future as _;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use libfuzzer_sys::fuzz_target;
 use reattempt::Verdict;
 use reattempt_mongodb::{MongoClassifier, MongoFailure, NotEligible, ReadGate};
 use reattempt_testbed::mongodb::MongoReply;
 use reattempt_testbed::mongodb::client::{Origin, ServerError, WriteError};
-use reattempt_testbed::mongodb::wire::decode_document;
+use reattempt_testbed::mongodb::wire::{decode_document, read_reply};
+
+const LIMIT: usize = 1 << 16;
 
 const GATES: [Option<ReadGate>; 4] = [
     None,
@@ -17,22 +23,38 @@ const GATES: [Option<ReadGate>; 4] = [
 ];
 
 fuzz_target!(|data: &[u8]| {
-    // Length and end are given, so that the bytes go to the elements.
+    // Header, lengths and end are given, so that the bytes go to the elements.
     let mut document = (data.len() as i32 + 5).to_le_bytes().to_vec();
     document.extend(data);
     document.push(0);
-    let Ok(document) = decode_document(&document) else {
+    let length = 16 + 4 + 1 + document.len() as i32;
+    let mut message = [length, 1, 2, 2013, 0].map(i32::to_le_bytes).concat();
+    message.push(0);
+    message.extend(&document);
+    let read =
+        pin!(read_reply(&mut &message[..], LIMIT)).poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(read) = read else {
+        panic!("all bytes were there");
+    };
+    let whole = decode_document(&document);
+    let (Ok(Some(read)), Ok(document)) = (read, whole) else {
         return;
     };
+    assert_eq!(read.bytes, message.len());
     let reply = MongoReply {
-        document: document.clone(),
+        document: read.document,
+        list: read.list,
+        bytes: read.bytes,
         server: "a:1".to_owned(),
         max_wire_version: 21,
         request_id: 1,
         connection_id: 1,
     };
     assert_ne!(reply.cursor_id(), Some(0));
-    let _ = (reply.batch(), reply.count(), reply.collection(), reply.operation_time());
+    if reply.list.is_some() {
+        assert_eq!(reply.values().count(), reply.count());
+    }
+    let _ = (reply.collection(), reply.operation_time());
     let _ = WriteError::of(&reply).map(|error| error.to_string());
 
     for handshake in [false, true] {

@@ -65,7 +65,10 @@ fuzz_target!(|data: &[u8]| {
     let _ = client.message();
     if let Ok(client) = client.server_first(&server_first, "pencil", Some(KEPT.clone())) {
         assert!(client.message().starts_with(&format!("c=biws,r={NONCE}")));
-        assert!(client.server_final(last).is_err(), "a server logged itself in");
+        assert!(
+            client.server_final(last).is_err(),
+            "a server logged itself in"
+        );
     }
     let _ = ServerExchange::user(first);
     if let Ok(server) = ServerExchange::begin(first, "tail", STORED.clone()) {
