@@ -1,0 +1,65 @@
+//! What happened, in its order: written by the server, the caller, and what a user gives to the layers.
+
+use reattempt::{AttemptKind, AttemptRecord, RetryInfo, Stopped, Verdict};
+
+use crate::server::Told;
+use crate::throttle::Op;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// The caller calls the stack.
+    Begins,
+    /// An attempt reached the server.
+    Sent {
+        /// Its place among the call's sends, from 0.
+        place: usize,
+        number: u32,
+        kind: AttemptKind,
+        /// The time limit that its context says.
+        limit: Option<u64>,
+    },
+    /// The server answered it.
+    Ends { place: usize },
+    /// Its future is dropped.
+    Gone { place: usize },
+    /// The classifier was asked.
+    Classified { number: u32, verdict: Verdict },
+    /// The strategy decided after so many retries.
+    Decided { retries: u32, stops: bool },
+    /// The throttle of this number; its fills afterwards.
+    Throttle {
+        throttle: usize,
+        op: Op,
+        fills: [Option<u64>; 2],
+    },
+    Observed(Observed),
+    /// The call's future gave its outcome, after so many polls.
+    Over(Told),
+    /// The caller dropped the call's future, over or not.
+    Left,
+    /// The caller said how a committed answer ended.
+    Concluded,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Observed {
+    Sent(u32, AttemptKind),
+    Settled(AttemptRecord),
+    Refused(Stopped),
+    Ended(RetryInfo),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// In milliseconds since the scenario began.
+    pub(crate) at: u64,
+    pub(crate) call: usize,
+    pub(crate) event: Event,
+}
+
+/// A call's share of the log, one line an event.
+pub(crate) fn lines(log: &[Entry], call: usize) -> String {
+    let own = log.iter().filter(|entry| entry.call == call);
+    own.map(|entry| format!("  {:>6} {:?}\n", entry.at, entry.event))
+        .collect()
+}

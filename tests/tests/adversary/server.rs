@@ -1,0 +1,314 @@
+//! The service below the layers: does what the scenario says, and notes what it sees.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use reattempt::findings::ConfigWaiter;
+use reattempt::{
+    AttemptKind, Backend, CallContext, Conclusion, DeadlineScope, Elapsed, Reporter,
+    ServerPushback, Verdict,
+};
+use reattempt_tests::alive::Live;
+use reattempt_tests::probe::ms;
+use tokio::time::{Instant, Sleep};
+use tower_service::Service;
+
+use crate::carrier::Carrier;
+use crate::fate::{Fate, Reads, Takes, Waiter, Word};
+use crate::log::Event;
+use crate::world::World;
+
+/// What an attempt came to: an answer, or inside of an error.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) place: usize,
+    pub(crate) fate: Fate,
+    pub(crate) conclusion: Conclusion,
+    pub(crate) world: Arc<World>,
+    _live: Live,
+}
+
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Server(Reply),
+    /// The service was not made ready.
+    Broken,
+    Elapsed(Elapsed),
+    /// The request's body: did it end because another attempt goes on alone?
+    Body(usize, bool),
+}
+
+impl From<Elapsed> for Fault {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::Elapsed(elapsed)
+    }
+}
+
+/// What a caller was told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Told {
+    /// What this attempt came to.
+    Attempt(usize, Verdict),
+    Broken,
+    Elapsed {
+        scope: DeadlineScope,
+        ambiguous: bool,
+        attempts: u32,
+    },
+    Body(usize),
+}
+
+impl Told {
+    pub(crate) fn of(outcome: Result<&Reply, &Fault>) -> Self {
+        match outcome {
+            Ok(reply) | Err(Fault::Server(reply)) => {
+                Self::Attempt(reply.place, reply.fate.verdict)
+            }
+            Err(Fault::Broken) => Self::Broken,
+            Err(Fault::Elapsed(elapsed)) => Self::Elapsed {
+                scope: elapsed.scope,
+                ambiguous: elapsed.ambiguous,
+                attempts: elapsed.info.attempts(),
+            },
+            Err(Fault::Body(place, _)) => Self::Body(*place),
+        }
+    }
+}
+
+pub(crate) fn config_waiter(world: &Arc<World>, plan: Waiter) -> ConfigWaiter {
+    let live = Live::one_of(&world.alive.waiters);
+    Box::pin(async move {
+        let _live = live;
+        match plan.after {
+            None => std::future::pending().await,
+            Some(0) => {}
+            Some(after) => tokio::time::sleep(ms(after)).await,
+        }
+        plan.moved
+    })
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    GettingReady(Option<Pin<Box<Sleep>>>, bool),
+    Never,
+    Ready(u64),
+}
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    world: Arc<World>,
+    state: State,
+}
+
+impl Server {
+    pub(crate) fn new(world: &Arc<World>) -> Self {
+        Self {
+            world: Arc::clone(world),
+            state: State::Idle,
+        }
+    }
+}
+
+impl Clone for Server {
+    fn clone(&self) -> Self {
+        Self::new(&self.world)
+    }
+}
+
+impl<R: Carrier> Service<R> for Server {
+    type Response = Reply;
+    type Error = Fault;
+    type Future = Attempt<R>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        if let State::Idle = self.state {
+            let said = self.world.next_readiness();
+            self.state = match said.after {
+                None => State::Never,
+                Some(0) => State::GettingReady(None, said.breaks),
+                Some(after) => {
+                    let sleep = Box::pin(tokio::time::sleep(ms(after)));
+                    State::GettingReady(Some(sleep), said.breaks)
+                }
+            };
+        }
+        match &mut self.state {
+            State::GettingReady(sleep, breaks) => {
+                if let Some(sleep) = sleep {
+                    ready!(sleep.as_mut().poll(cx));
+                }
+                if *breaks {
+                    return Poll::Ready(Err(Fault::Broken));
+                }
+                self.state = State::Ready(self.world.now());
+                Poll::Ready(Ok(()))
+            }
+            State::Never => Poll::Pending,
+            State::Ready(_) | State::Idle => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn call(&mut self, request: R) -> Attempt<R> {
+        let world = Arc::clone(&self.world);
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Ready(since) => assert_eq!(since, world.now(), "readiness was held over a delay"),
+            state => panic!("called while it was {state:?}"),
+        }
+        let context = request.context().expect("a context").clone();
+        let call = request.call();
+        assert!(world.is_polled(call), "sent while another call was polled");
+        Attempt::begin(world, call, request, &context)
+    }
+}
+
+/// The future of an attempt.
+#[derive(Debug)]
+pub(crate) struct Attempt<R> {
+    world: Arc<World>,
+    call: usize,
+    place: usize,
+    fate: Fate,
+    request: R,
+    /// Frames of the body that are still to be read.
+    reads: u32,
+    wait: Option<Pin<Box<Sleep>>>,
+    limit: Option<Instant>,
+    reporter: Reporter,
+    conclusion: Conclusion,
+    ended: bool,
+    _live: Live,
+}
+
+impl<R> Unpin for Attempt<R> {}
+
+impl<R> Attempt<R> {
+    fn begin(world: Arc<World>, call: usize, request: R, context: &CallContext) -> Self {
+        let (place, fate) = world.next_fate(call);
+        let reporter = context.reporter();
+        if let Some(stage) = fate.stages[0] {
+            reporter.stage(stage);
+        }
+        if fate.backend {
+            let name = Arc::from("backend");
+            world.keeps(&name);
+            reporter.backend(Backend::new(name));
+        }
+        let limit = context.limit().map(|limit| Instant::from_std(limit.at));
+        let (number, kind) = match context.attempt() {
+            // No recovery layer acts.
+            0 => (0, AttemptKind::Initial),
+            number => (number, context.kind()),
+        };
+        world.note_of(
+            call,
+            Event::Sent {
+                place,
+                number,
+                kind,
+                limit: limit.map(|limit| world.at(limit)),
+            },
+        );
+        Self {
+            call,
+            place,
+            request,
+            reads: match fate.reads {
+                Reads::Nothing => 0,
+                Reads::Frames(frames) => frames,
+                Reads::All => u32::MAX,
+            },
+            fate,
+            wait: None,
+            limit,
+            reporter,
+            conclusion: context.conclusion(),
+            ended: false,
+            _live: Live::one_of(&world.alive.attempts),
+            world,
+        }
+    }
+
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.wait.is_none() {
+            let sleep = match (self.fate.takes, self.limit) {
+                (Takes::Ms(0), _) => return Poll::Ready(()),
+                (Takes::Ms(ms_), _) => tokio::time::sleep(ms(ms_)),
+                (Takes::TillLimit, Some(limit)) => tokio::time::sleep_until(limit),
+                (Takes::Never | Takes::TillLimit, _) => return Poll::Pending,
+            };
+            self.wait = Some(Box::pin(sleep));
+        }
+        match &mut self.wait {
+            Some(wait) => wait.as_mut().poll(cx),
+            None => Poll::Ready(()),
+        }
+    }
+
+    fn ends(&mut self) {
+        self.ended = true;
+        let place = self.place;
+        self.world.note_of(self.call, Event::Ends { place });
+        if let Some(stage) = self.fate.stages[1] {
+            self.reporter.stage(stage);
+        }
+        if self.fate.forbids {
+            self.reporter.forbid();
+        }
+        match self.fate.word.filter(|_| self.fate.reported) {
+            Some(Word::After(after)) => self.reporter.pushback(ServerPushback::After(ms(after))),
+            Some(Word::Stop) => self.reporter.pushback(ServerPushback::Stop),
+            Some(Word::Unreadable) => self.reporter.pushback_unreadable(),
+            None => {}
+        }
+        if let Some(waiter) = self.fate.waiter.filter(|waiter| waiter.reported) {
+            let waiter = config_waiter(&self.world, waiter);
+            self.reporter.config_coming(waiter);
+        }
+    }
+}
+
+impl<R: Carrier> Future for Attempt<R> {
+    type Output = Result<Reply, Fault>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        assert!(!this.ended, "polled after it had ended");
+        while this.reads > 0 {
+            match ready!(this.request.poll_body(cx)) {
+                None => this.reads = 0,
+                Some(Ok(())) => this.reads -= 1,
+                Some(Err(abandoned)) => {
+                    this.ended = true;
+                    let place = this.place;
+                    this.world.note_of(this.call, Event::Ends { place });
+                    return Poll::Ready(Err(Fault::Body(place, abandoned)));
+                }
+            }
+        }
+        ready!(this.poll_wait(cx));
+        this.ends();
+        let reply = Reply {
+            place: this.place,
+            fate: this.fate.clone(),
+            conclusion: this.conclusion.clone(),
+            world: Arc::clone(&this.world),
+            _live: Live::one_of(&this.world.alive.replies),
+        };
+        Poll::Ready(if this.fate.as_answer {
+            Ok(reply)
+        } else {
+            Err(Fault::Server(reply))
+        })
+    }
+}
+
+impl<R> Drop for Attempt<R> {
+    fn drop(&mut self) {
+        let place = self.place;
+        self.world.note_of(self.call, Event::Gone { place });
+    }
+}
