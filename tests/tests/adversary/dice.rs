@@ -19,11 +19,7 @@ impl Dice {
         of.choose(&mut self.0).expect("never empty").clone()
     }
 
-    pub(crate) fn maybe<T>(
-        &mut self,
-        chance: f64,
-        make: impl FnOnce(&mut Self) -> T,
-    ) -> Option<T> {
+    pub(crate) fn maybe<T>(&mut self, chance: f64, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.chance(chance).then(|| make(self))
     }
 

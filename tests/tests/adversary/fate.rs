@@ -4,6 +4,7 @@ use reattempt::reason::{
     KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
 };
 use reattempt::{Failure, RetryReason, Stage, Transparent, Verdict};
+use reattempt_http::reasons::HTTP_TOO_MANY_REQUESTS;
 
 use crate::dice::Dice;
 
@@ -63,6 +64,10 @@ pub(crate) struct Fate {
     pub(crate) forbids: bool,
     pub(crate) waiter: Option<Waiter>,
     pub(crate) backend: bool,
+    /// Reports that there is a backend which the call has not tried.
+    pub(crate) untried: bool,
+    /// Says that the answer is no server's.
+    pub(crate) own_answer: bool,
 }
 
 /// Scenarios differ in what is likely, so that each rule is met often in some.
@@ -99,6 +104,8 @@ impl Fate {
         forbids: false,
         waiter: None,
         backend: false,
+        untried: false,
+        own_answer: false,
     };
 
     pub(crate) fn random(dice: &mut Dice, mood: &Mood) -> Self {
@@ -125,12 +132,14 @@ impl Fate {
                 reported: dice.chance(0.5),
             }),
             backend: dice.chance(0.2),
+            untried: dice.chance(0.5),
+            own_answer: dice.chance(0.1),
         }
     }
 }
 
 fn failure(dice: &mut Dice, mood: &Mood) -> Failure {
-    let reasons: [RetryReason; 8] = [
+    let reasons: [RetryReason; 9] = [
         KV_TEMPORARY_FAILURE,
         KV_TEMPORARY_FAILURE,
         KV_LOCKED,
@@ -139,6 +148,7 @@ fn failure(dice: &mut Dice, mood: &Mood) -> Failure {
         SOCKET_CLOSED_WHILE_IN_FLIGHT,
         KV_NOT_MY_VBUCKET,
         ALWAYS_AND_UNSAFE,
+        HTTP_TOO_MANY_REQUESTS,
     ];
     let stages = [Stage::Dispatch, Stage::InFlight, Stage::Response];
     let mut failure = Failure::new(dice.one(&reasons), dice.one(&stages));
@@ -146,7 +156,12 @@ fn failure(dice: &mut Dice, mood: &Mood) -> Failure {
         failure.safe = true;
     }
     failure.code = dice.maybe(0.3, |dice| dice.one(&[1, 2]));
-    let transparency = [Transparent::Once, Transparent::Unlimited];
+    let transparency = [
+        Transparent::Once,
+        Transparent::Unlimited,
+        Transparent::IfUnread,
+        Transparent::NextBackend,
+    ];
     failure.transparent = dice
         .maybe(mood.transparent, |dice| dice.one(&transparency))
         .unwrap_or_default();

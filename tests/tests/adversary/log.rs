@@ -18,14 +18,27 @@ pub(crate) enum Event {
         /// The time limit that its context says.
         limit: Option<u64>,
     },
-    /// The server answered it.
-    Ends { place: usize },
+    /// It ended by itself: with what the server says, or because its body broke off.
+    Ends {
+        place: usize,
+        /// Nothing of its body was asked for.
+        unread: bool,
+        broke_off: bool,
+    },
     /// Its future is dropped.
-    Gone { place: usize },
+    Gone {
+        place: usize,
+    },
     /// The classifier was asked.
-    Classified { number: u32, verdict: Verdict },
+    Classified {
+        number: u32,
+        verdict: Verdict,
+    },
     /// The strategy decided after so many retries.
-    Decided { retries: u32, stops: bool },
+    Decided {
+        retries: u32,
+        stops: bool,
+    },
     /// The throttle of this number; its fills afterwards.
     Throttle {
         throttle: usize,
@@ -33,12 +46,12 @@ pub(crate) enum Event {
         fills: [Option<u64>; 2],
     },
     Observed(Observed),
-    /// The call's future gave its outcome, after so many polls.
+    /// The call's future gave its outcome.
     Over(Told),
     /// The caller dropped the call's future, over or not.
     Left,
-    /// The caller said how a committed answer ended.
-    Concluded,
+    /// The caller says how a committed answer ended.
+    Concludes,
 }
 
 #[derive(Clone, Debug)]

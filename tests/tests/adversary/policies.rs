@@ -17,9 +17,9 @@ impl HedgePlan {
     pub(crate) fn make(&self) -> HedgePolicy {
         let policy = HedgePolicy::new(self.max, ms(self.delay)).on_deadline(self.on_deadline);
         if self.only_idempotent {
-            policy.only_idempotent()
-        } else {
             policy
+        } else {
+            policy.hedge_non_idempotent()
         }
     }
 }

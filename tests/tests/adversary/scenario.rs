@@ -115,7 +115,6 @@ pub(crate) struct CallPlan {
 
 #[derive(Debug)]
 pub(crate) struct Scenario {
-    pub(crate) seed: u64,
     /// `http::Request` with a `ReplayBody`; otherwise `Call<T>`.
     pub(crate) http: bool,
     /// Outermost first.
@@ -147,7 +146,6 @@ impl Scenario {
         let throttles: Vec<_> = (0..3).map(|_| ThrottlePlan::random(dice)).collect();
         let tables = 1 + dice.below(4);
         Self {
-            seed,
             http,
             order: order(dice),
             strategy: StrategyPlan::random(dice),
@@ -171,7 +169,15 @@ impl Scenario {
 
 /// Mostly as documented; some orders make no sense, and have to do no harm either.
 fn order(dice: &mut Dice) -> Vec<Kind> {
-    let limits = [None, Some(0), Some(1), Some(15), Some(60), Some(400), Some(3000)];
+    let limits = [
+        None,
+        Some(0),
+        Some(1),
+        Some(15),
+        Some(60),
+        Some(400),
+        Some(3000),
+    ];
     let mut order = Vec::new();
     let mut with = |dice: &mut Dice, chance: f64, kind: Kind| {
         if dice.chance(chance) {
@@ -282,9 +288,7 @@ fn leaves(dice: &mut Dice) -> Option<Leaves> {
 fn readiness(dice: &mut Dice) -> Readiness {
     let odd = [None, Some(1), Some(4), Some(30)];
     Readiness {
-        after: dice
-            .maybe(0.1, |dice| dice.one(&odd))
-            .unwrap_or(Some(0)),
+        after: dice.maybe(0.1, |dice| dice.one(&odd)).unwrap_or(Some(0)),
         breaks: dice.chance(0.02),
     }
 }

@@ -63,9 +63,7 @@ pub(crate) enum Told {
 impl Told {
     pub(crate) fn of(outcome: Result<&Reply, &Fault>) -> Self {
         match outcome {
-            Ok(reply) | Err(Fault::Server(reply)) => {
-                Self::Attempt(reply.place, reply.fate.verdict)
-            }
+            Ok(reply) | Err(Fault::Server(reply)) => Self::Attempt(reply.place, reply.fate.verdict),
             Err(Fault::Broken) => Self::Broken,
             Err(Fault::Elapsed(elapsed)) => Self::Elapsed {
                 scope: elapsed.scope,
@@ -155,7 +153,9 @@ impl<R: Carrier> Service<R> for Server {
     fn call(&mut self, request: R) -> Attempt<R> {
         let world = Arc::clone(&self.world);
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Ready(since) => assert_eq!(since, world.now(), "readiness was held over a delay"),
+            State::Ready(since) => {
+                assert_eq!(since, world.now(), "readiness was held over a delay")
+            }
             state => panic!("called while it was {state:?}"),
         }
         let context = request.context().expect("a context").clone();
@@ -175,6 +175,8 @@ pub(crate) struct Attempt<R> {
     request: R,
     /// Frames of the body that are still to be read.
     reads: u32,
+    /// Nothing of its body was asked for.
+    unread: bool,
     wait: Option<Pin<Box<Sleep>>>,
     limit: Option<Instant>,
     reporter: Reporter,
@@ -221,6 +223,7 @@ impl<R> Attempt<R> {
                 Reads::Frames(frames) => frames,
                 Reads::All => u32::MAX,
             },
+            unread: true,
             fate,
             wait: None,
             limit,
@@ -248,15 +251,30 @@ impl<R> Attempt<R> {
         }
     }
 
+    fn note_end(&self, broke_off: bool) {
+        let (place, unread) = (self.place, self.unread);
+        let ends = Event::Ends {
+            place,
+            unread,
+            broke_off,
+        };
+        self.world.note_of(self.call, ends);
+    }
+
     fn ends(&mut self) {
         self.ended = true;
-        let place = self.place;
-        self.world.note_of(self.call, Event::Ends { place });
+        self.note_end(false);
         if let Some(stage) = self.fate.stages[1] {
             self.reporter.stage(stage);
         }
         if self.fate.forbids {
             self.reporter.forbid();
+        }
+        if self.fate.own_answer {
+            self.reporter.own_answer();
+        }
+        if self.fate.untried {
+            self.reporter.untried_backend();
         }
         match self.fate.word.filter(|_| self.fate.reported) {
             Some(Word::After(after)) => self.reporter.pushback(ServerPushback::After(ms(after))),
@@ -279,13 +297,18 @@ impl<R: Carrier> Future for Attempt<R> {
         assert!(!this.ended, "polled after it had ended");
         while this.reads > 0 {
             match ready!(this.request.poll_body(cx)) {
-                None => this.reads = 0,
-                Some(Ok(())) => this.reads -= 1,
+                None => {
+                    this.reads = 0;
+                    this.unread = false;
+                }
+                Some(Ok(())) => {
+                    this.reads -= 1;
+                    this.unread = false;
+                }
                 Some(Err(abandoned)) => {
                     this.ended = true;
-                    let place = this.place;
-                    this.world.note_of(this.call, Event::Ends { place });
-                    return Poll::Ready(Err(Fault::Body(place, abandoned)));
+                    this.note_end(true);
+                    return Poll::Ready(Err(Fault::Body(this.place, abandoned)));
                 }
             }
         }

@@ -76,7 +76,9 @@ pub(crate) enum Op {
     Success,
     Failure(Failure),
     Recovered(Failure),
-    Permits(Option<Failure>, bool),
+    Allows(Option<Failure>, bool),
+    Spend(Option<Failure>, bool),
+    Refund(Option<Failure>),
 }
 
 #[derive(Debug)]
@@ -107,16 +109,21 @@ impl RetryThrottle for Witness {
         });
     }
 
-    fn permits(&self) -> bool {
-        let permits = self.inner.permits();
-        self.note(Op::Permits(None, permits));
-        permits
+    fn allows(&self, failure: Option<&Failure>) -> bool {
+        let allows = self.inner.allows(failure);
+        self.note(Op::Allows(failure.copied(), allows));
+        allows
     }
 
-    fn permits_after(&self, failure: &Failure) -> bool {
-        let permits = self.inner.permits_after(failure);
-        self.note(Op::Permits(Some(*failure), permits));
-        permits
+    fn spend(&self, failure: Option<&Failure>) -> bool {
+        let spent = self.inner.spend(failure);
+        self.note(Op::Spend(failure.copied(), spent));
+        spent
+    }
+
+    fn refund(&self, failure: Option<&Failure>) {
+        self.inner.refund(failure);
+        self.note(Op::Refund(failure.copied()));
     }
 
     fn recovered(&self, failure: &Failure) {

@@ -1,6 +1,6 @@
 //! What all calls of a scenario share: the log, and a count of all that is alive.
 
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use reattempt_tests::alive::count;
@@ -36,6 +36,8 @@ struct State {
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) alive: Alive,
+    /// The number of the table in force.
+    pub(crate) table: AtomicUsize,
     began: Instant,
     state: Mutex<State>,
 }
@@ -51,6 +53,7 @@ impl World {
         Arc::new(Self {
             scenario,
             alive: Alive::default(),
+            table: AtomicUsize::new(0),
             began: Instant::now(),
             state: Mutex::new(state),
         })
