@@ -3,14 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt::backoff::Backoff;
 use reattempt::{Idempotency, Recovery, RetryStrategy, RoutePolicy};
 
 use crate::scenario::{CallPlan, HedgePlan, Kind, PolicyPlan, RecoveryPlan, Scenario};
+use crate::strategy::StrategyPlan;
 use crate::world::World;
 
 #[derive(Clone, Debug)]
 pub(crate) struct StrategyFacts {
     pub(crate) max: Option<u32>,
+    /// Where nothing else bounds the number of attempts: the back-off that no server shortens.
+    pub(crate) bound: Option<Backoff>,
+    /// Waits as long as the server asks, at least.
+    pub(crate) obeys: bool,
     /// The failure that is returned may be an earlier one.
     pub(crate) holds: bool,
 }
@@ -80,9 +86,20 @@ pub(crate) struct Facts {
     pub(crate) misplaced: bool,
 }
 
-fn strategy(strategy: &dyn RetryStrategy) -> StrategyFacts {
+fn strategy(plan: &StrategyPlan, world: &Arc<World>) -> StrategyFacts {
+    let strategy = plan.make(world);
+    StrategyFacts {
+        bound: plan.bound(),
+        obeys: !matches!(plan, StrategyPlan::Odd(_)),
+        ..of_table(&strategy)
+    }
+}
+
+fn of_table(strategy: &dyn RetryStrategy) -> StrategyFacts {
     StrategyFacts {
         max: strategy.max_attempts(),
+        bound: None,
+        obeys: true,
         holds: strategy.holds(),
     }
 }
@@ -103,7 +120,7 @@ impl PolicyFacts {
             recovery: match &plan.recovery {
                 RecoveryPlan::Default => RecoveryFacts::Default,
                 RecoveryPlan::None => RecoveryFacts::None,
-                RecoveryPlan::Retry(plan) => RecoveryFacts::Retry(strategy(&plan.make(world))),
+                RecoveryPlan::Retry(plan) => RecoveryFacts::Retry(strategy(plan, world)),
                 RecoveryPlan::Hedge(plan) => RecoveryFacts::Hedge(plan.facts()),
             },
             counts: plan.throttle.map_or(Counts::Nowhere, Counts::In),
@@ -119,7 +136,7 @@ impl PolicyFacts {
             recovery: match policy.get_recovery() {
                 Recovery::Default => RecoveryFacts::Default,
                 Recovery::None => RecoveryFacts::None,
-                Recovery::Retry(retry) => RecoveryFacts::Retry(strategy(retry)),
+                Recovery::Retry(retry) => RecoveryFacts::Retry(of_table(retry)),
                 Recovery::Hedge(hedge) => RecoveryFacts::Hedge(HedgeFacts {
                     max: hedge.max_attempts(),
                     delay: ms(hedge.delay(1)),
@@ -165,14 +182,14 @@ impl Facts {
                 .as_ref()
                 .map(|of| PolicyFacts::of_plan(of, world)),
             layer_counts: Counts::Nowhere,
-            own_strategy: own.map(|of| strategy(&of.make(world))),
+            own_strategy: own.map(|of| strategy(of, world)),
             acted: false,
             now,
             facts: Self {
                 acts: Acts::Nothing,
                 limit: plan.limit.map(|limit| (now + limit, false)),
                 refused: false,
-                unseen: false,
+                unseen: true,
                 attempt_limit: None,
                 cut_at: None,
                 counts: Counts::Nowhere,
@@ -187,7 +204,7 @@ impl Facts {
                 misplaced: false,
             },
         };
-        let layer = strategy(&scenario.strategy.make(world));
+        let layer = strategy(&scenario.strategy, world);
         for kind in &scenario.order {
             match kind {
                 Kind::Route => {
@@ -231,7 +248,7 @@ impl Walk<'_> {
     }
 
     fn recovery(&mut self, scenario: &Scenario, kind: Kind, layer: &StrategyFacts) {
-        if self.acted {
+        if self.acted || self.facts.refused {
             return;
         }
         let recovery = self.policy.as_ref().map(|policy| &policy.recovery);
@@ -242,6 +259,8 @@ impl Walk<'_> {
             (Kind::Retry, Some(RecoveryFacts::Retry(policy)), None) => Acts::Retry(policy.clone()),
             (Kind::Retry, Some(RecoveryFacts::None), None) => Acts::Retry(StrategyFacts {
                 max: Some(1),
+                bound: None,
+                obeys: true,
                 holds: false,
             }),
             (Kind::Retry, Some(RecoveryFacts::Default) | None, None) => Acts::Retry(layer.clone()),
@@ -257,7 +276,7 @@ impl Walk<'_> {
         let policy = policy.filter(|counts| *counts != Counts::Nowhere);
         let own = self.plan.throttle.map(Counts::In);
         let facts = &mut self.facts;
-        facts.unseen = facts.refused;
+        facts.unseen = false;
         facts.counts = own.or(policy).unwrap_or(self.layer_counts);
         let layer = usize::from(kind == Kind::Hedge);
         facts.transparent = scenario.transparent[layer];

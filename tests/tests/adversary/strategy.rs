@@ -58,6 +58,15 @@ impl StrategyPlan {
         }
     }
 
+    /// The back-off of those that have no maximum.
+    pub(crate) fn bound(&self) -> Option<Backoff> {
+        match *self {
+            Self::BestEffort { step, .. } => Some(Backoff::exponential(ms(step), ms(500))),
+            Self::Controlled => Some(Backoff::controlled()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn make(&self, world: &Arc<World>) -> Arc<dyn RetryStrategy> {
         let inner: Box<dyn RetryStrategy> = match *self {
             Self::Attempts {
@@ -70,8 +79,8 @@ impl StrategyPlan {
                     .randomness(Randomness::seeded(7));
                 Box::new(Attempts::new(max, backoff).on_deadline(on_deadline))
             }
-            Self::BestEffort { step, on_deadline } => {
-                let backoff = Backoff::exponential(ms(step), ms(500));
+            Self::BestEffort { on_deadline, .. } => {
+                let backoff = self.bound().expect("it has no maximum");
                 Box::new(BestEffort::with_backoff(backoff).on_deadline(on_deadline))
             }
             Self::Controlled => Box::new(ControlledBackoff),

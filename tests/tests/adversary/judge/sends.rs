@@ -149,17 +149,20 @@ fn least_delay(
 ) -> u64 {
     let ms = |delay: Duration| u64::try_from(delay.as_millis()).expect("a second at most");
     let asked = failed.after.unwrap_or(0);
-    if failed.is_forced() {
-        let waiter = before.fate.waiter.filter(|_| before.ends.is_some());
-        let heeded = waiter.filter(|waiter| waiter.reported || story.seen.facts.poll);
-        let moved = heeded.is_some_and(|waiter| waiter.moved && waiter.after.is_some());
-        if moved && failed.after.is_none() && retries < MOST_NUDGED {
-            return 0;
-        }
-        return asked.max(ms(Backoff::controlled().delay(retries, None)));
+    let waiter = before.fate.waiter.filter(|_| before.ends.is_some());
+    let heeded = waiter.filter(|waiter| waiter.reported || story.seen.facts.poll);
+    let moved = heeded.is_some_and(|waiter| waiter.moved && waiter.after.is_some());
+    if moved && failed.after.is_none() && retries < MOST_NUDGED {
+        return 0;
     }
-    // A strategy with a maximum may know better than the server.
-    if strategy.max.is_none() { asked } else { 0 }
+    let forced = failed.is_forced().then(Backoff::controlled);
+    let own = forced.as_ref().or(strategy.bound.as_ref());
+    let own = own.map_or(0, |backoff| ms(backoff.delay(retries, None)));
+    if failed.is_forced() || strategy.obeys {
+        asked.max(own)
+    } else {
+        own
+    }
 }
 
 /// The strategy is told how many retries were made, and where it says no the call is over.

@@ -51,8 +51,6 @@ pub(crate) struct Failed {
     pub(crate) after: Option<u64>,
     /// No further attempt may be made.
     pub(crate) stop: bool,
-    /// The server or a layer said so, in words.
-    pub(crate) forbidden: bool,
     /// The server did, and it counts as a failure whatever the code.
     pub(crate) asked_stop: bool,
     /// Nothing happened at the server, for all that is known.
@@ -161,13 +159,11 @@ impl<'a> Story<'a> {
         const DAY: u64 = 24 * 60 * 60 * 1000;
         let never = after.is_some_and(|after| after > DAY) && self.seen.facts.limit.is_none();
         let asked_stop = word == Some(Word::Stop);
-        let forbidden = asked_stop || whole && fate.forbids;
         let mut failed = Failed {
             failure,
             fatal,
             after,
-            stop: forbidden || never,
-            forbidden,
+            stop: asked_stop || never || whole && fate.forbids,
             asked_stop,
             safe: false,
         };

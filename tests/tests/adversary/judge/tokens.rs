@@ -177,7 +177,8 @@ pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
             "asked again after a refusal".into()
         });
     }
-    let kept_back = facts.refused && !facts.unseen;
+    // Enforced below a recovery layer, a limit that has passed already lets nothing out.
+    let kept_back = facts.refused || facts.cut_at == Some(story.begins.at);
     if story.has_body() || facts.misplaced || kept_back {
         return;
     }
@@ -235,7 +236,7 @@ fn counted_failures(story: &Story<'_>) -> usize {
     settled.sort_unstable_by_key(|(mark, _)| *mark);
     let mut counted = 0;
     for failed in settled.iter().filter_map(|(_, of)| story.failed(of)) {
-        let may = facts.transparent && !failed.forbidden && !matches!(facts.acts, Acts::Nothing);
+        let may = facts.transparent && !failed.stop && !matches!(facts.acts, Acts::Nothing);
         let unseen = match failed.failure.transparent {
             Transparent::Once if may => !std::mem::replace(&mut once, true),
             Transparent::Unlimited if may && never_sent < most => {
