@@ -15,7 +15,7 @@ pub(crate) struct StrategyFacts {
     pub(crate) max: Option<u32>,
     /// Where nothing else bounds the number of attempts: the back-off that no server shortens.
     pub(crate) bound: Option<Backoff>,
-    /// Waits as long as the server asks, at least.
+    /// Waits as long as the server asks, at least; others have their own answer to that.
     pub(crate) obeys: bool,
     /// The failure that is returned may be an earlier one.
     pub(crate) holds: bool,
@@ -90,7 +90,7 @@ fn strategy(plan: &StrategyPlan, world: &Arc<World>) -> StrategyFacts {
     let strategy = plan.make(world);
     StrategyFacts {
         bound: plan.bound(),
-        obeys: !matches!(plan, StrategyPlan::Odd(_)),
+        obeys: !matches!(plan, StrategyPlan::Odd(_) | StrategyPlan::Aws),
         ..of_table(&strategy)
     }
 }
@@ -99,7 +99,8 @@ fn of_table(strategy: &dyn RetryStrategy) -> StrategyFacts {
     StrategyFacts {
         max: strategy.max_attempts(),
         bound: None,
-        obeys: true,
+        // That of a JSON table may have a cap.
+        obeys: false,
         holds: strategy.holds(),
     }
 }

@@ -24,6 +24,7 @@ mod judge;
 mod log;
 mod observer;
 mod policies;
+mod print;
 mod run;
 mod scenario;
 mod server;

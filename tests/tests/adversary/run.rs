@@ -53,7 +53,7 @@ pub(crate) fn scenario(seed: u64, tally: &mut Tally) {
                 judge(&story, &mut faults);
                 if faults.0.len() > before {
                     let lines = lines(&log, *call);
-                    told += &format!("call {call}: {:#?}\n{lines}", seen.facts);
+                    told += &format!("call {call}: {:?}\n{lines}", seen.facts);
                 }
                 tally.add(&story);
             }
@@ -68,7 +68,7 @@ pub(crate) fn scenario(seed: u64, tally: &mut Tally) {
     }
     assert!(
         faults.0.is_empty(),
-        "{:#?}\n{told}{:#?}\nAlone: REATTEMPT_ADVERSARY_SEED={seed} REATTEMPT_ADVERSARY_SCENARIOS=1 \
+        "{}\n{told}{:#?}\nAlone: REATTEMPT_ADVERSARY_SEED={seed} REATTEMPT_ADVERSARY_SCENARIOS=1 \
          cargo test -p reattempt-tests --test adversary",
         Scenario::random(seed),
         faults.0

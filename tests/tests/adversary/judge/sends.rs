@@ -60,7 +60,8 @@ fn forbids_more(story: &Story<'_>, earlier: &Attempt<'_>, later: &Attempt<'_>) -
         return true;
     };
     let unseen = failed.failure.transparent != Transparent::No;
-    let next = later.number == earlier.number + 1;
+    let one_by_one = matches!(story.seen.facts.acts, Acts::Retry(_));
+    let next = one_by_one && later.number == earlier.number + 1;
     // A loser that its own body broke off says nothing of the server.
     !earlier.broke_off
         && match verdict {
