@@ -18,8 +18,8 @@ use crate::facts::{Facts, PolicyFacts};
 use crate::fate::Takes;
 use crate::log::Event;
 use crate::policies::Router;
+use crate::reply::{Fault, Reply, Told};
 use crate::scenario::{CallPlan, Concludes, Leaves, Source};
-use crate::server::{Fault, Reply, Told};
 use crate::strategy::StrategyPlan;
 use crate::throttle::Witness;
 use crate::world::World;
@@ -36,7 +36,7 @@ pub(crate) struct Seen {
 /// Longer than any call takes that ends by itself.
 const HANGS: u64 = 1000 * 24 * 60 * 60 * 1000;
 /// When a caller leaves whose call may never end.
-const PATIENCE: u64 = 5000;
+const PATIENCE: u64 = 30_000;
 
 pub(crate) struct Caller<'a> {
     pub(crate) world: &'a Arc<World>,
@@ -126,10 +126,11 @@ impl Caller<'_> {
         let plan = self.plan();
         let scenario = &self.world.scenario;
         let odd = |of: &StrategyPlan| matches!(of, StrategyPlan::Odd(_));
-        let endless = plan
-            .fates
-            .iter()
-            .any(|fate| !matches!(fate.takes, Takes::Ms(_)))
+        let endless = plan.again
+            || plan
+                .fates
+                .iter()
+                .any(|fate| !matches!(fate.takes, Takes::Ms(_)))
             || plan.readiness.iter().any(|ready| ready.after.is_none())
             || format!("{:?}{:?}{:?}", plan.policy, scenario.tables, plan.strategy).contains("Odd")
             || odd(&scenario.strategy);

@@ -16,8 +16,8 @@ use tower::util::BoxCloneService;
 use tower::{BoxError, Layer};
 
 use crate::policies::Router;
+use crate::reply::{Fault, Reply};
 use crate::scenario::BodyPlan;
-use crate::server::{Fault, Reply};
 use crate::world::World;
 
 /// A stack of services for such requests.

@@ -73,6 +73,10 @@ pub(crate) struct Fate {
 /// Scenarios differ in what is likely, so that each rule is met often in some.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mood {
+    /// Every failure has this reason.
+    reason: Option<RetryReason>,
+    /// Every failure is transparent in this way.
+    unseen: Option<Transparent>,
     success: f64,
     fatal: f64,
     transparent: f64,
@@ -82,12 +86,28 @@ pub(crate) struct Mood {
 
 impl Mood {
     pub(crate) fn random(dice: &mut Dice) -> Self {
+        let reasons = [KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, KV_LOCKED];
+        let calm = Self {
+            reason: dice.maybe(0.7, |dice| dice.one(&reasons)),
+            unseen: dice.maybe(0.4, |_| Transparent::Unlimited),
+            success: 0.0,
+            fatal: 0.0,
+            transparent: 0.0,
+            word: 0.0,
+            slow: 0.0,
+        };
+        if dice.chance(0.3) {
+            // The same failure again and again, until something ends it.
+            return calm;
+        }
         Self {
-            success: dice.one(&[0.05, 0.2, 0.5]),
-            fatal: dice.one(&[0.0, 0.05, 0.15]),
-            transparent: dice.one(&[0.0, 0.15, 0.7]),
-            word: dice.one(&[0.0, 0.2, 0.6]),
-            slow: dice.one(&[0.0, 0.05, 0.2]),
+            reason: None,
+            unseen: None,
+            success: dice.one(&[0.01, 0.05, 0.2, 0.5]),
+            fatal: dice.one(&[0.0, 0.0, 0.02, 0.15]),
+            transparent: dice.one(&[0.0, 0.15, 0.7, 1.0]),
+            word: dice.one(&[0.0, 0.0, 0.1, 0.5]),
+            slow: dice.one(&[0.0, 0.0, 0.02, 0.2]),
         }
     }
 }
@@ -125,7 +145,7 @@ impl Fate {
             word: dice.maybe(mood.word, word),
             reported: dice.chance(0.5),
             stages: [dice.one(&stages), dice.one(&stages)],
-            forbids: dice.chance(0.02),
+            forbids: dice.chance(0.005),
             waiter: dice.maybe(0.2, |dice| Waiter {
                 after: dice.one(&[None, Some(0), Some(1), Some(6), Some(40)]),
                 moved: dice.chance(0.6),
@@ -151,7 +171,8 @@ fn failure(dice: &mut Dice, mood: &Mood) -> Failure {
         HTTP_TOO_MANY_REQUESTS,
     ];
     let stages = [Stage::Dispatch, Stage::InFlight, Stage::Response];
-    let mut failure = Failure::new(dice.one(&reasons), dice.one(&stages));
+    let reason = mood.reason.unwrap_or(dice.one(&reasons));
+    let mut failure = Failure::new(reason, dice.one(&stages));
     if failure.stage == Stage::Dispatch {
         failure.safe = true;
     }
@@ -162,6 +183,10 @@ fn failure(dice: &mut Dice, mood: &Mood) -> Failure {
         Transparent::IfUnread,
         Transparent::NextBackend,
     ];
+    failure.transparent = mood.unseen.unwrap_or_default();
+    if mood.unseen.is_some() {
+        return failure;
+    }
     failure.transparent = dice
         .maybe(mood.transparent, |dice| dice.one(&transparency))
         .unwrap_or_default();
@@ -181,8 +206,12 @@ fn word(dice: &mut Dice) -> Word {
     dice.one(&[
         Word::After(0),
         Word::After(0),
+        Word::After(0),
+        Word::After(1),
         Word::After(1),
         Word::After(3),
+        Word::After(3),
+        Word::After(60),
         Word::After(60),
         Word::After(DAY),
         Word::After(DAY + 1),

@@ -2,7 +2,7 @@
 
 use reattempt::{AttemptKind, AttemptRecord, RetryInfo, Stopped, Verdict};
 
-use crate::server::Told;
+use crate::reply::Told;
 use crate::throttle::Op;
 
 #[derive(Clone, Debug)]

@@ -25,6 +25,7 @@ mod log;
 mod observer;
 mod policies;
 mod print;
+mod reply;
 mod run;
 mod scenario;
 mod server;

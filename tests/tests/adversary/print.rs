@@ -30,8 +30,16 @@ impl fmt::Display for CallPlan {
         writeln!(f, "  {:?}", self.body)?;
         writeln!(f, "  limit: {:?}, {:?}", self.limit, self.strategy)?;
         writeln!(f, "  policy: {:?}", self.policy)?;
-        writeln!(f, "  throttle: {:?}, watched: {}", self.throttle, self.watched)?;
-        writeln!(f, "  leaves: {:?}, concludes: {:?}", self.leaves, self.concludes)?;
+        writeln!(
+            f,
+            "  throttle: {:?}, watched: {}",
+            self.throttle, self.watched
+        )?;
+        writeln!(
+            f,
+            "  leaves: {:?}, concludes: {:?}",
+            self.leaves, self.concludes
+        )?;
         let at_once = Readiness {
             after: Some(0),
             breaks: false,
@@ -41,6 +49,7 @@ impl fmt::Display for CallPlan {
                 writeln!(f, "  instance {nth}: {ready:?}")?;
             }
         }
+        writeln!(f, "  begins again: {}", self.again)?;
         for (number, fate) in (1..).zip(&self.fates) {
             writeln!(f, "  attempt {number}: {fate:?}")?;
         }

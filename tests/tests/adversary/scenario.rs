@@ -109,8 +109,9 @@ pub(crate) struct CallPlan {
     pub(crate) leaves: Option<Leaves>,
     pub(crate) concludes: Concludes,
     pub(crate) readiness: Vec<Readiness>,
-    /// Of its attempts, first first; what goes beyond works.
+    /// Of its attempts, first first; what goes beyond works, or begins again.
     pub(crate) fates: Vec<Fate>,
+    pub(crate) again: bool,
 }
 
 #[derive(Debug)]
@@ -171,12 +172,14 @@ impl Scenario {
 fn order(dice: &mut Dice) -> Vec<Kind> {
     let limits = [
         None,
+        None,
         Some(0),
         Some(1),
         Some(15),
         Some(60),
         Some(400),
         Some(3000),
+        Some(20_000),
     ];
     let mut order = Vec::new();
     let mut with = |dice: &mut Dice, chance: f64, kind: Kind| {
@@ -231,7 +234,7 @@ impl PolicyPlan {
         Self {
             recovery,
             throttle: dice.maybe(0.4, |dice| dice.below(3)),
-            call_limit: dice.maybe(0.4, |dice| dice.one(&[1, 20, 80, 700])),
+            call_limit: dice.maybe(0.3, |dice| dice.one(&[1, 20, 80, 700, 9000])),
             attempt_limit: dice.maybe(0.4, |dice| dice.one(&[1, 10, 40])),
         }
     }
@@ -244,9 +247,10 @@ impl CallPlan {
             Idempotency::Unknown,
             Idempotency::Idempotent,
             Idempotency::Idempotent,
+            Idempotency::Idempotent,
             Idempotency::NotIdempotent,
         ];
-        let fates = dice.one(&[3, 12, 50]);
+        let fates = dice.one(&[2, 5, 12, 50]);
         Self {
             starts: dice.one(&[0, 0, 1, 10, 50]),
             class: dice.below(CLASSES),
@@ -272,15 +276,16 @@ impl CallPlan {
             ]),
             readiness: (0..30).map(|_| readiness(dice)).collect(),
             fates: (0..fates).map(|_| Fate::random(dice, &mood)).collect(),
+            again: dice.chance(0.5),
         }
     }
 }
 
 fn leaves(dice: &mut Dice) -> Option<Leaves> {
     let ms = [0, 1, 3, 10, 11, 40, 100, 1000];
-    match dice.below(10) {
-        0..2 => Some(Leaves::AfterMs(dice.one(&ms))),
-        2 => Some(Leaves::AfterPolls(dice.one(&[0, 1, 2, 3, 5, 8]))),
+    match dice.below(20) {
+        0..3 => Some(Leaves::AfterMs(dice.one(&ms))),
+        3 => Some(Leaves::AfterPolls(dice.one(&[0, 1, 2, 3, 5, 8, 20]))),
         _ => None,
     }
 }

@@ -18,8 +18,9 @@ use crate::fate::Word;
 use crate::log::Event;
 use crate::observer::Watcher;
 use crate::policies::Router;
+use crate::reply::{Fault, Reply, config_waiter};
 use crate::scenario::Kind;
-use crate::server::{Fault, Reply, Server, config_waiter};
+use crate::server::Server;
 use crate::throttle::Witness;
 use crate::world::World;
 

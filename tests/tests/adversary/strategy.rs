@@ -42,7 +42,7 @@ impl StrategyPlan {
         let on_deadline = dice.one(&[OnDeadline::Cap, OnDeadline::GiveUp]);
         match dice.below(10) {
             0..3 => Self::Attempts {
-                max: dice.one(&[0, 1, 2, 3, 5]),
+                max: dice.one(&[0, 1, 2, 3, 5, 10, 40]),
                 step: dice.one(&[0, 1, 10, 40]),
                 on_deadline,
             },

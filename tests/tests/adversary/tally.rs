@@ -4,7 +4,7 @@ use reattempt::{AttemptKind, DeadlineScope, Stopped, Verdict};
 
 use crate::judge::Story;
 use crate::log::{Event, Observed};
-use crate::server::Told;
+use crate::reply::Told;
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {

@@ -23,13 +23,16 @@ pub(crate) enum ThrottlePlan {
 
 impl ThrottlePlan {
     pub(crate) fn random(dice: &mut Dice) -> Self {
-        let (most, ratio) = (dice.one(&[1, 3, 10, 100]), dice.one(&[1, 100, 1734]));
-        let share = dice.one(&[1, 100, 1000]);
+        let (most, ratio) = (
+            dice.one(&[1, 10, 100, 1000]),
+            dice.one(&[1, 100, 1734, 1734]),
+        );
+        let share = dice.one(&[1, 300, 1000]);
         match dice.below(4) {
             0 => Self::Bucket(most, ratio),
             1 => Self::Budget(share),
             2 => Self::Both(most, ratio, share),
-            _ => Self::Quota(dice.one(&[0, 14, 30, 500])),
+            _ => Self::Quota(dice.one(&[0, 30, 500, 10_000])),
         }
     }
 

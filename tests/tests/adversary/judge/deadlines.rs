@@ -5,7 +5,7 @@ use reattempt::{DeadlineScope, Stage};
 use super::Faults;
 use super::story::{Attempt, Story};
 use crate::fate::{Reads, Takes};
-use crate::server::Told;
+use crate::reply::Told;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let facts = &story.seen.facts;

@@ -5,7 +5,7 @@ use reattempt::Verdict;
 use super::Faults;
 use super::story::{Mark, Story};
 use crate::facts::Acts;
-use crate::server::Told;
+use crate::reply::Told;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     for attempt in &story.attempts {

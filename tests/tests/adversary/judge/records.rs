@@ -6,7 +6,7 @@ use super::Faults;
 use super::story::{Mark, Story};
 use crate::facts::Acts;
 use crate::log::{Event, Observed};
-use crate::server::Told;
+use crate::reply::Told;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let claimed = !matches!(story.seen.facts.acts, Acts::Nothing);

@@ -5,8 +5,8 @@ use reattempt::{AttemptKind, Failure, Stage, Transparent, Verdict};
 use crate::caller::Seen;
 use crate::fate::{Fate, Word};
 use crate::log::{Entry, Event};
+use crate::reply::Told;
 use crate::scenario::CallPlan;
-use crate::server::Told;
 use crate::world::World;
 
 /// When something happened, and its place in the log.

@@ -7,8 +7,8 @@ use super::Faults;
 use super::story::Story;
 use crate::facts::{Acts, Counts};
 use crate::log::{Entry, Event};
+use crate::reply::Told;
 use crate::scenario::Concludes;
-use crate::server::Told;
 use crate::throttle::{Op, ThrottlePlan};
 
 /// What a throttle has to be filled to.
