@@ -35,7 +35,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
             });
             said(story, *ambiguous, *attempts, faults);
         } else {
-            let limited = facts.attempt_limit.or(facts.cut_at).is_some();
+            let limited = facts.attempt_limit.or(facts.cut_at).is_some() || facts.misplaced;
             faults.check(limited, || "elapsed without a limit of attempts".into());
         }
     }

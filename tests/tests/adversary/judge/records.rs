@@ -75,12 +75,10 @@ fn ends_once(
             stopped == Some(Stopped::Committed)
         }
         (None, Some(stopped)) => matches!(stopped, Stopped::Cancelled | Stopped::Deadline),
-        (Some((_, told)), Some(stopped)) => {
-            let of_deadline = !claimed || story.seen.facts.limit.is_none();
-            let elapsed = matches!(told, Told::Elapsed { .. });
-            let failed = !matches!(stopped, Stopped::Success | Stopped::Committed);
-            failed && (stopped != Stopped::Cancelled) && (!elapsed || of_deadline || failed)
-        }
+        (Some(_), Some(stopped)) => !matches!(
+            stopped,
+            Stopped::Success | Stopped::Committed | Stopped::Cancelled
+        ),
     };
     faults.check(right, || format!("{:?} ended with {stopped:?}", story.over));
 }
