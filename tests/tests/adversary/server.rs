@@ -202,9 +202,7 @@ impl<R> Attempt<R> {
         if self.fate.own_answer {
             self.reporter.own_answer();
         }
-        if self.fate.untried {
-            self.reporter.untried_backend();
-        }
+        self.reporter.untried_backend(self.fate.untried);
         match self.fate.word.filter(|_| self.fate.reported) {
             Some(Word::After(after)) => self.reporter.pushback(ServerPushback::After(ms(after))),
             Some(Word::Stop) => self.reporter.pushback(ServerPushback::Stop),
