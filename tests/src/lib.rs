@@ -4,5 +4,6 @@
 #[path = "../../crates/reattempt/src/probe/mod.rs"]
 pub mod probe;
 
+pub mod alive;
 pub mod kv;
 pub mod process;

@@ -9,11 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use reattempt_http::body::ReplayBody;
+use reattempt_tests::alive::Live;
 use tokio::time::Sleep;
 
 use super::fate::{End, Stream};
 use super::transport::{Broken, known, of_fault, trailers};
-use super::upload::{Live, Upload};
+use super::upload::Upload;
 use super::world::World;
 
 /// The answer's messages and its end. Empty for a Trailers-Only answer.

@@ -15,6 +15,7 @@ use reattempt::{Annotated, CallContext, DeadlineScope, Elapsed, RetryThrottle};
 use reattempt::{Routes, TokenBucket};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_http::body::BufferBudget;
+use reattempt_tests::alive::Live;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
@@ -22,7 +23,7 @@ use super::BYTES_PER_CALL;
 use super::fate::Chances;
 use super::stack::{METHODS, stack};
 use super::transport::{Broken, OfAttempt, known};
-use super::upload::{Live, Upload, UploadPlan};
+use super::upload::{Upload, UploadPlan};
 use super::witness::Witness;
 use super::words::Method;
 use super::world::{World, scoped};

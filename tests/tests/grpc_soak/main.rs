@@ -31,9 +31,10 @@ use tokio::task::JoinSet;
 
 use caller::Caller;
 use ledger::Ledger;
+use reattempt_tests::alive::count;
 use stack::{MAX_TOKENS, MILLI_RATIO, config};
 use tally::Tally;
-use world::{World, count};
+use world::World;
 
 /// What one call may keep of its request; many of them outgrow it.
 const BYTES_PER_CALL: usize = 64;

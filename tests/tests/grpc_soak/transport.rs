@@ -8,12 +8,13 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use reattempt_http::body::{ReplayBody, ReplayBodyError};
 use reattempt_http::{TransportError, TransportFault};
+use reattempt_tests::alive::Live;
 use tokio::time::Instant;
 
 use super::BYTES_PER_CALL;
 use super::answer::ServerBody;
 use super::fate::{Answer, Fate, NO_PUSHBACK, Pushback, Reads};
-use super::upload::{Live, Upload};
+use super::upload::Upload;
 use super::words::{Got, Unseen};
 use super::world::World;
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,25 +12,9 @@ use http_body::{Body, Frame, SizeHint};
 use rand::Rng;
 use rand::rngs::SmallRng;
 use reattempt_testbed::grpc::frame_message;
+use reattempt_tests::alive::Live;
 use tokio::time::Sleep;
 use tower::BoxError;
-
-/// One that is alive. Counts itself off when dropped.
-#[derive(Debug)]
-pub(crate) struct Live(Arc<AtomicI64>);
-
-impl Live {
-    pub(crate) fn one_of(count: &Arc<AtomicI64>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// What a request's body is like.
 #[derive(Clone, Copy, Debug)]

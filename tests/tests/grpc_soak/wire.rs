@@ -28,11 +28,12 @@ use reattempt_grpc::{
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::grpc::{ErrorCode, Messages, Script, SeenCall, Server, Step};
+use reattempt_tests::alive::{Live, count};
 use tokio::task::JoinSet;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-use super::upload::{Live, Upload, UploadPlan};
-use super::world::{Alive, count};
+use super::upload::{Upload, UploadPlan};
+use super::world::Alive;
 
 const CALLS: u32 = 5_000;
 const CALLERS: u32 = 100;

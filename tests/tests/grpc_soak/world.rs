@@ -1,7 +1,7 @@
 //! What all calls share: the ledger, and a count of all that is alive.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use http::Request;
@@ -116,8 +116,4 @@ pub(crate) async fn scoped<F: Future>(world: &World, id: u32, future: F) -> F::O
         polled
     })
     .await
-}
-
-pub(crate) fn count(alive: &Arc<AtomicI64>) -> i64 {
-    alive.load(Ordering::Relaxed)
 }

@@ -75,6 +75,11 @@ impl Reporter {
     /// A newer configuration has been asked for: `waiter` resolves when it is known whether it moved what the call is
     /// about. The recovery layer races it against its back-off.
     pub fn config_coming(&self, waiter: ConfigWaiter) {
-        self.with(|block, seat| block.leave_waiter(seat, waiter));
+        self.with(|block, seat| {
+            // Without a recovery layer no one takes it, and the block may outlive the call.
+            if block.is_claimed() {
+                block.leave_waiter(seat, waiter);
+            }
+        });
     }
 }

@@ -336,7 +336,7 @@ impl HedgeMachine {
             self.freeze(Stopped::NotReplayable);
         }
         let limit = env.context.limit();
-        let unseen = if env.transparent && env.replayable && !settled.is_stop() {
+        let unseen = if env.transparent && env.replayable && !settled.is_stop(env) {
             self.transparent
                 .next(settled.failure.transparent, limit.is_some())
         } else {
@@ -350,7 +350,7 @@ impl HedgeMachine {
                 return HedgeAction::Return(Stopped::Fatal);
             }
         }
-        if settled.is_stop() || settled.is_never(env) {
+        if settled.is_stop(env) {
             self.freeze(Stopped::Pushback);
         }
         if let Some(delay) = unseen {

@@ -137,7 +137,7 @@ impl RetryMachine {
         self.failing_since.get_or_insert(now);
         self.follow_streak(now, &settled.failure);
 
-        if env.transparent && env.replayable && !settled.is_stop() {
+        if env.transparent && env.replayable && !settled.is_stop(env) {
             let deadline = env.context.limit().is_some();
             if let Some(delay) = self.transparent.next(settled.failure.transparent, deadline) {
                 settled.mended = true;
@@ -155,7 +155,7 @@ impl RetryMachine {
         if !settled.retryable {
             return self.stop(Stopped::Fatal, &settled, strategy, env);
         }
-        if settled.is_stop() || settled.is_never(env) {
+        if settled.is_stop(env) {
             return self.stop(Stopped::Pushback, &settled, strategy, env);
         }
         if settled.is_forced() {

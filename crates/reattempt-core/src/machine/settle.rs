@@ -272,18 +272,17 @@ impl Settlement {
     }
 
     /// The server (or a layer that speaks for it) wants no further attempt of this call.
-    pub(super) fn is_stop(&self) -> bool {
-        self.forbidden || self.pushback == Some(ServerPushback::Stop)
-    }
-
-    /// "Come back" so late that nobody waits for it: without a deadline a server could have the call wait for years.
-    /// With one the delay is held against that, as any other.
-    pub(super) fn is_never(&self, env: &Env<'_>) -> bool {
-        let asked = match self.pushback {
-            Some(ServerPushback::After(asked)) => asked,
-            _ => return false,
-        };
-        asked > LONGEST_PUSHBACK && env.context.limit().is_none()
+    pub(super) fn is_stop(&self, env: &Env<'_>) -> bool {
+        match self.pushback {
+            _ if self.forbidden => true,
+            Some(ServerPushback::Stop) => true,
+            // Without a deadline a server could have the call wait for years. With one the delay is held
+            // against that, as any other.
+            Some(ServerPushback::After(asked)) => {
+                asked > LONGEST_PUSHBACK && env.context.limit().is_none()
+            }
+            None => false,
+        }
     }
 
     /// May a newer configuration end this delay early? A server's own is exact (A6, Pushback): none cuts it short.

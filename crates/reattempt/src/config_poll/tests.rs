@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use reattempt_core::reason::KV_NOT_MY_VBUCKET;
@@ -11,7 +12,7 @@ use super::*;
 use crate::probe::{
     Answer, Fault, Payload, Probe, Step, Told, attempt, listen, ms, probe, told, verdict,
 };
-use crate::{HedgeLayer, HedgePolicy, RetryLayer};
+use crate::{DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
@@ -220,6 +221,36 @@ async fn outside_of_any_recovery_layer_it_still_asks_and_says_that_nobody_waits(
         heard[0].starts_with("ConfigPollLayer is outside of any"),
         "{heard:?}"
     );
+}
+
+/// The call's block is used again by the thread's next call: until then it must keep nothing of a caller's.
+#[tokio::test(start_paused = true)]
+async fn where_no_recovery_layer_acts_no_waiter_outlives_its_call() {
+    static ALIVE: AtomicU32 = AtomicU32::new(0);
+    struct Alive;
+    impl Drop for Alive {
+        fn drop(&mut self) {
+            ALIVE.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    let waits = |_| {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        let alive = Alive;
+        let waiter = async move {
+            let _alive = alive;
+            std::future::pending().await
+        };
+        Some(Box::pin(waiter) as ConfigWaiter)
+    };
+    let probe = probe([moved(1)]);
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(20)))
+        .layer(ConfigPollLayer::new(Asks(waits)))
+        .layer(DeadlineLayer::new(ms(10)))
+        .service(probe.inner());
+    let outcome = service.oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Error(1));
+    assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
 }
 
 /// What the layer promises of its types: it compiles or it does not.

@@ -257,3 +257,20 @@ fn an_untried_backend_is_tried_without_counting() {
     let story = off.retried(FailFast, &[refused(1).leaves_a_backend()]);
     assert_eq!(story.end, End::Failed(1), "as the policy says");
 }
+
+/// A pushback that no call without a deadline waits for acts as a stop, also here.
+#[test]
+fn a_pushback_of_more_than_a_day_ends_transparent_retries() {
+    let unseen = |pushback| {
+        let first = attempt(1).fails(UNKNOWN).unseen(Unseen::Unlimited);
+        [first.come_back_in(pushback), attempt(2)]
+    };
+    let day = ms(24 * 60 * 60 * 1000);
+    let (waits, never) = (unseen(day), unseen(day + ms(1)));
+    let policy = HedgePolicy::new(2, ms(10));
+    assert_eq!(call().retried(FailFast, &waits).end, End::Worked(2));
+    assert_eq!(call().retried(FailFast, &never).end, End::Failed(1));
+    assert_eq!(call().hedged(&policy, &never).end, End::Failed(1));
+    let within = call().within(ms(1000)).retried(FailFast, &never);
+    assert_eq!(within.end, End::Worked(2), "the deadline ends it in time");
+}

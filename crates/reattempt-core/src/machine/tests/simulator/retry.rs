@@ -20,7 +20,8 @@ pub(super) struct RetryCall<'a> {
 
 impl<'a> RetryCall<'a> {
     pub(super) fn begin(call: &'a Call) -> Self {
-        let (machine, context) = (RetryMachine::new(), call.context.clone());
+        let (machine, mut context) = (RetryMachine::new(), call.context.clone());
+        context.claim();
         Self {
             call,
             machine,

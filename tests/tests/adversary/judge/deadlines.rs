@@ -1,0 +1,113 @@
+//! A call ends by its deadline exactly, and an answer at that very instant wins.
+
+use reattempt::{DeadlineScope, Stage};
+
+use super::Faults;
+use super::story::{Attempt, Story};
+use crate::fate::{Reads, Takes};
+use crate::reply::Told;
+
+pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
+    let facts = &story.seen.facts;
+    let enforced = facts.limit.filter(|(_, enforced)| *enforced);
+    let ends_by = enforced.map(|(at, _)| at.max(story.begins.at));
+    if let (Some(end), Some(by)) = (story.end(), ends_by) {
+        faults.check(end.at <= by, || {
+            format!("ended at {} instead of {by}", end.at)
+        });
+    }
+    if facts.refused {
+        let sent = story.attempts.len();
+        faults.check(sent == 0, || "sent although the deadline had passed".into());
+    }
+    if let Some((
+        mark,
+        Told::Elapsed {
+            scope,
+            ambiguous,
+            attempts,
+        },
+    )) = &story.over
+    {
+        if *scope == DeadlineScope::Call {
+            faults.check(Some(mark.at) == ends_by, || {
+                format!("elapsed at {}, and the deadline is {ends_by:?}", mark.at)
+            });
+            said(story, *ambiguous, *attempts, faults);
+        } else {
+            let limited = facts.attempt_limit.or(facts.cut_at).is_some() || facts.misplaced;
+            faults.check(limited, || "elapsed without a limit of attempts".into());
+        }
+    }
+    for attempt in &story.attempts {
+        let lived = attempt.gone.map(|gone| gone.at - attempt.sent.at);
+        // A table that is swapped below the recovery layer changes it from attempt to attempt.
+        let limit = facts.attempt_limit.filter(|_| !facts.misplaced);
+        let within = limit.is_none_or(|limit| lived.is_none_or(|of| of <= limit));
+        faults.check(within, || {
+            format!("{} lived longer than its limit", attempt.number)
+        });
+        let at = |mark: Option<super::story::Mark>| mark.map(|mark| mark.at);
+        let cut = facts.cut_at.map(|cut| cut.max(attempt.sent.at));
+        let in_time = cut.is_none_or(|cut| at(attempt.gone).is_none_or(|gone| gone <= cut));
+        faults.check(in_time, || {
+            format!("{} lived longer than the caller's limit", attempt.number)
+        });
+        answers_win(story, attempt, faults);
+    }
+}
+
+/// When the server answers an attempt, where that is known before.
+fn answers_at(story: &Story<'_>, attempt: &Attempt<'_>) -> Option<u64> {
+    if story.has_body() && attempt.fate.reads != Reads::Nothing {
+        return None;
+    }
+    match attempt.fate.takes {
+        Takes::Ms(takes) => Some(attempt.sent.at + takes),
+        Takes::TillLimit => attempt.limit.map(|at| at.max(attempt.sent.at)),
+        Takes::Never => None,
+    }
+}
+
+fn answers_win(story: &Story<'_>, attempt: &Attempt<'_>, faults: &mut Faults) {
+    let (Some(gone), None, Some(answers)) =
+        (attempt.gone, attempt.ends, answers_at(story, attempt))
+    else {
+        return;
+    };
+    let left = story.left.is_some_and(|left| left.at == gone.at);
+    let another = matches!(
+        &story.over,
+        Some((mark, Told::Attempt(..) | Told::Body(_) | Told::Broken)) if mark.at == gone.at
+    );
+    // One that its own body cuts off is dropped when another goes on alone.
+    faults.check(
+        gone.at < answers || left || another || story.has_body(),
+        || {
+            format!(
+                "{} was dropped at {}, and its answer was there",
+                attempt.number, gone.at
+            )
+        },
+    );
+}
+
+/// What the deadline says of the call.
+fn said(story: &Story<'_>, ambiguous: bool, attempts: u32, faults: &mut Faults) {
+    let sent = story.attempts.len();
+    let claimed = story.attempts.iter().any(|of| of.number > 0);
+    faults.check(!claimed || attempts as usize == sent, || {
+        format!("told of {attempts} attempts, and {sent} were sent")
+    });
+    let idempotent = story.seen.facts.idempotent;
+    faults.check(!ambiguous || !idempotent, || {
+        "ambiguous although it may take effect twice".into()
+    });
+    let out = story.attempts.iter().any(|of| {
+        of.verdict.is_none() && of.ends.is_none() && of.fate.stages[0] != Some(Stage::Dispatch)
+    });
+    let cut = story.has_body();
+    faults.check(ambiguous || idempotent || !out || cut, || {
+        "unambiguous although an attempt was out".into()
+    });
+}

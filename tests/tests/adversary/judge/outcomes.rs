@@ -1,0 +1,64 @@
+//! The caller gets the server's own outcome, and nothing of its call goes on.
+
+use reattempt::Verdict;
+
+use super::Faults;
+use super::story::{Mark, Story};
+use crate::facts::Acts;
+use crate::reply::Told;
+
+pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
+    for attempt in &story.attempts {
+        let number = attempt.number;
+        let gone = attempt.gone.filter(|gone| {
+            story.left.is_some() || story.over.as_ref().is_none_or(|(over, _)| gone < over)
+        });
+        faults.check(gone.is_some(), || format!("{number} outlives its call"));
+        let (Some(ends), Some(gone)) = (attempt.ends, attempt.gone) else {
+            continue;
+        };
+        faults.check(ends.at == gone.at, || {
+            format!(
+                "{number} ended at {} and was dropped at {}",
+                ends.at, gone.at
+            )
+        });
+    }
+    let Some((over, told)) = &story.over else {
+        return;
+    };
+    match told {
+        Told::Attempt(place, verdict) => of_attempt(story, *over, *place, *verdict, faults),
+        Told::Body(_) => faults.check(story.has_body(), || "no body could break off".into()),
+        Told::Broken => faults.check(
+            story.plan.readiness.iter().any(|ready| ready.breaks),
+            || "broken, and the service was not".into(),
+        ),
+        Told::Elapsed { .. } => {}
+    }
+}
+
+fn of_attempt(story: &Story<'_>, over: Mark, place: usize, verdict: Verdict, faults: &mut Faults) {
+    let attempt = &story.attempts[place];
+    faults.check(attempt.fate.verdict == verdict, || "another verdict".into());
+    faults.check(attempt.ends.is_some_and(|ends| ends < over), || {
+        format!("told of {place}, which has not ended")
+    });
+    // Held failures aside it is the last one that said anything.
+    let holds = matches!(&story.seen.facts.acts, Acts::Retry(strategy) if strategy.holds);
+    let last = story.attempts.iter().filter_map(|of| {
+        let (mark, _) = of.verdict.filter(|_| !of.broke_off)?;
+        Some((mark, of.number))
+    });
+    let last = last.max_by_key(|(mark, _)| *mark);
+    let latest = last.is_none_or(|(_, number)| number == attempt.number);
+    faults.check(holds || latest || verdict.failure().is_none(), || {
+        format!("told of {}, and {last:?} was the last", attempt.number)
+    });
+    let worked = story
+        .attempts
+        .iter()
+        .find(|of| matches!(of.verdict, Some((_, Verdict::Success | Verdict::Committed))));
+    let right = worked.is_none_or(|of| of.number == attempt.number);
+    faults.check(right, || format!("{worked:?} worked, and is not told of"));
+}

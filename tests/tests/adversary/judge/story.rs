@@ -1,0 +1,195 @@
+//! A call's share of the log, by attempt.
+
+use reattempt::{AttemptKind, Failure, Stage, Transparent, Verdict};
+
+use crate::caller::Seen;
+use crate::fate::{Fate, Word};
+use crate::log::{Entry, Event};
+use crate::reply::Told;
+use crate::scenario::CallPlan;
+use crate::world::World;
+
+/// When something happened, and its place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    pub(crate) seq: usize,
+    pub(crate) at: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) number: u32,
+    pub(crate) kind: AttemptKind,
+    pub(crate) fate: &'a Fate,
+    /// The time limit that its context says.
+    pub(crate) limit: Option<u64>,
+    pub(crate) sent: Mark,
+    pub(crate) ends: Option<Mark>,
+    pub(crate) unread: bool,
+    pub(crate) broke_off: bool,
+    pub(crate) gone: Option<Mark>,
+    pub(crate) verdict: Option<(Mark, Verdict)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Story<'a> {
+    pub(crate) plan: &'a CallPlan,
+    pub(crate) http: bool,
+    pub(crate) seen: &'a Seen,
+    pub(crate) begins: Mark,
+    pub(crate) attempts: Vec<Attempt<'a>>,
+    pub(crate) over: Option<(Mark, Told)>,
+    pub(crate) left: Option<Mark>,
+    pub(crate) log: Vec<(Mark, &'a Event)>,
+}
+
+/// A failure as the recovery layer has to understand it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed {
+    pub(crate) failure: Failure,
+    pub(crate) fatal: bool,
+    pub(crate) after: Option<u64>,
+    /// No further attempt may be made.
+    pub(crate) stop: bool,
+    /// The server did, and it counts as a failure whatever the code.
+    pub(crate) asked_stop: bool,
+    /// Nothing happened at the server, for all that is known.
+    pub(crate) safe: bool,
+}
+
+impl Failed {
+    /// It is retried whatever strategy and throttle say.
+    pub(crate) fn is_forced(&self) -> bool {
+        !self.fatal && self.failure.reason.always_retry()
+    }
+}
+
+impl<'a> Story<'a> {
+    pub(crate) fn new(world: &'a World, call: usize, seen: &'a Seen, log: &'a [Entry]) -> Self {
+        let own = log.iter().enumerate().filter(|(_, of)| of.call == call);
+        let mark = |(seq, entry): (usize, &'a Entry)| (Mark { seq, at: entry.at }, &entry.event);
+        let log: Vec<_> = own.map(mark).collect();
+        let mut story = Self {
+            plan: &world.scenario.calls[call],
+            http: world.scenario.http,
+            seen,
+            begins: Mark { seq: 0, at: 0 },
+            attempts: Vec::new(),
+            over: None,
+            left: None,
+            log: Vec::new(),
+        };
+        for (mark, event) in &log {
+            story.add(world, call, *mark, event);
+        }
+        story.log = log;
+        story
+    }
+
+    fn add(&mut self, world: &'a World, call: usize, mark: Mark, event: &'a Event) {
+        match event {
+            Event::Begins => self.begins = mark,
+            Event::Sent {
+                place,
+                number,
+                kind,
+                limit,
+            } => self.attempts.push(Attempt {
+                number: *number,
+                kind: *kind,
+                fate: world.fate(call, *place),
+                limit: *limit,
+                sent: mark,
+                ends: None,
+                unread: false,
+                broke_off: false,
+                gone: None,
+                verdict: None,
+            }),
+            Event::Ends {
+                place,
+                unread,
+                broke_off,
+            } => {
+                let attempt = &mut self.attempts[*place];
+                attempt.ends = Some(mark);
+                (attempt.unread, attempt.broke_off) = (*unread, *broke_off);
+            }
+            Event::Gone { place } => self.attempts[*place].gone = Some(mark),
+            Event::Classified { number, verdict } => {
+                let mut attempts = self.attempts.iter_mut();
+                if let Some(attempt) = attempts.find(|of| of.number == *number) {
+                    assert!(attempt.verdict.is_none(), "{number} is classified twice");
+                    attempt.verdict = Some((mark, *verdict));
+                }
+            }
+            Event::Over(told) => self.over = Some((mark, told.clone())),
+            Event::Left => self.left = Some(mark),
+            _ => {}
+        }
+    }
+
+    /// The moment at which the call ended for its caller.
+    pub(crate) fn end(&self) -> Option<Mark> {
+        self.left.or(self.over.as_ref().map(|(mark, _)| *mark))
+    }
+
+    /// Could its body keep it from being sent again, or cut one of its attempts off?
+    pub(crate) fn has_body(&self) -> bool {
+        self.http && (self.plan.body.frames > 0 || self.plan.body.fails)
+    }
+
+    /// What the recovery layer has to make of an attempt's failure.
+    pub(crate) fn failed(&self, attempt: &Attempt<'_>) -> Option<Failed> {
+        let (failure, fatal) = match attempt.verdict?.1 {
+            Verdict::Success | Verdict::Committed => return None,
+            Verdict::Fatal(failure) => (failure, true),
+            Verdict::Retry(failure) => (failure, false),
+        };
+        let fate = attempt.fate;
+        // What is reported at the end is reported by an attempt that comes to its own.
+        let whole = attempt.ends.is_some() && !attempt.broke_off;
+        let word = fate
+            .word
+            .filter(|_| whole && (fate.reported || self.seen.facts.pushback));
+        let after = match word {
+            Some(Word::After(after)) => Some(after),
+            _ => None,
+        };
+        const DAY: u64 = 24 * 60 * 60 * 1000;
+        let never = after.is_some_and(|after| after > DAY) && self.seen.facts.limit.is_none();
+        let asked_stop = word == Some(Word::Stop);
+        let mut failed = Failed {
+            failure,
+            fatal,
+            after,
+            stop: asked_stop || never || whole && fate.forbids,
+            asked_stop,
+            safe: false,
+        };
+        failed.failure.transparent = match failure.transparent {
+            Transparent::NextBackend if whole && fate.untried => Transparent::Unlimited,
+            // No body here says whether it was read.
+            Transparent::NextBackend | Transparent::IfUnread => Transparent::No,
+            known => known,
+        };
+        let reported = fate.stages[1].filter(|_| whole).or(fate.stages[0]);
+        let stage = if attempt.ends.is_none() || whole && fate.own_answer {
+            // Answered by a layer of ours.
+            reported.unwrap_or(Stage::InFlight)
+        } else if failure.stage == Stage::Response {
+            Stage::Response
+        } else {
+            reported.unwrap_or(failure.stage)
+        };
+        let by_reason = failure.reason.allows_non_idempotent_retry();
+        failed.safe = if stage == Stage::Dispatch || by_reason {
+            true
+        } else {
+            // The failure's own word counts where the answer is the server's and nothing moved its stage.
+            let moved = failure.stage == Stage::Dispatch;
+            failure.safe && !moved && attempt.ends.is_some() && !(whole && fate.own_answer)
+        };
+        Some(failed)
+    }
+}

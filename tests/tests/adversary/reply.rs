@@ -1,0 +1,79 @@
+//! What an attempt comes to, and what a caller is told.
+
+use std::sync::Arc;
+
+use reattempt::findings::ConfigWaiter;
+use reattempt::{Conclusion, DeadlineScope, Elapsed, Verdict};
+use reattempt_tests::alive::Live;
+use reattempt_tests::probe::ms;
+
+use crate::fate::{Fate, Waiter};
+use crate::world::World;
+
+/// What an attempt came to: an answer, or inside of an error.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) place: usize,
+    pub(crate) fate: Fate,
+    pub(crate) conclusion: Conclusion,
+    pub(crate) world: Arc<World>,
+    pub(crate) _live: Live,
+}
+
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Server(Reply),
+    /// The service was not made ready.
+    Broken,
+    Elapsed(Elapsed),
+    /// The request's body: did it end because another attempt goes on alone?
+    Body(usize, bool),
+}
+
+impl From<Elapsed> for Fault {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::Elapsed(elapsed)
+    }
+}
+
+/// What a caller was told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Told {
+    /// What this attempt came to.
+    Attempt(usize, Verdict),
+    Broken,
+    Elapsed {
+        scope: DeadlineScope,
+        ambiguous: bool,
+        attempts: u32,
+    },
+    Body(usize),
+}
+
+impl Told {
+    pub(crate) fn of(outcome: Result<&Reply, &Fault>) -> Self {
+        match outcome {
+            Ok(reply) | Err(Fault::Server(reply)) => Self::Attempt(reply.place, reply.fate.verdict),
+            Err(Fault::Broken) => Self::Broken,
+            Err(Fault::Elapsed(elapsed)) => Self::Elapsed {
+                scope: elapsed.scope,
+                ambiguous: elapsed.ambiguous,
+                attempts: elapsed.info.attempts(),
+            },
+            Err(Fault::Body(place, _)) => Self::Body(*place),
+        }
+    }
+}
+
+pub(crate) fn config_waiter(world: &Arc<World>, plan: Waiter) -> ConfigWaiter {
+    let live = Live::one_of(&world.alive.waiters);
+    Box::pin(async move {
+        let _live = live;
+        match plan.after {
+            None => std::future::pending().await,
+            Some(0) => {}
+            Some(after) => tokio::time::sleep(ms(after)).await,
+        }
+        plan.moved
+    })
+}
