@@ -247,7 +247,9 @@ impl Settlement {
         };
         let unread = failure.transparent == Transparent::IfUnread && found.unread;
         if let Some(stage) = Self::stage(failure.stage, unread, &found) {
-            if found.own_answer || failure.stage == Stage::Dispatch && stage != Stage::Dispatch {
+            if let (Stage::Dispatch, Stage::InFlight | Stage::Response)
+            | (Stage::Response, Stage::InFlight) = (failure.stage, stage)
+            {
                 // It left the client after all, or the answer that made it safe is no server's.
                 settlement.failure.safe = failure.reason.allows_non_idempotent_retry();
             }
