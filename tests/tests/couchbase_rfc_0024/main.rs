@@ -343,8 +343,8 @@ async fn a_poll_finds_a_newer_configuration_without_any_call() {
         .floor(Duration::from_millis(1));
     let (_poller, fetches) = poller(&cluster, &client, options);
     cluster.bump_rev();
-    until(|| rev(&client) == Some((1, 2))).await;
-    assert!(fetches.count() >= 1);
+    // A connection that is made for a fetch may bring the configuration before the fetch does.
+    until(|| rev(&client) == Some((1, 2)) && fetches.count() >= 1).await;
 }
 
 /// Nothing goes on after its last owner.
