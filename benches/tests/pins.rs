@@ -15,13 +15,13 @@ const PINS: [(&str, u64, usize); 13] = [
     ("call", 0, 24),
     ("route", 0, 24),
     ("throttle", 0, 24),
-    ("deadline", 0, TIMER + 72),
+    ("deadline", 0, TIMER + 80),
     ("retry", 0, 104),
     ("hedge", 0, 152),
     ("pushback", 0, 80),
     ("config-poll", 0, 56),
-    ("retry+throttle+deadline", 0, TIMER + 152),
-    ("stack", 0, TIMER + 264),
+    ("retry+throttle+deadline", 0, TIMER + 160),
+    ("stack", 0, TIMER + 272),
     ("tower", 0, TIMER + 72),
 ];
 
@@ -37,7 +37,7 @@ const KV_PINS: [(&str, u64, usize); 10] = [
     ("kv-decision-by-map", 0, 0),
     ("kv-decision-otherwise", 0, 0),
     ("kv-client", 0, 24),
-    ("kv-stack", 0, TIMER + 352),
+    ("kv-stack", 0, TIMER + 360),
 ];
 
 #[cfg(target_pointer_width = "64")]
