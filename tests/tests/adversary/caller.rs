@@ -126,7 +126,10 @@ impl Caller<'_> {
         let plan = self.plan();
         let scenario = &self.world.scenario;
         let odd = |of: &StrategyPlan| matches!(of, StrategyPlan::Odd(_));
+        // Attempts that always run into their own limit fail as often as they are sent.
         let endless = plan.again
+            || facts.attempt_limit.is_some()
+            || facts.misplaced
             || plan
                 .fates
                 .iter()

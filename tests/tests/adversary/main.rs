@@ -38,7 +38,7 @@ mod world;
 use tally::Tally;
 
 /// Scenarios of the quick form.
-const QUICK: u64 = 1500;
+const QUICK: u64 = 3000;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

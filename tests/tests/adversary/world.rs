@@ -13,6 +13,9 @@ use crate::scenario::{Readiness, Scenario};
 /// Whatever the scenario says, more than so many sends of one call work.
 const MOST_SENDS: usize = 3000;
 
+/// No scenario has so much to tell, unless a call goes on for ever.
+const MOST_ENTRIES: usize = 400_000;
+
 #[derive(Debug, Default)]
 pub(crate) struct Alive {
     pub(crate) requests: Arc<AtomicI64>,
@@ -84,7 +87,11 @@ impl World {
 
     pub(crate) fn note_of(&self, call: usize, event: Event) {
         let at = self.now();
-        self.state().log.push(Entry { at, call, event });
+        let mut state = self.state();
+        state.log.push(Entry { at, call, event });
+        let runs_away = state.log.len() > MOST_ENTRIES;
+        drop(state);
+        assert!(!runs_away, "call {call} runs away");
     }
 
     pub(crate) fn take_log(&self) -> Vec<Entry> {

@@ -123,6 +123,19 @@ async fn a_copy_that_was_dropped_unread_says_so() {
     assert!(!template.was_unread(1));
 }
 
+/// A hedge that its throttle refuses leaves its number, and its copy unread, to the next attempt.
+#[tokio::test]
+async fn an_attempt_that_was_read_is_not_taken_for_an_earlier_copy() {
+    let (feed, body) = fed();
+    let template = ReplayBody::new(body);
+    give(&feed, "a");
+    drop(copy_of(&template, 2));
+    let mut sent = copy_of(&template, 2);
+    assert_eq!(text(&mut sent).await, "a");
+    drop(sent);
+    assert!(!template.was_unread(2));
+}
+
 /// It goes out with the head of the request, and nothing is asked for.
 #[tokio::test]
 async fn a_copy_that_has_nothing_to_give_may_have_been_sent() {

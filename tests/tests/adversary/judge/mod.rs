@@ -23,7 +23,7 @@ impl Faults {
 }
 
 /// A busy loop would poll a call more often than this at one instant.
-const MOST_POLLS: u32 = 150;
+const MOST_POLLS: u32 = 50;
 
 pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let polls = story.seen.polls;

@@ -10,6 +10,11 @@ use crate::reply::Told;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let claimed = !matches!(story.seen.facts.acts, Acts::Nothing);
+    let whole = matches!(story.over, Some((_, Told::Attempt(..) | Told::Body(_))));
+    if !claimed && !whole {
+        // Several layers let it pass, and which of them saw its end depends on where it was cut.
+        return;
+    }
     let observed: Vec<_> = story
         .log
         .iter()

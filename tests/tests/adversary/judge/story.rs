@@ -167,9 +167,13 @@ impl<'a> Story<'a> {
             asked_stop,
             safe: false,
         };
+        let unread = failure.transparent == Transparent::IfUnread
+            && self.has_body()
+            && attempt.unread
+            && !fate.as_answer;
         failed.failure.transparent = match failure.transparent {
             Transparent::NextBackend if whole && fate.untried => Transparent::Unlimited,
-            // No body here says whether it was read.
+            Transparent::IfUnread if unread => Transparent::Unlimited,
             Transparent::NextBackend | Transparent::IfUnread => Transparent::No,
             known => known,
         };
@@ -179,6 +183,8 @@ impl<'a> Story<'a> {
             reported.unwrap_or(Stage::InFlight)
         } else if failure.stage == Stage::Response {
             Stage::Response
+        } else if unread {
+            Stage::Dispatch
         } else {
             reported.unwrap_or(failure.stage)
         };
