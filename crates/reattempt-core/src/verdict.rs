@@ -17,9 +17,9 @@ pub enum Transparent {
     /// read ([`Replay::was_unread`](crate::Replay::was_unread)): then as [`Transparent::Unlimited`],
     /// in the stage [`Stage::Dispatch`] and safe for any request; otherwise as [`Transparent::No`].
     IfUnread,
-    /// No connection could be made: as [`Transparent::Unlimited`] while there is a backend that the
-    /// call has not tried ([`Findings::untried_backend`](crate::Findings::untried_backend));
-    /// otherwise as [`Transparent::No`].
+    /// No connection could be made: at once while there is a backend that the call has not tried
+    /// ([`Findings::untried_backend`](crate::Findings::untried_backend)), at most
+    /// [`MOST_RECORDS`](crate::MOST_RECORDS) times; otherwise as [`Transparent::No`].
     NextBackend,
     /// It never left the client: until the deadline.
     Unlimited,

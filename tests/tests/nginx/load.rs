@@ -208,12 +208,15 @@ async fn ten_thousand_reads_over_four_streams_lose_none() {
     };
     let client = Client::new(server.uri(true), true);
     let begun = Arc::new(AtomicUsize::new(0));
+    let again = Arc::new(AtomicUsize::new(0));
     let mut readers = JoinSet::new();
     for _ in 0..READERS {
         let (client, begun) = (client.clone(), Arc::clone(&begun));
+        let again = Arc::clone(&again);
         readers.spawn(async move {
             while begun.fetch_add(1, Ordering::SeqCst) < READS {
                 let ended = client.call(Method::GET, "/", "get").await;
+                again.fetch_add(ended.info.attempts() as usize - 1, Ordering::SeqCst);
                 let status = ended.outcome.map(|(status, _)| status);
                 assert_eq!(status.expect("no read is lost"), 200);
             }
@@ -237,4 +240,8 @@ async fn ten_thousand_reads_over_four_streams_lose_none() {
     let log = server.log();
     let answered = log.iter().filter(|(_, status)| *status == 200).count();
     assert!(answered >= READS, "{answered}");
+    assert!(
+        again.load(Ordering::SeqCst) > 0,
+        "some were met by a good-bye"
+    );
 }

@@ -13,7 +13,7 @@ use super::document::{Fault, to_base64};
 ///
 /// Example: reattempt call --target 127.0.0.1:50051 --method /echo.Echo/Say --payload hello --config config.json --timeout 2s
 ///
-/// Of one gRPC answer it takes 64 MiB and 100,000 messages, each of 4 MiB or what the service config says; of one HTTP body 64 MiB;
+/// Of one gRPC answer it takes 100,000 messages, each of 4 MiB or what the service config says, and 64 MiB or one such message; of one HTTP body 64 MiB;
 /// of one MongoDB cursor 64 MiB, 100,000 documents and 10,000 batches. A call whose answer is longer fails and names the bound.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

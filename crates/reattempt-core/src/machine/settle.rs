@@ -170,6 +170,9 @@ impl<'a> Env<'a> {
             return;
         };
         block.stop(stopped);
+        if block.is_logged() {
+            block.drop_waiters();
+        }
         if let Some(observer) = self.observer {
             observer.call_ended(self.context, &block.info());
         }
@@ -241,8 +244,8 @@ impl Settlement {
         };
         settlement.failure.transparent = match failure.transparent {
             Transparent::IfUnread if found.unread => Transparent::Unlimited,
-            Transparent::NextBackend if found.untried_backend => Transparent::Unlimited,
-            Transparent::IfUnread | Transparent::NextBackend => Transparent::No,
+            Transparent::IfUnread => Transparent::No,
+            Transparent::NextBackend if !found.untried_backend => Transparent::No,
             known => known,
         };
         let unread = failure.transparent == Transparent::IfUnread && found.unread;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Transparent;
+use crate::{MOST_RECORDS, Transparent};
 
 /// So many attempts that never left the client are made when a deadline ends the call in time.
 const MOST_WITH_DEADLINE: u32 = 1000;
@@ -17,6 +17,8 @@ const LONGEST_DELAY: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TransparentRetries {
     never_sent: u32,
+    /// Moves to a backend that was not tried.
+    moved: usize,
     unseen: bool,
 }
 
@@ -24,8 +26,13 @@ impl TransparentRetries {
     /// The delay before a transparent retry, or `None` when the policy has to decide.
     pub(super) fn next(&mut self, transparent: Transparent, deadline: bool) -> Option<Duration> {
         match transparent {
-            // The last two were resolved, or do not apply.
-            Transparent::No | Transparent::IfUnread | Transparent::NextBackend => None,
+            // Whether it was unread is known by now.
+            Transparent::No | Transparent::IfUnread => None,
+            // Never waits: another backend may be there at once.
+            Transparent::NextBackend => {
+                self.moved += 1;
+                (self.moved <= MOST_RECORDS).then_some(Duration::ZERO)
+            }
             Transparent::Once => {
                 (!std::mem::replace(&mut self.unseen, true)).then_some(Duration::ZERO)
             }

@@ -49,6 +49,10 @@ impl<S, B> Waiting<S, B> {
         let until = tokio::time::Instant::now() + delay;
         let limit = self.template.context().and_then(|context| context.limit());
         if limit.is_some_and(|limit| !limit.enforced && until.into_std() >= limit.at) {
+            // The last try did not leave either.
+            if self.reporter.is_some() {
+                self.report(Stage::Dispatch);
+            }
             return false;
         }
         match &mut self.sleep {

@@ -49,7 +49,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, Backend, CallContext};
+use reattempt_core::{Annotated, Backend, CallContext, MOST_RECORDS};
 #[cfg(doc)]
 use reattempt_core::{Stage, Transparent};
 use tower_service::Service;
@@ -110,7 +110,9 @@ impl<S> List<S> {
             .map(|step| (turn + step) % len)
             .filter(|at| !tried.contains(&self.all[*at].0));
         if let Some(at) = untried.next() {
-            return (at, untried.next().is_some());
+            // Of more backends than that a call forgets which ones it has tried.
+            let remembers = tried.len() + 1 < MOST_RECORDS;
+            return (at, remembers && untried.next().is_some());
         }
         (tried.iter().find_map(place).unwrap_or(turn), false)
     }

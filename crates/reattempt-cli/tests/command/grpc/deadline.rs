@@ -217,3 +217,19 @@ async fn a_hedge_that_is_planned_for_later_is_not_sent() {
     assert_ended_at(&answer, 150.0);
     assert_eq!(server.seen_count(), 1);
 }
+
+/// However much there is to send, or to read.
+#[tokio::test]
+async fn a_large_stream_does_not_put_off_the_deadline() {
+    let large = "A".repeat(4 << 20);
+    let sends = json!({"kind": "bidi", "payloads": vec![large; 8], "timeout_ms": 200});
+    let reads = json!({"kind": "server_stream", "timeout_ms": 200});
+    let endless = Step::messages(vec![vec![7; 3 << 20]; 20]).end_hang();
+    for (step, fields) in [(Step::hang(), sends), (endless, reads)] {
+        let server = Server::start(step).await.unwrap();
+        let answer = answer(one(&server, fields)).await;
+        assert_eq!(answer["code"], 4, "{}", answer["error"]);
+        let elapsed = ms(&answer["elapsed_ms"]);
+        assert!((199.0..2_000.0).contains(&elapsed), "{elapsed}");
+    }
+}

@@ -9,7 +9,7 @@ use crate::backoff::Backoff;
 use crate::reason::UNKNOWN;
 use crate::strategy::{Attempts, FailFast};
 use crate::throttle::TokenBucket;
-use crate::{HedgePolicy, RetryThrottle, Stage, Stopped, Transparent as Unseen};
+use crate::{HedgePolicy, MOST_RECORDS, RetryThrottle, Stage, Stopped, Transparent as Unseen};
 
 fn attempts(max: u32) -> Attempts {
     Attempts::new(max, Backoff::constant(ms(10)))
@@ -239,6 +239,12 @@ fn an_untried_backend_is_tried_without_counting() {
         let refused = attempt(n).fails(UNKNOWN).in_stage(Stage::Dispatch);
         refused.unseen(Unseen::NextBackend)
     };
+    let refused_from = |n| {
+        let refused = every_attempt_from(n)
+            .fails(UNKNOWN)
+            .in_stage(Stage::Dispatch);
+        refused.unseen(Unseen::NextBackend).leaves_a_backend()
+    };
     let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
     let script = [
         refused(1).leaves_a_backend(),
@@ -250,6 +256,14 @@ fn an_untried_backend_is_tried_without_counting() {
     assert_eq!(story.kinds(), [Initial, Transparent, Transparent, Retry]);
     assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
     assert_eq!(bucket.milli_tokens(), Some(8000), "two were counted");
+
+    // Neither five times nor more and more slowly, as what is never sent where there is no deadline.
+    let script: Vec<_> = (1..=9).map(|n| refused(n).leaves_a_backend()).collect();
+    let story = call().retried(FailFast, &script);
+    assert_eq!((story.end, story.at), (End::Worked(10), ms(0)));
+    let endless = [refused_from(1)];
+    let story = call().within(ms(60_000)).retried(FailFast, &endless);
+    assert_eq!(story.count(Transparent) as usize, MOST_RECORDS, "bounded");
 
     let story = call().retried(FailFast, &[refused(1)]);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));

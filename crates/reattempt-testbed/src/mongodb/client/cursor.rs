@@ -49,13 +49,13 @@ impl Drained {
         self.bytes += reply.bytes;
     }
 
-    /// The bound that this much has reached.
+    /// The bound that this much has passed.
     const fn bound(&self) -> Option<CursorBound> {
-        if self.bytes >= MAX_BYTES {
+        if self.bytes > MAX_BYTES {
             Some(CursorBound::Bytes)
-        } else if self.documents >= MAX_DOCUMENTS {
+        } else if self.documents > MAX_DOCUMENTS {
             Some(CursorBound::Documents)
-        } else if self.batches >= MAX_BATCHES {
+        } else if self.batches > MAX_BATCHES {
             Some(CursorBound::Batches)
         } else {
             None
@@ -66,7 +66,7 @@ impl Drained {
 /// Reads the rest of the cursor that `first` opened, from the server that holds it.
 ///
 /// Reads no more than 100,000 documents, 10,000 batches and 64 MiB, beyond which it stops
-/// ([`Drained::stopped_at`]); the batch that reaches a bound is counted whole.
+/// ([`Drained::stopped_at`]); the batch that passes a bound is counted whole.
 ///
 /// `service` may be the client or layers around it. Each `getMore` is an operation of its own in
 /// the session of `request`; it is for the layers not to send it again (M19).
