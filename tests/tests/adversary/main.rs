@@ -13,9 +13,10 @@
 //! what does not hold, and the command that runs it alone.
 //!
 //! A scenario ([`scenario`]) is a stack of layers in some order, tables of policies that are
-//! swapped while calls go on, and a few calls with the fates of their attempts. The server, the caller and
-//! what a user gives to the layers (observer, classifier, strategies, throttles) write one log. The
-//! judges ([`judge`]) know the scenario and the log, and nothing of how the layers decide.
+//! swapped while calls go on, and a few calls with the fates of their attempts. The server, the
+//! caller and what a user gives to the layers (observer, classifier, strategies, throttles) write
+//! one log. The judges ([`judge`]) know the scenario and the log, and nothing of how the layers
+//! decide.
 
 mod caller;
 mod carrier;
