@@ -39,7 +39,8 @@ pub(crate) trait Carrier: Annotated + Replay + Send + Sized + 'static {
     /// The policy in force for it now.
     fn policy(router: &Router, request: &Self::Outside) -> Option<Arc<reattempt::RoutePolicy>>;
 
-    /// Reads some more of its body: `None` where there is no more, an error that says whether another attempt goes on alone.
+    /// Reads some more of its body: `None` where there is no more, an error that says whether
+    /// another attempt goes on alone.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(), bool>>>;
 }
 

@@ -1,4 +1,5 @@
-//! What a call's stack and stamps mean for it, read off the scenario: who acts on it, within which limits.
+//! What a call's stack and stamps mean for it, read off the scenario: who acts on it, within which
+//! limits.
 
 use std::sync::Arc;
 use std::time::Duration;

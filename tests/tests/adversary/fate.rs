@@ -16,7 +16,7 @@ reattempt::retry_reasons! {
 /// When an attempt ends, once it has read its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// After so many milliseconds; at once and without a timer where it is 0.
+    /// After this many milliseconds; at once and without a timer where it is 0.
     Ms(u64),
     Never,
     /// At the very instant of the time limit in force for it; never where there is none.
@@ -26,7 +26,7 @@ pub(crate) enum Takes {
 /// What the server says of another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// After so many milliseconds.
+    /// After this many milliseconds.
     After(u64),
     Stop,
     Unreadable,

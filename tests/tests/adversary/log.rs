@@ -1,4 +1,5 @@
-//! What happened, in its order: written by the server, the caller, and what a user gives to the layers.
+//! What happened, in its order: written by the server, the caller, and what a user gives to the
+//! layers.
 
 use reattempt::{AttemptKind, AttemptRecord, RetryInfo, Stopped, Verdict};
 
@@ -34,7 +35,7 @@ pub(crate) enum Event {
         number: u32,
         verdict: Verdict,
     },
-    /// The strategy decided after so many retries.
+    /// The strategy decided after this number of retries.
     Decided {
         retries: u32,
         stops: bool,

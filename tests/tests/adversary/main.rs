@@ -1,18 +1,21 @@
-//! A random adversary: scenarios from seeds drive the real layers on paused time, and obvious counts on the server's, the
-//! caller's and the observer's side say what has to hold.
+//! A random adversary: scenarios from seeds drive the real layers on paused time, and obvious
+//! counts on the server's, the caller's and the observer's side say what has to hold.
 //!
-//! The quick form is part of the ordinary test run. The long form runs as many scenarios as asked for:
+//! The quick form is part of the ordinary test run. The long form runs as many scenarios as asked
+//! for:
 //!
 //! ```text
-//! REATTEMPT_ADVERSARY_SCENARIOS=100000 cargo test -p reattempt-tests --test adversary -- --nocapture
+//! REATTEMPT_ADVERSARY_SCENARIOS=100000 \
+//!     cargo test -p reattempt-tests --test adversary -- --nocapture
 //! ```
 //!
-//! It begins with the seed `REATTEMPT_ADVERSARY_SEED` (0). A scenario that fails prints itself, what does not hold, and the
-//! command that runs it alone.
+//! It begins with the seed `REATTEMPT_ADVERSARY_SEED` (0). A scenario that fails prints itself,
+//! what does not hold, and the command that runs it alone.
 //!
-//! A scenario ([`scenario`]) is a stack of layers in some order, tables of policies that are swapped while calls go on, and a few
-//! calls with the fates of their attempts. The server, the caller and what a user gives to the layers (observer, classifier,
-//! strategies, throttles) write one log. The judges ([`judge`]) know the scenario and the log, and nothing of how the layers
+//! A scenario ([`scenario`]) is a stack of layers in some order, tables of policies that are
+//! swapped while calls go on, and a few calls with the fates of their attempts. The server, the
+//! caller and what a user gives to the layers (observer, classifier, strategies, throttles) write
+//! one log. The judges ([`judge`]) know the scenario and the log, and nothing of how the layers
 //! decide.
 
 mod caller;

@@ -1,4 +1,4 @@
-//! Writes down what an observer is told.
+//! Writes down what an observer receives.
 
 use std::sync::Arc;
 

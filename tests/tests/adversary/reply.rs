@@ -1,4 +1,4 @@
-//! What an attempt comes to, and what a caller is told.
+//! What an attempt comes to, and what a caller receives.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Throttles, behind a witness that writes down what each is told and asked.
+//! Throttles, behind a witness that writes down every call to each.
 
 use std::sync::Arc;
 

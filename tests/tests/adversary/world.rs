@@ -10,7 +10,7 @@ use crate::fate::Fate;
 use crate::log::{Entry, Event};
 use crate::scenario::{Readiness, Scenario};
 
-/// Whatever the scenario says, more than so many sends of one call work.
+/// Whatever the scenario says, sends of one call beyond this number work.
 const MOST_SENDS: usize = 3000;
 
 /// No scenario has so much to tell, unless a call goes on for ever.

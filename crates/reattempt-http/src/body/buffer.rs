@@ -128,7 +128,8 @@ impl<B> Buffer<B> {
 
     /// A cursor at the start, for this attempt.
     pub(super) fn open(&mut self, attempt: u32) -> u32 {
-        // An earlier copy of this number was not sent (a throttle refused its hedge), and says nothing of this one.
+        // An earlier copy of this number was never sent: a throttle refused its hedge. Whether that
+        // copy was read does not matter here.
         self.unread.retain(|unread| *unread != attempt);
         let key = self.next_key;
         self.next_key = self.next_key.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! What an observer and a watching caller are told: each end once and last, each attempt once.
+//! What an observer and a watching caller receive: each end once and last, each attempt once.
 
 use reattempt::{AttemptKind, AttemptOutcome, AttemptRecord, RetryInfo, Stopped, Verdict};
 
@@ -45,7 +45,8 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
 }
 
-/// The end is told once, and nothing after it; a call on which no layer acts may be dropped unseen.
+/// The end is reported once, and nothing after it; a call on which no layer acts may be dropped
+/// unseen.
 fn ends_once(
     story: &Story<'_>,
     claimed: bool,

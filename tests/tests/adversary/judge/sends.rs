@@ -10,7 +10,7 @@ use super::story::{Attempt, Failed, Story};
 use crate::facts::{Acts, StrategyFacts};
 use crate::log::Event;
 
-/// At most so many attempts are sent early because a newer configuration moved the key.
+/// The most attempts that are sent early because a newer configuration moved the key.
 const MOST_NUDGED: u32 = 16;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
@@ -166,7 +166,7 @@ fn least_delay(
     }
 }
 
-/// The strategy is told how many retries were made, and where it says no the call is over.
+/// The strategy sees the right number of retries, and where it says no the call is over.
 fn decisions(story: &Story<'_>, faults: &mut Faults) {
     for (mark, event) in &story.log {
         let Event::Decided { retries, stops } = event else {

@@ -192,7 +192,7 @@ impl<'a> Story<'a> {
         failed.safe = if stage == Stage::Dispatch || by_reason {
             true
         } else {
-            // The failure's own word counts where the answer is the server's and nothing moved its stage.
+            // The classifier decides where the answer is the server's and its stage stands.
             let moved = failure.stage == Stage::Dispatch;
             failure.safe && !moved && attempt.ends.is_some() && !(whole && fate.own_answer)
         };

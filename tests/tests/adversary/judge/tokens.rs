@@ -1,4 +1,4 @@
-//! Throttles against plain models, told by the witness in the order of what happened; and against what was sent.
+//! Throttles against plain models, by what the witness wrote down, and against what was sent.
 
 use reattempt::{AttemptKind, Failure, Transparent, Verdict};
 use reattempt_http::reasons::HTTP_TOO_MANY_REQUESTS;
@@ -156,7 +156,7 @@ pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
         })
         .collect();
     let Counts::In(own) = facts.counts else {
-        // One that stands below the recovery layer is told of committed answers only.
+        // One that stands below the recovery layer counts committed answers only.
         faults.check(ops.len() <= 1, || {
             format!("{ops:?} of a throttle that is not the call's")
         });
