@@ -125,7 +125,7 @@ async fn a_copy_that_was_dropped_unread_says_so() {
 
 /// A hedge that its throttle refuses leaves its number, and its copy unread, to the next attempt.
 #[tokio::test]
-async fn an_attempt_that_was_read_is_not_taken_for_an_earlier_copy() {
+async fn a_read_attempt_is_not_taken_for_an_earlier_copy() {
     let (feed, body) = fed();
     let template = ReplayBody::new(body);
     give(&feed, "a");
