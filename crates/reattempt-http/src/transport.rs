@@ -32,7 +32,9 @@ pub enum TransportFault {
     StreamReset(u32),
     /// hyper dropped the request together with its connection: it waited for a free HTTP/2 stream,
     /// or it was in flight. Never sent if the body had something to send and was never read; a body
-    /// that is empty from the start goes out with the head, and then nothing is known.
+    /// that is empty from the start goes out with the head, and then nothing is known. hyper may have
+    /// written the head in the instant before it would have read the body: a server that acts on a
+    /// head without its body may see that twice.
     DispatchGone,
     /// The connection ended while the request was in flight.
     ConnectionClosed,

@@ -346,9 +346,11 @@ fn bytes(payload: &str) -> Result<Vec<u8>, Fault> {
 /// Headers by name, with all their values.
 fn headers(lines: &[String]) -> Result<Value, Fault> {
     let mut headers: Map<String, Value> = Map::new();
-    for line in lines {
+    for (nth, line) in (1..).zip(lines) {
         let Some((name, value)) = line.split_once(':') else {
-            return Err(Fault::new("--header", format!("{line:?} has no colon")));
+            // Not repeated: it may be a secret.
+            let fault = format!("number {nth} has no colon: write it as name: value");
+            return Err(Fault::new("--header", fault));
         };
         let values = headers
             .entry(name.trim().to_ascii_lowercase())

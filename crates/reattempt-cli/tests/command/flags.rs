@@ -129,7 +129,7 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
         ),
         (
             &["--target", "h:1", "--method", "/a/b", "--header", "x"],
-            "reattempt call: --header: \"x\" has no colon",
+            "reattempt call: --header: number 1 has no colon: write it as name: value",
         ),
     ] {
         let output = run(&[&["call"], arguments].concat(), String::new()).await;
