@@ -18,7 +18,7 @@ const LONGEST_DELAY: Duration = Duration::from_millis(100);
 pub(super) struct TransparentRetries {
     never_sent: u32,
     /// Moves to a backend that was not tried.
-    moved: usize,
+    moved: u8,
     unseen: bool,
 }
 
@@ -30,8 +30,8 @@ impl TransparentRetries {
             Transparent::No | Transparent::IfUnread => None,
             // Never waits: another backend may be there at once.
             Transparent::NextBackend => {
-                self.moved += 1;
-                (self.moved <= MOST_RECORDS).then_some(Duration::ZERO)
+                self.moved = self.moved.saturating_add(1);
+                (usize::from(self.moved) <= MOST_RECORDS).then_some(Duration::ZERO)
             }
             Transparent::Once => {
                 (!std::mem::replace(&mut self.unseen, true)).then_some(Duration::ZERO)
