@@ -100,19 +100,18 @@ async fn a_delay_beyond_the_deadline_is_capped_or_given_up() {
     }
 }
 
-/// However much there is to send: the server takes all of it, or nothing.
+/// However much there is to send.
 #[tokio::test]
 async fn a_large_body_does_not_put_off_the_deadline() {
-    let takes_all = Server::start(Step::hang()).await.unwrap();
     let takes_nothing = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let deaf = takes_nothing.local_addr().unwrap().to_string();
+    let target = takes_nothing.local_addr().unwrap().to_string();
     let body = "A".repeat(32 << 20);
     let calls = json!([{"method": "PUT", "body": body, "timeout_ms": 200}]);
-    for (target, version) in [(takes_all.uri(), 1), (takes_all.uri(), 2), (deaf, 1)] {
+    for version in [1, 2] {
         let document = document("http", &target, calls.clone());
         let answer = answer(with(document, "version", json!(version))).await;
         assert_eq!(answer["stopped"], "deadline", "{answer}");
         let elapsed = ms(&answer["elapsed_ms"]);
-        assert!((199.0..2_000.0).contains(&elapsed), "{target}: {elapsed}");
+        assert!((199.0..2_000.0).contains(&elapsed), "{elapsed}");
     }
 }
