@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reattempt::backoff::Backoff;
-use reattempt::{AttemptKind, Transparent, Verdict};
+use reattempt::{AttemptKind, MOST_RECORDS, Transparent, Verdict};
 
 use super::Faults;
 use super::story::{Attempt, Failed, Story};
@@ -80,10 +80,11 @@ fn transparent(story: &Story<'_>, faults: &mut Faults) {
         5
     };
     let failures = story.attempts.iter().filter_map(|of| story.failed(of));
-    let (mut once, mut never_sent) = (0, 0);
+    let (mut once, mut never_sent, mut moved) = (0, 0, 0);
     for failed in failures {
         match failed.failure.transparent {
             Transparent::Once => once = 1,
+            Transparent::NextBackend => moved = (moved + 1).min(MOST_RECORDS),
             Transparent::Unlimited => never_sent = (never_sent + 1).min(most_never_sent),
             _ => {}
         }
@@ -92,9 +93,10 @@ fn transparent(story: &Story<'_>, faults: &mut Faults) {
     let sent = sent
         .filter(|of| of.kind == AttemptKind::Transparent)
         .count();
-    faults.check(sent <= once + never_sent, || {
+    faults.check(sent <= once + never_sent + moved, || {
         format!(
-            "{sent} transparent attempts for {once} that was unseen and {never_sent} never sent"
+            "{sent} transparent attempts for {once} that was unseen, {never_sent} never sent and \
+             {moved} moves"
         )
     });
 }

@@ -172,9 +172,9 @@ impl<'a> Story<'a> {
             && attempt.unread
             && !fate.as_answer;
         failed.failure.transparent = match failure.transparent {
-            Transparent::NextBackend if whole && fate.untried => Transparent::Unlimited,
+            Transparent::NextBackend if !(whole && fate.untried) => Transparent::No,
             Transparent::IfUnread if unread => Transparent::Unlimited,
-            Transparent::NextBackend | Transparent::IfUnread => Transparent::No,
+            Transparent::IfUnread => Transparent::No,
             known => known,
         };
         let reported = fate.stages[1].filter(|_| whole).or(fate.stages[0]);

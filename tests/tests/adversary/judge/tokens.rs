@@ -1,6 +1,6 @@
 //! Throttles against plain models, by what the witness wrote down, and against what was sent.
 
-use reattempt::{AttemptKind, Failure, Transparent, Verdict};
+use reattempt::{AttemptKind, Failure, MOST_RECORDS, Transparent, Verdict};
 use reattempt_http::reasons::HTTP_TOO_MANY_REQUESTS;
 
 use super::Faults;
@@ -233,7 +233,7 @@ fn paid_sends(story: &Story<'_>) -> usize {
 fn counted_failures(story: &Story<'_>) -> usize {
     let facts = &story.seen.facts;
     let most = if facts.limit.is_some() { 1000 } else { 5 };
-    let (mut once, mut never_sent) = (false, 0);
+    let (mut once, mut never_sent, mut moved) = (false, 0, 0);
     let mut settled: Vec<_> = story
         .attempts
         .iter()
@@ -245,6 +245,10 @@ fn counted_failures(story: &Story<'_>) -> usize {
         let may = facts.transparent && !failed.stop && !matches!(facts.acts, Acts::Nothing);
         let unseen = match failed.failure.transparent {
             Transparent::Once if may => !std::mem::replace(&mut once, true),
+            Transparent::NextBackend if may && moved < MOST_RECORDS => {
+                moved += 1;
+                true
+            }
             Transparent::Unlimited if may && never_sent < most => {
                 never_sent += 1;
                 true
