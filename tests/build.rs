@@ -1,4 +1,5 @@
-//! Writes the code of the service that the tests around tonic talk to. Described here in Rust, so that no protoc is needed.
+//! Writes the code of the service that the tests around tonic talk to. Described here in Rust, so
+//! that no protoc is needed.
 
 use tonic_build::manual::{Builder, Method, Service};
 

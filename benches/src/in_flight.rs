@@ -1,5 +1,5 @@
-//! What a gRPC call keeps while it is in flight: the documented stack around a transport that has read the request, of
-//! one message of 1 KiB, and does not answer.
+//! What a gRPC call keeps while it is in flight: the documented stack around a transport that has
+//! read the request, of one message of 1 KiB, and does not answer.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,6 +1,8 @@
-//! What key-value answers cost: the verdict on one, a look into the error map, a strategy's decision, and the stack around a call.
+//! What key-value answers cost: the verdict on one, a look into the error map, a strategy's
+//! decision, and the stack around a call.
 //!
-//! The answers are made before; what is measured is what is made of them. `kv-answer` only reads the status, and is in all others.
+//! The answers are made before; what is measured is what is made of them. `kv-answer` only reads
+//! the status, and is in all others.
 
 use std::hint::black_box;
 use std::pin::pin;

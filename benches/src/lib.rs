@@ -1,7 +1,7 @@
 //! Stacks to measure: the layers one by one, stacked, and tower's own beside them.
 //!
-//! Every case drives the same bare service, which is ready and answers at once, so that what is measured is
-//! what the layers add to a call that works.
+//! Every case drives the same bare service, which is ready and answers at once, so that what is
+//! measured is what the layers add to a call that works.
 
 pub mod cases;
 pub mod in_flight;
@@ -75,8 +75,9 @@ where
     black_box(sum)
 }
 
-/// Allocations and bytes per call, in the steady state: the difference between 2000 calls and 1000, so that building
-/// the service does not count, after some calls that leave the thread with what it keeps.
+/// Allocations and bytes per call, in the steady state: the difference between 2000 calls and 1000,
+/// so that building the service does not count, after some calls that leave the thread with what it
+/// keeps.
 pub fn allocations_per_call(run: fn(u64) -> u64) -> (u64, u64) {
     run(10);
     let of = |calls| {

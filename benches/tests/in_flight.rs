@@ -2,10 +2,12 @@
 
 use reattempt_benches::{in_flight, with_timers};
 
-/// Tokio's timer; its size depends on tokio's features, which other packages of a build may switch on.
+/// Tokio's timer; its size depends on tokio's features, which other packages of a build may switch
+/// on.
 const TIMER: u64 = size_of::<tokio::time::Sleep>() as u64;
 
-/// Case, bytes kept per call, allocations. A change here is a decision: say in the commit why it is worth it.
+/// Case, bytes kept per call, allocations. A change here is a decision: say in the commit why it is
+/// worth it.
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, u64); 6] = [
     ("no layers", 40, 1),

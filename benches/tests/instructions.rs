@@ -1,6 +1,8 @@
-//! How many instructions a call that works takes, counted by callgrind in the release build: no clock, no noise.
+//! How many instructions a call that works takes, counted by callgrind in the release build: no
+//! clock, no noise.
 //!
-//! `cargo test --release -p reattempt-benches`. Needs valgrind; says so and passes where there is none.
+//! `cargo test --release -p reattempt-benches`. Needs valgrind; says so and passes where there is
+//! none.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
@@ -8,8 +10,9 @@ use std::process::{Command, Stdio};
 use reattempt_benches::cases::{self, Case};
 use reattempt_benches::kv;
 
-/// Instructions per call of each case on x86-64. Bounds, with two per cent for another compiler; lower them with
-/// every gain. Tower's is in the table because it is the measure, not because we answer for it.
+/// Instructions per call of each case on x86-64. Bounds, with two per cent for another compiler;
+/// lower them with every gain. Tower's is in the table because it is the measure, not because we
+/// answer for it.
 const PINS: [(&str, u64); 13] = [
     ("bare", 5),
     ("bare-call", 24),

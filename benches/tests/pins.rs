@@ -1,13 +1,14 @@
-//! What a call allocates, and the size of each case's future, pinned to the byte: neither depends on how busy the machine is.
+//! What a call allocates, and the size of each case's future, pinned to the byte: neither depends
+//! on how busy the machine is.
 
 use reattempt_benches::{allocations_per_call, cases, kv, with_timers};
 
-/// Tokio's timer, inline in the future of a deadline; its size depends on tokio's features, which other packages of a
-/// build may switch on.
+/// Tokio's timer, inline in the future of a deadline; its size depends on tokio's features, which
+/// other packages of a build may switch on.
 const TIMER: usize = size_of::<tokio::time::Sleep>();
 
-/// Case, allocations per call in the steady state, bytes of its future. A change here is a decision: say in the
-/// commit why it is worth it.
+/// Case, allocations per call in the steady state, bytes of its future. A change here is a
+/// decision: say in the commit why it is worth it.
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, usize); 13] = [
     ("bare", 0, 24),

@@ -1,8 +1,8 @@
 //! An axum service that calls another service, with a policy for each of that service's routes.
 //!
-//! Its handlers know nothing of retries: they send one request and hand on the answer. Reads are hedged, a charge with an
-//! `Idempotency-Key` is retried as the other service asks, and what it never answers ends in time.
-//! Run with `cargo run -p reattempt-examples --example axum_service`.
+//! Its handlers know nothing of retries: they send one request and hand on the answer. Reads are
+//! hedged, a charge with an `Idempotency-Key` is retried as the other service asks, and what it
+//! never answers ends in time. Run with `cargo run -p reattempt-examples --example axum_service`.
 
 use axum::Router;
 use axum::body::Body;

@@ -1,4 +1,5 @@
-//! A strategy of your own: extend another one for single reasons, by data that the application put on the call.
+//! A strategy of your own: extend another one for single reasons, by data that the application put
+//! on the call.
 //!
 //! RFC 0049's own example: requests of robots are not worth a second attempt.
 //! Run with `cargo run -p reattempt-examples --example custom_strategy`.

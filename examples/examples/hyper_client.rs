@@ -1,5 +1,5 @@
-//! hyper-util's client with the whole stack: a deadline over all attempts, a token bucket, retries with a reason, and the
-//! server's own word on when to come back.
+//! hyper-util's client with the whole stack: a deadline over all attempts, a token bucket, retries
+//! with a reason, and the server's own word on when to come back.
 //!
 //! Run with `cargo run -p reattempt-examples --example hyper_client`.
 

@@ -1,8 +1,10 @@
-//! A key-value client of one's own, made to survive a failover: three nodes, one of them dies, another takes over.
+//! A key-value client of one's own, made to survive a failover: three nodes, one of them dies,
+//! another takes over.
 //!
-//! Routing sits below the recovery layer, so that a retry goes where the newest configuration says. A lost connection asks
-//! another node for that configuration at once (RFC 0024), and the retry waits no longer than it takes to arrive.
-//! Run with `cargo run -p reattempt-examples --example kv_client`.
+//! Routing sits below the recovery layer, so that a retry goes where the newest configuration says.
+//! A lost connection asks another node for that configuration at once (RFC 0024), and the retry
+//! waits no longer than it takes to arrive. Run with
+//! `cargo run -p reattempt-examples --example kv_client`.
 
 use std::time::Duration;
 

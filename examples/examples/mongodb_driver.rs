@@ -1,9 +1,10 @@
-//! The official MongoDB driver with its own retry switched off and reattempt's around it: a step-down, a server that is too busy, and what is
-//! never sent twice.
+//! The official MongoDB driver with its own retry switched off and reattempt's around it: a
+//! step-down, a server that is too busy, and what is never sent twice.
 //!
-//! The request that is retried is the logical read. Every attempt calls the driver again, which selects a server, checks out a connection
-//! and encodes anew; nothing of the failed attempt is held meanwhile. Leave `retryReads` on, and each of the attempts below could be two.
-//! Run with `cargo run -p reattempt-examples --example mongodb_driver`.
+//! The request that is retried is the logical read. Every attempt calls the driver again, which
+//! selects a server, checks out a connection and encodes anew; nothing of the failed attempt is
+//! held meanwhile. Leave `retryReads` on, and each of the attempts below could be two. Run with
+//! `cargo run -p reattempt-examples --example mongodb_driver`.
 
 use std::time::Duration;
 
@@ -45,8 +46,9 @@ impl ReadCall for Question {
     }
 }
 
-/// One attempt: the driver's own call, and its own error. It ends with the first batch: what a cursor fetches later is read
-/// by whoever holds the cursor, because nobody can know if a lost `getMore` has moved it.
+/// One attempt: the driver's own call, and its own error. It ends with the first batch: what a
+/// cursor fetches later is read by whoever holds the cursor, because nobody can know if a lost
+/// `getMore` has moved it.
 async fn ask(
     loaves: Collection<Document>,
     question: Question,

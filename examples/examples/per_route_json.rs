@@ -1,5 +1,5 @@
-//! Policies of single routes from JSON: reads are hedged, orders with an `Idempotency-Key` are retried, and the table is
-//! replaced while calls go on.
+//! Policies of single routes from JSON: reads are hedged, orders with an `Idempotency-Key` are
+//! retried, and the table is replaced while calls go on.
 //!
 //! Run with `cargo run -p reattempt-examples --example per_route_json`.
 
@@ -39,7 +39,8 @@ const POLICIES: &str = r#"{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
-    // The first read hangs, and so does every report. The first order is refused for 30 ms, the second for too long.
+    // The first read hangs, and so does every report. The first order is refused for 30 ms, the
+    // second for too long.
     let server = Server::start(Script::handler({
         let (reads, orders) = (Count::default(), Count::default());
         move |request| match (request.method.as_str(), request.path.as_str()) {

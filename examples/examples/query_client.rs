@@ -1,5 +1,5 @@
-//! A client of Couchbase's query service: hyper-util's client with the layers of RFC 0049 around it. The node forgets a
-//! prepared statement, loses an answer half-way, and then works.
+//! A client of Couchbase's query service: hyper-util's client with the layers of RFC 0049 around
+//! it. The node forgets a prepared statement, loses an answer half-way, and then works.
 //!
 //! Run with `cargo run -p reattempt-examples --example query_client`.
 

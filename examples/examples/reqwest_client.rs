@@ -15,7 +15,8 @@ use reattempt_http::{HttpStatus, RetryAfter};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-/// What is sent: reqwest's own request cannot be cloned with certainty, so the parts travel and are built per attempt.
+/// What is sent: reqwest's own request cannot be cloned with certainty, so the parts travel and are
+/// built per attempt.
 #[derive(Clone)]
 struct Get(String);
 

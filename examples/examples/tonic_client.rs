@@ -1,7 +1,9 @@
-//! A tonic client with gRPC A6 around its channels: three servers, of which one is not up to it, and calls of all four kinds.
+//! A tonic client with gRPC A6 around its channels: three servers, of which one is not up to it,
+//! and calls of all four kinds.
 //!
-//! The generated client takes the stack unchanged; the policies are a service config. docs/tonic.md explains the stack, with
-//! this file's own code. Run with `cargo run -p reattempt-examples --example tonic_client`.
+//! The generated client takes the stack unchanged; the policies are a service config. docs/tonic.md
+//! explains the stack, with this file's own code. Run with
+//! `cargo run -p reattempt-examples --example tonic_client`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -72,11 +74,13 @@ async fn main() -> Result<(), BoxError> {
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-        // Sent again: by the method's policy. `Once`: methods without one are retried only if the server saw nothing.
+        // Sent again: by the method's policy. `Once`: methods without one are retried only if the
+        // server saw nothing.
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(GrpcClassifier::new(), Once).observer(stats.observer()))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
-        // In each attempt: waits for a connection if the method is to, and says and reads gRPC's own metadata.
+        // In each attempt: waits for a connection if the method is to, and says and reads gRPC's
+        // own metadata.
         .layer(WaitForReadyLayer::new())
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
@@ -192,7 +196,8 @@ mod bakery {
     include!(concat!(env!("OUT_DIR"), "/bakery.Counter.rs"));
 }
 
-/// One of the servers. In the north and in the south there is a rush; the north is also slow with its menu.
+/// One of the servers. In the north and in the south there is a rush; the north is also slow with
+/// its menu.
 #[derive(Debug)]
 struct Bakery {
     name: &'static str,

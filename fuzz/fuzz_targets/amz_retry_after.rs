@@ -1,5 +1,5 @@
-//! `x-amz-retry-after` and what stands beside it, one value a line: never longer than 25 s, and for the strategy never
-//! more than 5 s beyond its own back-off.
+//! `x-amz-retry-after` and what stands beside it, one value a line: never longer than 25 s, and for
+//! the strategy never more than 5 s beyond its own back-off.
 #![no_main]
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! gRPC messages out of body frames cut anywhere: the program's reader against one that has all bytes at once, and the
-//! limits on messages in both directions, which pass on a prefix of the stream and nothing of a message that is too long.
+//! gRPC messages out of body frames cut anywhere: the program's reader against one that has all
+//! bytes at once, and the limits on messages in both directions, which pass on a prefix of the
+//! stream and nothing of a message that is too long.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -69,7 +70,8 @@ impl Service<Request<LimitedRequestBody<Pieces>>> for Server<'_> {
     }
 }
 
-/// The messages of a stream that is there as a whole, how many bytes hold them, and why there are no more.
+/// The messages of a stream that is there as a whole, how many bytes hold them, and why there are
+/// no more.
 fn model(mut rest: &[u8], longest: usize) -> (Vec<&[u8]>, Result<(), MessageError>) {
     let mut messages = Vec::new();
     loop {

@@ -1,4 +1,5 @@
-//! What crosses hops: any header values, one a line; nothing panics, and no word that is kept is long.
+//! What crosses hops: any header values, one a line; nothing panics, and no word that is kept is
+//! long.
 #![no_main]
 
 use http::{HeaderMap, HeaderValue};

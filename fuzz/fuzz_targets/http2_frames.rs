@@ -1,4 +1,5 @@
-//! HTTP/2 frames and their header blocks (HPACK, one dynamic table), as the scripted server reads them.
+//! HTTP/2 frames and their header blocks (HPACK, one dynamic table), as the scripted server reads
+//! them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! HTTP policies: no text panics, faults and warnings name a path and stay in proportion, and what was accepted matches requests.
+//! HTTP policies: no text panics, faults and warnings name a path and stay in proportion, and what
+//! was accepted matches requests.
 #![no_main]
 
 use http::Request;

@@ -1,4 +1,5 @@
-//! A KV answer of any status, with any framing extras and body: throttle duration, verdict, error map.
+//! A KV answer of any status, with any framing extras and body: throttle duration, verdict, error
+//! map.
 #![no_main]
 
 use std::time::Duration;

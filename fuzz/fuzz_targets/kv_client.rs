@@ -1,8 +1,9 @@
-//! A KV node that answers as the bytes say, from HELLO to the last request: features, error map, SASL, bucket,
-//! configurations, also in 0x07 and pushed; then what classifier, pushback and strategy make of the answers.
+//! A KV node that answers as the bytes say, from HELLO to the last request: features, error map,
+//! SASL, bucket, configurations, also in 0x07 and pushed; then what classifier, pushback and
+//! strategy make of the answers.
 //!
-//! Over a socket on loopback, because that is what the client takes. The node resets most of its connections, so that few
-//! ports are left in TIME_WAIT.
+//! Over a socket on loopback, because that is what the client takes. The node resets most of its
+//! connections, so that few ports are left in TIME_WAIT.
 #![no_main]
 
 use std::cell::RefCell;
@@ -70,7 +71,8 @@ impl<'a> Answers<'a> {
         self.bytes(usize::from(count) % 4096)
     }
 
-    /// What the node writes when it has this request; false if that may answer nothing, so that it has to close.
+    /// What the node writes when it has this request; false if that may answer nothing, so that it
+    /// has to close.
     fn to(&mut self, request: &Frame, out: &mut BytesMut) -> bool {
         let flags = self.byte();
         let mut frame = Frame::new(Magic::Response, request.opcode, request.opaque);
@@ -112,7 +114,8 @@ impl<'a> Answers<'a> {
             .collect(),
             (opcode::SASL_LIST_MECHS, false) => Bytes::from_static(b"SCRAM-SHA1"),
             (opcode::SASL_AUTH, false) => {
-                // Behind the client's own nonce, which the bytes cannot know; few rounds, so that it is quick.
+                // Behind the client's own nonce, which the bytes cannot know; few rounds, so that
+                // it is quick.
                 let said = String::from_utf8_lossy(&request.value);
                 let nonce = said.rsplit_once("r=").map_or("", |(_, nonce)| nonce);
                 let rest = String::from_utf8_lossy(self.long());

@@ -1,4 +1,5 @@
-//! Frames of the memcached binary protocol: what was read can be written, and is read back the same.
+//! Frames of the memcached binary protocol: what was read can be written, and is read back the
+//! same.
 #![no_main]
 
 use bytes::BytesMut;

@@ -1,5 +1,6 @@
-//! A MongoDB reply of any elements, as a success and as an error: cursor, counts and write errors of the one, code, labels
-//! and back-off of the other, and what the classifier makes of them under every gate.
+//! A MongoDB reply of any elements, as a success and as an error: cursor, counts and write errors
+//! of the one, code, labels and back-off of the other, and what the classifier makes of them under
+//! every gate.
 #![no_main]
 
 use std::future::Future as _;

@@ -1,5 +1,5 @@
-//! SCRAM of both databases: what a server says in any bytes behind the right nonce, one message a line, never logs it in;
-//! what a client says never gets past a server.
+//! SCRAM of both databases: what a server says in any bytes behind the right nonce, one message a
+//! line, never logs it in; what a client says never gets past a server.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -10,7 +10,8 @@ use reattempt_testbed::mongodb::scram::{ClientFirst, SaltedPassword, ServerExcha
 
 const NONCE: &str = "fyko+d2lbbFgONRv9qkxdawL";
 const SALT: &[u8] = b"salt";
-/// PBKDF2 is as slow as a server wants, within the bounds: inputs with more rounds than this are left out.
+/// PBKDF2 is as slow as a server wants, within the bounds: inputs with more rounds than this are
+/// left out.
 const ROUNDS: u32 = 5_000;
 
 static KEPT: LazyLock<SaltedPassword> =

@@ -1,4 +1,5 @@
-//! A service config: no text panics, faults and warnings name a path, and what was accepted can be looked up.
+//! A service config: no text panics, faults and warnings name a path, and what was accepted can be
+//! looked up.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

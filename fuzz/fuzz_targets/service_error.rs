@@ -1,5 +1,5 @@
-//! The body of an answer of a Couchbase service over HTTP, in pieces of any size: no bytes panic, the pieces make no difference,
-//! and the caller gets all of it.
+//! The body of an answer of a Couchbase service over HTTP, in pieces of any size: no bytes panic,
+//! the pieces make no difference, and the caller gets all of it.
 #![no_main]
 
 use std::convert::Infallible;

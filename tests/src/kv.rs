@@ -1,5 +1,5 @@
-//! The documented stack around the testbed's KV client, against a cluster on loopback. The tests of the three Couchbase
-//! specifications share it.
+//! The documented stack around the testbed's KV client, against a cluster on loopback. The tests of
+//! the three Couchbase specifications share it.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -154,7 +154,8 @@ async fn a_malformed_entry_is_skipped() {
     assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
 }
 
-/// C23, C24, C26: whatever a map looks like, the connection goes on, and what can be read of it counts.
+/// C23, C24, C26: whatever a map looks like, the connection goes on, and what can be read of it
+/// counts.
 #[tokio::test]
 async fn of_a_map_of_any_shape_what_can_be_read_counts() {
     let again = r#"{"attrs":["retry-now"]}"#;
@@ -229,7 +230,8 @@ async fn of_a_map_of_any_shape_what_can_be_read_counts() {
     }
 }
 
-/// C19, C20, C39: what an unknown status asks for besides, by the map; and the known ones that cost the connection.
+/// C19, C20, C39: what an unknown status asks for besides, by the map; and the known ones that cost
+/// the connection.
 #[tokio::test]
 async fn some_answers_cost_the_connection() {
     for (attrs, status, attempts, connections) in [

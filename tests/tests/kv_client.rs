@@ -1,5 +1,5 @@
-//! What a client owes the layers above it: how far an attempt came, a node by the newest that is known, the ids of collections.
-//! Rule numbers as in docs/conformance/couchbase.md.
+//! What a client owes the layers above it: how far an attempt came, a node by the newest that is
+//! known, the ids of collections. Rule numbers as in docs/conformance/couchbase.md.
 
 use std::time::Duration;
 
@@ -52,7 +52,8 @@ async fn the_stage_of_an_attempt_is_that_of_its_end() {
     assert_eq!(stages, [Stage::Response, Stage::InFlight, Stage::Response]);
 }
 
-/// C33, C51: the map in force first; once its node refuses, the fast-forward map, and no way back until there is a new revision.
+/// C33, C51: the map in force first; once its node refuses, the fast-forward map, and no way back
+/// until there is a new revision.
 #[tokio::test]
 async fn during_a_rebalance_a_vbucket_that_was_refused_goes_where_it_will_be() {
     let cluster = Cluster::start(3).await.expect("a cluster");

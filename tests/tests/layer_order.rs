@@ -1,5 +1,6 @@
-//! Every order of the six layers works, or is said loudly. (An order that is impossible does not compile: only
-//! `Deadline` needs an error type, and only the recovery layers a request that can be sent again.)
+//! Every order of the six layers works, or is said loudly. (An order that is impossible does not
+//! compile: only `Deadline` needs an error type, and only the recovery layers a request that can be
+//! sent again.)
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,7 +130,8 @@ fn below(order: &[Kind], inner: Kind, outer: Kind) -> bool {
     place(inner) > place(outer)
 }
 
-/// The layers that have to say that they stand where they can do nothing, under the recovery layer that acts.
+/// The layers that have to say that they stand where they can do nothing, under the recovery layer
+/// that acts.
 fn misplaced(order: &[Kind], parts: &Parts, acts: Kind) -> Vec<&'static str> {
     let may_speak = [
         (

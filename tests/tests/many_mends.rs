@@ -1,4 +1,5 @@
-//! Attempts that never left, however many, hide nothing of the one that is out; a clone hides nothing of its original.
+//! Attempts that never left, however many, hide nothing of the one that is out; a clone hides
+//! nothing of its original.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

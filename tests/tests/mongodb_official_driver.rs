@@ -1,4 +1,5 @@
-//! The official MongoDB driver below the stack, against a node on the wire: what its errors mean, and that each attempt is one.
+//! The official MongoDB driver below the stack, against a node on the wire: what its errors mean,
+//! and that each attempt is one.
 
 use std::future::Future;
 use std::time::Duration;

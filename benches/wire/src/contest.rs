@@ -17,7 +17,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// `work` makes the future of one worker, which makes so many calls. It is not part of the call's cost.
+    /// `work` makes the future of one worker, which makes so many calls. It is not part of the
+    /// call's cost.
     pub fn new<F>(name: &'static str, work: impl Fn(u32) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -61,7 +62,8 @@ pub struct Figure {
     pub micros: f64,
     /// What it takes more than the first contender in the same round, in microseconds.
     pub more: f64,
-    /// Its share of the first contender's in the same round: lower quartile, median, upper quartile.
+    /// Its share of the first contender's in the same round: lower quartile, median, upper
+    /// quartile.
     pub ratio: [f64; 3],
 }
 
@@ -84,8 +86,8 @@ impl Figure {
 }
 
 impl Contest {
-    /// Runs all contenders with so many calls in flight, after one round that does not count. Each round begins with another
-    /// contender.
+    /// Runs all contenders with so many calls in flight, after one round that does not count. Each
+    /// round begins with another contender.
     pub async fn run(self, cases: &[Case], in_flight: u32) -> Vec<Figure> {
         let mut rounds: Vec<Vec<f64>> = Vec::new();
         for round in 0..=self.rounds {

@@ -1,5 +1,5 @@
-//! The program `reattempt`: calls over four protocols that are carried through failure, and checks of the
-//! documents that say how.
+//! The program `reattempt`: calls over four protocols that are carried through failure, and checks
+//! of the documents that say how.
 
 mod call;
 mod check;

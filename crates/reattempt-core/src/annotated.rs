@@ -4,8 +4,8 @@ use crate::{CallContext, Idempotency};
 
 /// A request that carries a [`CallContext`].
 ///
-/// Implemented for [`Call<T>`](crate::Call) (inline) and, with feature `http`, for `http::Request<B>` (in its extensions;
-/// `tonic::Request::extensions_mut()` ends up there too).
+/// Implemented for [`Call<T>`](crate::Call) (inline) and, with feature `http`, for
+/// `http::Request<B>` (in its extensions; `tonic::Request::extensions_mut()` ends up there too).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no room for a `CallContext`",
     note = "put `CallLayer` outermost, which wraps any request in `Call<T>`, or use `http::Request`"
@@ -48,7 +48,8 @@ impl<B> Annotated for http::Request<B> {
     }
 }
 
-/// The extensions of a request in the making: `CallContext::watch(request.extensions_mut())` on a `tonic::Request`.
+/// The extensions of a request in the making: `CallContext::watch(request.extensions_mut())` on a
+/// `tonic::Request`.
 #[cfg(feature = "http")]
 impl Annotated for http::Extensions {
     fn context(&self) -> Option<&CallContext> {

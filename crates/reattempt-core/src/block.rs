@@ -23,8 +23,8 @@ pub(crate) struct CallBlock {
     log: Mutex<Option<Box<CallLog>>>,
 }
 
-/// The fields of the progress word: attempts sent, whether one of them ended the call well, and whether a recovery
-/// layer acts on it. In one word, so that a block is made new with one store.
+/// The fields of the progress word: attempts sent, whether one of them ended the call well, and
+/// whether a recovery layer acts on it. In one word, so that a block is made new with one store.
 const SENT_MASK: u64 = (1 << 32) - 1;
 /// Why the call ended: one byte.
 const STOPPED_SHIFT: u32 = 32;
@@ -48,7 +48,8 @@ struct CallLog {
 }
 
 impl CallLog {
-    /// Stores the attempt's waiter. Returns what is not stored: another of the same attempt, or one too many.
+    /// Stores the attempt's waiter. Returns what is not stored: another of the same attempt, or one
+    /// too many.
     fn leave_waiter(&mut self, attempt: u32, waiter: ConfigWaiter) -> Option<ConfigWaiter> {
         if let Some((_, other)) = self.waiters.iter_mut().find(|(n, _)| *n == attempt) {
             return Some(std::mem::replace(other, waiter));
@@ -93,8 +94,8 @@ impl CallBlock {
         self.logged.store(false, Ordering::Relaxed);
     }
 
-    /// Forgets everything but the log. A slot is written before it is read, by its attempt; only attempt 0, that is no
-    /// recovery layer's, finds it as it lies.
+    /// Forgets everything but the log. A slot is written before it is read, by its attempt; only
+    /// attempt 0, that is no recovery layer's, finds it as it lies.
     #[inline]
     pub(crate) fn reset(&self) {
         self.progress.store(0, Ordering::Relaxed);
@@ -106,15 +107,15 @@ impl CallBlock {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// False if a recovery layer acts on the call already. One atomic step: of two clones of a request on two
-    /// threads only one may get the block.
+    /// False if a recovery layer acts on the call already. One atomic step: of two clones of a
+    /// request on two threads only one may get the block.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
         self.progress.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
-    /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt at once; false, and nothing done, if a
-    /// recovery layer acts on the call already.
+    /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt at once; false, and
+    /// nothing done, if a recovery layer acts on the call already.
     #[inline(always)]
     pub(crate) fn claim_first(&self) -> bool {
         let claimed =
@@ -155,7 +156,8 @@ impl CallBlock {
         self.slots.over(seat);
     }
 
-    /// An attempt worked, or its answer began: the call is over for the recovery layer, and none is out.
+    /// An attempt worked, or its answer began: the call is over for the recovery layer, and none is
+    /// out.
     #[inline]
     pub(crate) fn won(&self, stopped: Stopped) {
         let rest = self.progress() & !STOPPED;
@@ -195,8 +197,9 @@ impl CallBlock {
             if self.slots.any_may_have_left((progress & SENT_MASK) as u32) {
                 return true;
             }
-            // Who asks may be on another thread: one more may have gone out before those that were looked at ended.
-            // It was counted before they were over, and the slots are read with acquire.
+            // Who asks may be on another thread: one more may have gone out before those that were
+            // looked at ended. It was counted before they were over, and the slots are read with
+            // acquire.
             let before = std::mem::replace(&mut progress, self.progress());
             if before == progress {
                 return false;
@@ -213,8 +216,8 @@ impl CallBlock {
         self.write(|log| log.permitted = Some(*failure));
     }
 
-    /// The failure after which the throttle last paid for a retry. A call that works at once has no log
-    /// to look into.
+    /// The failure after which the throttle last paid for a retry. A call that works at once has no
+    /// log to look into.
     pub(crate) fn last_permitted(&self) -> Option<Failure> {
         if !self.is_logged() {
             return None;
@@ -242,7 +245,8 @@ impl CallBlock {
         });
     }
 
-    /// A committed answer ended in a failure. The success path left no record of it, unless somebody wanted one.
+    /// A committed answer ended in a failure. The success path left no record of it, unless
+    /// somebody wanted one.
     pub(crate) fn concluded(&self, seat: Seat, kind: AttemptKind, failure: &Failure, counts: bool) {
         self.write(|log| {
             if counts {
@@ -301,15 +305,17 @@ impl CallBlock {
         used.unwrap_or_default()
     }
 
-    /// Stores a waiter until its attempt is settled. One whose attempt or call is over is dropped at once: no one takes it,
-    /// and the block may live for as long as someone looks at the call's story.
+    /// Stores a waiter until its attempt is settled. One whose attempt or call is over is dropped
+    /// at once: no one takes it, and the block may live for as long as someone looks at the call's
+    /// story.
     pub(crate) fn leave_waiter(&self, seat: Seat, waiter: ConfigWaiter) {
         if !self.slots.config_coming(seat) {
             return;
         }
         // A waiter is the caller's code, so it is dropped outside the lock.
         let _unwanted = self.write(|log| log.leave_waiter(seat.attempt, waiter));
-        // After it was stored, so that a call which ends meanwhile finds it, or is found ended here.
+        // After it was stored, so that a call which ends meanwhile finds it, or is found ended
+        // here.
         if self.progress() & (WON | STOPPED) != 0 {
             self.drop_waiters();
         }

@@ -4,8 +4,8 @@ use crate::{Annotated, CallContext};
 
 /// A request of any protocol, carrying its [`CallContext`] inline.
 ///
-/// Use it where the request has no room of its own for extensions; `CallLayer` wraps plain requests and
-/// `UncallLayer` unwraps them again for the transport.
+/// Use it where the request has no room of its own for extensions; `CallLayer` wraps plain requests
+/// and `UncallLayer` unwraps them again for the transport.
 #[derive(Clone, Debug, Default)]
 pub struct Call<T> {
     context: CallContext,

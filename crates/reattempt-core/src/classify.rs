@@ -9,8 +9,9 @@ use crate::{CallContext, Verdict};
 /// Says what one attempt came to. The recovery layer asks it exactly once per attempt.
 ///
 /// Closures over `(Result<&Res, &Err>, &CallContext)` implement it; where their types cannot be
-/// inferred, [`classify_fn`] names them. Classifiers compose: [`Classify::or_else`] asks a second one
-/// where the first only knows `UNKNOWN`, [`Classify::with_override`] lets a closure speak first.
+/// inferred, [`classify_fn`] names them. Classifiers compose: [`Classify::or_else`] asks a second
+/// one where the first only knows `UNKNOWN`, [`Classify::with_override`] lets a closure speak
+/// first.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot classify `Result<&{Res}, &{Err}>`",
     label = "not a classifier of this service's response and error",
@@ -21,9 +22,10 @@ pub trait Classify<Res, Err> {
     /// The verdict on one attempt; `context` is that attempt's own.
     fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict;
 
-    /// True (the default) if a verdict of this classifier can force a further attempt past the strategy's
-    /// maximum: an always-retry reason or a transparent failure. A classifier that never says
-    /// such a thing answers `false`, and the last attempt then moves the request instead of copying it.
+    /// True (the default) if a verdict of this classifier can force a further attempt past the
+    /// strategy's maximum: an always-retry reason or a transparent failure. A classifier that never
+    /// says such a thing answers `false`, and the last attempt then moves the request instead of
+    /// copying it.
     fn may_force(&self) -> bool {
         true
     }

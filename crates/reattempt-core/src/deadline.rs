@@ -10,8 +10,8 @@ use crate::RetryInfo;
 pub struct TimeLimit {
     /// When.
     pub at: Instant,
-    /// True when a `Deadline` layer ends the call at that instant; false when it was only stamped on
-    /// the request, to be respected by who reads it.
+    /// True when a `Deadline` layer ends the call at that instant; false when it was only stamped
+    /// on the request, to be respected by who reads it.
     pub enforced: bool,
 }
 
@@ -60,8 +60,8 @@ impl TimeLimit {
 /// What to do with a delay that does not fit before the deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnDeadline {
-    /// Wait until the deadline, do not send again, and time out (RFC 0049, Capping the Retry Duration).
-    /// Where no layer enforces the limit this means [`OnDeadline::GiveUp`].
+    /// Wait until the deadline, do not send again, and time out (RFC 0049, Capping the Retry
+    /// Duration). Where no layer enforces the limit this means [`OnDeadline::GiveUp`].
     #[default]
     Cap,
     /// Return the failure now.

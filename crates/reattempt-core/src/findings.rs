@@ -66,13 +66,14 @@ pub struct Findings {
     pub forbidden: bool,
     /// A newer configuration was asked for; a waiter may have been left.
     pub config_coming: bool,
-    /// The waiter said at once that what the call is about has moved: the recovery layer's own finding.
+    /// The waiter said at once that what the call is about has moved: the recovery layer's own
+    /// finding.
     pub config_moved: bool,
-    /// The request itself broke the attempt off, because another one goes on alone: the recovery layer's own finding,
-    /// by [`Replay::was_cut_off`](crate::Replay::was_cut_off).
+    /// The request itself broke the attempt off, because another one goes on alone: the recovery
+    /// layer's own finding, by [`Replay::was_cut_off`](crate::Replay::was_cut_off).
     pub cut_off: bool,
-    /// The attempt's copy of the request had content of which nothing was read: the recovery layer's
-    /// own finding, by [`Replay::was_unread`](crate::Replay::was_unread).
+    /// The attempt's copy of the request had content of which nothing was read: the recovery
+    /// layer's own finding, by [`Replay::was_unread`](crate::Replay::was_unread).
     pub unread: bool,
 }
 
@@ -81,8 +82,8 @@ pub(crate) const SLOTS: usize = 16;
 
 /// An attempt's number and the slot it was given.
 ///
-/// The slot is not the number's own: transparent and forced mends go on past [`SLOTS`] while an early attempt may still be
-/// out, and none may take the slot of one that is.
+/// The slot is not the number's own: transparent and forced mends go on past [`SLOTS`] while an
+/// early attempt may still be out, and none may take the slot of one that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) attempt: u32,
@@ -90,7 +91,8 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// The slot that is looked at first; the only one for the first [`SLOTS`] attempts, as nobody had it before them.
+    /// The slot that is looked at first; the only one for the first [`SLOTS`] attempts, as nobody
+    /// had it before them.
     #[inline]
     pub(crate) const fn first_choice(attempt: u32) -> Self {
         Self {
@@ -132,11 +134,13 @@ impl Slots {
         &self.0[slot as usize % SLOTS]
     }
 
-    /// Hands a slot to this attempt, empty: its own, or where an earlier attempt is still out in that, one that is over.
+    /// Hands a slot to this attempt, empty: its own, or where an earlier attempt is still out in
+    /// that, one that is over.
     #[inline]
     pub(crate) fn begin(&self, attempt: u32) -> Seat {
         let mut seat = Seat::first_choice(attempt);
-        // Up to here every attempt is the first of this call in its slot, and what lies there is an older call's.
+        // Up to here every attempt is the first of this call in its slot, and what lies there is an
+        // older call's.
         if attempt > SLOTS as u32 && !self.is_over(seat.slot) {
             seat.slot = self.free(seat.slot);
         }
@@ -148,7 +152,8 @@ impl Slots {
         self.slot(slot).load(Ordering::Acquire) & FLAG_OVER != 0
     }
 
-    /// A slot whose attempt is over. There is one: fewer than [`SLOTS`] attempts are out when one more is sent.
+    /// A slot whose attempt is over. There is one: fewer than [`SLOTS`] attempts are out when one
+    /// more is sent.
     #[cold]
     fn free(&self, first: u8) -> u8 {
         (0..SLOTS as u8)

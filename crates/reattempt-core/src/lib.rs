@@ -1,8 +1,9 @@
 //! The vocabulary and the pure decision machines of reattempt.
 //!
-//! This crate knows no runtime and no I/O. It holds what the tower layers of the `reattempt` crate, the
-//! protocol crates and any simulator share: [reasons](reason) why an attempt failed, [classifiers](Classify) that find
-//! them, [strategies](strategy) that answer to them, and the [machines](machine) that make every decision exactly once.
+//! This crate knows no runtime and no I/O. It holds what the tower layers of the `reattempt` crate,
+//! the protocol crates and any simulator share: [reasons](reason) why an attempt failed,
+//! [classifiers](Classify) that find them, [strategies](strategy) that answer to them, and the
+//! [machines](machine) that make every decision exactly once.
 //!
 //! Most users depend on `reattempt`, which re-exports all of this.
 //!

@@ -3,8 +3,8 @@
 use crate::findings::Seat;
 use crate::{AttemptKind, Idempotency};
 
-/// Flags, kind and idempotency in the low half, where they are tested in one instruction, and the attempt's number in the
-/// high one.
+/// Flags, kind and idempotency in the low half, where they are tested in one instruction, and the
+/// attempt's number in the high one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks(u64);
 

@@ -6,9 +6,11 @@ use crate::{AttemptRecord, CallContext, RetryInfo, Stopped};
 
 /// Told of what a recovery layer does; for logs, metrics and tests.
 ///
-/// Called in line: be quick, never block. With no observer set, a call that works at once pays nothing for it.
+/// Called in line: be quick, never block. With no observer set, a call that works at once pays
+/// nothing for it.
 pub trait Observer: Debug + Send + Sync {
-    /// Does it want to hear of a first attempt that worked? `false` keeps that path free of records.
+    /// Does it want to hear of a first attempt that worked? `false` keeps that path free of
+    /// records.
     fn sees_success(&self) -> bool {
         true
     }
@@ -23,8 +25,9 @@ pub trait Observer: Debug + Send + Sync {
         let _ = (context, record);
     }
 
-    /// A planned attempt of a hedged call was held back at the moment it would have been sent, and is used up; others may
-    /// still be out. No attempt was made, so no record tells of it: [`RetryInfo::refused`] counts it.
+    /// A planned attempt of a hedged call was held back at the moment it would have been sent, and
+    /// is used up; others may still be out. No attempt was made, so no record tells of it:
+    /// [`RetryInfo::refused`] counts it.
     fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
         let _ = (context, stopped);
     }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// What a reason says of itself. Lives in a `static`, made by [`retry_reasons!`](crate::retry_reasons).
+/// What a reason says of itself. Lives in a `static`, made by
+/// [`retry_reasons!`](crate::retry_reasons).
 #[derive(Debug)]
 pub struct ReasonDef {
     name: &'static str,
@@ -24,14 +25,15 @@ impl ReasonDef {
 
 /// Why an attempt failed in a way that another attempt may mend (RFC 0049, RetryReason).
 ///
-/// The set is open: every protocol adds its own with [`retry_reasons!`](crate::retry_reasons), and so can you. A
-/// reason is one pointer wide, `Copy`, and compared by the address of its definition: two
-/// reasons of the same name from two crates stay different.
+/// The set is open: every protocol adds its own with [`retry_reasons!`](crate::retry_reasons), and
+/// so can you. A reason is one pointer wide, `Copy`, and compared by the address of its definition:
+/// two reasons of the same name from two crates stay different.
 #[derive(Clone, Copy)]
 pub struct RetryReason(&'static ReasonDef);
 
 impl RetryReason {
-    /// The reason behind a definition; use [`retry_reasons!`](crate::retry_reasons), which also makes the `static`.
+    /// The reason behind a definition; use [`retry_reasons!`](crate::retry_reasons), which also
+    /// makes the `static`.
     #[must_use]
     pub const fn from_def(def: &'static ReasonDef) -> Self {
         Self(def)

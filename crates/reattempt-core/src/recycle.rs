@@ -18,7 +18,8 @@ thread_local! {
     };
 }
 
-/// Blocks of calls that are over. Some may still be seen by others: a handle, a watch, a late reporter.
+/// Blocks of calls that are over. Some may still be seen by others: a handle, a watch, a late
+/// reporter.
 struct Kept {
     /// Where one call follows the other this is the only one.
     next: Cell<Option<Arc<CallBlock>>>,
@@ -49,10 +50,12 @@ pub(crate) fn fresh() -> Arc<CallBlock> {
     // A thread that is going down has nothing to keep.
     let kept = KEPT.try_with(|kept| kept.next.take().or_else(|| kept.pop()));
     match kept {
-        // There are no weak handles: who sees that his is the only one is alone with the block for good. As long as
-        // somebody else can see it, it is not used again, and nothing of one call is ever seen in another.
+        // There are no weak handles: who sees that his is the only one is alone with the block for
+        // good. As long as somebody else can see it, it is not used again, and nothing of one call
+        // is ever seen in another.
         Ok(Some(block)) if Arc::strong_count(&block) == 1 => {
-            // Pairs with the release in the drop of the other handles: what they wrote comes before the reset.
+            // Pairs with the release in the drop of the other handles: what they wrote comes before
+            // the reset.
             fence(Ordering::Acquire);
             let block = if block.is_logged() {
                 without_log(block)

@@ -18,8 +18,9 @@ pub struct NextAttempt<'a> {
 /// A request that can be sent more than once.
 ///
 /// A copy goes out and the original stays behind as the template; the last attempt that is possible
-/// moves the template itself. A copy is another copy of the *logical* request: a protocol
-/// that encodes for one server (request ids, cluster times, compression) encodes below the recovery layer.
+/// moves the template itself. A copy is another copy of the *logical* request: a protocol that
+/// encodes for one server (request ids, cluster times, compression) encodes below the recovery
+/// layer.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent more than once",
     note = "wrap any cloneable request in `Call<T>` (see `CallLayer`), and an HTTP body in `reattempt_http::ReplayBody`"
@@ -35,37 +36,39 @@ pub trait Replay: Sized {
     /// the call then ends with the failure it holds.
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self>;
 
-    /// Asked of the template when an attempt ended in an error: was its copy cut off, because another attempt goes on
-    /// alone (A6, Memory Management)? Then the error says nothing of the server: it is neither counted nor a
-    /// failure of the call's while another attempt is out.
+    /// Asked of the template when an attempt ended in an error: was its copy cut off, because
+    /// another attempt goes on alone (A6, Memory Management)? Then the error says nothing of the
+    /// server: it is neither counted nor a failure of the call's while another attempt is out.
     fn was_cut_off(&self, attempt: u32) -> bool {
         let _ = attempt;
         false
     }
 
     /// Asked of the template when an attempt ended in an error: did its copy have content of which
-    /// nothing was ever read? Then the request never left the client, because a transport that sends
-    /// reads: see [`Transparent::IfUnread`](crate::Transparent::IfUnread).
+    /// nothing was ever read? Then the request never left the client, because a transport that
+    /// sends reads: see [`Transparent::IfUnread`](crate::Transparent::IfUnread).
     fn was_unread(&self, attempt: u32) -> bool {
         let _ = attempt;
         false
     }
 
-    /// Asked of the template while several attempts are out: ready once this one's copy can go no further, because another
-    /// goes on alone. Its attempt is then cancelled at once, also one that would wait for ever before it read its copy again.
-    /// Until then the last context's task is woken when that changes.
+    /// Asked of the template while several attempts are out: ready once this one's copy can go no
+    /// further, because another goes on alone. Its attempt is then cancelled at once, also one that
+    /// would wait for ever before it read its copy again. Until then the last context's task is
+    /// woken when that changes.
     fn poll_cut_off(&self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
         let _ = (attempt, cx);
         Poll::Pending
     }
 
-    /// Told of the template: the attempt that this number's copy was made for has failed or has lost. A transport may
-    /// hold that copy a while longer; what is kept for it need not be.
+    /// Told of the template: the attempt that this number's copy was made for has failed or has
+    /// lost. A transport may hold that copy a while longer; what is kept for it need not be.
     fn attempt_over(&self, number: u32) {
         let _ = number;
     }
 
-    /// Told of the template when the call has its answer: no further copy is made, so what is kept for one is let go of.
+    /// Told of the template when the call has its answer: no further copy is made, so what is kept
+    /// for one is let go of.
     fn release(&mut self) {}
 }
 

@@ -1,4 +1,5 @@
-//! The atomics and locks of what is shared between threads: std's, and loom's where its models are checked.
+//! The atomics and locks of what is shared between threads: std's, and loom's where its models are
+//! checked.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p reattempt-core --lib models`
 

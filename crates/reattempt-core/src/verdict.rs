@@ -14,8 +14,9 @@ pub enum Transparent {
     /// It reached the server but not its application (REFUSED_STREAM): once per call.
     Once,
     /// The connection was lost, and the attempt never left the client if its request body was never
-    /// read ([`Replay::was_unread`](crate::Replay::was_unread)): then as [`Transparent::Unlimited`],
-    /// in the stage [`Stage::Dispatch`] and safe for any request; otherwise as [`Transparent::No`].
+    /// read ([`Replay::was_unread`](crate::Replay::was_unread)): then as
+    /// [`Transparent::Unlimited`], in the stage [`Stage::Dispatch`] and safe for any request;
+    /// otherwise as [`Transparent::No`].
     IfUnread,
     /// No connection could be made: at once while there is a backend that the call has not tried
     /// ([`Findings::untried_backend`](crate::Findings::untried_backend)), at most
@@ -38,10 +39,11 @@ pub struct Failure {
     pub transparent: Transparent,
     /// True when even a request that is not idempotent may be sent again.
     pub safe: bool,
-    /// True when the server says that this attempt changed nothing (MongoDB's `NoWritesPerformed`): of several failures
-    /// it tells the caller least.
+    /// True when the server says that this attempt changed nothing (MongoDB's `NoWritesPerformed`):
+    /// of several failures it tells the caller least.
     pub no_effect: bool,
-    /// The base that the server wants of the back-off, in microseconds; see [`Failure::base_backoff`].
+    /// The base that the server wants of the back-off, in microseconds; see
+    /// [`Failure::base_backoff`].
     pub base_backoff_micros: Option<NonZeroU32>,
 }
 
@@ -75,8 +77,9 @@ impl Failure {
         self
     }
 
-    /// The server asked for this base of the back-off (MongoDB's `baseBackoffMS`), to whole microseconds and up to over an
-    /// hour; zero asks for nothing. Only a strategy that knows of it looks at it.
+    /// The server asked for this base of the back-off (MongoDB's `baseBackoffMS`), to whole
+    /// microseconds and up to over an hour; zero asks for nothing. Only a strategy that knows of it
+    /// looks at it.
     #[must_use]
     pub const fn with_base_backoff(mut self, base: Duration) -> Self {
         let micros = base.as_micros();

@@ -1,4 +1,5 @@
-//! Couchbase for reattempt: what an answer of a service means for another attempt, and which configuration is in force.
+//! Couchbase for reattempt: what an answer of a service means for another attempt, and which
+//! configuration is in force.
 //!
 //! | you have | you put in |
 //! | --- | --- |
@@ -15,8 +16,8 @@
 //! | an HTTP client as a `tower::Service` | `ServiceErrorLayer` right above it, `ServiceIdempotencyLayer` outermost (module `service`) |
 //! | `RetryLayer::new(classifier, strategy)` | `ServiceClassifier` over the HTTP client's own classifier, and `BestEffort` |
 //!
-//! Nothing here knows a particular client or opens a socket. Specifications: RFC 0049 (retry handling), RFC 0013 (KV
-//! error map), RFC 0024 (fast failover).
+//! Nothing here knows a particular client or opens a socket. Specifications: RFC 0049 (retry
+//! handling), RFC 0013 (KV error map), RFC 0024 (fast failover).
 
 #[cfg(feature = "http")]
 pub mod analytics;

@@ -1,5 +1,6 @@
-//! Real error maps, configurations and error bodies of servers, where they are at hand: `REATTEMPT_DATA` names a folder whose
-//! `couchbase` folder holds them. Without it these tests have nothing to read and pass.
+//! Real error maps, configurations and error bodies of servers, where they are at hand:
+//! `REATTEMPT_DATA` names a folder whose `couchbase` folder holds them. Without it these tests have
+//! nothing to read and pass.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -123,14 +124,16 @@ fn a_client_outside_finds_the_external_network() {
     assert_eq!(inside, Network::Default);
 }
 
-/// What the first error of a real body comes to, by RFC 0049's list and with the current server codes: by the number in
-/// the file's name, which is the error's code, or by what is known of the file.
+/// What the first error of a real body comes to, by RFC 0049's list and with the current server
+/// codes: by the number in the file's name, which is the error's code, or by what is known of the
+/// file.
 fn expected(name: &str) -> (bool, bool) {
     match name {
         "failure_prepared_4040.json"
         | "failure_prepared_4050.json"
         | "failure_prepared_4070.json" => (true, true),
-        // The option's codes, and errors of which the service says itself that they may be sent again.
+        // The option's codes, and errors of which the service says itself that they may be sent
+        // again.
         "failure_prepared_4060.json"
         | "failure_prepared_4080.json"
         | "failure_prepared_4090.json"

@@ -30,11 +30,13 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
 /// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
 ///
-/// A committed call counts in the throttle only where a [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) stands below the recovery
-/// layer; a stack with a throttle and without that layer is warned of, once a process, at WARN.
+/// A committed call counts in the throttle only where a
+/// [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) stands below the recovery layer; a stack with a
+/// throttle and without that layer is warned of, once a process, at WARN.
 ///
-/// Which codes are retryable is the policy's word ([`MethodPolicy`] in the call's `RoutePolicy`); without one, this classifier's
-/// own set: UNAVAILABLE unless [`GrpcClassifier::retryable`] says otherwise.
+/// Which codes are retryable is the policy's word ([`MethodPolicy`] in the call's `RoutePolicy`);
+/// without one, this classifier's own set: UNAVAILABLE unless [`GrpcClassifier::retryable`] says
+/// otherwise.
 ///
 /// ```
 /// use http::Response;
@@ -42,9 +44,18 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// use reattempt_grpc::GrpcClassifier;
 /// use reattempt_grpc::reasons::GRPC_UNAVAILABLE;
 ///
-/// let answer = Response::builder().header("grpc-status", "14").body(()).unwrap();
-/// let verdict = Classify::<_, std::io::Error>::classify(&GrpcClassifier::new(), Ok(&answer), &CallContext::default());
-/// let Verdict::Retry(failure) = verdict else { panic!() };
+/// let answer = Response::builder()
+///     .header("grpc-status", "14")
+///     .body(())
+///     .unwrap();
+/// let verdict = Classify::<_, std::io::Error>::classify(
+///     &GrpcClassifier::new(),
+///     Ok(&answer),
+///     &CallContext::default(),
+/// );
+/// let Verdict::Retry(failure) = verdict else {
+///     panic!()
+/// };
 /// assert_eq!((failure.reason, failure.code), (GRPC_UNAVAILABLE, Some(14)));
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +169,8 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
             return Verdict::Success;
         }
         if let Some(own) = response.extensions().get::<ControlPlaneFailure>() {
-            // Never sent, and yet the policy's to decide (A54); unless it is dropped, which is final.
+            // Never sent, and yet the policy's to decide (A54); unless it is dropped, which is
+            // final.
             let failure = failure_of(code, Stage::Dispatch);
             return if own.is_dropped() {
                 Verdict::Fatal(failure)

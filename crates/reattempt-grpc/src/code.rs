@@ -134,7 +134,8 @@ impl Code {
         })
     }
 
-    /// The code in a `grpc-status` header or trailer: digits alone. Anything that is no code is UNKNOWN.
+    /// The code in a `grpc-status` header or trailer: digits alone. Anything that is no code is
+    /// UNKNOWN.
     #[must_use]
     pub fn from_header(value: &http::HeaderValue) -> Self {
         // `parse` would take a plus sign too, and make `+0` a success.
@@ -146,7 +147,8 @@ impl Code {
         number.and_then(Self::from_number).unwrap_or(Self::Unknown)
     }
 
-    /// The code behind an HTTP status that came without `grpc-status` ("HTTP to gRPC Status Code Mapping").
+    /// The code behind an HTTP status that came without `grpc-status` ("HTTP to gRPC Status Code
+    /// Mapping").
     #[must_use]
     pub const fn from_http_status(status: u16) -> Self {
         match status {

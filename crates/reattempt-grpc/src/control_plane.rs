@@ -8,13 +8,17 @@ use crate::Code;
 use crate::status::trailers_only;
 
 impl Code {
-    /// The code of a call that the control plane failed (A54): what only a server's application may say is INTERNAL, and so is OK.
+    /// The code of a call that the control plane failed (A54): what only a server's application may
+    /// say is INTERNAL, and so is OK.
     ///
     /// ```
     /// use reattempt_grpc::Code;
     ///
     /// assert_eq!(Code::from_control_plane(Code::NotFound), Code::Internal);
-    /// assert_eq!(Code::from_control_plane(Code::Unauthenticated), Code::Unauthenticated);
+    /// assert_eq!(
+    ///     Code::from_control_plane(Code::Unauthenticated),
+    ///     Code::Unauthenticated
+    /// );
     /// ```
     #[must_use]
     pub const fn from_control_plane(said: Self) -> Self {
@@ -34,9 +38,10 @@ impl Code {
 
 /// A call that this side failed before it was sent: its credentials, or the pick of a backend.
 ///
-/// A layer below the recovery layer answers with it ([`ControlPlaneFailure::into_response`]), a balancer of your own too:
-/// [`GrpcClassifier`](crate::GrpcClassifier) knows such an answer. The attempt was never sent, and yet no transparent retry
-/// follows: the policy's codes decide, after the code was brought to what A54 allows, and it counts as that code. One that is
+/// A layer below the recovery layer answers with it ([`ControlPlaneFailure::into_response`]), a
+/// balancer of your own too: [`GrpcClassifier`](crate::GrpcClassifier) knows such an answer. The
+/// attempt was never sent, and yet no transparent retry follows: the policy's codes decide, after
+/// the code was brought to what A54 allows, and it counts as that code. One that is
 /// [dropped](ControlPlaneFailure::dropped) is final, and counts nowhere.
 ///
 /// ```
@@ -44,16 +49,35 @@ impl Code {
 /// use reattempt::{CallContext, Classify, Stage, Transparent, Verdict};
 /// use reattempt_grpc::{Code, CodeSet, ControlPlaneFailure, GrpcClassifier};
 ///
-/// let classifier = GrpcClassifier::new().retryable(CodeSet::of(&[Code::Unavailable, Code::NotFound]));
+/// let classifier =
+///     GrpcClassifier::new().retryable(CodeSet::of(&[Code::Unavailable, Code::NotFound]));
 /// let classify = |failure: ControlPlaneFailure| {
 ///     let answer: Response<()> = failure.into_response();
-///     Classify::<_, std::io::Error>::classify(&classifier, Ok(&answer), &CallContext::default())
+///     Classify::<_, std::io::Error>::classify(
+///         &classifier,
+///         Ok(&answer),
+///         &CallContext::default(),
+///     )
 /// };
-/// let Verdict::Retry(failure) = classify(ControlPlaneFailure::new(Code::Unavailable, "no backend")) else { panic!() };
-/// assert_eq!((failure.stage, failure.transparent), (Stage::Dispatch, Transparent::No));
-/// let Verdict::Fatal(failure) = classify(ControlPlaneFailure::new(Code::NotFound, "no such token")) else { panic!() };
+/// let Verdict::Retry(failure) =
+///     classify(ControlPlaneFailure::new(Code::Unavailable, "no backend"))
+/// else {
+///     panic!()
+/// };
+/// assert_eq!(
+///     (failure.stage, failure.transparent),
+///     (Stage::Dispatch, Transparent::No)
+/// );
+/// let Verdict::Fatal(failure) =
+///     classify(ControlPlaneFailure::new(Code::NotFound, "no such token"))
+/// else {
+///     panic!()
+/// };
 /// assert_eq!(failure.code, Some(Code::Internal.number()));
-/// assert!(matches!(classify(ControlPlaneFailure::dropped("circuit breaker")), Verdict::Fatal(_)));
+/// assert!(matches!(
+///     classify(ControlPlaneFailure::dropped("circuit breaker")),
+///     Verdict::Fatal(_)
+/// ));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
@@ -80,7 +104,8 @@ impl ControlPlaneFailure {
         }
     }
 
-    /// The call is to be dropped: UNAVAILABLE, and no attempt follows (a balancer that sheds load, a circuit breaker: A32).
+    /// The call is to be dropped: UNAVAILABLE, and no attempt follows (a balancer that sheds load,
+    /// a circuit breaker: A32).
     #[must_use]
     pub fn dropped(message: impl Into<Cow<'static, str>>) -> Self {
         Self {

@@ -5,7 +5,8 @@ use reattempt_http::{TransportError, TransportFault};
 use crate::Code;
 use crate::classify::failure_of_fault;
 
-/// Says which code an error of a call, or of its answer's stream, stands for. Closures `Fn(&E) -> Code` implement it.
+/// Says which code an error of a call, or of its answer's stream, stands for. Closures
+/// `Fn(&E) -> Code` implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no status code in `{E}`",
     note = "name the code with `GrpcOutcomeLayer::new().body_error(|error: &{E}| …)` or with `ErrorCodes::new().body(…)`; for tonic switch on feature `tonic`"
@@ -25,9 +26,9 @@ where
     }
 }
 
-/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN. With feature `tonic` a
-/// `tonic::Status`, as the bodies of its channel have it, stands for its own code, unless what caused it says more: a
-/// connection that broke is UNAVAILABLE.
+/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN.
+/// With feature `tonic` a `tonic::Status`, as the bodies of its channel have it, stands for its own
+/// code, unless what caused it says more: a connection that broke is UNAVAILABLE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByKnownError;
 
@@ -55,7 +56,8 @@ impl<E: TransportError> BodyErrorCode<E> for ByTransportError {
     }
 }
 
-/// How codes are found in errors of a service and in errors of its answers' streams, for a layer that asks for both.
+/// How codes are found in errors of a service and in errors of its answers' streams, for a layer
+/// that asks for both.
 ///
 /// ```
 /// use reattempt_grpc::{Code, ErrorCodes};

@@ -1,4 +1,5 @@
-//! Follows a call, or one attempt of it, to where its status is known: in the head, in the trailers, or in an error.
+//! Follows a call, or one attempt of it, to where its status is known: in the head, in the
+//! trailers, or in an error.
 
 use std::fmt;
 use std::future::Future;
@@ -15,7 +16,8 @@ use tracing::Span;
 use crate::head::judged;
 use crate::{BodyErrorCode, Code, ErrorCodes, GRPC_STATUS};
 
-/// Told of what is followed. Exactly one of both ends is told, or neither where whoever asked has left: then it is dropped.
+/// Told of what is followed. Exactly one of both ends is told, or neither where whoever asked has
+/// left: then it is dropped.
 pub trait Follow: Sized {
     /// What is followed runs inside of this span.
     fn span(&self) -> Option<&Span> {
@@ -47,7 +49,8 @@ pub(crate) fn code_of_dropped(limit: Option<TimeLimit>) -> Code {
 }
 
 pin_project! {
-    /// The future of a layer that follows calls or attempts to their end; it resolves with the head of the answer.
+    /// The future of a layer that follows calls or attempts to their end; it resolves with the head
+    /// of the answer.
     pub struct FollowedFuture<F, T, C, R> {
         #[pin]
         inner: F,

@@ -11,8 +11,9 @@ use crate::{Code, GRPC_STATUS};
 struct EndsWithHead;
 
 impl Code {
-    /// The code, where the head of an answer decides it: `grpc-status` (Trailers-Only); an HTTP status other than 200 (by
-    /// gRPC's mapping); a content type that is not gRPC's, which is UNKNOWN. `None` where the trailers say it.
+    /// The code, where the head of an answer decides it: `grpc-status` (Trailers-Only); an HTTP
+    /// status other than 200 (by gRPC's mapping); a content type that is not gRPC's, which is
+    /// UNKNOWN. `None` where the trailers say it.
     #[must_use]
     pub fn from_head(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         if let Some(said) = headers.get(GRPC_STATUS) {
@@ -42,7 +43,8 @@ pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
     Code::from_head(response.status(), response.headers()).or(ended.then_some(Code::Unknown))
 }
 
-/// The same for who sees the body: a response that ends with its head is marked, so that the classifier sees it too.
+/// The same for who sees the body: a response that ends with its head is marked, so that the
+/// classifier sees it too.
 pub(crate) fn judged<B: Body>(response: &mut Response<B>) -> Option<Code> {
     let code = status_in_head(response);
     if code.is_none() && response.body().is_end_stream() {

@@ -1,4 +1,5 @@
-//! gRPC for reattempt: proposal A6 (client retries) around any gRPC client that speaks `http::Request`.
+//! gRPC for reattempt: proposal A6 (client retries) around any gRPC client that speaks
+//! `http::Request`.
 //!
 //! | A6 | here |
 //! | --- | --- |
@@ -18,8 +19,8 @@
 //! | Retry and Hedging Statistics; metrics of A66 and A96 | [`stats`]: [`GrpcStats`](stats::GrpcStats)'s two layers and observer |
 //! | spans of A72 | [`spans`]: [`CallSpanLayer`](spans::CallSpanLayer), [`AttemptSpanLayer`](spans::AttemptSpanLayer) |
 //!
-//! Around a tonic channel (with the features `tonic`, `hyper` and `h2`, which read its errors) or any other service of
-//! `http::Request`:
+//! Around a tonic channel (with the features `tonic`, `hyper` and `h2`, which read its errors) or
+//! any other service of `http::Request`:
 //!
 //! ```
 //! use http::{Request, Response};

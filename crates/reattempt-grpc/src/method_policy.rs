@@ -16,15 +16,16 @@ use crate::CodeSet;
 /// use reattempt::RoutePolicy;
 /// use reattempt_grpc::{Code, CodeSet, MethodPolicy};
 ///
-/// let data = MethodPolicy::new(CodeSet::of(&[Code::Unavailable])).max_request_message_bytes(64 * 1024);
+/// let data = MethodPolicy::new(CodeSet::of(&[Code::Unavailable]))
+///     .max_request_message_bytes(64 * 1024);
 /// let policy = RoutePolicy::new("shop.Cart/Add").data(data);
 /// assert_eq!(policy.get_data::<MethodPolicy>(), Some(&data));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MethodPolicy {
-    /// The codes that another attempt may mend (`retryableStatusCodes`) or that leave other hedges running
-    /// (`nonFatalStatusCodes`).
+    /// The codes that another attempt may mend (`retryableStatusCodes`) or that leave other hedges
+    /// running (`nonFatalStatusCodes`).
     pub retryable: CodeSet,
     /// The longest request message in bytes (`maxRequestMessageBytes`).
     pub max_request_message_bytes: Option<u64>,

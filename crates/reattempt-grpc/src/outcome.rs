@@ -1,9 +1,10 @@
 //! `GrpcOutcomeLayer`: counts a call by the status in its trailers.
 //!
-//! Once a server has sent response headers the call is committed, and how it ended is known only from the trailers. Put this
-//! layer below the recovery layer: at the end of the answer it tells the throttle a success for OK, a failure for a
-//! retryable code or a stream that broke off with one, and nothing for any other code (A6, Throttling). A
-//! caller who drops the stream early counts as neither.
+//! Once a server has sent response headers the call is committed, and how it ended is known only
+//! from the trailers. Put this layer below the recovery layer: at the end of the answer it tells
+//! the throttle a success for OK, a failure for a retryable code or a stream that broke off with
+//! one, and nothing for any other code (A6, Throttling). A caller who drops the stream early counts
+//! as neither.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -76,7 +77,8 @@ impl<R> GrpcOutcomeLayer<R> {
         }
     }
 
-    /// Where the call's policy names no codes, these count as failures: the same as the classifier's.
+    /// Where the call's policy names no codes, these count as failures: the same as the
+    /// classifier's.
     #[must_use]
     pub fn retryable(mut self, codes: CodeSet) -> Self {
         self.retryable = codes;

@@ -1,8 +1,10 @@
-//! `PreviousAttemptsLayer`: tells server and caller how many attempts came before (A6, Exposed Retry Metadata).
+//! `PreviousAttemptsLayer`: tells server and caller how many attempts came before (A6, Exposed
+//! Retry Metadata).
 //!
-//! Put it right below the recovery layer. On each attempt it sets `grpc-previous-rpc-attempts` to the number of attempts before
-//! it, transparent ones not counted, and leaves it out on the first; a user's own value never passes. If the call has a time
-//! limit, `grpc-timeout` becomes the time left, unless the caller's own is shorter. The answer's head gets the count too.
+//! Put it right below the recovery layer. On each attempt it sets `grpc-previous-rpc-attempts` to
+//! the number of attempts before it, transparent ones not counted, and leaves it out on the first;
+//! a user's own value never passes. If the call has a time limit, `grpc-timeout` becomes the time
+//! left, unless the caller's own is shorter. The answer's head gets the count too.
 //!
 //! ```
 //! use http::{Request, Response};

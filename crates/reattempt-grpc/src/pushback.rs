@@ -11,16 +11,18 @@ use crate::{Code, GRPC_STATUS};
 /// The trailer that carries pushback.
 pub const RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Reads A6's pushback of Trailers-Only answers, strictly. Put it in a `PushbackLayer` below the recovery layer.
+/// Reads A6's pushback of Trailers-Only answers, strictly. Put it in a `PushbackLayer` below the
+/// recovery layer.
 ///
-/// An optional `-` and digits without unnecessary leading zeros, within 32 bits: from 0 up it is a delay in
-/// milliseconds; below 0 means stop. So does anything else, and the key twice with different values. An
-/// answer that began with headers of its own, or that is OK, pushes nothing back.
+/// An optional `-` and digits without unnecessary leading zeros, within 32 bits: from 0 up it is a
+/// delay in milliseconds; below 0 means stop. So does anything else, and the key twice with
+/// different values. An answer that began with headers of its own, or that is OK, pushes nothing
+/// back.
 ///
 /// ```
-/// use std::time::Duration;
 /// use reattempt::ServerPushback;
 /// use reattempt_grpc::GrpcPushback;
+/// use std::time::Duration;
 ///
 /// let after = |ms| ServerPushback::After(Duration::from_millis(ms));
 /// assert_eq!(GrpcPushback::parse(b"250"), after(250));

@@ -12,16 +12,19 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 
 /// Answers an elapsed deadline with status 4, DEADLINE_EXCEEDED, as a server would.
 ///
-/// For a `DeadlineLayer` it makes a Trailers-Only response, with [`Elapsed`] and its `RetryInfo` in the extensions; for a
-/// `DeadlineBodyLayer` it ends the stream with trailers. (Through a boxed error tonic would say UNKNOWN or CANCELLED.)
+/// For a `DeadlineLayer` it makes a Trailers-Only response, with [`Elapsed`] and its `RetryInfo` in
+/// the extensions; for a `DeadlineBodyLayer` it ends the stream with trailers. (Through a boxed
+/// error tonic would say UNKNOWN or CANCELLED.)
 ///
-/// Past the deadline it also speaks in place of a transport's error and of a status CANCELLED: those are what a channel's and
-/// a server's own timers on the same `grpc-timeout` make of it, tonic's both among them, and one of theirs may be heard first.
+/// Past the deadline it also speaks in place of a transport's error and of a status CANCELLED:
+/// those are what a channel's and a server's own timers on the same `grpc-timeout` make of it,
+/// tonic's both among them, and one of theirs may be heard first.
 ///
-/// Trailers have no extensions: whether it was this client's deadline that ended a stream, and not a server that said
-/// DEADLINE_EXCEEDED, is known from the call's watch ([`CallContext::watch`](reattempt::CallContext::watch)), which then says
-/// [`Stopped::Deadline`](reattempt::Stopped). By then the server has the request, so of a call that may not take effect twice such a
-/// timeout is always ambiguous.
+/// Trailers have no extensions: whether it was this client's deadline that ended a stream, and not
+/// a server that said DEADLINE_EXCEEDED, is known from the call's watch
+/// ([`CallContext::watch`](reattempt::CallContext::watch)), which then says
+/// [`Stopped::Deadline`](reattempt::Stopped). By then the server has the request, so of a call that
+/// may not take effect twice such a timeout is always ambiguous.
 ///
 /// ```
 /// use std::time::Duration;

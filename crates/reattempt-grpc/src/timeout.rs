@@ -1,8 +1,9 @@
 //! `grpc-timeout`: the caller's deadline as gRPC writes it.
 //!
 //! [`GrpcTimeoutLayer`] reads the caller's own and stamps it as the call's time limit, to be
-//! enforced by a `DeadlineLayer` below it: of the caller's deadline and the service config's `timeout` the
-//! earlier counts. [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) writes the time left on each attempt.
+//! enforced by a `DeadlineLayer` below it: of the caller's deadline and the service config's
+//! `timeout` the earlier counts. [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) writes the
+//! time left on each attempt.
 //!
 //! ```
 //! use std::time::Duration;
@@ -70,11 +71,11 @@ pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// The finest unit that takes at most eight digits, rounded up, so that the server never gives up first. Never zero: the
-/// form is a positive integer.
+/// The finest unit that takes at most eight digits, rounded up, so that the server never gives up
+/// first. Never zero: the form is a positive integer.
 ///
-/// Never to be put into HTTP/2's table of headers: hardly two calls have the same time left, and each would push out a header that
-/// later calls do share.
+/// Never to be put into HTTP/2's table of headers: hardly two calls have the same time left, and
+/// each would push out a header that later calls do share.
 pub(crate) fn write(left: Duration) -> HeaderValue {
     let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
     let (unit, mut amount) = UNITS
@@ -95,11 +96,11 @@ pub(crate) fn write(left: Duration) -> HeaderValue {
     value
 }
 
-/// Writes the time that the call has left now, if it has a time limit, as the request's `grpc-timeout`, unless that is
-/// shorter already.
+/// Writes the time that the call has left now, if it has a time limit, as the request's
+/// `grpc-timeout`, unless that is shorter already.
 ///
-/// [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) does it when an attempt begins. A transport that has made the
-/// request wait since then (Wait for Ready) calls this before it sends.
+/// [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) does it when an attempt begins. A
+/// transport that has made the request wait since then (Wait for Ready) calls this before it sends.
 pub fn renew_timeout<B>(request: &mut Request<B>) {
     let Some(limit) = request.context().and_then(CallContext::limit) else {
         return;
@@ -110,7 +111,8 @@ pub fn renew_timeout<B>(request: &mut Request<B>) {
     }
 }
 
-/// Stamps the caller's own `grpc-timeout` as the call's time limit. Put it above the `DeadlineLayer`.
+/// Stamps the caller's own `grpc-timeout` as the call's time limit. Put it above the
+/// `DeadlineLayer`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrpcTimeoutLayer;
 
@@ -163,8 +165,9 @@ where
     }
 }
 
-/// Zero, where the method's config says so: the deadline has passed when the call begins, so that nothing is sent. The layer
-/// that enforces a limit of its own starts its clock with the call, which then would have a first attempt.
+/// Zero, where the method's config says so: the deadline has passed when the call begins, so that
+/// nothing is sent. The layer that enforces a limit of its own starts its clock with the call,
+/// which then would have a first attempt.
 fn over_at_once<B>(request: &Request<B>) -> Option<Duration> {
     let policy = request.context().and_then(CallContext::policy)?;
     policy.get_call_limit().filter(Duration::is_zero)

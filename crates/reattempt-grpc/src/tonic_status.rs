@@ -15,12 +15,12 @@
 //! not compile. Above or below a `DeadlineLayer` makes no difference.
 //!
 //! ```
-//! use std::io;
 //! use http::{Request, Response};
 //! use http_body_util::{BodyExt, Empty};
 //! use reattempt::RetryLayer;
 //! use reattempt::strategy::Once;
 //! use reattempt_grpc::{GrpcClassifier, TonicStatusLayer};
+//! use std::io;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //! # type Body = Empty<bytes::Bytes>;
 //!

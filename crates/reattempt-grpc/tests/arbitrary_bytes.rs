@@ -1,4 +1,5 @@
-//! What the fuzz targets hold, on every test run: service configs and lists of choices of any text, headers of any value.
+//! What the fuzz targets hold, on every test run: service configs and lists of choices of any text,
+//! headers of any value.
 
 use std::convert::Infallible;
 use std::time::Duration;

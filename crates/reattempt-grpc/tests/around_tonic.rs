@@ -59,7 +59,8 @@ impl Decoder for Raw {
     }
 }
 
-/// A channel to a server that is unavailable twice and then echoes; it never answers the method `Hang`.
+/// A channel to a server that is unavailable twice and then echoes; it never answers the method
+/// `Hang`.
 async fn serve(
     calls: Arc<AtomicU32>,
     request: http::Request<Body>,

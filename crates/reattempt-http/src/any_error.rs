@@ -7,12 +7,13 @@ use reattempt::Elapsed;
 
 use crate::{TransportError, TransportFault};
 
-/// The error of whatever transport, boxed: for services whose error is of a type that is no [`TransportError`]. Put
-/// `.map_err(AnyTransportError::new)` right above them.
+/// The error of whatever transport, boxed: for services whose error is of a type that is no
+/// [`TransportError`]. Put `.map_err(AnyTransportError::new)` right above them.
 ///
-/// Errors that come boxed (of tower's `Buffer`, say) need no such thing: they are read as they are. But
-/// `.map_err(BoxError::from)` in a stack that is moved into a spawned task makes the compiler say that the "implementation of
-/// `TransportError` is not general enough"; this does the same and compiles.
+/// Errors that come boxed (of tower's `Buffer`, say) need no such thing: they are read as they are.
+/// But `.map_err(BoxError::from)` in a stack that is moved into a spawned task makes the compiler
+/// say that the "implementation of `TransportError` is not general enough"; this does the same and
+/// compiles.
 ///
 /// ```
 /// use http::{Request, Response};
@@ -58,7 +59,8 @@ impl fmt::Display for AnyTransportError {
 }
 
 impl Error for AnyTransportError {
-    // The error itself, not its source: whoever looks for it along the chain, as tonic does, would miss it.
+    // The error itself, not its source: whoever looks for it along the chain, as tonic does, would
+    // miss it.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.0)
     }

@@ -1,10 +1,11 @@
 //! `IdempotencyKeyLayer`: a request with a key may be repeated.
 //!
-//! A server that knows the header carries out a request with the same key only once (IETF draft "The Idempotency-Key
-//! HTTP Header Field"), so such a request is idempotent whatever its method. Put the layer above the
-//! recovery layer, and below a `RouteLayer` whose routes say whether the key counts on them
-//! ([`HttpRoute::idempotency_key`]; where a route says nothing, it does, unless the layer is [by policy
-//! only](IdempotencyKeyLayer::by_policy)). What the caller stamped beats it.
+//! A server that knows the header carries out a request with the same key only once (IETF draft
+//! "The Idempotency-Key HTTP Header Field"), so such a request is idempotent whatever its method.
+//! Put the layer above the recovery layer, and below a `RouteLayer` whose routes say whether the
+//! key counts on them ([`HttpRoute::idempotency_key`]; where a route says nothing, it does, unless
+//! the layer is [by policy only](IdempotencyKeyLayer::by_policy)). What the caller stamped beats
+//! it.
 //!
 //! ```
 //! use http::{Request, Response};

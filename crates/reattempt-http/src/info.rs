@@ -1,7 +1,7 @@
 //! `ExposeInfoLayer`: puts what became of the call into the response.
 //!
-//! Put it outermost. The response's extensions then hold a [`RetryInfo`]: attempts, reasons, delays, and why no further
-//! attempt was made. On an error, use `CallContext::watch` instead.
+//! Put it outermost. The response's extensions then hold a [`RetryInfo`]: attempts, reasons,
+//! delays, and why no further attempt was made. On an error, use `CallContext::watch` instead.
 //!
 //! ```
 //! use http::{Request, Response};

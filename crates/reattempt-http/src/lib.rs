@@ -1,5 +1,5 @@
-//! HTTP for reattempt: what a status, a transport error or a `Retry-After` means for another attempt, and bodies that
-//! can be sent more than once.
+//! HTTP for reattempt: what a status, a transport error or a `Retry-After` means for another
+//! attempt, and bodies that can be sent more than once.
 //!
 //! | question | answered by |
 //! | --- | --- |

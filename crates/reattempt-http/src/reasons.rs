@@ -1,7 +1,7 @@
 //! Reasons of HTTP, by meaning.
 //!
-//! A reason allows a request that is not idempotent to be sent again only where HTTP itself says that
-//! the request was not processed.
+//! A reason allows a request that is not idempotent to be sent again only where HTTP itself says
+//! that the request was not processed.
 
 use reattempt::{RetryReason, retry_reasons};
 
@@ -13,11 +13,13 @@ retry_reasons! {
     pub HTTP_TOO_EARLY(true, false);
     /// 429: refused by a rate limit, before it was processed (RFC 6585, section 4).
     pub HTTP_TOO_MANY_REQUESTS(true, false);
-    /// 500: something broke; how far the request had come is not known, so that only an idempotent one goes out again.
+    /// 500: something broke; how far the request had come is not known, so that only an idempotent
+    /// one goes out again.
     pub HTTP_INTERNAL_SERVER_ERROR(false, false);
     /// 502: the gateway got no valid answer from behind it.
     pub HTTP_BAD_GATEWAY(false, false);
-    /// 503: overloaded or down for maintenance. A gateway also says it after it had sent the request on.
+    /// 503: overloaded or down for maintenance. A gateway also says it after it had sent the
+    /// request on.
     pub HTTP_SERVICE_UNAVAILABLE(false, false);
     /// 504: the gateway got no answer in time from behind it.
     pub HTTP_GATEWAY_TIMEOUT(false, false);

@@ -4,8 +4,8 @@ use reattempt::CallContext;
 
 use crate::{HttpStatus, RetryAfter};
 
-/// The data of a `RoutePolicy` that every part of this crate reads its settings from. What is not said stays as
-/// the layer was built.
+/// The data of a `RoutePolicy` that every part of this crate reads its settings from. What is not
+/// said stays as the layer was built.
 ///
 /// | setting | read by |
 /// | --- | --- |
@@ -17,18 +17,25 @@ use crate::{HttpStatus, RetryAfter};
 /// Layers can only read it below the `RouteLayer` that stamps the policy.
 ///
 /// ```
-/// use std::time::Duration;
 /// use reattempt::{HedgePolicy, RoutePolicy};
 /// use reattempt_http::{HttpRoute, HttpStatus, RetryAfter, StatusSet};
+/// use std::time::Duration;
 ///
 /// let search = RoutePolicy::new("search")
 ///     .hedge(HedgePolicy::new(2, Duration::from_millis(30)))
-///     .data(HttpRoute::new()
-///         .status(HttpStatus::new().retryable(StatusSet::of(&[429, 500, 503])))
-///         .retry_after(RetryAfter::new().milliseconds(false))
-///         .body_limit(4096)
-///         .idempotency_key(true));
-/// assert_eq!(search.get_data::<HttpRoute>().and_then(HttpRoute::get_body_limit), Some(4096));
+///     .data(
+///         HttpRoute::new()
+///             .status(HttpStatus::new().retryable(StatusSet::of(&[429, 500, 503])))
+///             .retry_after(RetryAfter::new().milliseconds(false))
+///             .body_limit(4096)
+///             .idempotency_key(true),
+///     );
+/// assert_eq!(
+///     search
+///         .get_data::<HttpRoute>()
+///         .and_then(HttpRoute::get_body_limit),
+///     Some(4096)
+/// );
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct HttpRoute {
@@ -50,8 +57,8 @@ impl HttpRoute {
         }
     }
 
-    /// Classifies by these settings. Whether bodies are judged stays the layer's choice as well, because it goes
-    /// with the layers around it.
+    /// Classifies by these settings. Whether bodies are judged stays the layer's choice as well,
+    /// because it goes with the layers around it.
     #[must_use]
     pub const fn status(mut self, status: HttpStatus) -> Self {
         self.status = Some(status);

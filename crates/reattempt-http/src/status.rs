@@ -32,9 +32,18 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 ///
 /// let classifier = HttpStatus::new().also_retryable(520);
 /// let answer = Response::builder().status(503).body(()).unwrap();
-/// let verdict = Classify::<_, std::io::Error>::classify(&classifier, Ok(&answer), &CallContext::default());
-/// let Verdict::Retry(failure) = verdict else { panic!() };
-/// assert_eq!((failure.reason, failure.code), (HTTP_SERVICE_UNAVAILABLE, Some(503)));
+/// let verdict = Classify::<_, std::io::Error>::classify(
+///     &classifier,
+///     Ok(&answer),
+///     &CallContext::default(),
+/// );
+/// let Verdict::Retry(failure) = verdict else {
+///     panic!()
+/// };
+/// assert_eq!(
+///     (failure.reason, failure.code),
+///     (HTTP_SERVICE_UNAVAILABLE, Some(503))
+/// );
 /// assert!(!failure.safe, "a POST stays where it is");
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -100,9 +109,10 @@ impl HttpStatus {
         self
     }
 
-    /// Leaves a good status open until its body has ended, instead of counting a success at the head: put an
-    /// [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) below the recovery layer, which then tells the throttle. Where a throttle
-    /// counts and that layer is missing, this is said once a process at WARN.
+    /// Leaves a good status open until its body has ended, instead of counting a success at the
+    /// head: put an [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) below the recovery layer,
+    /// which then tells the throttle. Where a throttle counts and that layer is missing, this is
+    /// said once a process at WARN.
     #[must_use]
     pub const fn judge_bodies(mut self) -> Self {
         self.judge_bodies = true;

@@ -32,9 +32,9 @@ pub enum TransportFault {
     StreamReset(u32),
     /// hyper dropped the request together with its connection: it waited for a free HTTP/2 stream,
     /// or it was in flight. Never sent if the body had something to send and was never read; a body
-    /// that is empty from the start goes out with the head, and then nothing is known. hyper may have
-    /// written the head in the instant before it would have read the body: a server that acts on a
-    /// head without its body may see that twice.
+    /// that is empty from the start goes out with the head, and then nothing is known. hyper may
+    /// have written the head in the instant before it would have read the body: a server that acts
+    /// on a head without its body may see that twice.
     DispatchGone,
     /// The connection ended while the request was in flight.
     ConnectionClosed,
@@ -46,8 +46,8 @@ pub enum TransportFault {
     Protocol,
     /// The request cannot be sent: it is invalid, or its own body failed.
     RequestFailed,
-    /// Another attempt had already read more of a body that outgrew its buffer. On HTTP/2 any request whose own body
-    /// stopped: hyper does not tell why.
+    /// Another attempt had already read more of a body that outgrew its buffer. On HTTP/2 any
+    /// request whose own body stopped: hyper does not tell why.
     Abandoned,
     /// Nothing is known of it.
     Unknown,
@@ -56,13 +56,14 @@ pub enum TransportFault {
 impl TransportFault {
     /// Finds the fault in an error and its sources.
     ///
-    /// The outermost error that says something decides, because it knows most: an I/O error inside hyper-util's
-    /// connect error happened before anything was sent. Errors of hyper, hyper-util, h2, reqwest and tonic
-    /// are known with the features of those names; `std::io`, tokio's and our own always.
+    /// The outermost error that says something decides, because it knows most: an I/O error inside
+    /// hyper-util's connect error happened before anything was sent. Errors of hyper, hyper-util,
+    /// h2, reqwest and tonic are known with the features of those names; `std::io`, tokio's and our
+    /// own always.
     ///
     /// ```
-    /// use std::io;
     /// use reattempt_http::TransportFault;
+    /// use std::io;
     ///
     /// let error = io::Error::from(io::ErrorKind::ConnectionRefused);
     /// assert_eq!(TransportFault::of(&error), TransportFault::ConnectFailed);
@@ -85,7 +86,8 @@ impl TransportFault {
             }
             fault = fault.or_else(|| Self::of_one(error));
             if of_connection && error.is::<io::Error>() {
-                // Whatever its kind, the connection is gone: a frame that was cut off is an error of no kind.
+                // Whatever its kind, the connection is gone: a frame that was cut off is an error
+                // of no kind.
                 broken = Some(Self::ConnectionReset);
             }
             of_connection |= is_of_connection(error);
@@ -94,8 +96,9 @@ impl TransportFault {
         fault.or(broken).unwrap_or(Self::Unknown)
     }
 
-    /// Finds the fault in an error of any type, also of one that does not implement [`TransportError`] (a `tonic::Status` of a
-    /// body, by what caused it): what is not known here is [`TransportFault::Unknown`].
+    /// Finds the fault in an error of any type, also of one that does not implement
+    /// [`TransportError`] (a `tonic::Status` of a body, by what caused it): what is not known here
+    /// is [`TransportFault::Unknown`].
     #[must_use]
     pub fn of_any<E: 'static>(error: &E) -> Self {
         let error: &dyn Any = error;
@@ -179,8 +182,9 @@ impl TransportFault {
     fn of_io(kind: io::ErrorKind) -> Option<Self> {
         use io::ErrorKind;
         Some(match kind {
-            // The one kind that only a connect can have. An unreachable host or network may also end
-            // an old connection, so those count as in flight unless a connect error stands around them.
+            // The one kind that only a connect can have. An unreachable host or network may also
+            // end an old connection, so those count as in flight unless a connect error stands
+            // around them.
             ErrorKind::ConnectionRefused => Self::ConnectFailed,
             ErrorKind::ConnectionReset
             | ErrorKind::ConnectionAborted
@@ -210,8 +214,9 @@ impl TransportFault {
     /// What the fault means for HTTP.
     ///
     /// A refused connection was never sent: even a request that is not idempotent may go out again,
-    /// and the strategy says how often. What was never sent on a connection that existed, or is past a
-    /// GOAWAY's last stream, is sent again without counting, until the deadline; a refused stream once.
+    /// and the strategy says how often. What was never sent on a connection that existed, or is
+    /// past a GOAWAY's last stream, is sent again without counting, until the deadline; a refused
+    /// stream once.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         let failure = match self {
@@ -288,7 +293,8 @@ fn is_of_connection(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// The next error of the chain. `io::Error` says the source of what it wraps, and so hides what it wraps.
+/// The next error of the chain. `io::Error` says the source of what it wraps, and so hides what it
+/// wraps.
 fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     if let Some(inner) = error
         .downcast_ref::<io::Error>()
@@ -362,8 +368,9 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
             TransportFault::Protocol
         });
     }
-    // hyper resets a stream itself when the request's own body fails, and says no more of it than this. Also where the
-    // body failed by itself no attempt follows: it cannot be replayed any more.
+    // hyper resets a stream itself when the request's own body fails, and says no more of it than
+    // this. Also where the body failed by itself no attempt follows: it cannot be replayed any
+    // more.
     if error.is_reset() && !error.is_remote() && !error.is_library() {
         return Some(TransportFault::Abandoned);
     }
@@ -374,7 +381,8 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
     }
 }
 
-/// An error of an HTTP transport. Implement it for your own by [`TransportFault::of`], or by what it knows.
+/// An error of an HTTP transport. Implement it for your own by [`TransportFault::of`], or by what
+/// it knows.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known as the error of an HTTP transport",
     note = "switch on reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"

@@ -1,4 +1,5 @@
-//! What the fuzz targets hold, on every test run: headers of any value, and bodies copied, read and dropped in any order.
+//! What the fuzz targets hold, on every test run: headers of any value, and bodies copied, read and
+//! dropped in any order.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -1,4 +1,5 @@
-//! What hyper says when a connection ends, and that none of it lets a request out twice that may have been processed.
+//! What hyper says when a connection ends, and that none of it lets a request out twice that may
+//! have been processed.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -24,7 +25,8 @@ fn order() -> Request<Full<Bytes>> {
         .unwrap()
 }
 
-/// A request that the peer has read to its end: the peer's side, the connection's task, and the answer to come.
+/// A request that the peer has read to its end: the peer's side, the connection's task, and the
+/// answer to come.
 async fn in_flight() -> (DuplexStream, JoinHandle<()>, Answer) {
     let (client, mut peer) = tokio::io::duplex(4096);
     let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();

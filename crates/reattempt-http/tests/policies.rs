@@ -31,7 +31,8 @@ enum Step {
     Slow(Duration),
 }
 
-/// A server that follows a script, and what it saw: when each request came after the start, and its body.
+/// A server that follows a script, and what it saw: when each request came after the start, and its
+/// body.
 #[derive(Clone, Default)]
 struct Server {
     script: Arc<Mutex<Vec<Step>>>,
@@ -81,7 +82,8 @@ impl Server {
     }
 }
 
-/// One call through the documented stack: its outcome, how long it took in milliseconds, and its story.
+/// One call through the documented stack: its outcome, how long it took in milliseconds, and its
+/// story.
 async fn call(
     routes: &LiveHttpPolicies,
     server: &Server,
@@ -138,7 +140,8 @@ async fn a_hedged_route_hedges_within_its_budget() {
     assert_eq!((outcome.unwrap(), took, info.attempts()), (200, 20, 2));
     assert_eq!(server.times(), [0, 20]);
 
-    // One of two calls may be hedged. The first hedge was free, its call has earned half of another.
+    // One of two calls may be hedged. The first hedge was free, its call has earned half of
+    // another.
     let slow = Duration::from_millis(100);
     server.will(&[Step::Slow(slow)]);
     let (_, took, info) = call(&routes, &server, get("/read/1")).await;

@@ -1,4 +1,5 @@
-//! What the clients that keep connections (reqwest, hyper-util) say by stage, against bare sockets on loopback.
+//! What the clients that keep connections (reqwest, hyper-util) say by stage, against bare sockets
+//! on loopback.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -20,7 +21,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 const PATIENCE: Duration = Duration::from_secs(20);
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// Answers every request of every connection with the next of these; when there is none left, the connection ends.
+/// Answers every request of every connection with the next of these; when there is none left, the
+/// connection ends.
 async fn server(answers: &'static [&'static [u8]]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -135,7 +137,8 @@ async fn a_connection_that_cannot_be_made_carried_nothing() {
     assert_eq!(fault, TransportFault::ConnectFailed, "its own timeout");
 }
 
-/// The server has read all of it: neither the first request of a connection nor a later one is known not to be processed.
+/// The server has read all of it: neither the first request of a connection nor a later one is
+/// known not to be processed.
 #[tokio::test]
 async fn a_connection_that_ends_before_the_first_byte_of_the_answer_was_in_flight() {
     for (answers, times) in [(&[][..], 1), (&[OK][..], 2), (&[OK, OK][..], 3)] {

@@ -14,13 +14,17 @@ const RETRY: u32 = MILLI;
 /// What a call that worked gives back (RETRY_TOKEN_RETURN_RATE).
 const SUCCESS: u32 = MILLI / 10;
 
-/// `adaptiveRetries`: bounds what all calls of a client together send again to overloaded servers. One per client; clones share it.
+/// `adaptiveRetries`: bounds what all calls of a client together send again to overloaded servers.
+/// One per client; clones share it.
 ///
-/// It starts full, with 1000 tokens. A retry after an overload error needs one token, and takes it for good if it meets an overload
-/// error itself; each call that works gives a tenth back. Other errors neither need nor take any. Off by default, and gone from the
-/// specification since 2026-03-30; switch it on with [`RetryableReads::adaptive_tokens`](crate::RetryableReads::adaptive_tokens).
+/// It starts full, with 1000 tokens. A retry after an overload error needs one token, and takes it
+/// for good if it meets an overload error itself; each call that works gives a tenth back. Other
+/// errors neither need nor take any. Off by default, and gone from the specification since
+/// 2026-03-30; switch it on with
+/// [`RetryableReads::adaptive_tokens`](crate::RetryableReads::adaptive_tokens).
 ///
-/// The specification took the token before the retry and gave it back after; the sums are the same, except while retries are out.
+/// The specification took the token before the retry and gave it back after; the sums are the same,
+/// except while retries are out.
 #[derive(Clone, Debug)]
 pub struct AdaptiveTokens(Arc<Bucket>);
 

@@ -13,16 +13,20 @@ use crate::reasons::{
 };
 use crate::{ErrorLabels, ReadGate};
 
-/// What failed, in the specification's words. Never a text: a server's messages and code names are not looked at.
+/// What failed, in the specification's words. Never a text: a server's messages and code names are
+/// not looked at.
 ///
-/// A [`Stage`] says if an attempt was made: `Dispatch` while the command had not been written (connecting, TLS, hello,
-/// authentication), `InFlight` once any of it may have been, `Response` when the server answered it.
+/// A [`Stage`] says if an attempt was made: `Dispatch` while the command had not been written
+/// (connecting, TLS, hello, authentication), `InFlight` once any of it may have been, `Response`
+/// when the server answered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// The server answered with `ok: 0` (or `0.0`, or `false`) and this top-level `code`, if it had one.
+    /// The server answered with `ok: 0` (or `0.0`, or `false`) and this top-level `code`, if it had
+    /// one.
     ///
-    /// Not for numbers inside `writeErrors` or `writeConcernError`: a reply with `ok: 1` is a success here.
+    /// Not for numbers inside `writeErrors` or `writeConcernError`: a reply with `ok: 1` is a
+    /// success here.
     Server {
         /// The code, of whatever BSON number; [`codes::code_from_f64`] reads doubles.
         code: Option<i64>,
@@ -40,9 +44,11 @@ pub enum FailureKind {
     Selection,
     /// No connection came free in time.
     WaitQueueTimeout,
-    /// The selected server does not support retryable reads, or cannot be sent an equivalent command.
+    /// The selected server does not support retryable reads, or cannot be sent an equivalent
+    /// command.
     NotSupported,
-    /// Anything else that went wrong inside the client: a command that cannot be built, a reply that cannot be read.
+    /// Anything else that went wrong inside the client: a command that cannot be built, a reply
+    /// that cannot be read.
     Client {
         /// How far the attempt had come.
         stage: Stage,
@@ -99,7 +105,8 @@ pub trait MongoFailure {
         ErrorLabels::NONE
     }
 
-    /// The server's `baseBackoffMS`, if the error has one; none by default. Only overload back-off looks at it.
+    /// The server's `baseBackoffMS`, if the error has one; none by default. Only overload back-off
+    /// looks at it.
     fn base_backoff(&self) -> Option<Duration> {
         None
     }
@@ -136,8 +143,8 @@ impl<E: MongoFailure + ?Sized> MongoFailure for Arc<E> {
 /// Says of a client's error if a read may be sent again after it (Terms, Retryable Error).
 ///
 /// An answer is a success: a client turns `ok: 0` into an error. Where the call's policy has a
-/// [`ReadGate`], that is obeyed: a call that runs once fails for good with its first failure. So does an attempt on a server that is
-/// [too old](crate::report_wire_version).
+/// [`ReadGate`], that is obeyed: a call that runs once fails for good with its first failure. So
+/// does an attempt on a server that is [too old](crate::report_wire_version).
 ///
 /// | option | [`seed_2022`](Self::seed_2022) | [`current`](Self::current) |
 /// | --- | --- | --- |
@@ -171,26 +178,27 @@ impl MongoClassifier {
             .with_no_writes_performed()
     }
 
-    /// Also the codes 134 (ReadConcernMajorityNotAvailableYet) and 262 (ExceededTimeLimit), which the
-    /// specification added in November 2023.
+    /// Also the codes 134 (ReadConcernMajorityNotAvailableYet) and 262 (ExceededTimeLimit), which
+    /// the specification added in November 2023.
     #[must_use]
     pub const fn with_codes_134_and_262(mut self) -> Self {
         self.added_codes = true;
         self
     }
 
-    /// Also any error with both labels `SystemOverloadedError` and `RetryableError`, whatever its code and whatever the
-    /// command, as far as the call's [`ReadGate`] allows. An error that is retried and has the first label gets the reason
-    /// [`MONGODB_SYSTEM_OVERLOADED`], by which [`RetryableReads`](crate::RetryableReads) backs off.
+    /// Also any error with both labels `SystemOverloadedError` and `RetryableError`, whatever its
+    /// code and whatever the command, as far as the call's [`ReadGate`] allows. An error that is
+    /// retried and has the first label gets the reason [`MONGODB_SYSTEM_OVERLOADED`], by which
+    /// [`RetryableReads`](crate::RetryableReads) backs off.
     #[must_use]
     pub const fn with_overload_errors(mut self) -> Self {
         self.overload = true;
         self
     }
 
-    /// Of the errors of a command that is retried only when the server is overloaded (a write among them), one with the label
-    /// `NoWritesPerformed` is not raised while there is another that may have written (since January 2026). Reads
-    /// always raise the last error that shows an attempt.
+    /// Of the errors of a command that is retried only when the server is overloaded (a write among
+    /// them), one with the label `NoWritesPerformed` is not raised while there is another that may
+    /// have written (since January 2026). Reads always raise the last error that shows an attempt.
     #[must_use]
     pub const fn with_no_writes_performed(mut self) -> Self {
         self.no_writes = true;

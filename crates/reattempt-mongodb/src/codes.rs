@@ -65,8 +65,9 @@ pub fn find(code: i64, added: bool) -> Option<&'static RetryableCode> {
         .find(|row| i64::from(row.code) == code)
 }
 
-/// A reply's `code` that came as a BSON double: the whole number it stands for, or `None` where it stands for
-/// none (a fraction, not a number, beyond what fits). A 32 or 64 bit code needs no such care.
+/// A reply's `code` that came as a BSON double: the whole number it stands for, or `None` where it
+/// stands for none (a fraction, not a number, beyond what fits). A 32 or 64 bit code needs no such
+/// care.
 #[must_use]
 pub fn code_from_f64(code: f64) -> Option<i64> {
     let whole = code.is_finite() && code.fract() == 0.0;

@@ -1,14 +1,15 @@
-//! Which servers the selection for a retry passes over, if it can (server selection since 2023: deprioritized servers).
+//! Which servers the selection for a retry passes over, if it can (server selection since 2023:
+//! deprioritized servers).
 
 use reattempt_core::{AttemptOutcome, Backend, CallContext};
 
 use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
 
-/// Which failed servers a retry avoids. Never a ban: where nobody else is suitable they are asked again
-/// ([`unless_all`]).
+/// Which failed servers a retry avoids. Never a ban: where nobody else is suitable they are asked
+/// again ([`unless_all`]).
 ///
-/// For the client below the retry layer, which knows the topology and selects. It has to report where each attempt went
-/// ([`Reporter::backend`](reattempt_core::Reporter::backend)).
+/// For the client below the retry layer, which knows the topology and selects. It has to report
+/// where each attempt went ([`Reporter::backend`](reattempt_core::Reporter::backend)).
 ///
 /// | | sharded cluster | replica set and others |
 /// | --- | --- | --- |
@@ -16,8 +17,8 @@ use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
 /// | [`Deprioritized::current`] | every mongos that failed | nobody |
 /// | … with [`overload_retargeting`](Deprioritized::overload_retargeting) | every mongos that failed | servers that were overloaded |
 ///
-/// A member of a replica set that failed in another way is not avoided: with `primaryPreferred` the read would quietly go to a
-/// secondary.
+/// A member of a replica set that failed in another way is not avoided: with `primaryPreferred` the
+/// read would quietly go to a secondary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deprioritized {
     sharded: bool,
@@ -43,16 +44,18 @@ impl Deprioritized {
         }
     }
 
-    /// `enableOverloadRetargeting`: with any topology, also servers that failed with `SystemOverloadedError`; off by default. Needs a
-    /// classifier [with overload errors](crate::MongoClassifier::with_overload_errors), which tells them apart.
+    /// `enableOverloadRetargeting`: with any topology, also servers that failed with
+    /// `SystemOverloadedError`; off by default. Needs a classifier [with overload
+    /// errors](crate::MongoClassifier::with_overload_errors), which tells them apart.
     #[must_use]
     pub const fn overload_retargeting(mut self, on: bool) -> Self {
         self.overloaded = on;
         self
     }
 
-    /// The servers to avoid in the attempt of this context, each once, in the order in which they failed. They add up over
-    /// the attempts of a call; of a call with very many the last ones count.
+    /// The servers to avoid in the attempt of this context, each once, in the order in which they
+    /// failed. They add up over the attempts of a call; of a call with very many the last ones
+    /// count.
     #[must_use]
     pub fn servers(&self, context: &CallContext, is_sharded: bool) -> Vec<Backend> {
         let all = self.sharded && is_sharded;
@@ -78,15 +81,22 @@ impl Deprioritized {
     }
 }
 
-/// The suitable servers without the avoided ones; all of them if that leaves none, as with a single node.
+/// The suitable servers without the avoided ones; all of them if that leaves none, as with a single
+/// node.
 ///
 /// ```
 /// use reattempt_core::Backend;
 /// use reattempt_mongodb::unless_all;
 ///
 /// let avoided = [Backend::new("a:27017")];
-/// assert_eq!(unless_all(vec!["a:27017", "b:27017"], &avoided, |server| server), ["b:27017"]);
-/// assert_eq!(unless_all(vec!["a:27017"], &avoided, |server| server), ["a:27017"]);
+/// assert_eq!(
+///     unless_all(vec!["a:27017", "b:27017"], &avoided, |server| server),
+///     ["b:27017"]
+/// );
+/// assert_eq!(
+///     unless_all(vec!["a:27017"], &avoided, |server| server),
+///     ["a:27017"]
+/// );
 /// ```
 #[must_use]
 pub fn unless_all<T>(

@@ -16,8 +16,8 @@ pub const RETRY_READS: &str = "retryReads";
 pub enum ReadGate {
     /// A read that may be sent again, also after an attempt whose fate nobody knows.
     Retry,
-    /// Sent again only when the server is overloaded and left the command alone, whatever the command is (client
-    /// backpressure, since 2026); on other errors it runs once, for this ground.
+    /// Sent again only when the server is overloaded and left the command alone, whatever the
+    /// command is (client backpressure, since 2026); on other errors it runs once, for this ground.
     Overload(NotEligible),
     /// Runs once, whatever strategy anybody stamped on the call.
     Once(NotEligible),
@@ -33,7 +33,8 @@ pub trait ReadCall {
         false
     }
 
-    /// What is known of the call so far, where the request carries it: by this nested retries are seen.
+    /// What is known of the call so far, where the request carries it: by this nested retries are
+    /// seen.
     fn carried_context(&self) -> Option<&CallContext> {
         None
     }
@@ -53,14 +54,16 @@ impl<T: ReadCall> ReadCall for Call<T> {
     }
 }
 
-/// The client's `retryReads`: built once per client, decides for each operation if it may be retried at all
-/// (MongoClient Configuration).
+/// The client's `retryReads`: built once per client, decides for each operation if it may be
+/// retried at all (MongoClient Configuration).
 ///
-/// Use one of two ways: [`RetryReads::stamp`] where the client builds its calls, or the whole value as the table of
-/// a route layer. The policies are made once, so that a call allocates nothing for them.
+/// Use one of two ways: [`RetryReads::stamp`] where the client builds its calls, or the whole value
+/// as the table of a route layer. The policies are made once, so that a call allocates nothing for
+/// them.
 ///
-/// There is no way to switch it on for one operation: an operation that is gated keeps its gate even where a
-/// caller stamps another strategy or policy on the call, because the classifier then calls every failure final.
+/// There is no way to switch it on for one operation: an operation that is gated keeps its gate
+/// even where a caller stamps another strategy or policy on the call, because the classifier then
+/// calls every failure final.
 #[derive(Clone, Debug)]
 pub struct RetryReads {
     retry_reads: bool,
@@ -96,9 +99,10 @@ impl RetryReads {
         Self::with_strategy(retry_reads, RetryableReads::current())
     }
 
-    /// With this strategy for the operations that may be retried. With one that
-    /// [backs off](RetryableReads::overload_backoff), such as [`RetryableReads::current`], the others are retried too, but only when the
-    /// server is overloaded and left them alone: writes, `getMore`, `runCommand`, and what runs in a transaction.
+    /// With this strategy for the operations that may be retried. With one that [backs
+    /// off](RetryableReads::overload_backoff), such as [`RetryableReads::current`], the others are
+    /// retried too, but only when the server is overloaded and left them alone: writes, `getMore`,
+    /// `runCommand`, and what runs in a transaction.
     #[must_use]
     pub fn with_strategy(retry_reads: bool, strategy: RetryableReads) -> Self {
         let once = |name, why| {
@@ -136,25 +140,28 @@ impl RetryReads {
         }
     }
 
-    /// The client's `retryWrites`: with a strategy that backs off, false leaves writes under overload alone, and with them
-    /// the generic `runCommand`, which needs both options on. True by default; without such a strategy it changes nothing, because
-    /// Retryable Reads retries no write.
+    /// The client's `retryWrites`: with a strategy that backs off, false leaves writes under
+    /// overload alone, and with them the generic `runCommand`, which needs both options on. True by
+    /// default; without such a strategy it changes nothing, because Retryable Reads retries no
+    /// write.
     #[must_use]
     pub fn retry_writes(mut self, on: bool) -> Self {
         self.retry_writes = on;
         self
     }
 
-    /// Runs a call once where another retry layer is [seen](NestedRetries::seen_in) above this client, so that the two do not
-    /// multiply. Off by default: what an application's own loop does is its own affair. Where the other layer is one of
-    /// reattempt's, the inner one always passes the call through.
+    /// Runs a call once where another retry layer is [seen](NestedRetries::seen_in) above this
+    /// client, so that the two do not multiply. Off by default: what an application's own loop does
+    /// is its own affair. Where the other layer is one of reattempt's, the inner one always passes
+    /// the call through.
     #[must_use]
     pub fn stand_back_when_nested(mut self, on: bool) -> Self {
         self.stand_back = on;
         self
     }
 
-    /// Tells of each call in which another retry layer is [seen](NestedRetries::seen_in) above this client.
+    /// Tells of each call in which another retry layer is [seen](NestedRetries::seen_in) above this
+    /// client.
     #[must_use]
     pub fn on_nested(mut self, told: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
         self.on_nested = Some(OnNested::new(told));
@@ -213,7 +220,8 @@ impl RetryReads {
         self.policy_for(operation, in_transaction)
     }
 
-    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller stamped before stays.
+    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller stamped
+    /// before stays.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
         context.stamp_policy(Arc::clone(policy));
@@ -240,11 +248,13 @@ impl<Req: ReadCall> Route<Req> for RetryReads {
     }
 }
 
-/// For the client: this attempt's connection is to a server of this `maxWireVersion`. Says if the server supports
-/// retryable reads.
+/// For the client: this attempt's connection is to a server of this `maxWireVersion`. Says if the
+/// server supports retryable reads.
 ///
-/// On the first attempt an older server gets the command and is not asked again; on a further attempt the client does not
-/// send, and fails with [`FailureKind::NotSupported`](crate::FailureKind::NotSupported) so that the first error is raised.
+/// On the first attempt an older server gets the command and is not asked again; on a further
+/// attempt the client does not send, and fails with
+/// [`FailureKind::NotSupported`](crate::FailureKind::NotSupported) so that the first error is
+/// raised.
 pub fn report_wire_version(reporter: &Reporter, max_wire_version: i32) -> bool {
     let supported = supports_retry(max_wire_version);
     if !supported {

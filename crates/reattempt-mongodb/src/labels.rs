@@ -1,7 +1,8 @@
 //! The error labels that later versions of the specification look at.
 //!
-//! The table of codes decides about reads; labels decide about servers that have more to do than they can (client
-//! backpressure, since 2026), and about which of several errors of a write is raised.
+//! The table of codes decides about reads; labels decide about servers that have more to do than
+//! they can (client backpressure, since 2026), and about which of several errors of a write is
+//! raised.
 
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ pub const RETRYABLE_ERROR: &str = "RetryableError";
 /// The failed command wrote nothing.
 pub const NO_WRITES_PERFORMED: &str = "NoWritesPerformed";
 
-/// An error's `baseBackoffMS`, of whatever BSON number: what the server wants instead of the usual base of the
-/// overload back-off. `None` for what asks for nothing: zero, a negative number, not a number.
+/// An error's `baseBackoffMS`, of whatever BSON number: what the server wants instead of the usual
+/// base of the overload back-off. `None` for what asks for nothing: zero, a negative number, not a
+/// number.
 #[must_use]
 pub fn base_backoff_from_ms(ms: f64) -> Option<Duration> {
     let base = Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(if ms > 0.0 {
@@ -31,7 +33,8 @@ pub fn base_backoff_from_ms(ms: f64) -> Option<Duration> {
 /// ```
 /// use reattempt_mongodb::ErrorLabels;
 ///
-/// let labels = ErrorLabels::read(["SystemOverloadedError", "RetryableError", "AnotherLabel"]);
+/// let labels =
+///     ErrorLabels::read(["SystemOverloadedError", "RetryableError", "AnotherLabel"]);
 /// assert!(labels.is_overload() && labels.is_retryable_overload());
 /// assert!(!ErrorLabels::read(["RetryableError"]).is_retryable_overload());
 /// ```
@@ -50,7 +53,8 @@ impl ErrorLabels {
         no_writes: false,
     };
 
-    /// Reads a reply's `errorLabels`, and what the client added. Others are passed over; case counts.
+    /// Reads a reply's `errorLabels`, and what the client added. Others are passed over; case
+    /// counts.
     #[must_use]
     pub fn read<I>(labels: I) -> Self
     where
@@ -85,8 +89,8 @@ impl ErrorLabels {
         self.overloaded
     }
 
-    /// An overloaded server that left the command alone (both labels): any command may be sent again, also one that
-    /// writes.
+    /// An overloaded server that left the command alone (both labels): any command may be sent
+    /// again, also one that writes.
     #[must_use]
     pub const fn is_retryable_overload(self) -> bool {
         self.overloaded && self.retryable

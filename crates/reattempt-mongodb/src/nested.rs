@@ -1,13 +1,13 @@
-//! Retries around retries (Backwards Compatibility): an application that tries n times over a client that tries twice sends a read up to 2n
-//! times.
+//! Retries around retries (Backwards Compatibility): an application that tries n times over a
+//! client that tries twice sends a read up to 2n times.
 
 use std::fmt;
 use std::sync::Arc;
 
 use reattempt_core::CallContext;
 
-/// For a retry loop of the application's own: which of its attempts a call is, from 1. Stamp it with
-/// [`CallContext::set_data`]; reattempt's own layers need no such word.
+/// For a retry loop of the application's own: which of its attempts a call is, from 1. Stamp it
+/// with [`CallContext::set_data`]; reattempt's own layers need no such word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OuterAttempt(pub u32);
 
@@ -20,8 +20,9 @@ pub struct NestedRetries {
 }
 
 impl NestedRetries {
-    /// Looks for signs of it in a call that has just reached the client: a recovery layer that took the call up, an
-    /// attempt above 1, or an [`OuterAttempt`]. The first attempt of a loop that says nothing of itself shows none.
+    /// Looks for signs of it in a call that has just reached the client: a recovery layer that took
+    /// the call up, an attempt above 1, or an [`OuterAttempt`]. The first attempt of a loop that
+    /// says nothing of itself shows none.
     #[must_use]
     pub fn seen_in(context: &CallContext) -> Option<Self> {
         let stamped = context.data::<OuterAttempt>().map(|outer| outer.0);

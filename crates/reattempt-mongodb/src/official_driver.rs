@@ -1,13 +1,14 @@
 //! What the errors of the official driver (the crate `mongodb`) mean. Feature `mongodb`.
 //!
-//! Put the retry layer around calls of the driver, and switch the driver's own retry off with `retryReads=false` and
-//! `retryWrites=false`, or each of your attempts is up to two of its own.
+//! Put the retry layer around calls of the driver, and switch the driver's own retry off with
+//! `retryReads=false` and `retryWrites=false`, or each of your attempts is up to two of its own.
 //!
 //! ```
-//! use reattempt_mongodb::{MongoClassifier, MongoFailure, FailureKind};
 //! use reattempt_core::Verdict;
+//! use reattempt_mongodb::{FailureKind, MongoClassifier, MongoFailure};
 //!
-//! let broken: mongodb::error::Error = std::io::Error::from(std::io::ErrorKind::ConnectionReset).into();
+//! let broken: mongodb::error::Error =
+//!     std::io::Error::from(std::io::ErrorKind::ConnectionReset).into();
 //! assert_eq!(broken.kind(), FailureKind::network_in_flight());
 //! let verdict = MongoClassifier::seed_2022().verdict_on(&broken, None);
 //! assert!(matches!(verdict, Verdict::Retry(_)));
@@ -15,10 +16,12 @@
 //!
 //! # What the driver does not say
 //!
-//! An I/O error does not tell whether the command had been written. Where it comes from connecting or from `hello` the driver labels it (since
-//! 3.6), and it counts as never sent; any other counts as sent, also one in a login: if a retry fails with that, the second error is raised
-//! and not the original. A server's error answer to `hello` counts as one to the command. The driver reads a server's `code`
-//! itself, and takes a reply without one for no reply. Which server failed it tells to its event handlers only.
+//! An I/O error does not tell whether the command had been written. Where it comes from connecting
+//! or from `hello` the driver labels it (since 3.6), and it counts as never sent; any other counts
+//! as sent, also one in a login: if a retry fails with that, the second error is raised and not the
+//! original. A server's error answer to `hello` counts as one to the command. The driver reads a
+//! server's `code` itself, and takes a reply without one for no reply. Which server failed it tells
+//! to its event handlers only.
 
 use std::time::Duration;
 
@@ -32,7 +35,8 @@ impl MongoFailure for Error {
     fn kind(&self) -> FailureKind {
         match &*self.kind {
             ErrorKind::Command(answer) => FailureKind::command(Some(answer.code.into())),
-            // The driver gives both labels to what breaks before or in `hello`, and to nothing else of its own.
+            // The driver gives both labels to what breaks before or in `hello`, and to nothing else
+            // of its own.
             ErrorKind::Io(_) if MongoFailure::labels(self).is_retryable_overload() => {
                 FailureKind::network_before_sending()
             }

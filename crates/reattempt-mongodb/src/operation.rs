@@ -1,13 +1,14 @@
-//! Which operations are retried, and when not (Supported and Unsupported Read Operations; Determining
-//! whether retry should be allowed).
+//! Which operations are retried, and when not (Supported and Unsupported Read Operations;
+//! Determining whether retry should be allowed).
 
-/// The lowest `maxWireVersion` of a server whose reads are retried: MongoDB 3.6 (Supported Server Versions).
+/// The lowest `maxWireVersion` of a server whose reads are retried: MongoDB 3.6 (Supported Server
+/// Versions).
 pub const MIN_WIRE_VERSION: i32 = 6;
 
 /// What a client is about to run, as far as retrying goes.
 ///
-/// The enumeration helpers stand for all their variants (names, objects), and `Find` also for the finds behind
-/// GridFS.
+/// The enumeration helpers stand for all their variants (names, objects), and `Find` also for the
+/// finds behind GridFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReadOperation {
@@ -35,8 +36,8 @@ pub enum ReadOperation {
     ListIndexes,
     /// Any other helper that only reads.
     OtherRead,
-    /// A generic runner for read commands, which inherits the client's read concern. Whatever command it
-    /// is given is retried, `mapReduce` included: that is for your documentation to say.
+    /// A generic runner for read commands, which inherits the client's read concern. Whatever
+    /// command it is given is retried, `mapReduce` included: that is for your documentation to say.
     ReadCommandRunner,
     /// `aggregate` with `$out` or `$merge`.
     AggregateThatWrites,
@@ -56,8 +57,14 @@ impl ReadOperation {
     /// ```
     /// use reattempt_mongodb::ReadOperation;
     ///
-    /// assert_eq!(ReadOperation::aggregate(["$match", "$group"]), ReadOperation::Aggregate);
-    /// assert_eq!(ReadOperation::aggregate(["$match", "$merge"]), ReadOperation::AggregateThatWrites);
+    /// assert_eq!(
+    ///     ReadOperation::aggregate(["$match", "$group"]),
+    ///     ReadOperation::Aggregate
+    /// );
+    /// assert_eq!(
+    ///     ReadOperation::aggregate(["$match", "$merge"]),
+    ///     ReadOperation::AggregateThatWrites
+    /// );
     /// ```
     #[must_use]
     pub fn aggregate<I>(stages: I) -> Self
@@ -125,8 +132,8 @@ pub const fn supports_retry(max_wire_version: i32) -> bool {
     max_wire_version >= MIN_WIRE_VERSION
 }
 
-/// May this operation be sent a second time? Pass the wire version of the server that was selected, or `None` while
-/// none is (an attempt that dies before it has a connection may be retried).
+/// May this operation be sent a second time? Pass the wire version of the server that was selected,
+/// or `None` while none is (an attempt that dies before it has a connection may be retried).
 ///
 /// # Errors
 /// The first ground that forbids it.

@@ -1,12 +1,14 @@
 //! The reasons that MongoDB adds to the vocabulary.
 //!
-//! Reasons group what happened; the server's exact code is in [`Failure::code`](reattempt_core::Failure::code).
+//! Reasons group what happened; the server's exact code is in
+//! [`Failure::code`](reattempt_core::Failure::code).
 
 reattempt_core::retry_reasons! {
     /// A network exception of the client: connecting, handshake, writing, reading, a socket timeout
     /// (Terms, Retryable Error).
     pub MONGODB_NETWORK_ERROR(false, false);
-    /// The connection pool was cleared, so that nothing was sent (Terms, Retryable Error: PoolClearedError).
+    /// The connection pool was cleared, so that nothing was sent (Terms, Retryable Error:
+    /// PoolClearedError).
     pub MONGODB_POOL_CLEARED(true, false);
     /// The node is no writable primary (10107, 13435).
     pub MONGODB_NOT_WRITABLE_PRIMARY(true, false);
@@ -18,7 +20,8 @@ reattempt_core::retry_reasons! {
     pub MONGODB_EXCEEDED_TIME_LIMIT(false, false);
     /// The server has no majority snapshot yet (134; only where asked for).
     pub MONGODB_READ_CONCERN_NOT_AVAILABLE_YET(true, false);
-    /// The server, or the way to it, has more to do than it can (`SystemOverloadedError`; only where asked for).
+    /// The server, or the way to it, has more to do than it can (`SystemOverloadedError`; only
+    /// where asked for).
     pub MONGODB_SYSTEM_OVERLOADED(false, false);
     /// The server said no, with a code that another attempt does not mend, or with none.
     pub MONGODB_SERVER_ERROR(false, false);

@@ -17,14 +17,16 @@ const BASE_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest overload back-off.
 const MAX_BACKOFF: Duration = Duration::from_millis(10_000);
 
-/// Exactly one retry, at once, and the error that tells the caller most (Executing Retryable Read Commands).
+/// Exactly one retry, at once, and the error that tells the caller most (Executing Retryable Read
+/// Commands).
 ///
-/// Which of two failures a call returns depends on nothing but how far the second one came: if its command never
-/// reached a server (selection, checkout, handshake and authentication, rebuilding the command), the original is raised;
-/// anything else is the second's, because the caller can infer from it that an attempt was made.
+/// Which of two failures a call returns depends on nothing but how far the second one came: if its
+/// command never reached a server (selection, checkout, handshake and authentication, rebuilding
+/// the command), the original is raised; anything else is the second's, because the caller can
+/// infer from it that an attempt was made.
 ///
-/// The retry itself has no delay. A client that has to find a new primary may still take up to its server selection
-/// timeout: put a deadline outside.
+/// The retry itself has no delay. A client that has to find a new primary may still take up to its
+/// server selection timeout: put a deadline outside.
 ///
 /// | option | [`seed_2022`](Self::seed_2022) | [`current`](Self::current) |
 /// | --- | --- | --- |
@@ -51,8 +53,9 @@ impl RetryableReads {
         }
     }
 
-    /// The specification of 2026-07: until the deadline where the call has one (`timeoutMS`), and overload back-off with at
-    /// most [`MAX_ADAPTIVE_RETRIES`] retries. Goes with [`MongoClassifier::current`](crate::MongoClassifier::current).
+    /// The specification of 2026-07: until the deadline where the call has one (`timeoutMS`), and
+    /// overload back-off with at most [`MAX_ADAPTIVE_RETRIES`] retries. Goes with
+    /// [`MongoClassifier::current`](crate::MongoClassifier::current).
     #[must_use]
     pub const fn current() -> Self {
         Self::seed_2022()
@@ -60,20 +63,23 @@ impl RetryableReads {
             .overload_backoff(MAX_ADAPTIVE_RETRIES)
     }
 
-    /// Sends again, at once, as often as fits before the call's time limit instead of only once; a call without a limit is
-    /// still retried once (the specification since 2022-10-18, with `timeoutMS`).
+    /// Sends again, at once, as often as fits before the call's time limit instead of only once; a
+    /// call without a limit is still retried once (the specification since 2022-10-18, with
+    /// `timeoutMS`).
     #[must_use]
     pub const fn until_deadline(mut self) -> Self {
         self.until_deadline = true;
         self
     }
 
-    /// Backs off after an overload error (client backpressure): before retry number n a random share of `100 ms * 2^n`, at most of
-    /// 10 s; a positive `baseBackoffMS` on the error replaces the 100 ms.
+    /// Backs off after an overload error (client backpressure): before retry number n a random
+    /// share of `100 ms * 2^n`, at most of 10 s; a positive `baseBackoffMS` on the error replaces
+    /// the 100 ms.
     ///
-    /// One overload error at any point of a call limits all its retries, others too, to `max_retries` (`maxAdaptiveRetries`; 0 retries
-    /// none). A delay that would pass the call's time limit is not begun: the error is raised at once.
-    /// Which errors are overload errors is the classifier's word:
+    /// One overload error at any point of a call limits all its retries, others too, to
+    /// `max_retries` (`maxAdaptiveRetries`; 0 retries none). A delay that would pass the call's
+    /// time limit is not begun: the error is raised at once. Which errors are overload errors is
+    /// the classifier's word:
     /// [`MongoClassifier::with_overload_errors`](crate::MongoClassifier::with_overload_errors).
     #[must_use]
     pub const fn overload_backoff(mut self, max_retries: u32) -> Self {
@@ -81,9 +87,10 @@ impl RetryableReads {
         self
     }
 
-    /// A retry after an overload error also needs a token of the client's bucket; without one the error is raised (`adaptiveRetries`, which
-    /// the specification dropped in 2026-03). [`RetryReads::with_strategy`](crate::RetryReads::with_strategy) has the bucket told of the calls that work;
-    /// a stack without that puts it into a throttle layer.
+    /// A retry after an overload error also needs a token of the client's bucket; without one the
+    /// error is raised (`adaptiveRetries`, which the specification dropped in 2026-03).
+    /// [`RetryReads::with_strategy`](crate::RetryReads::with_strategy) has the bucket told of the
+    /// calls that work; a stack without that puts it into a throttle layer.
     #[must_use]
     pub fn adaptive_tokens(mut self, tokens: AdaptiveTokens) -> Self {
         self.tokens = Some(tokens);
@@ -125,7 +132,8 @@ impl RetryableReads {
             return Duration::ZERO;
         }
         let base = view.failure.base_backoff().unwrap_or(BASE_BACKOFF);
-        // The first retry is number 1, and its exponent 1. Nothing here overflows: the back-off saturates.
+        // The first retry is number 1, and its exponent 1. Nothing here overflows: the back-off
+        // saturates.
         Backoff::exponential(base.saturating_mul(2), MAX_BACKOFF)
             .jitter(Jitter::Full)
             .randomness(self.randomness.clone())

@@ -43,8 +43,8 @@ const fn find() -> Command {
     }
 }
 
-/// Sends `command` to servers of this wire version that fail like this, one kind an attempt, and then work: what the caller gets, and the
-/// number of attempts.
+/// Sends `command` to servers of this wire version that fail like this, one kind an attempt, and
+/// then work: what the caller gets, and the number of attempts.
 async fn run(
     gate: RetryReads,
     command: Command,
@@ -180,7 +180,8 @@ const KINDS: [FailureKind; 14] = [
     },
 ];
 
-/// The specification's pseudocode: which attempt's error a read raises that fails in this way and, if it is sent again, in that.
+/// The specification's pseudocode: which attempt's error a read raises that fails in this way and,
+/// if it is sent again, in that.
 fn pseudocode(first: FailureKind, second: FailureKind) -> u32 {
     let retryable = match first {
         // getConnection

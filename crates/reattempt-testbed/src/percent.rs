@@ -4,7 +4,8 @@
 ///
 /// # Errors
 ///
-/// The byte at which the encoding is broken: a `%` without two hexadecimal digits, or bytes that are not UTF-8.
+/// The byte at which the encoding is broken: a `%` without two hexadecimal digits, or bytes that
+/// are not UTF-8.
 pub fn decode(text: &str) -> Result<String, usize> {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

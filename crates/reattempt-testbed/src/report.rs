@@ -9,8 +9,9 @@ use reattempt::{Annotated, Reporter};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Calls `F`, a `Fn(&Reporter, Result<&Res, &Err>)`, with every outcome. Belongs inside the recovery layer, right above
-/// the client; [`kv::report`](crate::kv::report) and [`mongodb::report`](crate::mongodb::report) fit.
+/// Calls `F`, a `Fn(&Reporter, Result<&Res, &Err>)`, with every outcome. Belongs inside the
+/// recovery layer, right above the client; [`kv::report`](crate::kv::report) and
+/// [`mongodb::report`](crate::mongodb::report) fit.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportLayer<F> {
     report: F,

@@ -1,4 +1,5 @@
-//! What the fuzz targets hold, on every test run: no bytes of a peer panic, and what was read is written the same.
+//! What the fuzz targets hold, on every test run: no bytes of a peer panic, and what was read is
+//! written the same.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;

@@ -4,9 +4,10 @@ use tower_service::Service;
 
 /// Takes a service for requests of type `Req`, and gives it back as it is.
 ///
-/// A stack whose layers do not fit together is no [`Service`], and calling a method on it says only that
-/// "the method exists but its trait bounds were not satisfied". This asks for the bound itself, so that the compiler
-/// shows the layers' own messages: which classifier, reader or conversion is missing, and for which types.
+/// A stack whose layers do not fit together is no [`Service`], and calling a method on it says only
+/// that "the method exists but its trait bounds were not satisfied". This asks for the bound
+/// itself, so that the compiler shows the layers' own messages: which classifier, reader or
+/// conversion is missing, and for which types.
 ///
 /// ```
 /// use reattempt::{Call, CallContext, RetryLayer, Verdict, checked, strategy::Once};

@@ -18,8 +18,8 @@ pub(crate) fn after(now: Instant, delay: std::time::Duration) -> Instant {
     now.checked_add(delay.min(FAR)).unwrap_or(now)
 }
 
-/// Polls a timer outside of tokio's cooperative budget: what it guards may use that up at every poll, and a limit that has
-/// to wait for its share of it would never end the call.
+/// Polls a timer outside of tokio's cooperative budget: what it guards may use that up at every
+/// poll, and a limit that has to wait for its share of it would never end the call.
 pub(crate) fn poll_sleep(sleep: Pin<&mut Sleep>, cx: &mut Context<'_>) -> Poll<()> {
     pin!(unconstrained(sleep)).poll(cx)
 }

@@ -1,7 +1,8 @@
 //! tower layers that carry a call through failure.
 //!
-//! Each layer does one thing, and all compose around any `tower::Service` with `ServiceBuilder`. Outer layers stamp what
-//! is known of the call, one recovery layer sends attempts and settles each, inner layers report what one attempt found:
+//! Each layer does one thing, and all compose around any `tower::Service` with `ServiceBuilder`.
+//! Outer layers stamp what is known of the call, one recovery layer sends attempts and settles
+//! each, inner layers report what one attempt found:
 //!
 //! | from the outside in | what it does |
 //! | --- | --- |
@@ -15,18 +16,19 @@
 //! | [`Backends`] | innermost: sends each attempt of a call to another backend |
 //! | [`CallLayer`], [`UncallLayer`] | let plain requests into such a stack, and out again |
 //!
-//! Leave out what you do not need. With both recovery layers in one stack the route's policy says which of them acts. A layer in
-//! a place where it can do nothing says so, once, at WARN.
+//! Leave out what you do not need. With both recovery layers in one stack the route's policy says
+//! which of them acts. A layer in a place where it can do nothing says so, once, at WARN.
 //!
-//! The vocabulary (reasons, verdicts, strategies, policies, records) and the machines that decide live in
-//! [`reattempt_core`] and are re-exported here: most users depend on this crate and one protocol crate.
+//! The vocabulary (reasons, verdicts, strategies, policies, records) and the machines that decide
+//! live in [`reattempt_core`] and are re-exported here: most users depend on this crate and one
+//! protocol crate.
 //!
-//! - The inner service's response and error come through unchanged. When no further attempt is made, the caller gets the failure
-//!   that the server gave; only the deadline speaks for itself.
-//! - Nothing is cloned unless the call could be sent again, no timer is armed unless something is pending, and a
-//!   call that works at once reads no clock but the deadline's.
-//! - Every decision leaves an [`AttemptRecord`] with its reason: see [`CallContext::watch`], [`Observer`], and the log (target
-//!   `reattempt`, [`observe::LogObserver`]).
+//! - The inner service's response and error come through unchanged. When no further attempt is
+//!   made, the caller gets the failure that the server gave; only the deadline speaks for itself.
+//! - Nothing is cloned unless the call could be sent again, no timer is armed unless something is
+//!   pending, and a call that works at once reads no clock but the deadline's.
+//! - Every decision leaves an [`AttemptRecord`] with its reason: see [`CallContext::watch`],
+//!   [`Observer`], and the log (target `reattempt`, [`observe::LogObserver`]).
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};

@@ -5,8 +5,9 @@ use reattempt_core::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopp
 #[cfg(test)]
 mod tests;
 
-/// Writes every scheduled retry at DEBUG and every refused one and every hedge that was held back at INFO, with reason,
-/// delay and gate, to the target `reattempt`. What every recovery layer does unless told otherwise. Says nothing of calls that work.
+/// Writes every scheduled retry at DEBUG and every refused one and every hedge that was held back
+/// at INFO, with reason, delay and gate, to the target `reattempt`. What every recovery layer does
+/// unless told otherwise. Says nothing of calls that work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogObserver;
 

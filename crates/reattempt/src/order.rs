@@ -1,4 +1,5 @@
-//! Says loudly, once, when a layer stands where it can do nothing. For the layers of this crate and of the protocol crates.
+//! Says loudly, once, when a layer stands where it can do nothing. For the layers of this crate and
+//! of the protocol crates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,8 @@ impl OneWarning {
 pub struct InsideRecovery(OneWarning);
 
 impl InsideRecovery {
-    /// `context`: the request's, if it has one; where nothing stamped any, no recovery layer is above.
+    /// `context`: the request's, if it has one; where nothing stamped any, no recovery layer is
+    /// above.
     #[inline(always)]
     pub fn check(&self, layer: &'static str, context: Option<&CallContext>) {
         if !context.is_some_and(CallContext::is_claimed) {
@@ -56,9 +58,9 @@ impl OutsideRecovery {
     }
 }
 
-/// For classifiers that leave a good head open ([`Verdict::Committed`](reattempt_core::Verdict)) and rely on a layer below
-/// to tell the throttle how the answer ended: without it the throttle hears of failures only. Lives in a `static`, because such
-/// classifiers are copied.
+/// For classifiers that leave a good head open ([`Verdict::Committed`](reattempt_core::Verdict))
+/// and rely on a layer below to tell the throttle how the answer ended: without it the throttle
+/// hears of failures only. Lives in a `static`, because such classifiers are copied.
 #[derive(Debug, Default)]
 pub struct OpenAnswers(AtomicBool);
 
@@ -69,14 +71,15 @@ impl OpenAnswers {
         Self(AtomicBool::new(false))
     }
 
-    /// For the layer below, on a head that it follows to its end. A good head is never weighed as a failure, so the
-    /// stage can carry the word.
+    /// For the layer below, on a head that it follows to its end. A good head is never weighed as a
+    /// failure, so the stage can carry the word.
     #[inline]
     pub fn follow(reporter: &Reporter) {
         reporter.stage(Stage::Response);
     }
 
-    /// For the classifier, when it leaves a head open; `layer` is the one that should have followed it.
+    /// For the classifier, when it leaves a head open; `layer` is the one that should have followed
+    /// it.
     #[inline]
     pub fn check(&self, classifier: &'static str, layer: &'static str, context: &CallContext) {
         let counts = context.is_claimed() && context.throttle().is_some();
@@ -100,7 +103,8 @@ impl OpenAnswers {
 }
 
 impl OneWarning {
-    /// For a recovery layer that acts on a call whose policy has a time limit, and nobody stamped any.
+    /// For a recovery layer that acts on a call whose policy has a time limit, and nobody stamped
+    /// any.
     pub fn warn_if_unlimited(&self, layer: &'static str, context: &CallContext) {
         let of_policy = |context: &CallContext| context.policy()?.get_call_limit();
         if context.limit().is_none() && of_policy(context).is_some() {
@@ -111,8 +115,8 @@ impl OneWarning {
         }
     }
 
-    /// For a recovery layer with an attempt that is over, whose policy limits attempts: it cannot see below, but a layer that
-    /// enforces the limit leaves a mark.
+    /// For a recovery layer with an attempt that is over, whose policy limits attempts: it cannot
+    /// see below, but a layer that enforces the limit leaves a mark.
     #[inline(never)]
     pub(crate) fn warn_if_attempts_unlimited(&self, layer: &'static str, context: &CallContext) {
         let limited = context

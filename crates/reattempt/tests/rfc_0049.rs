@@ -1,4 +1,5 @@
-//! Rules of RFC 0049 through the layer as its users see it. Rule numbers as in docs/conformance/couchbase.md.
+//! Rules of RFC 0049 through the layer as its users see it. Rule numbers as in
+//! docs/conformance/couchbase.md.
 
 use std::sync::{Arc, Mutex};
 
@@ -71,7 +72,8 @@ async fn a_report_after_the_end_of_a_call_changes_nothing() {
     assert_eq!(seen.lock().unwrap().len(), 2, "nothing more was sent");
 }
 
-/// What a strategy was shown: the idempotency, the retries made, the reasons so far, the application's data.
+/// What a strategy was shown: the idempotency, the retries made, the reasons so far, the
+/// application's data.
 type Shown = (bool, u32, Vec<RetryReason>, Option<&'static str>);
 
 /// Notes what it is shown, and otherwise is best effort.
@@ -91,7 +93,8 @@ impl RetryStrategy for Noting {
     }
 }
 
-/// C11: RFC 0049, Request Annotation and Accessible Context. A strategy sees all of it, of a call that nobody watches.
+/// C11: RFC 0049, Request Annotation and Accessible Context. A strategy sees all of it, of a call
+/// that nobody watches.
 #[tokio::test(start_paused = true)]
 async fn a_strategy_sees_the_annotation_of_its_request() {
     use reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};

@@ -1,4 +1,5 @@
-//! What moves between threads and what can be shared, pinned at compile time: a field that changes it breaks users.
+//! What moves between threads and what can be shared, pinned at compile time: a field that changes
+//! it breaks users.
 
 use std::sync::Arc;
 

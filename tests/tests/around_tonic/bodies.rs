@@ -1,4 +1,5 @@
-//! What the messages are is none of the stack's business: large ones and compressed ones pass as they are.
+//! What the messages are is none of the stack's business: large ones and compressed ones pass as
+//! they are.
 
 use super::server::{Server, Step};
 use super::stack::client;

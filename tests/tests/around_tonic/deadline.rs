@@ -12,8 +12,8 @@ fn within_ms<M>(message: M, ms: u64) -> (Request<M>, Watch) {
     (request, watch)
 }
 
-/// R14, R48. tonic's channel and server time the same `grpc-timeout` themselves, and say CANCELLED; whichever of the
-/// three timers is heard first, the caller reads DEADLINE_EXCEEDED.
+/// R14, R48. tonic's channel and server time the same `grpc-timeout` themselves, and say CANCELLED;
+/// whichever of the three timers is heard first, the caller reads DEADLINE_EXCEEDED.
 #[tokio::test]
 async fn the_callers_deadline_is_deadline_exceeded_every_time() {
     let server = Server::start(vec![Step::Hang; 100]).await;
@@ -129,7 +129,8 @@ fn limited(server: &Server) -> tonic::transport::Channel {
     endpoint.timeout(Duration::from_millis(50)).connect_lazy()
 }
 
-/// `Endpoint::timeout` of tonic bounds one attempt, which the policy may retry as DEADLINE_EXCEEDED.
+/// `Endpoint::timeout` of tonic bounds one attempt, which the policy may retry as
+/// DEADLINE_EXCEEDED.
 #[tokio::test]
 async fn a_timeout_of_tonics_endpoint_bounds_one_attempt() {
     let again = config(

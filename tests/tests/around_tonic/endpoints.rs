@@ -82,7 +82,8 @@ async fn hedges_go_to_distinct_endpoints() {
     );
 }
 
-/// R60, R63: while there is an endpoint that the call has not tried, a refused connection is not counted.
+/// R60, R63: while there is an endpoint that the call has not tried, a refused connection is not
+/// counted.
 #[tokio::test]
 async fn a_dead_endpoint_is_passed_over_transparently() {
     let (_reserved, dead) = nobody();
@@ -129,7 +130,8 @@ async fn a_call_that_waits_finds_the_endpoint_that_comes_up() {
     assert_eq!(watch.info().attempts(), 1);
 }
 
-/// R16: tonic's own balancer picks anew for each try of a call that waits; it does not say where it went.
+/// R16: tonic's own balancer picks anew for each try of a call that waits; it does not say where it
+/// went.
 #[tokio::test]
 async fn tonics_own_balanced_channel_takes_the_stack_too() {
     let (_reserved, dead) = nobody();
@@ -149,7 +151,8 @@ async fn tonics_own_balanced_channel_takes_the_stack_too() {
 const RETRY_AND_WAIT: &str = r#""timeout":"25s","waitForReady":true,"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.002s",
     "maxBackoff":"0.002s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]}"#;
 
-/// Any balancer of tower's: `BackendLayer` around each channel tells the records where attempts went.
+/// Any balancer of tower's: `BackendLayer` around each channel tells the records where attempts
+/// went.
 #[tokio::test]
 async fn towers_balancer_around_channels_reports_by_the_layer() {
     let busy_for_long = || vec![Step::Fail(busy()); 3];

@@ -6,7 +6,8 @@ use super::*;
 use reattempt::{AttemptKind, AttemptOutcome, RetryInfo, ServerPushback, Stage, Stopped};
 use tonic::Code;
 
-/// R31, R47: every attempt with code, pushback, delay, and tokens; what went wrong on the way to an answer.
+/// R31, R47: every attempt with code, pushback, delay, and tokens; what went wrong on the way to an
+/// answer.
 #[tokio::test]
 async fn on_success_the_answer_carries_the_story() {
     let steps = [Step::Fail(pushing_back("3")), Step::Fail(busy())];

@@ -1,4 +1,5 @@
-//! tonic's generated client with the documented stack around its channel, against a tonic server on loopback.
+//! tonic's generated client with the documented stack around its channel, against a tonic server on
+//! loopback.
 //!
 //! Rule numbers as in docs/conformance/grpc.md.
 
@@ -54,7 +55,8 @@ mod shop {
     include!(concat!(env!("OUT_DIR"), "/shop.Cart.rs"));
 }
 
-/// Fails instead of hanging. Also the delay that no test waits out: what comes before it did not come by that delay.
+/// Fails instead of hanging. Also the delay that no test waits out: what comes before it did not
+/// come by that delay.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn within<F: Future>(future: F) -> F::Output {

@@ -264,8 +264,8 @@ impl Cart for Arc<Shared> {
     }
 }
 
-/// A server on loopback, on a thread of its own: its timers and its end are its own too. One thread, so that calls get
-/// their steps in the order in which they came.
+/// A server on loopback, on a thread of its own: its timers and its end are its own too. One
+/// thread, so that calls get their steps in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Server {
     shared: Arc<Shared>,

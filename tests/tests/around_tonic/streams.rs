@@ -68,7 +68,8 @@ async fn a_client_stream_that_still_goes_on_is_replayed_as_far_as_it_has_come() 
     assert_eq!(server.seen()[0].names(), ["apples"]);
 }
 
-/// R10, R41, R51: after the head of the answer both sides talk on as long as they like, and nothing is kept.
+/// R10, R41, R51: after the head of the answer both sides talk on as long as they like, and nothing
+/// is kept.
 #[tokio::test]
 async fn both_streams_talk_on_once_the_answer_has_begun() {
     let budget = BufferBudget::new(1024 * 1024);

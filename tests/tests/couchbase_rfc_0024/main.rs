@@ -1,4 +1,5 @@
-//! RFC 0024, Fast Failover, on the wire: the order of what the nodes saw. Rule numbers as in docs/conformance/couchbase.md.
+//! RFC 0024, Fast Failover, on the wire: the order of what the nodes saw. Rule numbers as in
+//! docs/conformance/couchbase.md.
 
 mod nodes;
 mod not_my_vbucket;
@@ -88,7 +89,8 @@ fn rev(client: &Client) -> Option<(i64, i64)> {
         .map(|revision| (revision.epoch, revision.rev))
 }
 
-/// C47, C48: the failure asks another node, the newer configuration moves the key, and the retry goes out.
+/// C47, C48: the failure asks another node, the newer configuration moves the key, and the retry
+/// goes out.
 #[tokio::test]
 async fn a_failure_fetches_the_configuration_that_the_retry_goes_by() {
     let (cluster, client, key) = three_nodes().await;
@@ -150,8 +152,9 @@ async fn without_config_poll_the_dead_node_is_tried_until_the_next_poll() {
     assert!(with < without, "{with} attempts with, {without} without");
 }
 
-/// C47: single flight, without a floor to help. Half of the calls are in flight on one connection when their node dies, so that all fail at
-/// one instant; the others fail while the node is asked that the first of them asked for.
+/// C47: single flight, without a floor to help. Half of the calls are in flight on one connection
+/// when their node dies, so that all fail at one instant; the others fail while the node is asked
+/// that the first of them asked for.
 #[tokio::test]
 async fn ten_thousand_errors_at_once_lead_to_one_fetch_on_the_wire() {
     const HALF: usize = 5_000;
@@ -193,8 +196,9 @@ async fn ten_thousand_errors_at_once_lead_to_one_fetch_on_the_wire() {
     assert_eq!(fetches.count(), 1);
 }
 
-/// C47: the node is dead for a while before the others take over. The first error after that asks once, and every call goes out once more,
-/// to the new owner; those too that asked too early and sleep in their back-off.
+/// C47: the node is dead for a while before the others take over. The first error after that asks
+/// once, and every call goes out once more, to the new owner; those too that asked too early and
+/// sleep in their back-off.
 #[tokio::test]
 async fn after_a_failover_one_fetch_and_one_attempt_bring_every_call_home() {
     let (cluster, client, key) = three_nodes().await;
@@ -278,7 +282,8 @@ async fn the_node_that_failed_is_not_asked() {
     }
 }
 
-/// C33: the answer itself carries the configuration; nobody has to be asked, and nothing is waited for.
+/// C33: the answer itself carries the configuration; nobody has to be asked, and nothing is waited
+/// for.
 #[tokio::test]
 async fn a_configuration_in_the_answer_is_used_at_once() {
     let (cluster, client, key) = three_nodes().await;

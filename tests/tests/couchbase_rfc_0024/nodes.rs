@@ -1,4 +1,5 @@
-//! Which node a request went to, where that is not the one that the configuration in force names; nodes as services.
+//! Which node a request went to, where that is not the one that the configuration in force names;
+//! nodes as services.
 
 use std::collections::HashMap;
 
@@ -44,7 +45,8 @@ async fn of_a_request_that_went_by_the_fast_forward_map_the_node_that_it_went_to
     }
 }
 
-/// C33, C48: with the layer around each node's own service, and a router of these below the recovery layer.
+/// C33, C48: with the layer around each node's own service, and a router of these below the
+/// recovery layer.
 #[tokio::test]
 async fn each_node_may_be_a_service_of_its_own() {
     let (cluster, client, key) = three_nodes().await;

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// C33, C50: what the answer carries decides on what happens, and never keeps the call from its key.
+/// C33, C50: what the answer carries decides on what happens, and never keeps the call from its
+/// key.
 #[tokio::test]
 async fn a_body_that_is_of_no_use_leaves_it_to_the_back_off_or_another_node() {
     let (cluster, client, key) = three_nodes().await;

@@ -66,7 +66,8 @@ async fn a_write_whose_connection_ends_before_or_during_the_answer_is_sent_once(
     }
 }
 
-/// C12, C13: an answer that came whole counts, whatever becomes of its connection. The next request goes out on another one.
+/// C12, C13: an answer that came whole counts, whatever becomes of its connection. The next request
+/// goes out on another one.
 #[tokio::test]
 async fn a_connection_that_ends_after_the_answer_costs_no_request() {
     let (cluster, client) = written().await;

@@ -130,7 +130,8 @@ async fn fail_fast_returns_the_first_failure() {
     assert_eq!(count(&cluster, 0, opcode::GET), 1);
 }
 
-/// C6, C33: … but a vbucket that moved is followed, because the node that was asked has done nothing.
+/// C6, C33: … but a vbucket that moved is followed, because the node that was asked has done
+/// nothing.
 #[tokio::test]
 async fn a_moved_vbucket_is_followed_under_fail_fast_too() {
     let cluster = start(2).await;
@@ -236,7 +237,8 @@ async fn a_read_in_flight_at_the_deadline_is_an_unambiguous_timeout() {
     assert_eq!(ended.elapsed().info.attempts(), 1);
 }
 
-/// C7: the server has answered, and said no each time. The last delay is capped, and nothing is sent at its end.
+/// C7: the server has answered, and said no each time. The last delay is capped, and nothing is
+/// sent at its end.
 #[tokio::test]
 async fn a_write_that_waits_at_the_deadline_is_an_unambiguous_timeout() {
     let cluster = start(1).await;

@@ -28,7 +28,8 @@ fn answers_once(cluster: &Cluster, status: u16, opcode: u8) {
     cluster.node(0).script().push(step);
 }
 
-/// C33, C34, C35, C36, C37, C16: six of all that are known are sent again, whether or not the operation is idempotent.
+/// C33, C34, C35, C36, C37, C16: six of all that are known are sent again, whether or not the
+/// operation is idempotent.
 #[tokio::test]
 async fn of_all_statuses_six_are_sent_again() {
     let cluster = Cluster::start(1).await.expect("a cluster");

@@ -36,7 +36,8 @@ pub(super) fn streaming(server: &Server) -> (Request<Body>, mpsc::UnboundedSende
 const LONG: &str =
     "a message of so many bytes that it does not fit into what may be kept of a call";
 
-/// R53 and "Memory Management": what one attempt has sent is sent again, and what comes later goes to the newest.
+/// R53 and "Memory Management": what one attempt has sent is sent again, and what comes later goes
+/// to the newest.
 #[tokio::test]
 async fn a_streaming_request_is_replayed_whole() {
     let server = start(
@@ -134,7 +135,8 @@ async fn hedges_over_the_buffers_limit_leave_one_that_is_whole() {
     assert_eq!(ended.messages, ["short", LONG]);
 }
 
-/// R21, R51: those that are cut off are no failures of the server's. The one that goes on ends as it would alone.
+/// R21, R51: those that are cut off are no failures of the server's. The one that goes on ends as
+/// it would alone.
 #[tokio::test]
 async fn hedges_that_are_cut_off_cost_no_tokens() {
     for (last, code, left) in [
@@ -164,8 +166,8 @@ async fn hedges_that_are_cut_off_cost_no_tokens() {
     }
 }
 
-/// R51 and "The implementation will ensure that the listener forwards its calls to all outstanding hedged RPCs": each hedge
-/// gets the whole stream, also what is sent when it is out already.
+/// R51 and "The implementation will ensure that the listener forwards its calls to all outstanding
+/// hedged RPCs": each hedge gets the whole stream, also what is sent when it is out already.
 #[tokio::test]
 async fn every_hedge_gets_the_whole_stream_also_what_comes_later() {
     let server = start(
@@ -196,8 +198,8 @@ async fn every_hedge_gets_the_whole_stream_also_what_comes_later() {
     assert_eq!(channel.budget.used(), 0);
 }
 
-/// R41, R51: at response headers the losers hear no more of the stream, what was kept is freed, and the rest goes to
-/// the winner without being kept.
+/// R41, R51: at response headers the losers hear no more of the stream, what was kept is freed, and
+/// the rest goes to the winner without being kept.
 #[tokio::test]
 async fn at_response_headers_a_stream_that_goes_on_is_freed_and_kept_no_more() {
     for hedges in [true, false] {

@@ -9,7 +9,8 @@ fn marked(server: &Server) -> Request<Body> {
     request
 }
 
-/// R10: headers and trailers, each in a frame of its own, become one answer that is retried; pushback is honoured.
+/// R10: headers and trailers, each in a frame of its own, become one answer that is retried;
+/// pushback is honoured.
 #[tokio::test]
 async fn a_failure_in_real_trailers_is_sent_again() {
     let server = start(

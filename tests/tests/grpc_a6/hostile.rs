@@ -1,5 +1,5 @@
-//! What a hostile server may write: no call outlives its deadline or its attempts for it, and nobody takes without a bound what it
-//! sends without one.
+//! What a hostile server may write: no call outlives its deadline or its attempts for it, and
+//! nobody takes without a bound what it sends without one.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,8 @@ const LONG: &str = r#""timeout":"25s""#;
 
 const REFUSED_STREAM: u32 = 7;
 
-/// What a server can get rid of while a call is on: what sockets and windows hold, and not much more.
+/// What a server can get rid of while a call is on: what sockets and windows hold, and not much
+/// more.
 const NOT_MUCH: u64 = 32 << 20;
 
 /// What came of a call against a server that may break every rule.
@@ -163,7 +164,8 @@ async fn ten_megabytes_of_trailers_break_the_answer() {
     }
 }
 
-/// A message of four gigabytes is announced, and nothing comes: nobody makes room for it, and the deadline ends it.
+/// A message of four gigabytes is announced, and nothing comes: nobody makes room for it, and the
+/// deadline ends it.
 #[tokio::test]
 async fn a_gigantic_message_that_never_comes_ends_with_the_deadline() {
     let both = survive_both(BRIEF, |stream| {
@@ -197,7 +199,8 @@ async fn empty_frames_without_end_do_not_hold_up_the_deadline() {
     }
 }
 
-/// R14: nor do pings, settings, window updates and resets of other streams, which come in place of an answer.
+/// R14: nor do pings, settings, window updates and resets of other streams, which come in place of
+/// an answer.
 #[tokio::test]
 async fn frames_that_are_no_answer_do_not_hold_up_the_deadline() {
     for flood in [
@@ -217,7 +220,8 @@ async fn frames_that_are_no_answer_do_not_hold_up_the_deadline() {
     }
 }
 
-/// R61: each connection ends with a GOAWAY that leaves its call out. It is sent again once, then by the policy, and no more.
+/// R61: each connection ends with a GOAWAY that leaves its call out. It is sent again once, then by
+/// the policy, and no more.
 #[tokio::test]
 async fn goaways_without_end_end_with_the_deadline() {
     let goaway = |stream: u32| {
@@ -232,7 +236,8 @@ async fn goaways_without_end_end_with_the_deadline() {
     }
 }
 
-/// R60: connections that say goodbye before anything was sent are tried again until the deadline, more and more slowly.
+/// R60: connections that say goodbye before anything was sent are tried again until the deadline,
+/// more and more slowly.
 #[tokio::test]
 async fn goaways_before_any_request_end_with_the_deadline() {
     let greeting = frame(GOAWAY, 0, 0, &[0; 8]);
@@ -368,7 +373,8 @@ async fn pushback_that_repeats_itself_counts_once_and_any_other_is_a_stop() {
     }
 }
 
-/// A server that contradicts itself, or says what is no code: what it said first counts, and nonsense is UNKNOWN.
+/// A server that contradicts itself, or says what is no code: what it said first counts, and
+/// nonsense is UNKNOWN.
 #[tokio::test]
 async fn a_status_that_contradicts_itself_is_read_once() {
     let retried = format!("{LONG},{}", retry_policy(3, "0.001s"));

@@ -1,4 +1,5 @@
-//! gRPC A6 on the wire: the documented stack around hyper's HTTP/2 client, against a scripted server on loopback.
+//! gRPC A6 on the wire: the documented stack around hyper's HTTP/2 client, against a scripted
+//! server on loopback.
 //!
 //! What counts is what the server saw. Rule numbers as in docs/conformance/grpc.md.
 
@@ -49,7 +50,8 @@ type Body = UnsyncBoxBody<Bytes, BoxError>;
 const UNAVAILABLE: i32 = 14;
 const INVALID_ARGUMENT: i32 = 3;
 
-/// Fails instead of hanging. Also the delay that no test waits out: what comes before it did not come by that delay.
+/// Fails instead of hanging. Also the delay that no test waits out: what comes before it did not
+/// come by that delay.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn within<F: Future>(future: F) -> F::Output {

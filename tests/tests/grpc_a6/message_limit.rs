@@ -1,4 +1,5 @@
-//! Limits on the length of messages (`maxRequestMessageBytes`, `maxResponseMessageBytes`), as the server sees them.
+//! Limits on the length of messages (`maxRequestMessageBytes`, `maxResponseMessageBytes`), as the
+//! server sees them.
 
 use super::*;
 use reattempt::Stopped;

@@ -29,7 +29,8 @@ async fn a_trailers_only_unavailable_is_sent_again() {
     }
 }
 
-/// R9: by the path of each call; a method's own entry beats its service's, and nothing of both is mixed.
+/// R9: by the path of each call; a method's own entry beats its service's, and nothing of both is
+/// mixed.
 #[tokio::test]
 async fn each_method_has_its_own_policy() {
     let config = r#"{"methodConfig":[

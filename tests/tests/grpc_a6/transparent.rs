@@ -132,7 +132,8 @@ async fn a_refused_connection_fails_fast_or_goes_by_the_policy() {
     }
 }
 
-/// R16: a call that waits for readiness is the same, with one attempt; its `grpc-timeout` is what was left by then.
+/// R16: a call that waits for readiness is the same, with one attempt; its `grpc-timeout` is what
+/// was left by then.
 #[tokio::test]
 async fn a_call_that_waits_for_ready_is_one_attempt() {
     let config = config(r#""timeout":"25s","waitForReady":true"#);

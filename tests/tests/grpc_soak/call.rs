@@ -152,7 +152,8 @@ impl Call {
         self.echoed.take()
     }
 
-    /// Some attempt has read so many bytes. If that was the byte too many (R51): how many others are out, and cut off by it.
+    /// Some attempt has read so many bytes. If that was the byte too many (R51): how many others
+    /// are out, and cut off by it.
     pub(super) fn outgrows(&mut self, bytes: usize, limit: usize) -> Option<u32> {
         self.most_read = self.most_read.max(bytes);
         // Once the answer has begun nothing is kept for others any more.
@@ -257,7 +258,8 @@ impl Call {
             Recovery::Retry { most, .. } | Recovery::Hedge { most, .. } => most,
         };
         assert!(self.counted <= most, "R13 R33 R40");
-        // R63 R70: transparent ones are not counted, and tell what the attempt told that they stand in for.
+        // R63 R70: transparent ones are not counted, and tell what the attempt told that they stand
+        // in for.
         assert_eq!(previous, Some(self.counted - 1).filter(|n| *n > 0));
     }
 
@@ -273,7 +275,8 @@ impl Call {
         }
     }
 
-    /// R60 R61: was this failure one that the application never saw, and another attempt of it allowed? Then that is planned.
+    /// R60 R61: was this failure one that the application never saw, and another attempt of it
+    /// allowed? Then that is planned.
     pub(super) fn mends(&mut self, attempt: u32, unseen: Unseen, now: Instant) -> bool {
         let mends = self.fits
             && match unseen {
@@ -291,8 +294,8 @@ impl Call {
         if mends && self.over.is_none() {
             self.mends_owed += 1;
             match self.method.recovery {
-                // The next planned hedge is this one, unless it is due no later, or a server said when, or the same
-                // failure was mended before.
+                // The next planned hedge is this one, unless it is due no later, or a server said
+                // when, or the same failure was mended before.
                 Recovery::Hedge { .. } => {
                     let at = now + self.mend_delay(unseen);
                     let again = self.kinds[attempt as usize - 1] == AttemptKind::Transparent;
@@ -314,7 +317,8 @@ impl Call {
         }
     }
 
-    /// A failure with a code of the policy's; `permits` is what A6's throttle says right after it was counted.
+    /// A failure with a code of the policy's; `permits` is what A6's throttle says right after it
+    /// was counted.
     pub(super) fn retries(&mut self, word: Option<Word>, permits: bool, now: Instant) -> Follows {
         let asked = match word {
             Some(Word::After(ms)) => Some(ms),
@@ -359,7 +363,8 @@ impl Call {
         Follows::Another
     }
 
-    /// The caller has a head or an error from this attempt: is it the right one, and was there nothing left to do (R13 R47)?
+    /// The caller has a head or an error from this attempt: is it the right one, and was there
+    /// nothing left to do (R13 R47)?
     pub(super) fn returns(&self, attempt: u32) {
         assert_eq!(self.last, Some(attempt), "not the last answer: {self:#?}");
         let nothing_left = self.in_flight == 0

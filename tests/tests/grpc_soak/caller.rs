@@ -188,7 +188,8 @@ impl Caller {
         let last: Option<i32> = last.map(|code| code.to_str().unwrap().parse().unwrap());
         match (ledger.call(id).ended, last) {
             (Some(code), Some(last)) if known(last) == code => {}
-            // Nobody else said so; or it broke off at the very instant of the deadline, which is taken for its echo.
+            // Nobody else said so; or it broke off at the very instant of the deadline, which is
+            // taken for its echo.
             (_, Some(last)) => {
                 assert_eq!(last, 4);
                 ledger.times_out(id, Instant::now());

@@ -91,7 +91,8 @@ const PUSHBACKS: [Pushback; 13] = [
 pub(crate) struct Weather(pub(crate) u32);
 
 impl Weather {
-    /// Calm, storm, or between both, so that the bucket fills up, runs dry, and stays around its half.
+    /// Calm, storm, or between both, so that the bucket fills up, runs dry, and stays around its
+    /// half.
     pub(crate) fn at(since_start: Duration) -> Self {
         Self([10, 45, 85, 40, 55, 50][(since_start.as_millis() / 700 % 6) as usize])
     }

@@ -1,8 +1,8 @@
 //! The model: A6 in its plainest form, fed by what the transport did and nothing else.
 //!
-//! It knows the script, the clock and the order in which attempts were sent and answered. It never asks the stack what it
-//! decided: from A6 alone it works out what each answer has to do to the token count and what may be sent when, and compares
-//! the stack with that at every step.
+//! It knows the script, the clock and the order in which attempts were sent and answered. It never
+//! asks the stack what it decided: from A6 alone it works out what each answer has to do to the
+//! token count and what may be sent when, and compares the stack with that at every step.
 
 use std::collections::VecDeque;
 

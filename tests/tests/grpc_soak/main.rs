@@ -1,10 +1,11 @@
-//! 100 000 gRPC calls, retried and hedged, under random faults and cancellations: nothing leaks, no rule of A6 is broken, and the
-//! token count is that of a model to the thousandth of a token at every step.
+//! 100 000 gRPC calls, retried and hedged, under random faults and cancellations: nothing leaks, no
+//! rule of A6 is broken, and the token count is that of a model to the thousandth of a token at
+//! every step.
 //!
-//! The documented stack stands on a transport in memory and paused time. Two sides are compared. One is the stack with its own
-//! `TokenBucket`, behind a throttle that only writes down what it is told. The other is the model (`ledger.rs`), which
-//! knows what the transport did and when, and A6; it is told nothing by the stack but that an attempt went out, and when the throttle
-//! was asked.
+//! The documented stack stands on a transport in memory and paused time. Two sides are compared.
+//! One is the stack with its own `TokenBucket`, behind a throttle that only writes down what it is
+//! told. The other is the model (`ledger.rs`), which knows what the transport did and when, and A6;
+//! it is told nothing by the stack but that an attempt went out, and when the throttle was asked.
 
 mod answer;
 mod call;

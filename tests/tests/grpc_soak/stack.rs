@@ -101,7 +101,8 @@ pub(crate) fn config(seed: u64) -> ServiceConfig {
     ServiceConfig::parse_with(text, &options).expect("a service config")
 }
 
-/// As docs of reattempt-grpc have it. Between the recovery layers and the attempt's deadline stands a witness.
+/// As docs of reattempt-grpc have it. Between the recovery layers and the attempt's deadline stands
+/// a witness.
 pub(crate) fn stack(
     world: &Arc<World>,
     budget: &BufferBudget,

@@ -1,4 +1,5 @@
-//! The server and the way to it, in memory: does what the fate of each attempt says, and tells the ledger.
+//! The server and the way to it, in memory: does what the fate of each attempt says, and tells the
+//! ledger.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -80,8 +81,8 @@ async fn answer(
     let times_out = world.ledger().call(id).attempt_limit(Instant::now());
     let answers = |got| {
         let now = Instant::now();
-        // What a deadline of ours may have caused elsewhere is taken for its echo from its instant on: the witness
-        // above that deadline tells of it.
+        // What a deadline of ours may have caused elsewhere is taken for its echo from its instant
+        // on: the witness above that deadline tells of it.
         let may_echo = match got {
             Got::Ok | Got::Headers => false,
             Got::Failed { code, .. } => code == 1 || matches!(fate.answer, Answer::Fault(_)),
@@ -191,7 +192,8 @@ pub(crate) fn of_fault(fault: TransportFault) -> (i32, Unseen) {
     match fault {
         TransportFault::NeverSent => (14, Unseen::NeverSent),
         TransportFault::StreamRefused => (14, Unseen::Once),
-        // A peer that breaks the protocol loses its connection. Where none can be made there is no other backend to move on to.
+        // A peer that breaks the protocol loses its connection. Where none can be made there is no
+        // other backend to move on to.
         TransportFault::ConnectFailed
         | TransportFault::ConnectionReset
         | TransportFault::ConnectionClosed

@@ -1,6 +1,8 @@
-//! The same on loopback sockets: 5 000 calls through hyper against the raw HTTP/2 server, on two threads.
+//! The same on loopback sockets: 5 000 calls through hyper against the raw HTTP/2 server, on two
+//! threads.
 //!
-//! Times and orders are the machine's, so there is no model. What counts is what is left afterwards: nothing on either side.
+//! Times and orders are the machine's, so there is no model. What counts is what is left
+//! afterwards: nothing on either side.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -270,7 +272,8 @@ async fn five_thousand_calls_on_the_wire_leave_nothing_on_either_side() {
     for call in seen.iter().filter(|call| deeds.hang.contains(&call.number)) {
         match call.cancelled.and_then(|cancelled| cancelled.code) {
             Some(ErrorCode::CANCEL) => reset += 1,
-            // hyper's word where the request's own body failed, or was told that another attempt goes on alone.
+            // hyper's word where the request's own body failed, or was told that another attempt
+            // goes on alone.
             Some(ErrorCode::INTERNAL_ERROR) => assert!(!call.half_closed, "{call:?}"),
             // Its connection went down under it.
             _ => assert!(deeds.broken.contains(&call.connection), "{call:?}"),

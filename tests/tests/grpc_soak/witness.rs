@@ -1,4 +1,5 @@
-//! What stands in the stack and looks on: between the recovery layers and the attempt's deadline, and behind the throttle.
+//! What stands in the stack and looks on: between the recovery layers and the attempt's deadline,
+//! and behind the throttle.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -78,7 +79,8 @@ impl<B> OfResponse for Response<B> {
     }
 }
 
-/// Writes down what the throttle is told and asked, and compares the bucket with the model each time.
+/// Writes down what the throttle is told and asked, and compares the bucket with the model each
+/// time.
 #[derive(Debug)]
 pub(crate) struct Witness {
     pub(crate) bucket: Arc<TokenBucket>,

@@ -46,7 +46,8 @@ impl World {
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // Once an assertion has failed the others end without a word, so that the first one can be read.
+        // Once an assertion has failed the others end without a word, so that the first one can be
+        // read.
         let Ok(ledger) = self.ledger.lock() else {
             std::panic::resume_unwind(Box::new("the ledger is closed"));
         };

@@ -91,7 +91,8 @@ async fn only_the_hop_next_to_the_fault_tries_again() {
     assert_eq!(chain.counts(), [10, 10, 10, 10, 30]);
 }
 
-/// What services that know nothing of each other come to: each hop tries on until its own throttle closes.
+/// What services that know nothing of each other come to: each hop tries on until its own throttle
+/// closes.
 #[tokio::test(start_paused = true)]
 async fn with_throttles_alone_every_hop_spends_its_own() {
     let chain = Chain::new(|_| 503, [THROTTLED; HOPS]);
@@ -105,7 +106,8 @@ async fn with_throttles_the_bottom_gets_less_than_five_quarters_of_the_calls() {
     let calls = 20;
     assert_eq!(chain.call(calls).await, 0);
     assert_eq!(chain.counts()[..4], [calls; 4]);
-    // Five failures close the throttle: one call of three attempts, one of two, and the rest of one.
+    // Five failures close the throttle: one call of three attempts, one of two, and the rest of
+    // one.
     assert_eq!(chain.at_the_bottom(), calls + 3);
     assert!(f64::from(chain.at_the_bottom()) / f64::from(calls) < 1.25);
 }
@@ -168,8 +170,8 @@ async fn a_hop_that_fails_by_itself_is_asked_again_by_the_one_before_it() {
     assert_eq!((top.count(), above.count(), broken.count()), (1, 1, 3));
 }
 
-/// Each hop can take it up alone. One that does not tries again whatever the one behind says, and is tried again by the one before
-/// it; above that one nobody tries again.
+/// Each hop can take it up alone. One that does not tries again whatever the one behind says, and
+/// is tried again by the one before it; above that one nobody tries again.
 #[tokio::test(start_paused = true)]
 async fn a_hop_that_neither_hears_nor_speaks_costs_its_own_tries_and_those_of_the_one_before_it() {
     let mut habits = [TELL; HOPS];
@@ -178,7 +180,8 @@ async fn a_hop_that_neither_hears_nor_speaks_costs_its_own_tries_and_those_of_th
     assert_eq!(chain.called(1).await, [1, 1, 3, 9, 27]);
 }
 
-/// Each hop gives the next one less time than it has itself: a tenth of a second at the bottom, four times as much a hop further up.
+/// Each hop gives the next one less time than it has itself: a tenth of a second at the bottom,
+/// four times as much a hop further up.
 fn patient(habits: Habits) -> [Habits; HOPS] {
     let limit = |at| Duration::from_millis(100 * 4_u64.pow((HOPS - 1 - at) as u32));
     std::array::from_fn(|at| Habits {
@@ -204,7 +207,8 @@ async fn a_bottom_that_hangs_is_tried_by_the_hop_above_it_alone() {
     );
 }
 
-/// Where every hop has the same time for an attempt, the word of the one behind comes with the end of it.
+/// Where every hop has the same time for an attempt, the word of the one behind comes with the end
+/// of it.
 #[tokio::test(start_paused = true)]
 async fn time_that_is_over_for_all_is_not_tried_again_by_all() {
     let same = |habits| {

@@ -31,7 +31,8 @@ struct Hedging<'a> {
     machine: HedgeMachine,
     first: Option<Flight<'a>>,
     others: Vec<Other<'a>>,
-    /// When a newer configuration is there that moved the key, and the failed attempt that asked for it.
+    /// When a newer configuration is there that moved the key, and the failed attempt that asked
+    /// for it.
     moves: Vec<(u64, CallContext)>,
     last: Option<Told>,
     expired: bool,

@@ -1,5 +1,6 @@
-//! One script, driven twice: by the tower futures on paused time, and by a small simulator over the same machines with
-//! a virtual clock. Times, kinds, records, throttle and outcome have to be the same to the last field.
+//! One script, driven twice: by the tower futures on paused time, and by a small simulator over the
+//! same machines with a virtual clock. Times, kinds, records, throttle and outcome have to be the
+//! same to the last field.
 
 mod future;
 mod hedge;

@@ -161,8 +161,9 @@ async fn out_of_memory_is_final() {
     at_once(&client.call(KvRequest::set("k0", value, 0, 0)).await, 0);
 }
 
-/// C7: the server waits for more of a command that it does not know, and takes what is sent next for it. The deadline ends
-/// the call and frees its opaque; who closes that connection then goes on over a new one.
+/// C7: the server waits for more of a command that it does not know, and takes what is sent next
+/// for it. The deadline ends the call and frees its opaque; who closes that connection then goes on
+/// over a new one.
 #[tokio::test]
 async fn a_command_that_is_never_answered_ends_at_the_deadline() {
     let Some(server) = Memcached::start(&[]).await else {

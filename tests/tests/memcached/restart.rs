@@ -74,7 +74,8 @@ impl Load {
     }
 }
 
-/// The last attempt of this write was on its way when the server went, so that nobody knows what became of it.
+/// The last attempt of this write was on its way when the server went, so that nobody knows what
+/// became of it.
 fn was_not_to_be_retried(ended: &Ended) {
     let error = ended.error();
     assert!(
@@ -93,7 +94,8 @@ fn was_not_to_be_retried(ended: &Ended) {
     );
 }
 
-/// C12, C13: every read gets its answer; a write is lost only if it was on its way when the server went.
+/// C12, C13: every read gets its answer; a write is lost only if it was on its way when the server
+/// went.
 #[tokio::test]
 async fn a_restart_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() {
     let Some(mut server) = Memcached::start(&[]).await else {
@@ -123,7 +125,8 @@ async fn a_restart_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() 
         server.freeze();
         until(|| connection.in_flight() == CALLERS).await;
         server.kill();
-        // All of them have come to the closed door: the reads again, the writes with their next call.
+        // All of them have come to the closed door: the reads again, the writes with their next
+        // call.
         until(|| load.refused() == CALLERS).await;
         let before = load.ended();
         server.restart().await;

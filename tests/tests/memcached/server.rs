@@ -41,7 +41,8 @@ impl Memcached {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The documented stack around a client of this server, with a connection that is there already.
+    /// The documented stack around a client of this server, with a connection that is there
+    /// already.
     pub(crate) async fn client(&self) -> Client {
         let client = Client::around(vec![self.address()], ClientOptions::memcached());
         assert_eq!(client.call(KvRequest::noop()).await.status(), 0);

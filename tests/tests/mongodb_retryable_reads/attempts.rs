@@ -1,4 +1,5 @@
-//! What the second attempt is: another selection, another message, the same session (M20, M21, M25, M26, M31).
+//! What the second attempt is: another selection, another message, the same session (M20, M21, M25,
+//! M26, M31).
 
 use super::*;
 use reattempt_mongodb::reasons::MONGODB_NOT_WRITABLE_PRIMARY;

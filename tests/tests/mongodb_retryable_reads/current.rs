@@ -1,4 +1,5 @@
-//! The rules that came after 2022, as options: codes, overload, retargeting, writes that were not carried out.
+//! The rules that came after 2022, as options: codes, overload, retargeting, writes that were not
+//! carried out.
 
 use super::*;
 use reattempt::backoff::Randomness;

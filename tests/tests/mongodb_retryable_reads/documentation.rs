@@ -55,7 +55,8 @@ fn every_operation_stands_in_its_own_table() {
     }
 }
 
-/// M35: the release note of nested retries is in the changelog too. M36: `mapReduce` through a runner for read commands.
+/// M35: the release note of nested retries is in the changelog too. M36: `mapReduce` through a
+/// runner for read commands.
 #[test]
 fn the_guide_warns_of_nested_retries_and_of_map_reduce() {
     let nested = between("## Retries around retries", "## Around the official driver");

@@ -80,7 +80,8 @@ async fn a_cleared_pool_is_retried() {
     assert_eq!(first.expect("a reply").count(), 3);
     assert_eq!(second.expect("a reply").count(), 3);
     assert_eq!(info.count(MONGODB_POOL_CLEARED), 1);
-    // The one for the pool, the broken one and its retry, and the retry of the one that was never sent.
+    // The one for the pool, the broken one and its retry, and the retry of the one that was never
+    // sent.
     assert_eq!(node.seen_named("find").len(), 4);
 }
 

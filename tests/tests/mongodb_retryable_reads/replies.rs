@@ -53,7 +53,8 @@ async fn what_is_no_number_is_no_code() {
     }
 }
 
-/// M7, E6: a retryable number inside of a reply that says `ok: 1`, or inside of another error, is not its code.
+/// M7, E6: a retryable number inside of a reply that says `ok: 1`, or inside of another error, is
+/// not its code.
 #[tokio::test]
 async fn a_number_inside_of_a_reply_is_not_its_code() {
     let node = node().await;

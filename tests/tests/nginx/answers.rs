@@ -47,7 +47,8 @@ async fn a_503_with_retry_after_is_waited_out() {
     }
 }
 
-/// Twenty a second and no more: all calls get through, none of them was lost, and a POST that was refused may go out again.
+/// Twenty a second and no more: all calls get through, none of them was lost, and a POST that was
+/// refused may go out again.
 #[tokio::test]
 async fn a_rate_limit_is_met_and_waited_for() {
     let limited =

@@ -29,7 +29,8 @@ struct Load {
 }
 
 impl Load {
-    /// One call after another, with pauses of all lengths up to a few milliseconds, until the load is over.
+    /// One call after another, with pauses of all lengths up to a few milliseconds, until the load
+    /// is over.
     async fn caller(self: Arc<Self>, number: usize, client: Client) {
         let method = if number % 2 == 0 {
             Method::GET
@@ -121,7 +122,8 @@ async fn under_load(
     (load, log)
 }
 
-/// The server closes what was idle for a few milliseconds, just when the next request may be on its way there.
+/// The server closes what was idle for a few milliseconds, just when the next request may be on its
+/// way there.
 #[tokio::test]
 async fn connections_that_are_closed_while_idle_lose_no_call_that_may_be_sent_again() {
     for http2 in [false, true] {

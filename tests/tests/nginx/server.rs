@@ -47,13 +47,15 @@ impl Nginx {
         format!("http://127.0.0.1:{}", self.ports[usize::from(http2)])
     }
 
-    /// Puts other lines in force: new workers take over, the old ones end when they have answered what they have begun.
+    /// Puts other lines in force: new workers take over, the old ones end when they have answered
+    /// what they have begun.
     pub(crate) fn reload(&self, lines: &str) {
         configure(self.folder.path(), self.ports, lines);
         signal(&self.process, "HUP");
     }
 
-    /// What it has answered so far. A line is written right after its answer, and so may come a little later.
+    /// What it has answered so far. A line is written right after its answer, and so may come a
+    /// little later.
     pub(crate) fn log(&self) -> Vec<Logged> {
         let log = std::fs::read_to_string(self.folder.path().join("access.log"));
         let lines = log.unwrap_or_default();
@@ -85,7 +87,8 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // A master that is killed leaves its workers behind; one that is told to end takes them along.
+        // A master that is killed leaves its workers behind; one that is told to end takes them
+        // along.
         if matches!(self.process.try_wait(), Ok(None)) {
             signal(&self.process, "TERM");
         }

@@ -1,4 +1,5 @@
-//! Couchbase's GET over loopback: the testbed's client of a cluster bare, with tower's timeout and retry, and in this stack.
+//! Couchbase's GET over loopback: the testbed's client of a cluster bare, with tower's timeout and
+//! retry, and in this stack.
 //!
 //! `cargo run --release -p reattempt-wire-cost --bin kv_get -- [calls a turn] [rounds] [the name of one contender]`
 

@@ -1,4 +1,5 @@
-//! tonic echo over loopback: a bare channel, tower's timeout and retry at the level of messages, and this stack.
+//! tonic echo over loopback: a bare channel, tower's timeout and retry at the level of messages,
+//! and this stack.
 //!
 //! `cargo run --release -p reattempt-wire-cost --bin tonic_echo -- [calls a turn] [rounds] [the name of one contender]`
 
@@ -89,8 +90,8 @@ macro_rules! generated {
     }};
 }
 
-/// Retries what failed for good reasons while the budget lasts, three attempts at most: what is usually put around the
-/// calls of a generated client.
+/// Retries what failed for good reasons while the budget lasts, three attempts at most: what is
+/// usually put around the calls of a generated client.
 #[derive(Clone, Debug)]
 struct RetryMessages {
     budget: Arc<TpsBudget>,

@@ -45,8 +45,8 @@ pub(crate) struct Answer {
     /// What only this protocol has.
     #[serde(flatten)]
     pub(crate) own: Map<String, Value>,
-    /// The same, of what the server sent. Encoded only while it is written: a call that is over must not keep a worker from
-    /// other calls, whose time may be up.
+    /// The same, of what the server sent. Encoded only while it is written: a call that is over
+    /// must not keep a worker from other calls, whose time may be up.
     #[serde(skip)]
     bytes: Vec<(&'static str, Sent)>,
     /// What a person wants to see of the answer itself, line by line.

@@ -136,8 +136,8 @@ impl Journal {
             .sent
             .iter()
             .map(|sent| {
-                // A body that ends later than its head amends the record that the call keeps, and so does a wait that
-                // was cut short or never begun.
+                // A body that ends later than its head amends the record that the call keeps, and
+                // so does a wait that was cut short or never begun.
                 let kept = info.records().find(|r| r.number == sent.number);
                 let record = pages.records.iter().rev().find(|r| r.number == sent.number);
                 let outcome = record.map(|record| record.outcome);
@@ -219,8 +219,8 @@ impl Observer for JournalObserver {
     }
 }
 
-/// Notes in the call's journal when each attempt was sent and when it ended. Stands right above the transport, or above what
-/// reads of an answer if it is one.
+/// Notes in the call's journal when each attempt was sent and when it ended. Stands right above the
+/// transport, or above what reads of an answer if it is one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalLayer;
 

@@ -1,4 +1,5 @@
-//! The strategies that a document can name for Couchbase: RFC 0049's, RFC 0013's, and one of its own numbers.
+//! The strategies that a document can name for Couchbase: RFC 0049's, RFC 0013's, and one of its
+//! own numbers.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -76,7 +77,8 @@ impl Strategy {
     }
 }
 
-/// RFC 0049's fail fast: says no. What always retries passes it by, and ends at the deadline as the document says.
+/// RFC 0049's fail fast: says no. What always retries passes it by, and ends at the deadline as the
+/// document says.
 #[derive(Clone, Copy, Debug)]
 struct FailFast(OnDeadline);
 

@@ -1,4 +1,5 @@
-//! The document of `reattempt call --json`: the fields that all protocols share, and how any field is read.
+//! The document of `reattempt call --json`: the fields that all protocols share, and how any field
+//! is read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +38,8 @@ impl Fault {
     }
 }
 
-/// The fields of one JSON object, taken one by one, so that every fault has its JSON path. `null` counts as absent.
+/// The fields of one JSON object, taken one by one, so that every fault has its JSON path. `null`
+/// counts as absent.
 #[derive(Debug)]
 pub(crate) struct Fields {
     path: String,
@@ -88,7 +90,8 @@ impl Fields {
         Ok(self.optional(name)?.unwrap_or(default))
     }
 
-    /// A member as it was written: what reads a policy sees also what a parsed value has lost (a key given twice).
+    /// A member as it was written: what reads a policy sees also what a parsed value has lost (a
+    /// key given twice).
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let value = self.map.remove(name).filter(|value| !value.is_null())?;
         Some(self.texts.remove(name).unwrap_or_else(|| value.to_string()))
@@ -253,14 +256,15 @@ pub(crate) struct Document {
 /// How long connections stay open after the last call, unless the document says.
 const LINGER: Millis = Millis(Duration::from_millis(30));
 
-/// So many names of headers a call may have. `http`'s map of them panics where it is full, and the layers add their own.
+/// So many names of headers a call may have. `http`'s map of them panics where it is full, and the
+/// layers add their own.
 pub(crate) const MOST_NAMES: usize = 10_000;
 
 /// Members that have readers of their own, who say themselves what is wrong with them.
 const POLICIES: [&str; 2] = ["service_config", "policy"];
 
-/// These members as one value, but for the policies: numbers and depths that no [`Value`] can hold are theirs to judge, and
-/// do not make the document unusable.
+/// These members as one value, but for the policies: numbers and depths that no [`Value`] can hold
+/// are theirs to judge, and do not make the document unusable.
 fn without_policies(members: &BTreeMap<String, Box<RawValue>>) -> Option<Value> {
     let read = |name: &str, raw: &RawValue| match serde_json::from_str(raw.get()) {
         Err(_) if POLICIES.contains(&name) => Some(Value::Object(Map::new())),

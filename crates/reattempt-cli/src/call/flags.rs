@@ -11,20 +11,24 @@ use super::document::{Fault, to_base64};
 
 /// Makes calls, and shows every attempt of them.
 ///
-/// Example: reattempt call --target 127.0.0.1:50051 --method /echo.Echo/Say --payload hello --config config.json --timeout 2s
+/// Example: reattempt call --target 127.0.0.1:50051 --method /echo.Echo/Say --payload hello
+/// --config config.json --timeout 2s
 ///
-/// Of one gRPC answer it takes 100,000 messages, each of 4 MiB or what the service config says, and 64 MiB or one such message; of one HTTP body 64 MiB;
-/// of one MongoDB cursor 64 MiB, 100,000 documents and 10,000 batches. A call whose answer is longer fails and names the bound.
+/// Of one gRPC answer it takes 100,000 messages, each of 4 MiB or what the service config says, and
+/// 64 MiB or one such message; of one HTTP body 64 MiB; of one MongoDB cursor 64 MiB, 100,000
+/// documents and 10,000 batches. A call whose answer is longer fails and names the bound.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Reads one JSON document from standard input and writes one JSON line per call to standard output
+    /// Reads one JSON document from standard input and writes one JSON line per call to standard
+    /// output
     #[arg(long, exclusive = true)]
     pub(crate) json: bool,
     /// The protocol spoken
     #[arg(long, value_enum, default_value_t)]
     protocol: ProtocolFlag,
-    /// The server: host:port, a URL for http, a connection string for mongodb. A user and a password before the host,
-    /// user:password@ and percent-encoded, log in: http by Basic, kv and mongodb by SCRAM; grpc refuses them
+    /// The server: host:port, a URL for http, a connection string for mongodb. A user and a
+    /// password before the host, user:password@ and percent-encoded, log in: http by Basic, kv and
+    /// mongodb by SCRAM; grpc refuses them
     #[arg(long, required_unless_present = "json")]
     target: Option<String>,
     /// grpc: /package.Service/Method; http: the method, GET by default
@@ -205,7 +209,8 @@ impl Draft {
 }
 
 impl Arguments {
-    /// The document that a program would have written, and the files it refers to as they are written.
+    /// The document that a program would have written, and the files it refers to as they are
+    /// written.
     pub(crate) fn into_document(self) -> Result<(Value, BTreeMap<String, String>), Fault> {
         let mut draft = Draft::default();
         let choice = |on, yes, no| json!(if on { yes } else { no });

@@ -145,8 +145,8 @@ impl Settings {
         ConfigPoller::spawn(store.clone(), kv::fetch_over(client.clone()), options)
     }
 
-    /// The layers in their documented order. Routing is below them, so that a retry goes where the newest
-    /// configuration says.
+    /// The layers in their documented order. Routing is below them, so that a retry goes where the
+    /// newest configuration says.
     fn stack(&self, setup: &Setup, store: &ConfigStore) -> Stack {
         let maps = ErrorMaps::new();
         let client = self

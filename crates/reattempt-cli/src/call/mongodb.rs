@@ -61,7 +61,8 @@ enum Rules {
     Current,
 }
 
-/// How long to look at all servers before the first call, so that it does not go to whoever answers first.
+/// How long to look at all servers before the first call, so that it does not go to whoever answers
+/// first.
 const LOOK: Duration = Duration::from_millis(250);
 
 pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
@@ -84,7 +85,8 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         strategy = strategy
             .overload_backoff(retries.unwrap_or(MAX_ADAPTIVE_RETRIES))
             .randomness(document.setup.randomness.clone());
-        // Only the option of that name has a call tried until its time is up; a call's own limit ends it, and no more.
+        // Only the option of that name has a call tried until its time is up; a call's own limit
+        // ends it, and no more.
         if settings.timeout.is_some() {
             strategy = strategy.until_deadline();
         }
@@ -109,7 +111,8 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
 
 fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
     let name: String = fields.required("op")?;
-    // What only this side of a cursor or a caller with a command of its own can use is no operation of a document.
+    // What only this side of a cursor or a caller with a command of its own can use is no operation
+    // of a document.
     let operation = Operation::from_name(&name)
         .filter(|operation| !matches!(operation, Operation::GetMore | Operation::RunCommand))
         .ok_or_else(|| fields.fault("op", format!("unknown operation {name:?}")))?;
@@ -188,7 +191,8 @@ impl MongoCaller {
     }
 }
 
-/// Runs an operation and reads its cursor to the end. How many documents, values or databases it gave.
+/// Runs an operation and reads its cursor to the end. How many documents, values or databases it
+/// gave.
 async fn exchange(
     stack: Stack,
     call: Call<MongoRequest>,
@@ -206,7 +210,8 @@ async fn exchange(
             let mut more = ServiceBuilder::new()
                 .map_request(move |request: MongoRequest| {
                     let mut call = Call::new(request);
-                    // A cursor that was moved is nobody's loss: the call ends with the first failure.
+                    // A cursor that was moved is nobody's loss: the call ends with the first
+                    // failure.
                     call.context_mut().set_idempotency(Idempotency::Idempotent);
                     if let Some(limit) = limit {
                         call.context_mut().stamp_limit(limit);
@@ -229,7 +234,8 @@ async fn exchange(
     }
 }
 
-/// A time limit that passed in a later batch passed for the call that opened the cursor: its attempts are what is told.
+/// A time limit that passed in a later batch passed for the call that opened the cursor: its
+/// attempts are what is told.
 fn of_whole_call(error: BoxError, story: &Story) -> BoxError {
     match error.downcast::<Elapsed>() {
         Ok(elapsed) => Box::new(Elapsed {
@@ -240,7 +246,8 @@ fn of_whole_call(error: BoxError, story: &Story) -> BoxError {
     }
 }
 
-/// The count in the one document that `countDocuments` asks for; none if nothing was there to count.
+/// The count in the one document that `countDocuments` asks for; none if nothing was there to
+/// count.
 fn counted(reply: &MongoReply) -> usize {
     let first = reply.values().next();
     let n = first

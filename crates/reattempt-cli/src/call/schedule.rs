@@ -29,7 +29,8 @@ pub(crate) struct Plan<C: Caller> {
 }
 
 impl<C: Caller> Plan<C> {
-    /// Reads every call with `read` before any is made, and before there is a caller: it may talk to its servers at once.
+    /// Reads every call with `read` before any is made, and before there is a caller: it may talk
+    /// to its servers at once.
     pub(crate) fn new(
         document: Document,
         caller: impl FnOnce() -> C,

@@ -18,8 +18,8 @@ impl fmt::Debug for UserInfo {
     }
 }
 
-/// Takes the user and the password off a text that begins with them and a host (RFC 3986, section 3.2). The error repeats
-/// nothing of the text.
+/// Takes the user and the password off a text that begins with them and a host (RFC 3986, section
+/// 3.2). The error repeats nothing of the text.
 pub(crate) fn split(text: &str) -> Result<(Option<UserInfo>, &str), &'static str> {
     let end = text.find(['/', '?', '#']).unwrap_or(text.len());
     let Some(at) = text[..end].rfind('@') else {

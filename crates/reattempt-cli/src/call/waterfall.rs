@@ -87,7 +87,8 @@ fn millis(time: InMillis) -> String {
     format!("{:.1} ms", time.value())
 }
 
-/// The attempt as a bar of `width` characters for `whole` milliseconds, the delay after it as a shade.
+/// The attempt as a bar of `width` characters for `whole` milliseconds, the delay after it as a
+/// shade.
 pub(crate) fn bar(attempt: &Attempt, whole: f64, width: usize) -> String {
     let (start, end) = (attempt.start_ms.value(), attempt.end_ms.value());
     let next = end + attempt.delay_ms.map_or(0.0, InMillis::value);

@@ -93,7 +93,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// A path repeats names of the document, and those may have any character in them: to be written as one line.
+/// A path repeats names of the document, and those may have any character in them: to be written as
+/// one line.
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.message)

@@ -1,4 +1,5 @@
-//! The load: calls at a steady rate, whatever becomes of those before (an open loop), phase by phase.
+//! The load: calls at a steady rate, whatever becomes of those before (an open loop), phase by
+//! phase.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -97,7 +98,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// How much lateness is made up for; what is beyond, a machine that was busy elsewhere does not turn into a burst.
+    /// How much lateness is made up for; what is beyond, a machine that was busy elsewhere does not
+    /// turn into a burst.
     const MOST_LATE: Duration = Duration::from_millis(20);
 
     fn new(rate: u32) -> Self {

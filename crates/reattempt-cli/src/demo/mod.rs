@@ -1,5 +1,5 @@
-//! `reattempt demo`: the main job on embedded servers. The same load without and with the stack, through scripted
-//! trouble, over real sockets and four protocols.
+//! `reattempt demo`: the main job on embedded servers. The same load without and with the stack,
+//! through scripted trouble, over real sockets and four protocols.
 
 mod comparison;
 mod grpc;
@@ -35,7 +35,8 @@ const QUICK_CALLS: usize = 150;
 const RATE: u32 = 500;
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// Shows what the layers do: the same load without and with them, through scripted trouble, on embedded servers
+/// Shows what the layers do: the same load without and with them, through scripted trouble, on
+/// embedded servers
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Decides which calls meet which trouble; the same seed repeats the demo

@@ -1,4 +1,5 @@
-//! The policies of the two routes, the same for every protocol that has no rules of its own for them.
+//! The policies of the two routes, the same for every protocol that has no rules of its own for
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The script of the trouble: what happens to which call, decided by seed and call number alone.
 //!
-//! Nothing here looks at a clock, so that both sides of the comparison, and every run with the same seed, meet
-//! the same trouble.
+//! Nothing here looks at a clock, so that both sides of the comparison, and every run with the same
+//! seed, meet the same trouble.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! The built program against scripted servers: what goes in by standard input, what comes out by standard output.
+//! The built program against scripted servers: what goes in by standard input, what comes out by
+//! standard output.
 
 mod check;
 mod document;

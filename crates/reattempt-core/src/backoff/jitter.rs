@@ -12,8 +12,8 @@ pub enum Jitter {
     None,
     /// Uniform in `[0, delay)` (A6, Exponential Backoff).
     Full,
-    /// Uniform in `[delay · (1 − p), delay · (1 + p)]`; `Proportional(0.2)` is what A6 asks for today. May pass
-    /// the back-off's maximum by that share. `p` counts as within `[0, 1]`.
+    /// Uniform in `[delay · (1 − p), delay · (1 + p)]`; `Proportional(0.2)` is what A6 asks for
+    /// today. May pass the back-off's maximum by that share. `p` counts as within `[0, 1]`.
     Proportional(f64),
     /// Uniform between the first delay and three times the previous one, up to the maximum.
     Decorrelated,

@@ -39,8 +39,8 @@ enum Shape {
 /// Randomness differs for every call by default; [`Backoff::randomness`] injects another source.
 ///
 /// ```
-/// use std::time::Duration;
 /// use reattempt_core::backoff::{Backoff, Jitter};
+/// use std::time::Duration;
 ///
 /// let ms = Duration::from_millis;
 /// let backoff = Backoff::exponential(ms(1), ms(500));
@@ -95,16 +95,21 @@ impl Backoff {
         Self::of(Shape::Controlled)
     }
 
-    /// By a calculation of your own, from the retries already made (0 before the first retry), up to `max`.
+    /// By a calculation of your own, from the retries already made (0 before the first retry), up
+    /// to `max`.
     ///
-    /// A calculation that has to know more, or that keeps something, is a [`RetryStrategy`](crate::RetryStrategy).
+    /// A calculation that has to know more, or that keeps something, is a
+    /// [`RetryStrategy`](crate::RetryStrategy).
     ///
     /// ```
-    /// use std::time::Duration;
     /// use reattempt_core::backoff::Backoff;
     /// use reattempt_core::strategy::BestEffort;
+    /// use std::time::Duration;
     ///
-    /// let squares = Backoff::calculated(|n| Duration::from_millis(u64::from(n).pow(2)), Duration::from_secs(1));
+    /// let squares = Backoff::calculated(
+    ///     |n| Duration::from_millis(u64::from(n).pow(2)),
+    ///     Duration::from_secs(1),
+    /// );
     /// assert_eq!(squares.delay(3, None), Duration::from_millis(9));
     /// assert_eq!(squares.delay(u32::MAX, None), Duration::from_secs(1));
     /// let strategy = BestEffort::with_backoff(squares);

@@ -54,7 +54,8 @@ fn an_end_that_a_layer_above_says_hides_nothing_of_the_call() {
     });
 }
 
-/// A hedge goes out before the first attempt fails: whoever asks meanwhile hears that something is out.
+/// A hedge goes out before the first attempt fails: whoever asks meanwhile hears that something is
+/// out.
 #[test]
 fn one_attempt_that_ends_never_hides_another_that_is_out() {
     loom::model(|| {

@@ -13,8 +13,8 @@ use crate::{
 
 /// What callers read and stamp.
 impl CallContext {
-    /// Lets the caller see what becomes of this request's call: read [`Watch::info`] after it, whether it
-    /// worked, failed, timed out or was dropped.
+    /// Lets the caller see what becomes of this request's call: read [`Watch::info`] after it,
+    /// whether it worked, failed, timed out or was dropped.
     pub fn watch<R: Annotated + ?Sized>(request: &mut R) -> Watch {
         let watch = Watch::default();
         let context = request.context_mut();
@@ -106,8 +106,8 @@ impl CallContext {
             .or(self.policy.as_ref())
     }
 
-    /// The policy that a layer stamped, also where the caller's own stands before it: for what no single call may change, such as
-    /// MongoDB's `retryReads`.
+    /// The policy that a layer stamped, also where the caller's own stands before it: for what no
+    /// single call may change, such as MongoDB's `retryReads`.
     #[must_use]
     #[inline]
     pub const fn route_policy(&self) -> Option<&Arc<RoutePolicy>> {
@@ -156,8 +156,9 @@ impl CallContext {
         self
     }
 
-    /// Puts your own data on the call, for strategies, classifiers, observers and services further in. Of each type one is
-    /// kept, the last: a layer's data and a caller's stay out of each other's way.
+    /// Puts your own data on the call, for strategies, classifiers, observers and services further
+    /// in. Of each type one is kept, the last: a layer's data and a caller's stay out of each
+    /// other's way.
     pub fn set_data<T: Any + Send + Sync>(&mut self, data: T) -> &mut Self {
         let kept = &mut self.own_mut().data;
         kept.retain(|kept| !(**kept).is::<T>());

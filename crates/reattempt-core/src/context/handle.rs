@@ -12,7 +12,8 @@ use crate::{RetryInfo, Stopped};
 pub struct CallHandle(pub(super) Option<Arc<CallBlock>>, pub(super) Seat);
 
 impl CallHandle {
-    /// The call worked: if no recovery layer acted on it, that would do so itself, its block may serve another call.
+    /// The call worked: if no recovery layer acted on it, that would do so itself, its block may
+    /// serve another call.
     #[inline(always)]
     pub fn retire(self) {
         if let Some(block) = self.0 {

@@ -40,8 +40,8 @@ impl CallContext {
 
     /// For layers: gives the call its block if it has none yet, and a handle on it.
     ///
-    /// A block on which a recovery layer acts that is not above belongs to another call, from whose request this one was
-    /// cloned: then this call gets its own.
+    /// A block on which a recovery layer acts that is not above belongs to another call, from whose
+    /// request this one was cloned: then this call gets its own.
     #[inline(always)]
     pub fn begin(&mut self) -> CallHandle {
         if !self.is_claimed() && self.is_taken_up() {
@@ -51,15 +51,16 @@ impl CallContext {
         CallHandle(self.block.clone(), self.seat())
     }
 
-    /// For layers: true once a recovery layer, above or below, acts on the call of this context's block.
+    /// For layers: true once a recovery layer, above or below, acts on the call of this context's
+    /// block.
     #[must_use]
     #[inline(always)]
     pub fn is_taken_up(&self) -> bool {
         self.shared().is_some_and(CallBlock::is_claimed)
     }
 
-    // What is cold below takes and gives its handles by value: with no address taken, a context lives in registers
-    // all the way through the layers.
+    // What is cold below takes and gives its handles by value: with no address taken, a context
+    // lives in registers all the way through the layers.
     #[inline(always)]
     fn block(&mut self) -> Option<&CallBlock> {
         if self.block.is_none() {
@@ -121,7 +122,8 @@ impl CallContext {
         self.shared().is_some_and(CallBlock::is_attempt_limited)
     }
 
-    /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the block, and leaves no record.
+    /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the
+    /// block, and leaves no record.
     #[inline(always)]
     pub fn settle_success(&self, committed: bool) {
         let block = self.shared();
@@ -141,7 +143,8 @@ impl CallContext {
         }
     }
 
-    /// The same for one of several attempts: the throttle is told what the last retry was permitted after.
+    /// The same for one of several attempts: the throttle is told what the last retry was permitted
+    /// after.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
@@ -158,8 +161,9 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: the call worked and this context is not needed any more. Its block may serve another call,
-    /// once nobody can see it any more; one with a log is left to its owners, and freed with them.
+    /// For recovery layers: the call worked and this context is not needed any more. Its block may
+    /// serve another call, once nobody can see it any more; one with a log is left to its owners,
+    /// and freed with them.
     #[inline(always)]
     pub fn retire(&mut self) {
         if let Some(block) = self.block.take() {
@@ -178,7 +182,8 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: true if this is a copy of that context, of the same attempt of the same call.
+    /// For recovery layers: true if this is a copy of that context, of the same attempt of the same
+    /// call.
     #[must_use]
     #[inline]
     pub fn is_copy_of(&self, other: &Self) -> bool {

@@ -26,9 +26,9 @@ pub use watch::Watch;
 
 /// What is known of a call: its attempt, limits, idempotency, policy, throttle, and your own data.
 ///
-/// What a caller stamps is a template. The first of these layers that sees the request gives the call a
-/// block of its own, for what layers stamp and for what comes back up, so that a request which is cloned
-/// before never shares it.
+/// What a caller stamps is a template. The first of these layers that sees the request gives the
+/// call a block of its own, for what layers stamp and for what comes back up, so that a request
+/// which is cloned before never shares it.
 ///
 /// Of several stamps the caller's beats the policy's, and the policy's beats the layer's; of two
 /// time limits the earlier counts.
@@ -42,12 +42,13 @@ pub struct CallContext {
     marks: Marks,
 }
 
-// Its handles are let go of by value: with no address taken a context lives in registers, and what is called to drop it is
-// small enough to be inlined wherever one might have to be dropped.
+// Its handles are let go of by value: with no address taken a context lives in registers, and what
+// is called to drop it is small enough to be inlined wherever one might have to be dropped.
 impl Drop for CallContext {
     #[inline(always)]
     fn drop(&mut self) {
-        // Also where there are none: a test here costs more in all that it is copied into than the call.
+        // Also where there are none: a test here costs more in all that it is copied into than the
+        // call.
         let_go(self.block.take(), self.stamps.take(), self.policy.take());
     }
 }

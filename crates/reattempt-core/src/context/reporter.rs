@@ -8,8 +8,8 @@ use crate::{ServerPushback, Stage};
 
 /// Reports what an inner layer or a transport finds in one attempt.
 ///
-/// Owned, cheap to clone, and harmless when late: a report on an attempt that is long over is ignored, and
-/// without a recovery layer nobody listens.
+/// Owned, cheap to clone, and harmless when late: a report on an attempt that is long over is
+/// ignored, and without a recovery layer nobody listens.
 #[derive(Clone, Debug)]
 pub struct Reporter {
     pub(super) block: Option<Arc<CallBlock>>,
@@ -34,14 +34,14 @@ impl Reporter {
         self.with(|block, seat| block.slots.pushback(seat, pushback));
     }
 
-    /// The server said something of another attempt that cannot be read: it counts as nothing, and the attempt's record
-    /// tells of it.
+    /// The server said something of another attempt that cannot be read: it counts as nothing, and
+    /// the attempt's record tells of it.
     pub fn pushback_unreadable(&self) {
         self.with(|block, seat| block.slots.pushback_unreadable(seat));
     }
 
-    /// How far the attempt has come. The classifier's [`Stage::Response`] is final: an answer of the
-    /// server's beats what was reported before it.
+    /// How far the attempt has come. The classifier's [`Stage::Response`] is final: an answer of
+    /// the server's beats what was reported before it.
     pub fn stage(&self, stage: Stage) {
         self.with(|block, seat| block.slots.stage(seat, stage));
     }
@@ -61,8 +61,8 @@ impl Reporter {
     }
 
     /// Whether there is a backend that this call has not tried, this attempt included: see
-    /// [`Transparent::NextBackend`](crate::Transparent::NextBackend). The last report counts, because an
-    /// attempt that waits for a connection may go to several backends.
+    /// [`Transparent::NextBackend`](crate::Transparent::NextBackend). The last report counts,
+    /// because an attempt that waits for a connection may go to several backends.
     pub fn untried_backend(&self, is_left: bool) {
         self.with(|block, seat| block.slots.untried_backend(seat, is_left));
     }
@@ -72,8 +72,8 @@ impl Reporter {
         self.with(|block, seat| block.slots.forbid(seat));
     }
 
-    /// A newer configuration has been asked for: `waiter` resolves when it is known whether it moved what the call is
-    /// about. The recovery layer races it against its back-off.
+    /// A newer configuration has been asked for: `waiter` resolves when it is known whether it
+    /// moved what the call is about. The recovery layer races it against its back-off.
     pub fn config_coming(&self, waiter: ConfigWaiter) {
         self.with(|block, seat| {
             // Without a recovery layer no one takes it, and the block may outlive the call.

@@ -1,4 +1,5 @@
-//! What is stamped on a call and seldom read: shared, because a context is copied for every attempt.
+//! What is stamped on a call and seldom read: shared, because a context is copied for every
+//! attempt.
 
 use std::any::Any;
 use std::sync::Arc;

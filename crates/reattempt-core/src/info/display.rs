@@ -5,7 +5,8 @@ use std::fmt;
 use super::{AttemptRecord, RetryInfo};
 use crate::ServerPushback;
 
-/// One line: `attempt 1 (initial) at 10.0.0.1:50051: retry, GRPC_UNAVAILABLE, code 14, response; 9.5 tokens; next after 10ms`.
+/// One line:
+/// `attempt 1 (initial) at 10.0.0.1:50051: retry, GRPC_UNAVAILABLE, code 14, response; 9.5 tokens; next after 10ms`.
 impl fmt::Display for AttemptRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "attempt {} ({})", self.number, self.kind.name())?;
@@ -48,7 +49,8 @@ impl fmt::Display for AttemptRecord {
     }
 }
 
-/// One line: `3 attempts, ended by success; failed for GRPC_UNAVAILABLE (2)`. With `{:#}` a line for each record follows.
+/// One line: `3 attempts, ended by success; failed for GRPC_UNAVAILABLE (2)`. With `{:#}` a line
+/// for each record follows.
 impl fmt::Display for RetryInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.attempts == 1 { "" } else { "s" };

@@ -54,8 +54,8 @@ pub enum Stopped {
     Strategy,
     /// The request is not idempotent and may have been carried out.
     NotIdempotent,
-    /// The server asked not to be asked again, or a layer forbade another attempt ([`Reporter::forbid`](crate::Reporter::forbid)):
-    /// then the record has no pushback.
+    /// The server asked not to be asked again, or a layer forbade another attempt
+    /// ([`Reporter::forbid`](crate::Reporter::forbid)): then the record has no pushback.
     Pushback,
     /// The throttle held it back.
     Throttled,
@@ -121,8 +121,8 @@ pub enum AttemptOutcome {
     Fatal,
     /// It failed in a way that another attempt might mend.
     Retry,
-    /// It was dropped before it ended: a hedge that lost, a deadline, a caller who left. With a failure: the request itself
-    /// broke it off, because another attempt goes on alone.
+    /// It was dropped before it ended: a hedge that lost, a deadline, a caller who left. With a
+    /// failure: the request itself broke it off, because another attempt goes on alone.
     Cancelled,
 }
 
@@ -255,11 +255,12 @@ impl RetryInfo {
             .map_or(0, |(_, n)| *n)
     }
 
-    /// What held back planned hedges at the moment they would have been sent, first seen first: the throttle, a request
-    /// that cannot be copied, a service that broke, a deadline, a pushback that came while they were made ready.
+    /// What held back planned hedges at the moment they would have been sent, first seen first: the
+    /// throttle, a request that cannot be copied, a service that broke, a deadline, a pushback that
+    /// came while they were made ready.
     ///
-    /// No attempt was made for them, so no record tells of them, also not of a call that then worked. Why a
-    /// retry was held back is in the record of the failure before it.
+    /// No attempt was made for them, so no record tells of them, also not of a call that then
+    /// worked. Why a retry was held back is in the record of the failure before it.
     pub fn refusals(&self) -> impl Iterator<Item = Stopped> + '_ {
         self.refused.iter().map(|(by, _)| *by)
     }

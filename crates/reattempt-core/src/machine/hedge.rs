@@ -38,17 +38,18 @@ pub enum Permit {
 /// What to do after an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgeAction {
-    /// End the call with this failure: drop the others, and after them say [`Env::ended`] with this reason, so that
-    /// the end is the last that anybody hears of the call.
+    /// End the call with this failure: drop the others, and after them say [`Env::ended`] with this
+    /// reason, so that the end is the last that anybody hears of the call.
     Return(Stopped),
-    /// Keep this failure as the last one, and go on. One that was [cut off](Findings::cut_off) is kept only where there
-    /// is no other.
+    /// Keep this failure as the last one, and go on. One that was [cut off](Findings::cut_off) is
+    /// kept only where there is no other.
     Go,
     /// Send nothing more and let the deadline end the call.
     Expire,
 }
 
-/// An attempt that takes the place of one that failed without counting (transparent, always retried).
+/// An attempt that takes the place of one that failed without counting (transparent, always
+/// retried).
 #[derive(Clone, Copy, Debug)]
 struct Mend {
     at: Instant,
@@ -72,14 +73,17 @@ pub struct HedgeMachine {
     last_failed: u32,
     /// When the next hedge is planned.
     next: Option<Instant>,
-    /// That is the server's own word (A6, Pushback), which nothing but another failure's puts aside.
+    /// That is the server's own word (A6, Pushback), which nothing but another failure's puts
+    /// aside.
     asked: bool,
     /// Each is owed to its own failure, so that two at one instant never stand in for each other.
     mends: Vec<Mend>,
     frozen: Option<Stopped>,
-    /// No attempt goes out beside another: the call is not idempotent, and its policy is for calls that are.
+    /// No attempt goes out beside another: the call is not idempotent, and its policy is for calls
+    /// that are.
     alone: bool,
-    /// The throttle held the latest hedge back: unless one more goes out, that is why none followed.
+    /// The throttle held the latest hedge back: unless one more goes out, that is why none
+    /// followed.
     throttled: bool,
     forced: u32,
     transparent: TransparentRetries,
@@ -119,8 +123,8 @@ impl HedgeMachine {
         may_force || self.max > 1
     }
 
-    /// The first attempt is out and has no answer yet: its delay runs from here. Without effect once
-    /// that attempt failed, which plans the next one itself.
+    /// The first attempt is out and has no answer yet: its delay runs from here. Without effect
+    /// once that attempt failed, which plans the next one itself.
     pub fn pending(&mut self, now: Instant, policy: &HedgePolicy) {
         if self.sent == 1 && self.in_flight == 1 && self.next.is_none() {
             self.plan_beside(now, policy);
@@ -142,9 +146,10 @@ impl HedgeMachine {
         self.asked = false;
     }
 
-    /// The failed attempt is mended by another, which takes the place of the next planned hedge unless that is
-    /// due no later (another failure may have asked for it just now) or a server asked for it. A transparent retry of a
-    /// transparent retry leaves the plan alone: a backend that is never reached holds no hedge back for ever.
+    /// The failed attempt is mended by another, which takes the place of the next planned hedge
+    /// unless that is due no later (another failure may have asked for it just now) or a server
+    /// asked for it. A transparent retry of a transparent retry leaves the plan alone: a backend
+    /// that is never reached holds no hedge back for ever.
     fn mend(
         &mut self,
         now: Instant,
@@ -175,15 +180,16 @@ impl HedgeMachine {
         mends.chain(self.next).min()
     }
 
-    /// A newer configuration may bring forward what mends this failed attempt: race the waiter that was left for it, as
-    /// long as this is true.
+    /// A newer configuration may bring forward what mends this failed attempt: race the waiter that
+    /// was left for it, as long as this is true.
     #[must_use]
     pub fn may_nudge(&self, attempt: u32) -> bool {
         let mut mends = self.mends.iter();
         mends.any(|mend| mend.of == attempt && mend.nudge)
     }
 
-    /// A newer configuration moved what the call is about: what mends the failed attempt of `env` is due now.
+    /// A newer configuration moved what the call is about: what mends the failed attempt of `env`
+    /// is due now.
     pub fn nudged(&mut self, now: Instant, env: &Env<'_>) {
         let failed = env.context.attempt();
         let nudge = |mend: &&mut Mend| mend.of == failed && mend.nudge;
@@ -248,7 +254,8 @@ impl HedgeMachine {
         self.sent + 1
     }
 
-    /// A planned attempt's service broke before it was ready: that attempt is used up, others are planned as before.
+    /// A planned attempt's service broke before it was ready: that attempt is used up, others are
+    /// planned as before.
     pub fn broken(&mut self, env: &Env<'_>) -> Permit {
         self.readying = self.readying.saturating_sub(1);
         self.withdrawn(Stopped::Fatal, env)
@@ -264,8 +271,8 @@ impl HedgeMachine {
         env.refused(stopped);
         self.throttled |= stopped == Stopped::Throttled;
         match stopped {
-            // A throttled call never waits for better times: with nothing out that could still win, the failure is
-            // due now (A6). A mend is not the throttle's to hold back.
+            // A throttled call never waits for better times: with nothing out that could still win,
+            // the failure is due now (A6). A mend is not the throttle's to hold back.
             Stopped::Throttled if self.in_flight == 0 => self.next = None,
             // One clone of the service that broke says nothing of the next.
             Stopped::Throttled | Stopped::Fatal => {}
@@ -293,14 +300,16 @@ impl HedgeMachine {
         }
     }
 
-    /// No further attempt from here on; those that are out may still win (a request that no longer fits its buffer).
+    /// No further attempt from here on; those that are out may still win (a request that no longer
+    /// fits its buffer).
     pub fn freeze(&mut self, stopped: Stopped) {
         self.frozen.get_or_insert(stopped);
         self.next = None;
         self.mends.clear();
     }
 
-    /// True once no further attempt is made: what is being made ready need not be waited for, and is refused when asked.
+    /// True once no further attempt is made: what is being made ready need not be waited for, and
+    /// is refused when asked.
     #[must_use]
     pub const fn is_frozen(&self) -> bool {
         self.frozen.is_some()
@@ -377,8 +386,8 @@ impl HedgeMachine {
         self.after_failure(now, &settled, policy, env)
     }
 
-    /// An attempt of which no failure is known can go no further, because another goes on alone (A6, Memory Management): it is
-    /// cancelled at once. `env.context` is that attempt's own.
+    /// An attempt of which no failure is known can go no further, because another goes on alone
+    /// (A6, Memory Management): it is cancelled at once. `env.context` is that attempt's own.
     pub fn cut_off(&mut self, now: Instant, policy: &HedgePolicy, env: &Env<'_>) -> HedgeAction {
         let found = Findings {
             cut_off: true,

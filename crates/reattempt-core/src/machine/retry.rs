@@ -41,7 +41,8 @@ pub enum Action {
     Return(Surface),
     /// Wait, then send again.
     Wait(Wait),
-    /// Let the strategy finish its decision, keeping the new outcome, then call [`RetryMachine::decided`].
+    /// Let the strategy finish its decision, keeping the new outcome, then call
+    /// [`RetryMachine::decided`].
     Ask(Deferred),
     /// Send nothing more and let the deadline end the call (RFC 0049, Capping).
     Expire,
@@ -71,7 +72,8 @@ pub enum Resume {
 
 /// The decisions of one call that is retried.
 ///
-/// Feed it each failed attempt with [`RetryMachine::failed`]; tell [`Env::succeeded`] of the one that worked.
+/// Feed it each failed attempt with [`RetryMachine::failed`]; tell [`Env::succeeded`] of the one
+/// that worked.
 #[derive(Debug, Default)]
 pub struct RetryMachine {
     retries: u32,
@@ -103,8 +105,9 @@ impl RetryMachine {
         Self::default()
     }
 
-    /// Could the attempt that is about to be sent, `attempt` (from 1), be followed by another? If not, the driver moves the
-    /// request instead of copying it. `may_force`: the classifier knows verdicts that pass the maximum by.
+    /// Could the attempt that is about to be sent, `attempt` (from 1), be followed by another? If
+    /// not, the driver moves the request instead of copying it. `may_force`: the classifier knows
+    /// verdicts that pass the maximum by.
     #[must_use]
     pub fn may_follow(&self, strategy: &dyn RetryStrategy, may_force: bool) -> bool {
         may_force || !self.exhausted(strategy)
@@ -253,8 +256,8 @@ impl RetryMachine {
         self.late(Stopped::Fatal, env);
     }
 
-    /// The call was dropped. A failure whose decision was still being made is recorded now, or nobody would ever
-    /// hear of it.
+    /// The call was dropped. A failure whose decision was still being made is recorded now, or
+    /// nobody would ever hear of it.
     pub fn dropped(&mut self, stopped: Stopped, env: &Env<'_>) {
         if let Some(settled) = self.asked.take() {
             settled.record(env, None, Some(stopped));
@@ -280,9 +283,9 @@ impl RetryMachine {
         env.ended(stopped);
     }
 
-    /// The gates behind the strategy: the throttle allows it, the request can be replayed, the delay
-    /// fits before the deadline, the throttle pays for it. The server's delay replaces the strategy's,
-    /// unless the strategy decides otherwise.
+    /// The gates behind the strategy: the throttle allows it, the request can be replayed, the
+    /// delay fits before the deadline, the throttle pays for it. The server's delay replaces the
+    /// strategy's, unless the strategy decides otherwise.
     fn gates(
         &mut self,
         now: Instant,

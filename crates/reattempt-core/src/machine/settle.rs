@@ -10,8 +10,9 @@ use crate::{
     Stopped, Transparent, Verdict,
 };
 
-/// So many retries of one call may be sent at once because a newer configuration moved the key. A cluster that moves it
-/// with every answer would otherwise be asked at the speed of the network, for ever: the reason always retries.
+/// So many retries of one call may be sent at once because a newer configuration moved the key. A
+/// cluster that moves it with every answer would otherwise be asked at the speed of the network,
+/// for ever: the reason always retries.
 pub(super) const MOST_NUDGED: u32 = 16;
 
 /// What surrounds a decision: the attempt's context and what the layer was built with.
@@ -74,7 +75,8 @@ impl<'a> Env<'a> {
     #[inline]
     pub fn succeeded(&self, committed: bool) {
         let sees = |observer: &&dyn Observer| observer.sees_success();
-        // The first attempt of several may win too, and then the losers' records need the winner's beside them.
+        // The first attempt of several may win too, and then the losers' records need the winner's
+        // beside them.
         let one_of_several = self.context.shared().is_some_and(CallBlock::sent_several);
         if one_of_several {
             self.context.settle_recovery(committed);
@@ -104,7 +106,8 @@ impl<'a> Env<'a> {
     /// Told of a call that no recovery layer acted on: it is counted and recorded all the same
     /// (A6: every outgoing RPC changes the token count).
     pub fn passed(&self, now: Instant, verdict: &Verdict, found: Findings) {
-        // Several layers may have passed it through; the innermost counts it, before the others look.
+        // Several layers may have passed it through; the innermost counts it, before the others
+        // look.
         if let Some(block) = self.context.shared() {
             block.claim();
         }
@@ -281,8 +284,8 @@ impl Settlement {
         match self.pushback {
             _ if self.forbidden => true,
             Some(ServerPushback::Stop) => true,
-            // Without a deadline a server could have the call wait for years. With one the delay is held
-            // against that, as any other.
+            // Without a deadline a server could have the call wait for years. With one the delay is
+            // held against that, as any other.
             Some(ServerPushback::After(asked)) => {
                 asked > LONGEST_PUSHBACK && env.context.limit().is_none()
             }
@@ -290,13 +293,14 @@ impl Settlement {
         }
     }
 
-    /// May a newer configuration end this delay early? A server's own is exact (A6, Pushback): none cuts it short.
+    /// May a newer configuration end this delay early? A server's own is exact (A6, Pushback): none
+    /// cuts it short.
     pub(super) fn may_nudge(&self, delay: Duration) -> bool {
         self.config_coming && self.pushback.is_none() && !delay.is_zero()
     }
 
-    /// Has a newer configuration moved what the call is about already? Then nothing is waited for, but what the server itself
-    /// asked for.
+    /// Has a newer configuration moved what the call is about already? Then nothing is waited for,
+    /// but what the server itself asked for.
     pub(super) fn goes_at_once(&self, retries: u32) -> bool {
         self.config_moved && self.pushback.is_none() && retries < MOST_NUDGED
     }
@@ -306,7 +310,8 @@ impl Settlement {
         self.retryable && self.failure.reason.always_retry()
     }
 
-    /// Counts it in the throttle: retryable failures, and any with a "do not retry" (A6, Throttling).
+    /// Counts it in the throttle: retryable failures, and any with a "do not retry" (A6,
+    /// Throttling).
     pub(super) fn count(&mut self, env: &Env<'_>) {
         let counts = self.retryable || self.pushback == Some(ServerPushback::Stop);
         if let Some(throttle) = env.throttle() {

@@ -14,8 +14,8 @@ pub struct Attempts {
     on_deadline: OnDeadline,
 }
 
-/// Three attempts, with full jitter up to 100 ms, 200 ms …: what most clients of most services want. The same as
-/// [`Attempts::standard`], without settings.
+/// Three attempts, with full jitter up to 100 ms, 200 ms …: what most clients of most services
+/// want. The same as [`Attempts::standard`], without settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standard;
 

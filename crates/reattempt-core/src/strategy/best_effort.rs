@@ -23,8 +23,8 @@ impl BestEffort {
         Self::with_backoff(Backoff::exponential(from, to))
     }
 
-    /// With another back-off (RFC 0049's "different backoff calculator"): one of [`Backoff`]'s, or a calculation of your own by
-    /// [`Backoff::calculated`].
+    /// With another back-off (RFC 0049's "different backoff calculator"): one of [`Backoff`]'s, or
+    /// a calculation of your own by [`Backoff::calculated`].
     #[must_use]
     pub const fn with_backoff(backoff: Backoff) -> Self {
         Self {

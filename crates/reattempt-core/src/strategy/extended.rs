@@ -1,5 +1,5 @@
-//! One strategy, and others in its place for single reasons (RFC 0049, Fail Fast: "extend the BestEffort retry strategy and
-//! only override the specific situations").
+//! One strategy, and others in its place for single reasons (RFC 0049, Fail Fast: "extend the
+//! BestEffort retry strategy and only override the specific situations").
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::{Decision, FailFast, RetryStrategy, RetryView, Surface};
 use crate::{Failure, OnDeadline, RetryReason};
 
-/// Extends a strategy for single reasons: those are decided by strategies of their own, all others by the one that is extended.
+/// Extends a strategy for single reasons: those are decided by strategies of their own, all others
+/// by the one that is extended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,9 +32,10 @@ use crate::{Failure, OnDeadline, RetryReason};
 /// # assert!(matches!(decide(KV_TEMPORARY_FAILURE, 2), Decision::After(delay) if delay.as_millis() == 4));
 /// ```
 ///
-/// Each of them goes by the whole call: three attempts are three of any reason. [`OnDeadline`] and the choice of the failure that is
-/// returned are those of the strategy that is extended. Reasons that always retry pass by all of them. For
-/// anything but the reason (data of the application, the node) implement [`RetryStrategy`] around another strategy.
+/// Each of them goes by the whole call: three attempts are three of any reason. [`OnDeadline`] and
+/// the choice of the failure that is returned are those of the strategy that is extended. Reasons
+/// that always retry pass by all of them. For anything but the reason (data of the application, the
+/// node) implement [`RetryStrategy`] around another strategy.
 #[derive(Clone, Debug)]
 pub struct Extended<S> {
     extended: S,

@@ -2,9 +2,9 @@
 
 use super::{Decision, RetryStrategy, RetryView};
 
-/// **Internal** (RFC 0049, Fail Fast): never retries, save for reasons that always do. Used where a policy says "no
-/// recovery", and by commands such as a configuration poll. Applications are
-/// better served by extending `BestEffort` for single reasons.
+/// **Internal** (RFC 0049, Fail Fast): never retries, save for reasons that always do. Used where a
+/// policy says "no recovery", and by commands such as a configuration poll. Applications are better
+/// served by extending `BestEffort` for single reasons.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailFast;
 

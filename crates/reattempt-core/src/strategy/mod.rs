@@ -27,8 +27,8 @@ use crate::{CallContext, Failure, OnDeadline};
 /// An error from a strategy that was asked elsewhere.
 pub type StrategyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A decision that is still being made: `Some(delay)` sends again after the delay, `None` does not, and an
-/// error fails the call at once.
+/// A decision that is still being made: `Some(delay)` sends again after the delay, `None` does not,
+/// and an error fails the call at once.
 pub type Deferred =
     Pin<Box<dyn Future<Output = Result<Option<Duration>, StrategyError>> + Send + 'static>>;
 
@@ -36,8 +36,8 @@ pub type Deferred =
 pub enum Decision {
     /// Do not send again.
     Stop,
-    /// Do not send again: as many attempts were made as this failure allows. Stops as [`RetryStrategy::max_attempts`] does, for
-    /// strategies whose maximum depends on what happened.
+    /// Do not send again: as many attempts were made as this failure allows. Stops as
+    /// [`RetryStrategy::max_attempts`] does, for strategies whose maximum depends on what happened.
     Exhausted,
     /// Send again after this delay; zero means at once.
     After(Duration),
@@ -171,16 +171,17 @@ pub enum Surface {
 /// Decides whether and when a failed call is sent again.
 ///
 /// Some things are not up to a strategy, because they are the same for all: reasons that always
-/// retry and transparent failures pass it by, a request that is not idempotent is not sent again where its first
-/// attempt may have been carried out, and server pushback, the throttle and the deadline have
-/// their say afterwards. All of that lives in [`RetryMachine`](crate::machine::RetryMachine).
+/// retry and transparent failures pass it by, a request that is not idempotent is not sent again
+/// where its first attempt may have been carried out, and server pushback, the throttle and the
+/// deadline have their say afterwards. All of that lives in
+/// [`RetryMachine`](crate::machine::RetryMachine).
 ///
-/// [`Extended`] extends a strategy for single reasons. By anything else, such as the data that an application put on the call (RFC
-/// 0049, Accessible Context), extend it by calling it:
+/// [`Extended`] extends a strategy for single reasons. By anything else, such as the data that an
+/// application put on the call (RFC 0049, Accessible Context), extend it by calling it:
 ///
 /// ```
-/// use reattempt_core::{Decision, RetryStrategy, RetryView};
 /// use reattempt_core::strategy::BestEffort;
+/// use reattempt_core::{Decision, RetryStrategy, RetryView};
 ///
 /// /// The web layer stamps it: `request.context_mut().set_data(Robot)`.
 /// struct Robot;
@@ -201,8 +202,8 @@ pub trait RetryStrategy: Debug + Send + Sync {
     /// Whether and when to send again.
     fn decide(&self, view: &RetryView<'_>) -> Decision;
 
-    /// The most attempts of a call, the first included; `None` is no limit but the deadline. Forced and
-    /// transparent attempts pass it by.
+    /// The most attempts of a call, the first included; `None` is no limit but the deadline. Forced
+    /// and transparent attempts pass it by.
     fn max_attempts(&self) -> Option<u32> {
         None
     }
@@ -212,8 +213,8 @@ pub trait RetryStrategy: Debug + Send + Sync {
         OnDeadline::Cap
     }
 
-    /// How long to wait after `failure`, where the server asked for `asked` and this strategy said `own`. By default exactly
-    /// what the server asked for (A6, Pushback).
+    /// How long to wait after `failure`, where the server asked for `asked` and this strategy said
+    /// `own`. By default exactly what the server asked for (A6, Pushback).
     fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
         let _ = (failure, own);
         asked

@@ -21,13 +21,14 @@ pub struct InvalidHedgeBudget(u32);
 
 /// Lets through so many hedges per hundred attempts that settled, and no more.
 ///
-/// Each settled attempt, whatever came of it, earns its share of a token; each hedge costs one. One token is there at the
-/// start and at most ten can be saved up, so after `n` settled attempts at most `1 + share · n` hedges have
-/// gone out, and never more than ten at once after a quiet time. Losers of a hedged call are
-/// dropped unsettled and earn nothing.
+/// Each settled attempt, whatever came of it, earns its share of a token; each hedge costs one. One
+/// token is there at the start and at most ten can be saved up, so after `n` settled attempts at
+/// most `1 + share · n` hedges have gone out, and never more than ten at once after a quiet time.
+/// Losers of a hedged call are dropped unsettled and earn nothing.
 ///
-/// A [`TokenBucket`](super::TokenBucket) holds back when attempts fail; this one also when they are merely slow, which is when hedging
-/// adds load. [`Both`](super::Both) asks the two. Counts whole thousandths in one atomic word.
+/// A [`TokenBucket`](super::TokenBucket) holds back when attempts fail; this one also when they are
+/// merely slow, which is when hedging adds load. [`Both`](super::Both) asks the two. Counts whole
+/// thousandths in one atomic word.
 ///
 /// ```
 /// use reattempt_core::throttle::{HedgeBudget, RetryThrottle, Settled};
@@ -42,7 +43,8 @@ pub struct InvalidHedgeBudget(u32);
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct HedgeBudget {
-    /// Milli-tokens in the low half; what one settled attempt earns in the high half, so that they change together.
+    /// Milli-tokens in the low half; what one settled attempt earns in the high half, so that they
+    /// change together.
     word: AtomicU64,
 }
 
@@ -178,7 +180,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order: never more than the share and the first, never more than ten at once.
+        /// Whatever happens in whatever order: never more than the share and the first, never more
+        /// than ten at once.
         #[test]
         #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
         fn hedges_stay_within_their_share(

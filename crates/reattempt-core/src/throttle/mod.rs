@@ -1,4 +1,5 @@
-//! Throttles: when a server is failing, fewer further attempts (A6, Throttling Retry Attempts and Hedged RPCs).
+//! Throttles: when a server is failing, fewer further attempts (A6, Throttling Retry Attempts and
+//! Hedged RPCs).
 
 mod both;
 mod hedge_budget;
@@ -33,13 +34,13 @@ pub trait RetryThrottle: Debug + Send + Sync {
     /// May one more attempt go out? Changes nothing.
     ///
     /// Asked of a retry right after its failure was counted, before any delay and before a copy of
-    /// the request is made (A6, Throttling Retry Attempts and Hedged RPCs); of a hedge when it would
-    /// be sent. A refusal is final for that attempt. `failure` is the one that a retry follows, for
-    /// throttles whose price depends on it; a hedge has none.
+    /// the request is made (A6, Throttling Retry Attempts and Hedged RPCs); of a hedge when it
+    /// would be sent. A refusal is final for that attempt. `failure` is the one that a retry
+    /// follows, for throttles whose price depends on it; a hedge has none.
     fn allows(&self, failure: Option<&Failure>) -> bool;
 
-    /// Pays for one more attempt, which [`allows`](Self::allows) let through; `false` refuses it after
-    /// all, and pays nothing.
+    /// Pays for one more attempt, which [`allows`](Self::allows) let through; `false` refuses it
+    /// after all, and pays nothing.
     ///
     /// Called once for an attempt, when nothing else stands in its way: the request can be replayed
     /// and the delay ends before the deadline. By default nothing is paid.
@@ -48,15 +49,16 @@ pub trait RetryThrottle: Debug + Send + Sync {
         true
     }
 
-    /// Takes back what [`spend`](Self::spend) paid for the same `failure`: that attempt was not sent
-    /// (the caller gave up during its delay, or the other of [`Both`] refused). By default nothing.
+    /// Takes back what [`spend`](Self::spend) paid for the same `failure`: that attempt was not
+    /// sent (the caller gave up during its delay, or the other of [`Both`] refused). By default
+    /// nothing.
     fn refund(&self, failure: Option<&Failure>) {
         let _ = failure;
     }
 
-    /// An attempt worked that was not the call's first: `failure` is the one after which this throttle
-    /// last paid for a retry of the call. For throttles that give a price back; by default a success
-    /// as any other.
+    /// An attempt worked that was not the call's first: `failure` is the one after which this
+    /// throttle last paid for a retry of the call. For throttles that give a price back; by default
+    /// a success as any other.
     fn recovered(&self, failure: &Failure) {
         let _ = failure;
         self.settled(Settled::Success);

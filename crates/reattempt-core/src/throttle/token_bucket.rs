@@ -40,7 +40,8 @@ pub enum InvalidTokenBucket {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct TokenBucket {
-    /// Three fields in one word, so that they change together: fill, maximum and ratio, all in milli-tokens.
+    /// Three fields in one word, so that they change together: fill, maximum and ratio, all in
+    /// milli-tokens.
     word: AtomicU64,
 }
 
@@ -51,8 +52,8 @@ struct Word {
     ratio: u32,
 }
 
-/// Fill and maximum are at most 1 000 000 milli-tokens: 20 bits each. The ratio gets the other 24; one above the
-/// maximum fills the bucket at once anyway, so it is cut there.
+/// Fill and maximum are at most 1 000 000 milli-tokens: 20 bits each. The ratio gets the other 24;
+/// one above the maximum fills the bucket at once anyway, so it is cut there.
 const FILL_BITS: u32 = 20;
 
 impl Word {

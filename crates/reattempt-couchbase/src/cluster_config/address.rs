@@ -61,8 +61,9 @@ pub(super) fn bare(host: &str) -> &str {
         .unwrap_or(host)
 }
 
-/// A host that can go into an address: not empty, no blanks, no brackets, nothing of a URL, and with colons an IPv6 address (a
-/// `host:port` is none, and would be printed as one). `$HOST` is one.
+/// A host that can go into an address: not empty, no blanks, no brackets, nothing of a URL, and
+/// with colons an IPv6 address (a `host:port` is none, and would be printed as one). `$HOST` is
+/// one.
 pub(super) fn is_host(host: &str) -> bool {
     const LONGEST_NAME: usize = 253;
     if host.is_empty() || host.len() > LONGEST_NAME {

@@ -1,4 +1,5 @@
-//! Which nodes there are and which of them owns a key: the cluster's configuration, kept current (RFC 0024).
+//! Which nodes there are and which of them owns a key: the cluster's configuration, kept current
+//! (RFC 0024).
 
 mod address;
 mod config;

@@ -9,8 +9,8 @@ use super::{Address, ClusterConfig, Network};
 pub enum NetworkChoice {
     /// Always those of this network.
     Of(Network),
-    /// Those of the network in which a node has the host of one of these addresses, which the client was told to connect to
-    /// ([`ClusterConfig::network_of`]).
+    /// Those of the network in which a node has the host of one of these addresses, which the
+    /// client was told to connect to ([`ClusterConfig::network_of`]).
     BySeeds(Arc<[Address]>),
 }
 

@@ -12,13 +12,14 @@ use crate::kv::{KvAnswer, KvRequest, KvTransportError, Status};
 
 /// Sees that the configuration is old and gets a newer one, for `ConfigPollLayer`.
 ///
-/// - A status 0x07 with a configuration in its body: that one is offered to the store first. If the key's node or vbucket has changed by
-///   then, the request is sent again at once.
-/// - A status 0x07 with an empty or unreadable body, an unknown status with `fetch-config` in the error map, and an attempt
-///   without an answer: another node is asked. If that moves the key, the request is sent at once, else the back-off goes on.
+/// - A status 0x07 with a configuration in its body: that one is offered to the store first. If the
+///   key's node or vbucket has changed by then, the request is sent again at once.
+/// - A status 0x07 with an empty or unreadable body, an unknown status with `fetch-config` in the
+///   error map, and an attempt without an answer: another node is asked. If that moves the key, the
+///   request is sent at once, else the back-off goes on.
 ///
-/// Whatever brings a newer configuration during the back-off, another call's error or a poll: if it moves the key, the request is sent
-/// at once.
+/// Whatever brings a newer configuration during the back-off, another call's error or a poll: if it
+/// moves the key, the request is sent at once.
 ///
 /// The client has to choose each attempt's node by the same store.
 #[derive(Clone, Debug)]
@@ -32,7 +33,8 @@ pub struct StaleKvConfig {
 pub struct KvNote {
     key: Option<KeyHash>,
     config: Option<Arc<ClusterConfig>>,
-    /// Where it went, if there was no configuration yet to tell: the first one came while it waited for a connection.
+    /// Where it went, if there was no configuration yet to tell: the first one came while it waited
+    /// for a connection.
     went_to: Option<Address>,
 }
 
@@ -99,8 +101,8 @@ impl StaleKvConfig {
         }
     }
 
-    /// Ready with `true` as soon as the key has moved, whoever found that out. A request without a key moves nowhere: `false`
-    /// when the refresh is through.
+    /// Ready with `true` as soon as the key has moved, whoever found that out. A request without a
+    /// key moves nowhere: `false` when the refresh is through.
     fn waiter(&self, note: KvNote, refreshing: Option<Refreshing>) -> Option<ConfigWaiter> {
         if note.key.is_none() {
             let mut refreshing = refreshing?;
@@ -115,7 +117,8 @@ impl StaleKvConfig {
         }
         let stale = self.clone();
         Some(Box::pin(async move {
-            // Past the refresh too: what it did not find yet, the next call's error finds during this one's back-off.
+            // Past the refresh too: what it did not find yet, the next call's error finds during
+            // this one's back-off.
             while changes.changed().await.is_ok() {
                 if stale.moved(&note, changes.borrow_and_update().as_deref()) {
                     return true;

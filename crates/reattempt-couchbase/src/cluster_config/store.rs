@@ -20,8 +20,8 @@ pub enum Swapped {
 
 /// The configuration in force of one bucket, or of a cluster. Clones share it.
 ///
-/// Every configuration, wherever it came from, is offered to [`ConfigStore::compare_and_swap`], and only one with a
-/// strictly greater `(epoch, rev)` gets in (RFC 0024, General Design).
+/// Every configuration, wherever it came from, is offered to [`ConfigStore::compare_and_swap`], and
+/// only one with a strictly greater `(epoch, rev)` gets in (RFC 0024, General Design).
 #[derive(Clone, Debug)]
 pub struct ConfigStore(Arc<watch::Sender<Option<Arc<ClusterConfig>>>>);
 
@@ -44,9 +44,11 @@ impl ConfigStore {
         self.0.borrow().as_ref().map(|config| config.revision())
     }
 
-    /// Puts a configuration in force if it is newer than what is there, in one step, and then wakes all watchers.
+    /// Puts a configuration in force if it is newer than what is there, in one step, and then wakes
+    /// all watchers.
     ///
-    /// The first one always gets in. Under a bucket's configuration none of another bucket, or of no bucket, gets in.
+    /// The first one always gets in. Under a bucket's configuration none of another bucket, or of
+    /// no bucket, gets in.
     pub fn compare_and_swap(&self, config: impl Into<Arc<ClusterConfig>>) -> Swapped {
         let offered = config.into();
         let mut swapped = Swapped::Newer;

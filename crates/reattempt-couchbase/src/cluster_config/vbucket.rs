@@ -51,7 +51,8 @@ pub struct VbucketMap {
     forward: Option<Copies>,
 }
 
-/// The servers of all copies of all vbuckets, `width` of them for each: the active one, then replicas; -1 is none.
+/// The servers of all copies of all vbuckets, `width` of them for each: the active one, then
+/// replicas; -1 is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Copies {
     pub(super) width: usize,
@@ -59,7 +60,8 @@ pub(super) struct Copies {
 }
 
 impl VbucketMap {
-    /// Every server number in `current` and `forward` is within `servers`; the parser has seen to it.
+    /// Every server number in `current` and `forward` is within `servers`; the parser has seen to
+    /// it.
     pub(super) fn new(servers: Vec<usize>, current: Copies, forward: Option<Copies>) -> Self {
         Self {
             servers: servers.into(),
@@ -110,7 +112,8 @@ impl VbucketMap {
         self.forward.is_some()
     }
 
-    /// The node with a copy of the vbucket when the rebalance is done; `None` also if none is going on.
+    /// The node with a copy of the vbucket when the rebalance is done; `None` also if none is going
+    /// on.
     #[must_use]
     pub fn forward_node(&self, vbucket: u16, copy: usize) -> Option<usize> {
         self.server(self.forward.as_ref()?, vbucket, copy)

@@ -11,8 +11,8 @@ use super::{KvAnswer, KvTransportError, Opcode, Status};
 
 /// Says what a key-value answer or transport error came to.
 ///
-/// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, without its exclusions, and the server's error
-/// map for statuses that are not [known](Status::is_known).
+/// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, without its
+/// exclusions, and the server's error map for statuses that are not [known](Status::is_known).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvClassifier {
     current_server_codes: bool,
@@ -27,8 +27,8 @@ impl KvClassifier {
         }
     }
 
-    /// Also what shipping clients learned since: 0x85 is a temporary failure, 0x8c is treated as 0x88, and 0x0d and 0x0c
-    /// are sent again as `SERVICE_RESPONSE_CODE_INDICATED`.
+    /// Also what shipping clients learned since: 0x85 is a temporary failure, 0x8c is treated as
+    /// 0x88, and 0x0d and 0x0c are sent again as `SERVICE_RESPONSE_CODE_INDICATED`.
     ///
     /// Give [`StaleKvConfig`](crate::StaleKvConfig) the same option for 0x0d, and put
     /// [`KvPushback`](super::KvPushback) in the stack for 0x0c.

@@ -1,4 +1,5 @@
-//! What a key-value client tells of its requests, answers and errors. Implement these for the client's own types.
+//! What a key-value client tells of its requests, answers and errors. Implement these for the
+//! client's own types.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ pub trait KvRequest {
     /// The operation (byte 1 of the frame).
     fn opcode(&self) -> u8;
 
-    /// The document's key without a collection prefix; `None` for an operation that has none. Its vbucket says
-    /// which node the request belongs to.
+    /// The document's key without a collection prefix; `None` for an operation that has none. Its
+    /// vbucket says which node the request belongs to.
     fn key(&self) -> Option<&[u8]> {
         None
     }
@@ -47,12 +48,14 @@ pub trait KvAnswer {
         &[]
     }
 
-    /// How long the server throttled the connection; read from [`KvAnswer::framing_extras`] unless the client has done that.
+    /// How long the server throttled the connection; read from [`KvAnswer::framing_extras`] unless
+    /// the client has done that.
     fn throttle_duration(&self) -> Option<Duration> {
         super::throttle::throttle_duration(self.framing_extras())
     }
 
-    /// The error map of the connection (or node) that answered. Maps do not cross between nodes (RFC 0013, Control Flow).
+    /// The error map of the connection (or node) that answered. Maps do not cross between nodes
+    /// (RFC 0013, Control Flow).
     fn error_map(&self) -> Option<&ErrorMap> {
         None
     }
@@ -65,11 +68,13 @@ pub trait KvAnswer {
 
 /// An attempt that ended without an answer.
 pub trait KvTransportError {
-    /// How far the request came. [`Stage::Dispatch`] only if no byte of it can have left the client.
+    /// How far the request came. [`Stage::Dispatch`] only if no byte of it can have left the
+    /// client.
     fn stage(&self) -> Stage;
 
-    /// Why. By default what its stage says: never sent is `SOCKET_NOT_AVAILABLE`, sent without an answer is
-    /// `SOCKET_CLOSED_WHILE_IN_FLIGHT`. A client that found no connection to the node at all says `NODE_NOT_AVAILABLE`.
+    /// Why. By default what its stage says: never sent is `SOCKET_NOT_AVAILABLE`, sent without an
+    /// answer is `SOCKET_CLOSED_WHILE_IN_FLIGHT`. A client that found no connection to the node at
+    /// all says `NODE_NOT_AVAILABLE`.
     fn reason(&self) -> RetryReason {
         match self.stage() {
             Stage::Dispatch => reason::SOCKET_NOT_AVAILABLE,
@@ -78,7 +83,8 @@ pub trait KvTransportError {
         }
     }
 
-    /// True when no attempt can mend it: a request that cannot be encoded, credentials that were refused.
+    /// True when no attempt can mend it: a request that cannot be encoded, credentials that were
+    /// refused.
     fn is_fatal(&self) -> bool {
         false
     }
@@ -91,8 +97,8 @@ pub trait KvTransportError {
 
 /// Stamps what RFC 0049's list says of the operation, unless the caller has said something already.
 ///
-/// Call it where requests enter the stack: a recovery layer sends a request again that may have been carried out only
-/// if it knows that the operation is idempotent.
+/// Call it where requests enter the stack: a recovery layer sends a request again that may have
+/// been carried out only if it knows that the operation is idempotent.
 ///
 /// ```
 /// use reattempt::{Annotated, Call, Idempotency};
@@ -109,7 +115,10 @@ pub trait KvTransportError {
 ///
 /// let mut call = Call::new(Get);
 /// stamp_idempotency(&mut call);
-/// assert_eq!(call.context().unwrap().idempotency(), Idempotency::Idempotent);
+/// assert_eq!(
+///     call.context().unwrap().idempotency(),
+///     Idempotency::Idempotent
+/// );
 /// ```
 pub fn stamp_idempotency<R: KvRequest + Annotated>(request: &mut R) {
     let of_operation = if Opcode(request.opcode()).is_idempotent() {

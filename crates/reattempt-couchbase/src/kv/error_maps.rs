@@ -9,7 +9,8 @@ use super::ErrorMap;
 
 /// The error maps of a cluster, one per node (RFC 0013, Getting the Error Map). Clones share them.
 ///
-/// A connection that has got its node's map puts it in under the name that it also reports with `Reporter::backend`.
+/// A connection that has got its node's map puts it in under the name that it also reports with
+/// `Reporter::backend`.
 #[derive(Clone, Debug, Default)]
 pub struct ErrorMaps(Arc<Maps>);
 
@@ -35,7 +36,8 @@ impl ErrorMaps {
         }))
     }
 
-    /// The map that this node has sent; replaces an earlier one, also by a lower revision: the node has spoken.
+    /// The map that this node has sent; replaces an earlier one, also by a lower revision: the node
+    /// has spoken.
     pub fn insert(&self, node: Backend, map: impl Into<Arc<ErrorMap>>) {
         let mut nodes = self.0.nodes.write().unwrap_or_else(PoisonError::into_inner);
         nodes.insert(node, map.into());

@@ -96,7 +96,8 @@ opcodes! {
 }
 
 impl Opcode {
-    /// True for the operations of RFC 0049's idempotent operation list; every other one counts as not idempotent.
+    /// True for the operations of RFC 0049's idempotent operation list; every other one counts as
+    /// not idempotent.
     ///
     /// Get-and-lock and get-and-touch are not on it.
     #[must_use]
@@ -118,7 +119,8 @@ impl Opcode {
         )
     }
 
-    /// True for the replication protocol (0x50 to 0x67), which RFC 0049 excludes from its response code list.
+    /// True for the replication protocol (0x50 to 0x67), which RFC 0049 excludes from its response
+    /// code list.
     #[must_use]
     pub const fn is_dcp(self) -> bool {
         matches!(self.0, 0x50..=0x67)
@@ -130,8 +132,8 @@ impl Opcode {
         matches!(self.0, 0xc5..=0xd3)
     }
 
-    /// True for what sets up one connection. Whatever it answers is about this connection, so sending it again
-    /// is the bootstrap's own business.
+    /// True for what sets up one connection. Whatever it answers is about this connection, so
+    /// sending it again is the bootstrap's own business.
     #[must_use]
     pub const fn is_bootstrap(self) -> bool {
         matches!(

@@ -6,8 +6,8 @@ use super::{Attributes, ErrorMap, Opcode};
 
 /// A status: bytes 6 and 7 of a response frame.
 ///
-/// A status with a name is *known*: the client's own rules decide on it and the server's error map is not asked
-/// (RFC 0013, Questions: settings of the SDK take precedence).
+/// A status with a name is *known*: the client's own rules decide on it and the server's error map
+/// is not asked (RFC 0013, Questions: settings of the SDK take precedence).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Status(pub u16);
 
@@ -128,10 +128,12 @@ impl Status {
         self.name().is_some()
     }
 
-    /// True if this operation did what it was asked: success; a step of an authentication or of a range scan, of those operations; a
-    /// deleted document read with its attributes, of the sub-document operations.
+    /// True if this operation did what it was asked: success; a step of an authentication or of a
+    /// range scan, of those operations; a deleted document read with its attributes, of the
+    /// sub-document operations.
     ///
-    /// To any other operation those are no answer: nothing was read or written, whatever stands in the value.
+    /// To any other operation those are no answer: nothing was read or written, whatever stands in
+    /// the value.
     #[must_use]
     pub const fn is_success_of(self, opcode: Opcode) -> bool {
         match self {
@@ -147,8 +149,9 @@ impl Status {
 
     /// True if the connection cannot be used any more after this status and has to be closed.
     ///
-    /// Known are no bucket, not initialized, an internal error and a stale authentication. Of an unknown status the map
-    /// decides, by `conn-state-invalidated` and `special-handling` (RFC 0013, Processing Chain).
+    /// Known are no bucket, not initialized, an internal error and a stale authentication. Of an
+    /// unknown status the map decides, by `conn-state-invalidated` and `special-handling` (RFC
+    /// 0013, Processing Chain).
     #[must_use]
     pub fn closes_connection(self, map: Option<&ErrorMap>) -> bool {
         if self.is_known() {

@@ -15,8 +15,8 @@ const THROTTLE_DURATION: usize = 3;
 /// A duration of zero counts as none, so that the strategy's own back-off is waited.
 ///
 /// It has an effect together with
-/// [`KvClassifier::with_current_server_codes`](super::KvClassifier::with_current_server_codes) only: without it 0x0c is
-/// final, and a delay on a failure that is final is not used.
+/// [`KvClassifier::with_current_server_codes`](super::KvClassifier::with_current_server_codes)
+/// only: without it 0x0c is final, and a delay on a failure that is final is not used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvPushback;
 

@@ -1,6 +1,8 @@
-//! Cluster management: no status is sent again (RFC 0049 lists none), and only a GET may take effect twice.
+//! Cluster management: no status is sent again (RFC 0049 lists none), and only a GET may take
+//! effect twice.
 //!
-//! An attempt whose answer was lost is sent again if it was a GET; one that was never sent is, whatever it was.
+//! An attempt whose answer was lost is sent again if it was a GET; one that was never sent is,
+//! whatever it was.
 
 use reattempt::Idempotency;
 

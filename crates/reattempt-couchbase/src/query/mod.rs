@@ -7,9 +7,10 @@
 //! | with the current server codes: 4060, 4080, 4090 | `QUERY_PREPARED_STATEMENT_FAILURE` |
 //! | with the current server codes: any other with `"retry": true`, save 12016 | `SERVICE_RESPONSE_CODE_INDICATED` |
 //!
-//! A client that keeps prepared statements lets go of the statement and prepares it anew before it sends again: its requests
-//! see the failure in [`NextAttempt::after`](reattempt::NextAttempt) when they are [replayed](reattempt::Replay). It is an
-//! attempt like any other: counted, after the back-off, within the deadline.
+//! A client that keeps prepared statements lets go of the statement and prepares it anew before it
+//! sends again: its requests see the failure in [`NextAttempt::after`](reattempt::NextAttempt) when
+//! they are [replayed](reattempt::Replay). It is an attempt like any other: counted, after the
+//! back-off, within the deadline.
 
 use reattempt::RetryReason;
 use reattempt::reason::{

@@ -3,8 +3,8 @@
 /// What was read of an answer's body: in the extensions of each response that comes through a
 /// [`ServiceErrorLayer`](super::ServiceErrorLayer).
 ///
-/// The verdict goes by it ([`HttpService::verdict`](super::HttpService::verdict)), and a caller finds the service's own
-/// error here.
+/// The verdict goes by it ([`HttpService::verdict`](super::HttpService::verdict)), and a caller
+/// finds the service's own error here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceAnswer {
     pub(super) error: Option<ServiceError>,

@@ -9,10 +9,12 @@ use super::{HttpService, ServiceAnswer};
 
 /// Says what an answer or a transport error came to.
 ///
-/// Answers are judged by [`HttpService::verdict`], from what a [`ServiceErrorLayer`](super::ServiceErrorLayer) below has read of
-/// their body. Without that layer only the status is known, which is said once a process at WARN.
+/// Answers are judged by [`HttpService::verdict`], from what a
+/// [`ServiceErrorLayer`](super::ServiceErrorLayer) below has read of their body. Without that layer
+/// only the status is known, which is said once a process at WARN.
 ///
-/// Transport errors are judged by another classifier, the HTTP client's own, and its verdict is put in RFC 0049's words:
+/// Transport errors are judged by another classifier, the HTTP client's own, and its verdict is put
+/// in RFC 0049's words:
 ///
 /// | it says | RFC 0049 says |
 /// | --- | --- |

@@ -1,8 +1,9 @@
 //! Finding the first error of an answer of the query or the analytics service while it comes.
 //!
-//! Both answer with one JSON object, with the rows in a list `results` and what went wrong in a list `errors`, whose first
-//! entry decides. The object may be cut off, may be megabytes long, and may be none: so it is not parsed, but followed byte
-//! by byte, and only the few members that matter are kept.
+//! Both answer with one JSON object, with the rows in a list `results` and what went wrong in a
+//! list `errors`, whose first entry decides. The object may be cut off, may be megabytes long, and
+//! may be none: so it is not parsed, but followed byte by byte, and only the few members that
+//! matter are kept.
 
 use super::ServiceError;
 use super::json_text::unescape;
@@ -98,7 +99,8 @@ impl ErrorListScan {
         }
     }
 
-    /// No further byte can make a difference: the first error is there whole, or the object has ended, or there is none.
+    /// No further byte can make a difference: the first error is there whole, or the object has
+    /// ended, or there is none.
     pub(super) fn is_over(&self) -> bool {
         self.at == At::Over
     }

@@ -1,8 +1,10 @@
-//! `ServiceIdempotencyLayer`: says of each request whether it may take effect twice (RFC 0049, Idempotent Operation List).
+//! `ServiceIdempotencyLayer`: says of each request whether it may take effect twice (RFC 0049,
+//! Idempotent Operation List).
 //!
-//! HTTP itself would go by the method, which is wrong both ways: a search is a POST and reads, a management PUT or DELETE is
-//! not on RFC 0049's list. Put the layer outermost, above a `DeadlineLayer` too: that tells by it if a timeout is ambiguous. What
-//! the caller stamped beats it.
+//! HTTP itself would go by the method, which is wrong both ways: a search is a POST and reads, a
+//! management PUT or DELETE is not on RFC 0049's list. Put the layer outermost, above a
+//! `DeadlineLayer` too: that tells by it if a timeout is ambiguous. What the caller stamped beats
+//! it.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -33,7 +35,8 @@ use tower_service::Service;
 
 use super::HttpService;
 
-/// In the extensions of a request to the query or the analytics service: its `readonly` property is true.
+/// In the extensions of a request to the query or the analytics service: its `readonly` property is
+/// true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOnly;
 

@@ -1,6 +1,7 @@
 //! Texts as JSON writes them.
 
-/// The text that stands between two quotes. It may be cut off, and what is no proper escape is read as well as can be.
+/// The text that stands between two quotes. It may be cut off, and what is no proper escape is read
+/// as well as can be.
 pub(super) fn unescape(mut rest: &[u8]) -> String {
     let mut read = Vec::with_capacity(rest.len());
     while let Some((&byte, after)) = rest.split_first() {

@@ -1,4 +1,5 @@
-//! The Couchbase services that speak HTTP: query, analytics, search, views and management (RFC 0049).
+//! The Couchbase services that speak HTTP: query, analytics, search, views and management (RFC
+//! 0049).
 //!
 //! | service | what decides | idempotent |
 //! | --- | --- | --- |
@@ -7,10 +8,10 @@
 //! | [views] | the status, with 404 and 500 also the text of the body | always |
 //! | [management] | the status; none is sent again | a GET |
 //!
-//! An answer is known only when something of its body was read, so that a layer below the recovery layer does that:
-//! [`ServiceErrorLayer`]. The classifier at the recovery layer goes by what it found: [`ServiceClassifier`]. What a lost attempt
-//! means is told by the classifier of the HTTP client in use, such as reattempt-http's `HttpStatus`, of whose verdict the
-//! stage counts.
+//! An answer is known only when something of its body was read, so that a layer below the recovery
+//! layer does that: [`ServiceErrorLayer`]. The classifier at the recovery layer goes by what it
+//! found: [`ServiceClassifier`]. What a lost attempt means is told by the classifier of the HTTP
+//! client in use, such as reattempt-http's `HttpStatus`, of whose verdict the stage counts.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -124,16 +125,17 @@ impl HttpService {
         Self::of(Kind::Management)
     }
 
-    /// Also what shipping clients learned since: query 4060, 4080 and 4090, a query error that says `"retry": true` (but
-    /// 12016), and a search 429 whose body names a rate or quota limit, which is final.
+    /// Also what shipping clients learned since: query 4060, 4080 and 4090, a query error that says
+    /// `"retry": true` (but 12016), and a search 429 whose body names a rate or quota limit, which
+    /// is final.
     #[must_use]
     pub const fn with_current_server_codes(mut self) -> Self {
         self.current_server_codes = true;
         self
     }
 
-    /// If a request may take effect twice (RFC 0049, Idempotent Operation List). `read_only` is the property of that name of
-    /// a query or an analytics query, and means nothing to the others.
+    /// If a request may take effect twice (RFC 0049, Idempotent Operation List). `read_only` is the
+    /// property of that name of a query or an analytics query, and means nothing to the others.
     #[must_use]
     pub fn idempotency(&self, method: &Method, read_only: bool) -> Idempotency {
         match self.kind {
@@ -146,8 +148,8 @@ impl HttpService {
 
     /// What an answer came to (RFC 0049, Response Code Retry List).
     ///
-    /// A success is one with a status 2xx, and for query and analytics without errors. The failure's code is that of the error
-    /// that decided, else the status.
+    /// A success is one with a status 2xx, and for query and analytics without errors. The
+    /// failure's code is that of the error that decided, else the status.
     #[must_use]
     pub fn verdict(&self, status: StatusCode, answer: &ServiceAnswer) -> Verdict {
         if answer.end == BodyEnd::Broken {

@@ -22,8 +22,8 @@ impl Phrase {
         }
     }
 
-    /// How much of the phrase is still matched when `matched` bytes of it were and the next is another: the longest
-    /// beginning of the phrase that those end with.
+    /// How much of the phrase is still matched when `matched` bytes of it were and the next is
+    /// another: the longest beginning of the phrase that those end with.
     fn fall_back(&self, matched: usize) -> usize {
         let seen = &self.text[..matched];
         (0..matched)

@@ -62,7 +62,8 @@ impl Reader {
         self.good
     }
 
-    /// True if nothing that may still come changes the verdict. What looks good stays open until its end.
+    /// True if nothing that may still come changes the verdict. What looks good stays open until
+    /// its end.
     pub(super) fn is_decided(&self) -> bool {
         match &self.scan {
             Scan::Errors(scan) => scan.is_over() && (scan.has_error() || !self.good),

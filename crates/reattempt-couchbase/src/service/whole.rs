@@ -12,7 +12,8 @@ use super::{HttpService, Kind, ServiceError};
 const LONGEST_TEXT: usize = 1024;
 
 impl HttpService {
-    /// What an answer with this body came to, for a client that has read all of it: [`HttpService::verdict`] without a layer.
+    /// What an answer with this body came to, for a client that has read all of it:
+    /// [`HttpService::verdict`] without a layer.
     ///
     /// ```
     /// use http::StatusCode;
@@ -20,9 +21,15 @@ impl HttpService {
     /// use reattempt_couchbase::service::HttpService;
     ///
     /// let body = br#"{"errors": [{"code": 23007, "msg": "job queue is full"}]}"#;
-    /// let verdict = HttpService::analytics().verdict_on(StatusCode::SERVICE_UNAVAILABLE, body);
-    /// let Verdict::Retry(failure) = verdict else { panic!() };
-    /// assert_eq!((failure.reason, failure.code), (reason::ANALYTICS_TEMPORARY_FAILURE, Some(23007)));
+    /// let verdict =
+    ///     HttpService::analytics().verdict_on(StatusCode::SERVICE_UNAVAILABLE, body);
+    /// let Verdict::Retry(failure) = verdict else {
+    ///     panic!()
+    /// };
+    /// assert_eq!(
+    ///     (failure.reason, failure.code),
+    ///     (reason::ANALYTICS_TEMPORARY_FAILURE, Some(23007))
+    /// );
     /// ```
     #[must_use]
     pub fn verdict_on(&self, status: StatusCode, body: &[u8]) -> Verdict {
@@ -33,8 +40,9 @@ impl HttpService {
 
     /// The error that an answer tells, for logs and for people; `None` if it tells none.
     ///
-    /// Of query and analytics the first of the `errors`, of an answer with any status. Of the others, if they failed, a text
-    /// without a code: their `error` and `reason`, else the beginning of the body.
+    /// Of query and analytics the first of the `errors`, of an answer with any status. Of the
+    /// others, if they failed, a text without a code: their `error` and `reason`, else the
+    /// beginning of the body.
     ///
     /// ```
     /// use http::StatusCode;

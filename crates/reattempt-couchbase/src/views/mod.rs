@@ -7,9 +7,10 @@
 //! | 404 whose body has `"reason":"missing"` | `VIEWS_TEMPORARY_FAILURE` |
 //! | 500, unless its body has `{not_found, missing_named_view}` or `"badarg"` | `VIEWS_TEMPORARY_FAILURE` |
 //!
-//! No redirect is followed: a client that does so by itself (reqwest) has to be told not to. RFC 0049 looks for texts, not
-//! for JSON members, and so does this; white space around the colon of `"reason":"missing"` makes no difference. It names the word
-//! `error` beside either text of a 500; the texts alone say enough, and what they say does not pass.
+//! No redirect is followed: a client that does so by itself (reqwest) has to be told not to. RFC
+//! 0049 looks for texts, not for JSON members, and so does this; white space around the colon of
+//! `"reason":"missing"` makes no difference. It names the word `error` beside either text of a 500;
+//! the texts alone say enough, and what they say does not pass.
 
 use reattempt::RetryReason;
 use reattempt::reason::{VIEWS_NO_ACTIVE_PARTITION, VIEWS_TEMPORARY_FAILURE};

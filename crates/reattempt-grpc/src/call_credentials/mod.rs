@@ -1,11 +1,12 @@
 //! `CallCredentialsLayer`: metadata of each attempt's own, made when the attempt is sent.
 //!
-//! Put it below the recovery layer: every attempt, also a transparent one and each hedge, asks anew, and what was added for
-//! one never reaches the next. The metadata is appended to the caller's own. While it is made nothing is sent; the
-//! call's deadline goes on.
+//! Put it below the recovery layer: every attempt, also a transparent one and each hedge, asks
+//! anew, and what was added for one never reaches the next. The metadata is appended to the
+//! caller's own. While it is made nothing is sent; the call's deadline goes on.
 //!
-//! What cannot be made fails the attempt with a [`ControlPlaneFailure`]: its code is brought to what A54 allows *before* it is
-//! matched against the retryable codes, and no transparent retry follows.
+//! What cannot be made fails the attempt with a [`ControlPlaneFailure`]: its code is brought to
+//! what A54 allows *before* it is matched against the retryable codes, and no transparent retry
+//! follows.
 //!
 //! ```
 //! use http::{HeaderMap, Request, Response};
@@ -59,9 +60,11 @@ pub use future::CallCredentialsFuture;
 
 use crate::ControlPlaneFailure;
 
-/// Makes the metadata of one attempt. Closures `Fn(&http::request::Parts) -> impl Future` implement it.
+/// Makes the metadata of one attempt. Closures `Fn(&http::request::Parts) -> impl Future` implement
+/// it.
 ///
-/// The attempt's number, and the backends tried before, are in the context (`parts.extensions`, `Annotated`).
+/// The attempt's number, and the backends tried before, are in the context (`parts.extensions`,
+/// `Annotated`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` makes no metadata for an attempt",
     note = "use a closure `|call: &http::request::Parts| async {{ Ok::<HeaderMap, ControlPlaneFailure>(…) }}`"

@@ -10,7 +10,8 @@ pub(super) type Polled<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>:
 /// What the first look at a body found, if it found anything.
 pub(super) type First<B> = Option<Polled<B>>;
 
-/// A response body whose first frame may have been looked at. Made by [`HoldHeadersLayer`](super::HoldHeadersLayer).
+/// A response body whose first frame may have been looked at. Made by
+/// [`HoldHeadersLayer`](super::HoldHeadersLayer).
 pub struct HeldBody<B: Body> {
     first: First<B>,
     /// `None` for one that is at its end, but for what was found.

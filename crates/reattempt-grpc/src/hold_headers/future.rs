@@ -92,8 +92,8 @@ fn is_failure(trailers: &HeaderMap) -> bool {
     status.is_some_and(|status| Code::from_header(status) != Code::Ok)
 }
 
-/// Headers and trailers in one block, as a Trailers-Only answer has them. What gRPC itself says in the trailers
-/// (status, message, pushback) is the last word on it.
+/// Headers and trailers in one block, as a Trailers-Only answer has them. What gRPC itself says in
+/// the trailers (status, message, pushback) is the last word on it.
 fn merge(headers: &mut HeaderMap, trailers: HeaderMap) {
     let said: Vec<_> = trailers
         .keys()

@@ -1,16 +1,19 @@
-//! `HoldHeadersLayer`: for servers that send a status in real trailers, although no message came before it.
+//! `HoldHeadersLayer`: for servers that send a status in real trailers, although no message came
+//! before it.
 //!
-//! A6 commits a call at its Response-Headers, and asks servers to send a failure in Trailers-Only. Many send headers first, and
-//! then trailers with the failure: such a call is never retried. With this layer the headers of a unary call are held
-//! until the first frame of the body is there. If that is trailers with a status other than OK, headers and trailers become
-//! one Trailers-Only answer, which the layers above retry, count and read pushback from as from any other. Whatever else
-//! comes first is put back in front of the body, and the call goes on as without the layer.
+//! A6 commits a call at its Response-Headers, and asks servers to send a failure in Trailers-Only.
+//! Many send headers first, and then trailers with the failure: such a call is never retried. With
+//! this layer the headers of a unary call are held until the first frame of the body is there. If
+//! that is trailers with a status other than OK, headers and trailers become one Trailers-Only
+//! answer, which the layers above retry, count and read pushback from as from any other. Whatever
+//! else comes first is put back in front of the body, and the call goes on as without the layer.
 //!
-//! It is never on by itself: calls have to be marked, by [`Unary`] in the request's extensions or by their
-//! [methods](HoldHeadersLayer::methods). It waits no longer than its bound, 100 ms by default, nor past the call's time limit;
-//! who makes a unary call waits for the message anyway. It keeps one frame. Put it below the recovery layer and below
-//! [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer), around the transport. It changes the response's type:
-//! `Response<B>` becomes `Response<HeldBody<B>>`; `B` has to be `Unpin`.
+//! It is never on by itself: calls have to be marked, by [`Unary`] in the request's extensions or
+//! by their [methods](HoldHeadersLayer::methods). It waits no longer than its bound, 100 ms by
+//! default, nor past the call's time limit; who makes a unary call waits for the message anyway. It
+//! keeps one frame. Put it below the recovery layer and below
+//! [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer), around the transport. It changes the response's
+//! type: `Response<B>` becomes `Response<HeldBody<B>>`; `B` has to be `Unpin`.
 //!
 //! ```
 //! use http::{HeaderMap, Request, Response};
@@ -67,7 +70,8 @@ use future::Until;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unary;
 
-/// How long headers are held by default. Servers that end a call with a failure write headers and trailers one behind the other.
+/// How long headers are held by default. Servers that end a call with a failure write headers and
+/// trailers one behind the other.
 const AT_MOST: Duration = Duration::from_millis(100);
 
 type Methods = Arc<dyn Fn(&str) -> bool + Send + Sync>;
@@ -89,7 +93,8 @@ impl HoldHeadersLayer {
         }
     }
 
-    /// Also for methods of which this says that they are unary, asked by path (`/package.Service/Method`).
+    /// Also for methods of which this says that they are unary, asked by path
+    /// (`/package.Service/Method`).
     #[must_use]
     pub fn methods(mut self, are_unary: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.methods = Some(Arc::new(are_unary));

@@ -33,7 +33,8 @@ impl Link {
         }
     }
 
-    /// True once the call has ended before its answer did: nobody wants to hear more of the request.
+    /// True once the call has ended before its answer did: nobody wants to hear more of the
+    /// request.
     pub(super) fn poll_over(&self, cx: &Context<'_>) -> bool {
         self.with(|state| {
             state.request = Some(cx.waker().clone());

@@ -1,17 +1,21 @@
-//! `MessageLimitLayer`: `maxRequestMessageBytes` and `maxResponseMessageBytes` of the service config.
+//! `MessageLimitLayer`: `maxRequestMessageBytes` and `maxResponseMessageBytes` of the service
+//! config.
 //!
-//! A longer request message ends the call with RESOURCE_EXHAUSTED: nothing of that message is sent, every attempt is
-//! cancelled, and there is no other. A longer response message ends the stream with RESOURCE_EXHAUSTED in trailers and cancels
-//! it; the messages before it come through, of it nothing does. The layer reads the prefixes of messages as they pass by and
-//! keeps none: at most a part of a prefix.
+//! A longer request message ends the call with RESOURCE_EXHAUSTED: nothing of that message is sent,
+//! every attempt is cancelled, and there is no other. A longer response message ends the stream
+//! with RESOURCE_EXHAUSTED in trailers and cancels it; the messages before it come through, of it
+//! nothing does. The layer reads the prefixes of messages as they pass by and keeps none: at most a
+//! part of a prefix.
 //!
-//! The limits are those of the method's [`MethodPolicy`], and the layer's own; of two the smaller counts. What is
-//! measured is the message as it is sent, so a compressed one counts compressed. gRPC's libraries limit responses to 4 MiB where
-//! nothing is said; this layer limits only what it is told to, so leave that one to the client around which it stands.
+//! The limits are those of the method's [`MethodPolicy`], and the layer's own; of two the smaller
+//! counts. What is measured is the message as it is sent, so a compressed one counts compressed.
+//! gRPC's libraries limit responses to 4 MiB where nothing is said; this layer limits only what it
+//! is told to, so leave that one to the client around which it stands.
 //!
-//! Put it above the recovery layer and above `ReplayBodyLayer`, below the `DeadlineLayer`: a failure of this side's own is
-//! never retried, and counts in no throttle. It changes both types: `Request<B>` goes on as
-//! `Request<LimitedRequestBody<B>>`, `Response<B>` becomes `Response<LimitedResponseBody<B>>`.
+//! Put it above the recovery layer and above `ReplayBodyLayer`, below the `DeadlineLayer`: a
+//! failure of this side's own is never retried, and counts in no throttle. It changes both types:
+//! `Request<B>` goes on as `Request<LimitedRequestBody<B>>`, `Response<B>` becomes
+//! `Response<LimitedResponseBody<B>>`.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -82,8 +86,9 @@ impl fmt::Display for MessageSide {
     }
 }
 
-/// A message was longer than its method allows. In the extensions of the answer that [`MessageLimitLayer`] makes before the
-/// server has answered; after that only its text is there, in the trailers.
+/// A message was longer than its method allows. In the extensions of the answer that
+/// [`MessageLimitLayer`] makes before the server has answered; after that only its text is there,
+/// in the trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a {side} message has {bytes} bytes, and at most {limit} are allowed")]
 #[non_exhaustive]

@@ -14,11 +14,13 @@ const PREFIX: usize = 5;
 pub(super) enum Out {
     Data(Bytes),
     Trailers(HeaderMap),
-    /// A message of so many bytes begins here, which is too long. None of it has come out, and nothing more does.
+    /// A message of so many bytes begins here, which is too long. None of it has come out, and
+    /// nothing more does.
     TooLong(u64),
 }
 
-/// Lets a stream through, message by message, up to one that is too long. It keeps no more than a part of a prefix.
+/// Lets a stream through, message by message, up to one that is too long. It keeps no more than a
+/// part of a prefix.
 #[derive(Debug)]
 pub(super) struct Sieve {
     limit: u64,
@@ -84,7 +86,8 @@ impl Sieve {
     }
 
     fn data(&mut self, mut data: Bytes) {
-        // What came of a prefix before this frame goes on with the rest of it, and so do the bytes up to here.
+        // What came of a prefix before this frame goes on with the rest of it, and so do the bytes
+        // up to here.
         let mut before = self.have;
         let mut good = 0;
         let mut at = 0;

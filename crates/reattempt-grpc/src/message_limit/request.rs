@@ -25,10 +25,12 @@ pub(super) struct Watched {
 }
 
 pin_project! {
-    /// A request's body whose messages are limited. Made by [`MessageLimitLayer`](super::MessageLimitLayer).
+    /// A request's body whose messages are limited. Made by
+    /// [`MessageLimitLayer`](super::MessageLimitLayer).
     ///
-    /// A message that is too long ends the call, of which this body is told last: until then it is silent. It also ends
-    /// with an error, so that the transport resets the stream, when the call is over before its answer was.
+    /// A message that is too long ends the call, of which this body is told last: until then it is
+    /// silent. It also ends with an error, so that the transport resets the stream, when the call
+    /// is over before its answer was.
     pub struct LimitedRequestBody<B> {
         #[pin]
         inner: B,

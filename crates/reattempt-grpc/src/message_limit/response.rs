@@ -20,10 +20,11 @@ pub(super) struct Watched {
 }
 
 pin_project! {
-    /// A response's body whose messages are limited. Made by [`MessageLimitLayer`](super::MessageLimitLayer).
+    /// A response's body whose messages are limited. Made by
+    /// [`MessageLimitLayer`](super::MessageLimitLayer).
     ///
-    /// At a message that is too long the wrapped body is dropped, which cancels its stream, and this one ends with
-    /// RESOURCE_EXHAUSTED in trailers.
+    /// At a message that is too long the wrapped body is dropped, which cancels its stream, and
+    /// this one ends with RESOURCE_EXHAUSTED in trailers.
     pub struct LimitedResponseBody<B> {
         #[pin]
         inner: Option<B>,

@@ -8,31 +8,38 @@ use reattempt::{Route, RoutePolicy, TokenBucket};
 use super::document::Document;
 use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig};
 
-/// The service config in force for one server name, and the token bucket of that name. Clones share both, so channels to
-/// the same server share one.
+/// The service config in force for one server name, and the token bucket of that name. Clones share
+/// both, so channels to the same server share one.
 ///
-/// [`update`](Self::update) reads and checks a text first and then, in one step, changes the config and the numbers of the
-/// bucket. A text that cannot be used changes nothing: the last good config stays (A21). A call keeps the policy with
-/// which it started, for all its attempts; the bucket is the one of the name, so it counts by the new numbers from then on.
+/// [`update`](Self::update) reads and checks a text first and then, in one step, changes the config
+/// and the numbers of the bucket. A text that cannot be used changes nothing: the last good config
+/// stays (A21). A call keeps the policy with which it started, for all its attempts; the bucket is
+/// the one of the name, so it counts by the new numbers from then on.
 ///
-/// - **Fill.** The bucket keeps the fraction to which it is filled, through every update. A config without `retryThrottling`
-///   neither counts nor throttles; the next one that has it goes on with the fraction of before.
-/// - **No config.** Until there is one, and after [`use_default`](Self::use_default), the default config holds; without one
-///   calls are neither retried nor hedged.
+/// - **Fill.** The bucket keeps the fraction to which it is filled, through every update. A config
+///   without `retryThrottling` neither counts nor throttles; the next one that has it goes on with
+///   the fraction of before.
+/// - **No config.** Until there is one, and after [`use_default`](Self::use_default), the default
+///   config holds; without one calls are neither retried nor hedged.
 ///
 /// ```
 /// use reattempt::RouteLayer;
 /// use reattempt_grpc::service_config::{LiveServiceConfig, Options};
 ///
 /// let live = LiveServiceConfig::with_default(
-///     r#"{"retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}"#, Options::new(),
+///     r#"{"retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}"#,
+///     Options::new(),
 /// )?;
 /// let layer = RouteLayer::new(live.clone());
 ///
 /// // Later, whatever the resolver brings:
-/// let refused = live.update(r#"{"methodConfig": [{"name": [{}], "timeout": "soon"}]}"#).unwrap_err();
+/// let refused = live
+///     .update(r#"{"methodConfig": [{"name": [{}], "timeout": "soon"}]}"#)
+///     .unwrap_err();
 /// assert_eq!(refused.faults()[0].path, "$.methodConfig[0].timeout");
-/// let warnings = live.update(r#"{"methodConfig": [{"name": [{}], "timeout": "2s"}], "colour": "red"}"#)?;
+/// let warnings = live.update(
+///     r#"{"methodConfig": [{"name": [{}], "timeout": "2s"}], "colour": "red"}"#,
+/// )?;
 /// assert_eq!(warnings[0].path, "$.colour");
 /// # drop(layer);
 /// # Ok::<(), reattempt_grpc::service_config::InvalidServiceConfig>(())
@@ -43,7 +50,8 @@ pub struct LiveServiceConfig(Arc<Shared>);
 struct Shared {
     options: Options,
     default: Document,
-    /// The bucket of the name, from the first config on that asks for one. Held while a config is put in force.
+    /// The bucket of the name, from the first config on that asks for one. Held while a config is
+    /// put in force.
     bucket: Mutex<Option<Arc<TokenBucket>>>,
     current: RwLock<Arc<ServiceConfig>>,
 }
@@ -71,15 +79,16 @@ impl LiveServiceConfig {
         }))
     }
 
-    /// Reads a config and puts it in force for calls that start from now on. Gives the warnings; a text that cannot be
-    /// used changes nothing, and the error says all that is wrong with it.
+    /// Reads a config and puts it in force for calls that start from now on. Gives the warnings; a
+    /// text that cannot be used changes nothing, and the error says all that is wrong with it.
     pub fn update(&self, text: &str) -> Result<Vec<ConfigFault>, InvalidServiceConfig> {
         let document = Document::parse(text, &self.0.options)?;
         self.put_in_force(&document);
         Ok(document.warnings)
     }
 
-    /// The resolver found no config, or no [choice](super::choices) was for this client: the default one holds (A21).
+    /// The resolver found no config, or no [choice](super::choices) was for this client: the
+    /// default one holds (A21).
     pub fn use_default(&self) {
         self.put_in_force(&self.0.default);
     }

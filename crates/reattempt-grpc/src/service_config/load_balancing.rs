@@ -1,5 +1,5 @@
-//! `loadBalancingConfig` and `loadBalancingPolicy`: whoever balances stands below. Here is only looked whether one of the
-//! policies is known, because a config that names none is invalid (A21).
+//! `loadBalancingConfig` and `loadBalancingPolicy`: whoever balances stands below. Here is only
+//! looked whether one of the policies is known, because a config that names none is invalid (A21).
 
 use reattempt_http::json::{Json, Members, Place};
 
@@ -38,8 +38,8 @@ fn names(options: &Options) -> impl Iterator<Item = &str> {
     KNOWN.into_iter().chain(own.map(String::as_str))
 }
 
-/// `loadBalancingConfig`: a list of objects with one member each, the policy's name. The first that is known counts; an
-/// empty list names none and leaves the choice to the client.
+/// `loadBalancingConfig`: a list of objects with one member each, the policy's name. The first that
+/// is known counts; an empty list names none and leaves the choice to the client.
 pub(super) fn config(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<()> {
     let Json::Array(items) = json else {
         return values::wrong(place, "an array of objects", json);

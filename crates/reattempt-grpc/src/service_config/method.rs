@@ -210,7 +210,8 @@ fn timeout(place: &mut Place<'_>, json: &Json) -> Option<Duration> {
     Some(timeout)
 }
 
-/// Neither retried nor hedged (A6, Configuration Language). Only a transparent retry can meet the deadline.
+/// Neither retried nor hedged (A6, Configuration Language). Only a transparent retry can meet the
+/// deadline.
 fn no_policy(options: &Options) -> Recovery {
     match options.on_deadline {
         OnDeadline::Cap => Recovery::None,

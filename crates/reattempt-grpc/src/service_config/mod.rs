@@ -1,12 +1,13 @@
-//! Service config: `retryPolicy`, `hedgingPolicy` and `retryThrottling` per method (A6, Integration with Service
-//! Config; A21 for what is an error).
+//! Service config: `retryPolicy`, `hedgingPolicy` and `retryThrottling` per method (A6, Integration
+//! with Service Config; A21 for what is an error).
 //!
-//! Parsing is strict and tells every fault at once, each with its JSON path. Unknown fields are ignored with a warning; so
-//! is what can amplify load. One invalid field rejects the whole. Which forms are taken is written down in
-//! `docs/conformance/grpc-service-config.md`.
+//! Parsing is strict and tells every fault at once, each with its JSON path. Unknown fields are
+//! ignored with a warning; so is what can amplify load. One invalid field rejects the whole. Which
+//! forms are taken is written down in `docs/conformance/grpc-service-config.md`.
 //!
-//! Two kinds of [`Route`] can be given to a `RouteLayer`: a [`ServiceConfig`] that stays, and a [`LiveServiceConfig`] that is
-//! replaced while calls go on. Where the text comes from is the program's matter; a list of [choices] narrows it down.
+//! Two kinds of [`Route`] can be given to a `RouteLayer`: a [`ServiceConfig`] that stays, and a
+//! [`LiveServiceConfig`] that is replaced while calls go on. Where the text comes from is the
+//! program's matter; a list of [choices] narrows it down.
 //!
 //! ```
 //! use std::time::Duration;
@@ -58,7 +59,8 @@ pub use retry_policy::RetryPolicy;
 
 use document::Document;
 
-/// A parsed service config: policies by method, by service, and the default, with the throttle they share.
+/// A parsed service config: policies by method, by service, and the default, with the throttle they
+/// share.
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
     methods: HashMap<String, Arc<MethodConfig>>,
@@ -74,8 +76,8 @@ impl ServiceConfig {
         Self::parse_with(text, &Options::default())
     }
 
-    /// Reads a service config. Its bucket is new and full: where a config follows another for the same server name, use
-    /// [`LiveServiceConfig`].
+    /// Reads a service config. Its bucket is new and full: where a config follows another for the
+    /// same server name, use [`LiveServiceConfig`].
     pub fn parse_with(text: &str, options: &Options) -> Result<Self, InvalidServiceConfig> {
         let document = Document::parse(text, options)?;
         let bucket = document.throttling.and_then(|numbers| numbers.bucket());
@@ -94,8 +96,8 @@ impl ServiceConfig {
         self.bucket.as_ref()
     }
 
-    /// What applies to a path such as `/pkg.Service/Method`: the method's entry, else its service's, else the
-    /// default. Levels are not merged.
+    /// What applies to a path such as `/pkg.Service/Method`: the method's entry, else its
+    /// service's, else the default. Levels are not merged.
     #[must_use]
     pub fn method(&self, path: &str) -> &Arc<MethodConfig> {
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -111,8 +113,8 @@ impl ServiceConfig {
 }
 
 impl<B> Route<http::Request<B>> for ServiceConfig {
-    /// Never `None`: a call that no entry is for is neither retried nor hedged (A6, Configuration Language), but
-    /// counts in the throttle.
+    /// Never `None`: a call that no entry is for is neither retried nor hedged (A6, Configuration
+    /// Language), but counts in the throttle.
     fn route(&self, request: &http::Request<B>) -> Option<Arc<RoutePolicy>> {
         Some(Arc::clone(&self.method(request.uri().path()).policy))
     }

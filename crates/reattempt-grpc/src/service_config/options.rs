@@ -8,16 +8,18 @@ use reattempt_http::RefusedStream;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// More attempts than this act as this (A6, Limits on Retries and Hedges); 5 by default. A hedged call sends at most 16.
+    /// More attempts than this act as this (A6, Limits on Retries and Hedges); 5 by default. A
+    /// hedged call sends at most 16.
     pub max_attempts_limit: u32,
     /// How delays are spread: A6's `Full` by default; `Proportional(0.2)` is A6 since 2024.
     pub jitter: Jitter,
     /// Where random numbers come from.
     pub randomness: Randomness,
-    /// What to do with a delay that does not fit before the deadline, also of a transparent retry of a method without policy.
+    /// What to do with a delay that does not fit before the deadline, also of a transparent retry
+    /// of a method without policy.
     pub on_deadline: OnDeadline,
-    /// Load balancing policies that stand below, beside those of gRPC's own schema. A config that names none of either is
-    /// invalid (A21).
+    /// Load balancing policies that stand below, beside those of gRPC's own schema. A config that
+    /// names none of either is invalid (A21).
     pub load_balancing_policies: Vec<String>,
     /// What REFUSED_STREAM says of a call of any method; absent is the classifier's choice.
     pub refused: Option<RefusedStream>,

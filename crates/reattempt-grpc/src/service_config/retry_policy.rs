@@ -58,7 +58,8 @@ impl RetryPolicy {
         self
     }
 
-    /// What to do with a delay that does not fit before the deadline; [`OnDeadline::Cap`] by default.
+    /// What to do with a delay that does not fit before the deadline; [`OnDeadline::Cap`] by
+    /// default.
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.on_deadline = on_deadline;

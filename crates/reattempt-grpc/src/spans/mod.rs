@@ -5,11 +5,12 @@
 //! | [`CallSpanLayer`] | outermost | `Sent.<service>.<method>` |
 //! | [`AttemptSpanLayer`] | below the recovery layers | `Attempt.<service>.<method>`, a child of the call's |
 //!
-//! A span is open from the send to the status: until the stream of the answer ends, or is dropped. What runs below the layer
-//! runs inside of its span. Names of tracing's spans are fixed, `Sent` and `Attempt`; the whole name is in
-//! the field `otel.name`, and the end in `otel.status_code` (`OK` or `ERROR`) and `otel.status_description` (the gRPC code), where
-//! tracing-opentelemetry looks for them. An attempt has two fields more: `previous-rpc-attempts`, the attempts before it without
-//! transparent ones, and `transparent-retry`. Level INFO, target `reattempt`.
+//! A span is open from the send to the status: until the stream of the answer ends, or is dropped.
+//! What runs below the layer runs inside of its span. Names of tracing's spans are fixed, `Sent`
+//! and `Attempt`; the whole name is in the field `otel.name`, and the end in `otel.status_code`
+//! (`OK` or `ERROR`) and `otel.status_description` (the gRPC code), where tracing-opentelemetry
+//! looks for them. An attempt has two fields more: `previous-rpc-attempts`, the attempts before it
+//! without transparent ones, and `transparent-retry`. Level INFO, target `reattempt`.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -53,7 +54,8 @@ fn dotted(path: &str) -> String {
     path.strip_prefix('/').unwrap_or(path).replace('/', ".")
 }
 
-/// What is inside of a span, until its status is known. Dropped before: DEADLINE_EXCEEDED if its time is up, else CANCELLED.
+/// What is inside of a span, until its status is known. Dropped before: DEADLINE_EXCEEDED if its
+/// time is up, else CANCELLED.
 #[derive(Debug)]
 pub struct OpenSpan {
     span: Span,

@@ -142,7 +142,8 @@ where
     }
 }
 
-/// An attempt whose end is not known yet. Dropped before: DEADLINE_EXCEEDED if its time is up, else CANCELLED.
+/// An attempt whose end is not known yet. Dropped before: DEADLINE_EXCEEDED if its time is up, else
+/// CANCELLED.
 #[derive(Debug)]
 pub struct OpenAttempt(Option<Attempt>);
 

@@ -141,7 +141,8 @@ impl Instrument {
         }
     }
 
-    /// True of those that [`Options::retry_metrics`](super::Options::retry_metrics) switches on (A96, experimental).
+    /// True of those that [`Options::retry_metrics`](super::Options::retry_metrics) switches on
+    /// (A96, experimental).
     #[must_use]
     pub const fn is_opt_in(self) -> bool {
         matches!(

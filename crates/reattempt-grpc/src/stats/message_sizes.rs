@@ -1,4 +1,5 @@
-//! The sizes of gRPC messages, read from a stream of frames that need not begin where a message does.
+//! The sizes of gRPC messages, read from a stream of frames that need not begin where a message
+//! does.
 
 use std::io::IoSlice;
 
@@ -7,7 +8,8 @@ use bytes::Buf;
 /// Flag and length before each message (gRPC over HTTP/2, Length-Prefixed-Message).
 const PREFIX: usize = 5;
 
-/// Reads how many bytes of messages went by, without their prefixes (A66: without gRPC and transport framing).
+/// Reads how many bytes of messages went by, without their prefixes (A66: without gRPC and
+/// transport framing).
 #[derive(Debug, Default)]
 pub(super) struct MessageSizes {
     prefix: [u8; PREFIX],
@@ -18,7 +20,8 @@ pub(super) struct MessageSizes {
 }
 
 impl MessageSizes {
-    /// Bytes of messages in this data. What a buffer does not show without being consumed counts as it is.
+    /// Bytes of messages in this data. What a buffer does not show without being consumed counts as
+    /// it is.
     pub(super) fn read(&mut self, data: &impl Buf) -> u64 {
         let mut slices = [IoSlice::new(&[]); 16];
         let shown = data.chunks_vectored(&mut slices);

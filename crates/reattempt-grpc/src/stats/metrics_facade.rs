@@ -8,8 +8,8 @@ use super::{GrpcMeter, Instrument, InstrumentKind, Labels};
 
 /// Feeds the recorder of the `metrics` crate: the thread's, else the process's (feature `metrics`).
 ///
-/// Make it once the recorder is installed, or the recorder does not hear of units and descriptions. The crate knows nothing of
-/// buckets: give your exporter [`Instrument::boundaries`].
+/// Make it once the recorder is installed, or the recorder does not hear of units and descriptions.
+/// The crate knows nothing of buckets: give your exporter [`Instrument::boundaries`].
 ///
 /// ```
 /// use reattempt_grpc::stats::{GrpcStats, MetricsMeter};

@@ -21,15 +21,18 @@
 //! | `grpc.client.call.retry_delay`, opt-in | histogram | `s` | |
 //!
 //! - Call and attempt last to their status: in the head, in the trailers, or in an error that the
-//!   [`ErrorCodes`](crate::ErrorCodes) read. What is dropped before ends as CANCELLED, or as DEADLINE_EXCEEDED where its deadline cut it off.
-//! - Sizes are those of the messages as they are sent, compressed if they are, without the five bytes before each. What
-//!   the transport took of a request counts, whether it arrived or not.
-//! - Counts of retries, hedges and transparent retries are told at the end of a call, and only if there were any. The delay is all
-//!   time after the first attempt with none active, up to the last attempt, or to the end of a wait that was cut off.
+//!   [`ErrorCodes`](crate::ErrorCodes) read. What is dropped before ends as CANCELLED, or as
+//!   DEADLINE_EXCEEDED where its deadline cut it off.
+//! - Sizes are those of the messages as they are sent, compressed if they are, without the five
+//!   bytes before each. What the transport took of a request counts, whether it arrived or not.
+//! - Counts of retries, hedges and transparent retries are told at the end of a call, and only if
+//!   there were any. The delay is all time after the first attempt with none active, up to the last
+//!   attempt, or to the end of a wait that was cut off.
 //! - Methods are told apart up to a bound, and by name only if you want: see [`Options`].
 //!
-//! Metrics go to a [`GrpcMeter`]: `OpenTelemetryMeter` (feature `opentelemetry`), `MetricsMeter` (feature `metrics`), your own, `()` for
-//! none, or a pair of them. For spans see [`spans`](crate::spans).
+//! Metrics go to a [`GrpcMeter`]: `OpenTelemetryMeter` (feature `opentelemetry`), `MetricsMeter`
+//! (feature `metrics`), your own, `()` for none, or a pair of them. For spans see
+//! [`spans`](crate::spans).
 //!
 //! ```
 //! use http::{Request, Response};
@@ -130,8 +133,8 @@ pub use sent_body::SentBody;
 
 use methods::{Method, Methods};
 
-/// Statistics and metrics of the calls to one server: two layers and an observer that share it, as the
-/// [module](crate::stats) shows.
+/// Statistics and metrics of the calls to one server: two layers and an observer that share it, as
+/// the [module](crate::stats) shows.
 ///
 /// Clones share what they count. One goes into a stack: for several meters give it a pair of them.
 #[derive(Clone, Debug)]
@@ -167,7 +170,8 @@ impl Inner {
 }
 
 impl GrpcStats {
-    /// Feeds this meter; `target` is the server's address as a URI, `dns:///shop.example.com:443` (A66, `grpc.target`).
+    /// Feeds this meter; `target` is the server's address as a URI, `dns:///shop.example.com:443`
+    /// (A66, `grpc.target`).
     #[must_use]
     pub fn new(meter: impl GrpcMeter + 'static, target: impl Into<Arc<str>>) -> Self {
         Self::with_options(meter, target, Options::new())
@@ -195,22 +199,23 @@ impl GrpcStats {
         CallStatsLayer::new(self.clone())
     }
 
-    /// Measures each attempt, from here to its status. Put it below the recovery layers. It changes the request's type: below it
-    /// the body is a [`SentBody`].
+    /// Measures each attempt, from here to its status. Put it below the recovery layers. It changes
+    /// the request's type: below it the body is a [`SentBody`].
     #[must_use]
     pub fn attempt_layer(&self) -> AttemptStatsLayer {
         AttemptStatsLayer::new(self.clone())
     }
 
-    /// Counts what the recovery layers do: give it to each one's `observer`. Decisions are logged as before
-    /// ([`LogObserver`]); without the log, or beside an observer of your own, use `GrpcStats` itself, which is one.
+    /// Counts what the recovery layers do: give it to each one's `observer`. Decisions are logged
+    /// as before ([`LogObserver`]); without the log, or beside an observer of your own, use
+    /// `GrpcStats` itself, which is one.
     #[must_use]
     pub fn observer(&self) -> Arc<dyn Observer> {
         Arc::new((LogObserver, self.clone()))
     }
 
-    /// A6's statistics of every method seen so far, by `shop.Cart/Add`; of all methods that are not kept by name as `other`.
-    /// Each number is exact; two may be of different instants.
+    /// A6's statistics of every method seen so far, by `shop.Cart/Add`; of all methods that are not
+    /// kept by name as `other`. Each number is exact; two may be of different instants.
     #[must_use]
     pub fn retry_statistics(&self) -> BTreeMap<Arc<str>, RetryStatistics> {
         self.0.methods.statistics()

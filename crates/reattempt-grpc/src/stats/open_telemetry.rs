@@ -8,9 +8,11 @@ use opentelemetry::metrics::{Counter, Histogram, Meter};
 
 use super::{GrpcMeter, Instrument, InstrumentKind, Labels};
 
-/// Feeds instruments of an OpenTelemetry meter (feature `opentelemetry`; of OpenTelemetry the API only).
+/// Feeds instruments of an OpenTelemetry meter (feature `opentelemetry`; of OpenTelemetry the API
+/// only).
 ///
-/// Name, unit, description and bucket boundaries are the [`Instrument`]'s; a view of your SDK may change them.
+/// Name, unit, description and bucket boundaries are the [`Instrument`]'s; a view of your SDK may
+/// change them.
 ///
 /// ```
 /// use opentelemetry::global;

@@ -7,9 +7,9 @@ const AT_LEAST: [u32; 8] = [1, 2, 3, 4, 5, 10, 100, 1000];
 
 /// Retry attempts of one method, since its statistics began (A6, Retry and Hedging Statistics).
 ///
-/// Retries and hedges beyond the first are retry attempts; transparent retries are not, as they do not count in A6's header
-/// either. An attempt has failed if its status is not OK, or its deadline cut it off. Losers of a hedged call and attempts that
-/// the caller left have not.
+/// Retries and hedges beyond the first are retry attempts; transparent retries are not, as they do
+/// not count in A6's header either. An attempt has failed if its status is not OK, or its deadline
+/// cut it off. Losers of a hedged call and attempts that the caller left have not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryStatistics {
     attempts: u64,
@@ -30,8 +30,9 @@ impl RetryStatistics {
         self.failed
     }
 
-    /// The histogram of retry attempts: for each bucket its lower bound (1, 2, 3, 4, 5, 10, 100, 1000) and its count. The nth
-    /// retry attempt of a call counts in exactly one: the 5th to 9th in 5, the 10th to 99th in 10.
+    /// The histogram of retry attempts: for each bucket its lower bound (1, 2, 3, 4, 5, 10, 100,
+    /// 1000) and its count. The nth retry attempt of a call counts in exactly one: the 5th to 9th
+    /// in 5, the 10th to 99th in 10.
     pub fn histogram(&self) -> impl ExactSizeIterator<Item = (u32, u64)> + '_ {
         AT_LEAST.into_iter().zip(self.histogram)
     }

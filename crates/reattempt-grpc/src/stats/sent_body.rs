@@ -11,8 +11,8 @@ use pin_project_lite::pin_project;
 use super::message_sizes::MessageSizes;
 
 pin_project! {
-    /// The request's body below an [`AttemptStatsLayer`](super::AttemptStatsLayer), whose messages are counted as the transport
-    /// takes them. Data, errors and size are those of the body itself.
+    /// The request's body below an [`AttemptStatsLayer`](super::AttemptStatsLayer), whose messages
+    /// are counted as the transport takes them. Data, errors and size are those of the body itself.
     #[derive(Debug)]
     pub struct SentBody<B> {
         #[pin]

@@ -107,8 +107,8 @@ impl http_body::Body for Slow {
     }
 }
 
-/// Reads a request as hyper's connections do: on a task of its own, to which an attempt that was dropped puts an end, and which
-/// one that was answered leaves alone.
+/// Reads a request as hyper's connections do: on a task of its own, to which an attempt that was
+/// dropped puts an end, and which one that was answered leaves alone.
 async fn read(mut body: ReplayBody<Slow>, life: Life, pace: u64, cancelled: oneshot::Receiver<()>) {
     let mut read = 0_usize;
     let reading = async {

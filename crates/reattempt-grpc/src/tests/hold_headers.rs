@@ -19,7 +19,8 @@ fn tokens(config: &ServiceConfig) -> Option<u64> {
     config.throttle().unwrap().milli_tokens()
 }
 
-/// R10, R20, R70: as if the server had sent Trailers-Only, but only where the call is said to be unary.
+/// R10, R20, R70: as if the server had sent Trailers-Only, but only where the call is said to be
+/// unary.
 #[tokio::test(start_paused = true)]
 async fn a_failure_in_real_trailers_is_retried_where_the_call_is_unary() {
     let script = [Late(Code::Unavailable), Message(Code::Ok)];
@@ -169,7 +170,8 @@ fn marked() -> Request<()> {
     request
 }
 
-/// No timer is armed for a frame that is there, and no more than one is taken: this runtime has no timers.
+/// No timer is armed for a frame that is there, and no more than one is taken: this runtime has no
+/// timers.
 #[test]
 fn one_frame_is_kept_and_it_comes_out_first() {
     let runtime = tokio::runtime::Builder::new_current_thread()

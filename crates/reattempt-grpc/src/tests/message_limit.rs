@@ -52,7 +52,8 @@ fn finish(tell: Tell, code: Code) {
     tell.send(Frame::trailers(trailers)).unwrap();
 }
 
-/// A connection: what each attempt received and how that ended. Like hyper it reads a request on a task of its own.
+/// A connection: what each attempt received and how that ended. Like hyper it reads a request on a
+/// task of its own.
 #[derive(Clone, Default)]
 struct Wire {
     received: Arc<Mutex<Vec<(usize, bool)>>>,
@@ -265,7 +266,8 @@ async fn a_request_message_that_is_too_long_ends_an_answer_that_has_begun() {
     assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
 }
 
-/// The messages before it come through, of it nothing does; it is not retried although its code is retryable.
+/// The messages before it come through, of it nothing does; it is not retried although its code is
+/// retryable.
 #[tokio::test(start_paused = true)]
 async fn a_response_message_that_is_too_long_ends_the_stream_and_cancels_it() {
     for whole in [true, false] {
@@ -304,7 +306,8 @@ async fn a_response_message_that_is_too_long_ends_the_stream_and_cancels_it() {
     }
 }
 
-/// Within the limits nothing changes: the bytes, the trailers, what is counted, and the request's half of the stream.
+/// Within the limits nothing changes: the bytes, the trailers, what is counted, and the request's
+/// half of the stream.
 #[tokio::test(start_paused = true)]
 async fn messages_within_the_limits_pass_unchanged() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());

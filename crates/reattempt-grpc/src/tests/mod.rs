@@ -1,4 +1,5 @@
-//! The rules of A6 through the whole stack, on paused time. Rule numbers as in docs/conformance/grpc.md.
+//! The rules of A6 through the whole stack, on paused time. Rule numbers as in
+//! docs/conformance/grpc.md.
 
 mod budget;
 mod classify;
@@ -227,7 +228,8 @@ impl Server {
     }
 }
 
-/// A config with one retry policy for everything and a bucket; each delay is exactly half of its bound.
+/// A config with one retry policy for everything and a bucket; each delay is exactly half of its
+/// bound.
 fn retrying(attempts: u32, codes: &str) -> ServiceConfig {
     config(&format!(
         r#""retryPolicy":{{"maxAttempts":{attempts},"initialBackoff":"0.1s","maxBackoff":"1s",

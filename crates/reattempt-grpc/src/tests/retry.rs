@@ -141,7 +141,8 @@ async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
     assert_eq!(hedges.throttle().unwrap().milli_tokens(), Some(7_000));
 }
 
-/// R60: while there is a backend that the call has not tried, it moves on to that, uncounted; then by the policy.
+/// R60: while there is a backend that the call has not tried, it moves on to that, uncounted; then
+/// by the policy.
 #[tokio::test(start_paused = true)]
 async fn a_refused_connection_moves_on_to_an_untried_backend() {
     let dead = || Server::new([Fault(TransportFault::ConnectFailed)]);
@@ -179,7 +180,8 @@ async fn attempts_that_were_never_sent_cost_nothing_and_need_no_policy() {
     assert!(!ended.head.contains_key(PREVIOUS_ATTEMPTS));
 }
 
-/// R9, R25: the config is chosen when the call starts and holds for all its attempts; the bucket is the server name's.
+/// R9, R25: the config is chosen when the call starts and holds for all its attempts; the bucket is
+/// the server name's.
 #[tokio::test(start_paused = true)]
 async fn a_call_keeps_the_config_it_started_with_while_a_newer_one_comes_into_force() {
     let of = |attempts: u32, tokens: u32| {

@@ -35,7 +35,8 @@ struct State {
 #[derive(Clone, Debug)]
 struct Spans(Arc<Mutex<State>>);
 
-/// See the listener of warnings: with one subscriber tracing may keep another thread's "nobody listens".
+/// See the listener of warnings: with one subscriber tracing may keep another thread's "nobody
+/// listens".
 static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
 
 impl Spans {
@@ -171,7 +172,8 @@ async fn spanned_call(config: &ServiceConfig, server: &Server) {
     }
 }
 
-/// Of each span: the last words of its name, the attempts before it, whether it is transparent, its status and its end.
+/// Of each span: the last words of its name, the attempts before it, whether it is transparent, its
+/// status and its end.
 fn story(spans: &Spans) -> Vec<(String, String, u128)> {
     let tell = |seen: Seen| {
         let field = |name: &str| seen.fields.get(name).cloned();
@@ -190,7 +192,8 @@ fn told(what: &str, status: &str, closed_ms: u128) -> (String, String, u128) {
     (what.to_owned(), status.to_owned(), closed_ms)
 }
 
-/// R72: one span a call and one an attempt, each until its status is known; what runs below is inside.
+/// R72: one span a call and one an attempt, each until its status is known; what runs below is
+/// inside.
 #[tokio::test(start_paused = true)]
 async fn each_attempt_has_a_span_inside_of_its_calls() {
     let (spans, _guard) = Spans::follow();

@@ -25,7 +25,8 @@ fn tokens(config: &ServiceConfig) -> Option<u64> {
 
 const WAITS: &str = r#""waitForReady":true"#;
 
-/// R16: one attempt, however often nobody was there; its `grpc-timeout` is the time left when it goes out.
+/// R16: one attempt, however often nobody was there; its `grpc-timeout` is the time left when it
+/// goes out.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_uses_no_attempt_up() {
     let config = config(&format!(r#"{WAITS},"timeout":"10s""#));
@@ -105,7 +106,8 @@ async fn a_call_that_waits_goes_round_its_backends() {
     assert_eq!(ended.at_ms, 3 + 14 * 25);
 }
 
-/// R16: the second attempt of a call waits for any of the backends, not only for the one that it was meant for.
+/// R16: the second attempt of a call waits for any of the backends, not only for the one that it
+/// was meant for.
 #[tokio::test(start_paused = true)]
 async fn a_further_attempt_that_waits_goes_round_its_backends() {
     let policy = config(&format!(

@@ -1,4 +1,5 @@
-//! `WaitForReadyLayer`: calls that wait for a connection instead of failing without one (`waitForReady`).
+//! `WaitForReadyLayer`: calls that wait for a connection instead of failing without one
+//! (`waitForReady`).
 //!
 //! A call that finds no server fails at once with UNAVAILABLE, or goes by its policy. With this
 //! layer a call that waits for readiness stays one attempt: when nothing could be sent, because no
@@ -10,11 +11,12 @@
 //! goes on with the one that it tried longest ago; each is then tried as often as if it were the
 //! only one.
 //!
-//! Which calls wait is said by [`WaitForReady`] in the request's extensions, else by the method's [`MethodPolicy`]
-//! (`waitForReady`); others pass untouched. Put it right below the recovery layer and above
-//! [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer), which then writes the time that is left when the request goes out. The
-//! transport's errors have to say that nothing was sent ([`TransportError`]). A service that is not ready
-//! makes the call wait in any case, without this layer too: that is tower's own word for it.
+//! Which calls wait is said by [`WaitForReady`] in the request's extensions, else by the method's
+//! [`MethodPolicy`] (`waitForReady`); others pass untouched. Put it right below the recovery layer
+//! and above [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer), which then writes the time
+//! that is left when the request goes out. The transport's errors have to say that nothing was sent
+//! ([`TransportError`]). A service that is not ready makes the call wait in any case, without this
+//! layer too: that is tower's own word for it.
 //!
 //! ```
 //! use std::io;
@@ -67,7 +69,8 @@ pub use future::WaitForReadyFuture;
 use crate::MethodPolicy;
 use future::Waiting;
 
-/// In a request's extensions: whether this one call waits for a connection, whatever its method's policy says.
+/// In a request's extensions: whether this one call waits for a connection, whatever its method's
+/// policy says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitForReady(pub bool);
 
@@ -78,7 +81,8 @@ pub struct WaitForReadyLayer {
 }
 
 impl WaitForReadyLayer {
-    /// Tries again after 20 ms, then after twice as long each time, up to a second; each time a fifth more or less.
+    /// Tries again after 20 ms, then after twice as long each time, up to a second; each time a
+    /// fifth more or less.
     #[must_use]
     pub const fn new() -> Self {
         let backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));

@@ -1,8 +1,10 @@
-//! AWS: the published figures of the SDKs' standard retry mode, as a strategy and the throttle that goes with it.
+//! AWS: the published figures of the SDKs' standard retry mode, as a strategy and the throttle that
+//! goes with it.
 //!
-//! The SDKs bound retries by a quota that a client shares: each retry takes its price, a call that a retry mended gives the
-//! price of its last one back, and a call that works at once gives one token. An empty quota sends nothing again.
-//! [`AwsStandard`] says when, [`AwsQuota`] says whether, both by an [`AwsVersion`]:
+//! The SDKs bound retries by a quota that a client shares: each retry takes its price, a call that
+//! a retry mended gives the price of its last one back, and a call that works at once gives one
+//! token. An empty quota sends nothing again. [`AwsStandard`] says when, [`AwsQuota`] says whether,
+//! both by an [`AwsVersion`]:
 //!
 //! | figure | 2.0 | 2.1 |
 //! | --- | --- | --- |
@@ -19,14 +21,16 @@
 //! | jitter | full | full |
 //! | `x-amz-retry-after`, milliseconds | not read | at least the back-off, at most 5 s more |
 //!
-//! A timeout is an attempt without an answer in its time ([`HTTP_TIMEOUT`]); a throttling error is 429
-//! ([`HTTP_TOO_MANY_REQUESTS`]). AWS itself goes by the error code in the body: a classifier that reads those says this reason for
-//! the codes that throttle. Some SDKs take the price of a timeout for every transient error; the figures here are those
-//! of the others. For DynamoDB 2.1 has four attempts and a first back-off of 25 ms: say so with
+//! A timeout is an attempt without an answer in its time ([`HTTP_TIMEOUT`]); a throttling error is
+//! 429 ([`HTTP_TOO_MANY_REQUESTS`]). AWS itself goes by the error code in the body: a classifier
+//! that reads those says this reason for the codes that throttle. Some SDKs take the price of a
+//! timeout for every transient error; the figures here are those of the others. For DynamoDB 2.1
+//! has four attempts and a first back-off of 25 ms: say so with
 //! [`max_attempts`](AwsStandard::max_attempts) and [`initial`](AwsStandard::initial).
 //!
-//! What is ours stays: a request that is not idempotent goes out again only where that is safe, while the SDKs repeat every
-//! operation. Stamp such calls as idempotent, or list statuses that are [safe](crate::HttpStatus::safe).
+//! What is ours stays: a request that is not idempotent goes out again only where that is safe,
+//! while the SDKs repeat every operation. Stamp such calls as idempotent, or list statuses that are
+//! [safe](crate::HttpStatus::safe).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -80,7 +84,8 @@ pub enum AwsVersion {
 impl AwsVersion {
     /// All of them, the oldest first.
     pub const ALL: [Self; 2] = [Self::V2_0, Self::V2_1];
-    /// What the standard mode takes for transient or throttling errors, as far as a status tells: 429, 500, 502, 503, 504.
+    /// What the standard mode takes for transient or throttling errors, as far as a status tells:
+    /// 429, 500, 502, 503, 504.
     pub const STATUSES: StatusSet = StatusSet::of(&[429, 500, 502, 503, 504]);
     /// Attempts, the first included.
     pub const ATTEMPTS: u32 = 3;

@@ -9,8 +9,8 @@ use super::AwsVersion;
 
 /// The retry quota of the standard mode: put it in a `ThrottleLayer`, or name it in a policy.
 ///
-/// Failures cost nothing by themselves, only the retries after them do. A hedge takes the price of a retry and is given
-/// one token back when its call works, as any call.
+/// Failures cost nothing by themselves, only the retries after them do. A hedge takes the price of
+/// a retry and is given one token back when its call works, as any call.
 #[derive(Debug)]
 pub struct AwsQuota {
     version: AwsVersion,

@@ -12,7 +12,8 @@ const MOST_MORE: Duration = Duration::from_secs(5);
 /// The first back-off after a throttling error.
 const THROTTLED: Duration = Duration::from_secs(1);
 
-/// The strategy of the standard mode. Without an [`AwsQuota`](super::AwsQuota) beside it nothing bounds the retries of many calls.
+/// The strategy of the standard mode. Without an [`AwsQuota`](super::AwsQuota) beside it nothing
+/// bounds the retries of many calls.
 #[derive(Clone, Debug)]
 pub struct AwsStandard {
     version: AwsVersion,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes all calls together may keep for further attempts (A6, Memory Management). Clones share it.
+/// How many bytes all calls together may keep for further attempts (A6, Memory Management). Clones
+/// share it.
 ///
 /// ```
 /// use reattempt_http::body::{BufferBudget, ReplayBodyLayer};

@@ -1,4 +1,5 @@
-//! What the copies of one body share: the source, the frames that somebody still needs, and a cursor a copy.
+//! What the copies of one body share: the source, the frames that somebody still needs, and a
+//! cursor a copy.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -67,8 +68,8 @@ const MOST_EMPTY: u32 = 32;
 
 /// What the copies share, behind a lock.
 ///
-/// A frame is kept only while another copy has not read it: the template, which stays at the start, keeps
-/// everything; once it is gone, the copy that is left streams straight from the source.
+/// A frame is kept only while another copy has not read it: the template, which stays at the start,
+/// keeps everything; once it is gone, the copy that is left streams straight from the source.
 #[derive(Debug)]
 pub(super) struct Buffer<B> {
     source: Option<B>,
@@ -78,7 +79,8 @@ pub(super) struct Buffer<B> {
     next_key: u32,
     /// After an overflow or a commit one copy goes on alone.
     committed: bool,
-    /// The attempts whose copies were told that they are cut off. No more than there were copies when one went on alone.
+    /// The attempts whose copies were told that they are cut off. No more than there were copies
+    /// when one went on alone.
     cut_off: Vec<u32>,
     /// The attempts whose copies were dropped before anything of them was read, until they are
     /// over.
@@ -279,7 +281,8 @@ where
         if self.sized && !matches!(self.end, End::Failed(_)) {
             return SizeHint::with_exact(lower);
         }
-        // Of a stream the length stays unsaid, also where it is known by now: a later attempt is to look like the first.
+        // Of a stream the length stays unsaid, also where it is known by now: a later attempt is to
+        // look like the first.
         let mut hint = SizeHint::new();
         hint.set_lower(lower);
         hint

@@ -1,8 +1,9 @@
 //! `DeadlineBodyLayer`: bounds the answer's body by the same time limit as the call.
 //!
-//! A `DeadlineLayer` ends a call that has no answer in time; once the head is there, its work is done and the body could go
-//! on for ever. This layer carries the limit over to the body. Put it right below the `DeadlineLayer`. It changes the
-//! response's type: `Response<B>` becomes `Response<DeadlineBody<B>>`.
+//! A `DeadlineLayer` ends a call that has no answer in time; once the head is there, its work is
+//! done and the body could go on for ever. This layer carries the limit over to the body. Put it
+//! right below the `DeadlineLayer`. It changes the response's type: `Response<B>` becomes
+//! `Response<DeadlineBody<B>>`.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -58,8 +59,9 @@ pub trait OnBodyElapsed<E> {
     /// The body itself failed.
     fn failed(&self, error: E) -> Self::Error;
 
-    /// True of an end (trailers, or an error) that is not the answer's own but may be another timer's word on this same deadline:
-    /// where the deadline has passed when it arrives, [`elapsed`](Self::elapsed) speaks in its place. By default no end is.
+    /// True of an end (trailers, or an error) that is not the answer's own but may be another
+    /// timer's word on this same deadline: where the deadline has passed when it arrives,
+    /// [`elapsed`](Self::elapsed) speaks in its place. By default no end is.
     fn is_echo(&self, end: Result<&HeaderMap, &E>) -> bool {
         let _ = end;
         false
@@ -88,8 +90,8 @@ pub enum DeadlineBodyError<E> {
     /// The body itself failed.
     #[error("the answer's body failed")]
     Body(#[source] E),
-    /// The deadline passed before the body's end. A request that is not idempotent has been received by then, so
-    /// the timeout of one is always ambiguous.
+    /// The deadline passed before the body's end. A request that is not idempotent has been
+    /// received by then, so the timeout of one is always ambiguous.
     #[error(transparent)]
     Elapsed(Elapsed),
 }
@@ -253,9 +255,9 @@ impl Armed {
 }
 
 pin_project! {
-    /// A response body that ends at the call's deadline. The timer is armed only once the wrapped body is pending; at the
-    /// deadline the wrapped body is dropped, which cancels its stream. Of what is read after the deadline only the last
-    /// frame is still passed on.
+    /// A response body that ends at the call's deadline. The timer is armed only once the wrapped
+    /// body is pending; at the deadline the wrapped body is dropped, which cancels its stream. Of
+    /// what is read after the deadline only the last frame is still passed on.
     pub struct DeadlineBody<B, M = AsBodyError> {
         #[pin]
         inner: Option<B>,
@@ -305,8 +307,9 @@ where
             let (overruled, echo) = match &frame {
                 Some(Ok(frame)) => match frame.trailers_ref() {
                     Some(trailers) => (false, this.on_elapsed.is_echo(Ok(trailers))),
-                    // A server that sends faster than we read never lets the body be pending, and so never reaches
-                    // the timer: each frame that is not the last is held against the clock.
+                    // A server that sends faster than we read never lets the body be pending, and
+                    // so never reaches the timer: each frame that is not the last is held against
+                    // the clock.
                     None => (!inner.is_end_stream(), false),
                 },
                 Some(Err(error)) => (false, this.on_elapsed.is_echo(Err(error))),

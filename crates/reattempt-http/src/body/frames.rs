@@ -8,7 +8,8 @@ use http_body::Frame;
 use super::BufferBudget;
 use super::kept::{Fresh, Kept};
 
-/// How far a copy has read: a frame, counted from the body's first, and a place in it. Places compare as they are passed.
+/// How far a copy has read: a frame, counted from the body's first, and a place in it. Places
+/// compare as they are passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     frame: u64,
@@ -81,7 +82,8 @@ impl Frames {
         None
     }
 
-    /// A frame is freed only when all have read it: a place in one that is gone is the place behind it.
+    /// A frame is freed only when all have read it: a place in one that is gone is the place behind
+    /// it.
     fn still(&self, place: Place) -> Place {
         place.max(Place {
             frame: self.base,

@@ -58,7 +58,8 @@ pub(super) enum Kept {
 
 /// The first frames are kept as they are, whatever their length: most bodies have no more.
 const WHOLE_FRAMES: usize = 8;
-/// Shorter frames than this are then gathered, because keeping one by itself takes more memory than its bytes.
+/// Shorter frames than this are then gathered, because keeping one by itself takes more memory than
+/// its bytes.
 const SHORT: usize = 512;
 /// So many bytes are gathered in one place.
 const MOST_GATHERED: usize = 4096;

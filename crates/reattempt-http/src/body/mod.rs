@@ -1,4 +1,5 @@
-//! Bodies: sent more than once, bounded in time, judged by how they end, and read where nobody wants the rest.
+//! Bodies: sent more than once, bounded in time, judged by how they end, and read where nobody
+//! wants the rest.
 
 mod budget;
 mod buffer;

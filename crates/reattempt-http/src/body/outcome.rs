@@ -1,9 +1,10 @@
 //! `OutcomeBodyLayer`: an answer counts as a success only once its body has ended well.
 //!
 //! Put it below the recovery layer, whose classifier leaves good heads open
-//! ([`HttpStatus::judge_bodies`](crate::HttpStatus::judge_bodies)). At the body's end the throttle is told: a success at a clean end, a failure
-//! ([`HTTP_BODY_FAILED`]) where it broke off. A caller who drops the body early counts as neither. It changes the
-//! response's type: `Response<B>` becomes `Response<OutcomeBody<B>>`.
+//! ([`HttpStatus::judge_bodies`](crate::HttpStatus::judge_bodies)). At the body's end the throttle
+//! is told: a success at a clean end, a failure ([`HTTP_BODY_FAILED`]) where it broke off. A caller
+//! who drops the body early counts as neither. It changes the response's type: `Response<B>`
+//! becomes `Response<OutcomeBody<B>>`.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -17,7 +17,8 @@ use super::{BufferBudget, DEFAULT_BYTES_PER_CALL};
 pub enum ReplayBodyError {
     /// The wrapped body failed. Every attempt gets the same error.
     Body(Arc<dyn std::error::Error + Send + Sync>),
-    /// The body outgrew its buffer (or was committed), and another attempt that had read more goes on alone.
+    /// The body outgrew its buffer (or was committed), and another attempt that had read more goes
+    /// on alone.
     Abandoned,
 }
 
@@ -42,8 +43,8 @@ impl std::error::Error for ReplayBodyError {
     }
 }
 
-/// hyper resets a stream whose body fails with the HTTP/2 code that it finds among the error's sources. The server
-/// is to hear of a client that has lost interest, not of one that is broken.
+/// hyper resets a stream whose body fails with the HTTP/2 code that it finds among the error's
+/// sources. The server is to hear of a client that has lost interest, not of one that is broken.
 fn cancel() -> Option<&'static (dyn std::error::Error + 'static)> {
     #[cfg(feature = "h2")]
     {
@@ -56,14 +57,14 @@ fn cancel() -> Option<&'static (dyn std::error::Error + 'static)> {
 
 /// A request body that can be sent more than once (A6, Memory Management).
 ///
-/// Copies share an append-only buffer with a cursor each. Whoever is ahead reads from the wrapped body; frames are
-/// kept only while some copy still needs them. The copy that stays behind as the template keeps all of
-/// them; without one (no further attempt possible, or the answer has come) the body streams
-/// straight through and what was kept is freed.
+/// Copies share an append-only buffer with a cursor each. Whoever is ahead reads from the wrapped
+/// body; frames are kept only while some copy still needs them. The copy that stays behind as the
+/// template keeps all of them; without one (no further attempt possible, or the answer has come)
+/// the body streams straight through and what was kept is freed.
 ///
 /// When a frame does not fit the limits any more, the copy that wanted it goes on alone, without
-/// buffering, and the body [cannot be replayed](Replay::can_replay) from then on; other copies end with
-/// [`ReplayBodyError::Abandoned`].
+/// buffering, and the body [cannot be replayed](Replay::can_replay) from then on; other copies end
+/// with [`ReplayBodyError::Abandoned`].
 ///
 /// Trailers are replayed too, an empty body costs nothing, and a length that is known stays known.
 /// `B` has to be `Unpin`; `Box::pin` makes any body so.
@@ -76,7 +77,11 @@ fn cancel() -> Option<&'static (dyn std::error::Error + 'static)> {
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let template = ReplayBody::new(Full::new(Bytes::from("order")));
-/// let next = NextAttempt { number: 1, kind: AttemptKind::Initial, after: None };
+/// let next = NextAttempt {
+///     number: 1,
+///     kind: AttemptKind::Initial,
+///     after: None,
+/// };
 /// for _ in 0..2 {
 ///     let attempt = template.replay(&next).expect("it fits");
 ///     assert_eq!(attempt.collect().await.unwrap().to_bytes(), "order");
@@ -111,8 +116,8 @@ where
         Self::with_limits(body, DEFAULT_BYTES_PER_CALL, None)
     }
 
-    /// Keeps at most `bytes`, all of them taken from the budget. Zero makes it impossible to replay anything but an
-    /// empty body.
+    /// Keeps at most `bytes`, all of them taken from the budget. Zero makes it impossible to replay
+    /// anything but an empty body.
     #[must_use]
     pub fn with_limits(body: B, bytes: usize, budget: Option<BufferBudget>) -> Self {
         if body.is_end_stream() {
@@ -134,8 +139,8 @@ impl<B> ReplayBody<B> {
         Self(Copied::Empty)
     }
 
-    /// No further attempt will be made, and this copy is the one that goes on: frees what is kept for
-    /// others, which end with [`ReplayBodyError::Abandoned`].
+    /// No further attempt will be made, and this copy is the one that goes on: frees what is kept
+    /// for others, which end with [`ReplayBodyError::Abandoned`].
     pub fn commit(&self) {
         if let Copied::Open { shared, key } = &self.0 {
             let wakers = lock(shared).commit(*key);

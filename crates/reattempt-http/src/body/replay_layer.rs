@@ -1,7 +1,7 @@
 //! `ReplayBodyLayer`: makes the bodies of requests replayable.
 //!
-//! Put it above the recovery layer. It changes the request's type for what is below: `Request<B>` comes
-//! in, `Request<ReplayBody<B>>` goes on.
+//! Put it above the recovery layer. It changes the request's type for what is below: `Request<B>`
+//! comes in, `Request<ReplayBody<B>>` goes on.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -38,7 +38,8 @@ use tower_service::Service;
 use super::{BufferBudget, DEFAULT_BYTES_PER_CALL, ReplayBody};
 use crate::HttpRoute;
 
-/// Wraps request bodies in [`ReplayBody`]. By default 256 KiB a call, and 16 MiB for all calls of this layer and its clones.
+/// Wraps request bodies in [`ReplayBody`]. By default 256 KiB a call, and 16 MiB for all calls of
+/// this layer and its clones.
 #[derive(Clone, Debug)]
 pub struct ReplayBodyLayer {
     bytes: usize,

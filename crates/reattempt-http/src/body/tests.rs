@@ -224,7 +224,8 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     assert_eq!(ahead.collect().await.unwrap().to_bytes(), "f");
 }
 
-/// R51: whoever sent the copies hears at once which of them lost, also if that one never reads again.
+/// R51: whoever sent the copies hears at once which of them lost, also if that one never reads
+/// again.
 #[tokio::test]
 async fn on_overflow_the_sender_of_the_copies_is_woken() {
     let (feed, body) = fed();

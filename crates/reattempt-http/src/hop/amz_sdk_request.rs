@@ -8,7 +8,8 @@ use http::{HeaderMap, HeaderValue};
 use super::headers::{AMZ_SDK_REQUEST, digits};
 use super::utc;
 
-/// The header `amz-sdk-request`: `ttl=20260131T120000Z; attempt=2; max=3`, each part optional, in any order.
+/// The header `amz-sdk-request`: `ttl=20260131T120000Z; attempt=2; max=3`, each part optional, in
+/// any order.
 ///
 /// ```
 /// use http::HeaderMap;
@@ -42,7 +43,8 @@ impl AmzSdkRequest {
         }
     }
 
-    /// Reads the header. Parts that are not known or cannot be read count as absent; `None` if no part is left.
+    /// Reads the header. Parts that are not known or cannot be read count as absent; `None` if no
+    /// part is left.
     #[must_use]
     pub fn read(headers: &HeaderMap) -> Option<Self> {
         let mut said = Self::new();

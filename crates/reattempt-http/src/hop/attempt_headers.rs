@@ -1,4 +1,5 @@
-//! `AttemptHeadersLayer`: says with each attempt which one it is, and heeds an answer that wants no other.
+//! `AttemptHeadersLayer`: says with each attempt which one it is, and heeds an answer that wants no
+//! other.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,9 +23,10 @@ use super::headers::{
 /// What [`RETRY_REASON`] says of an attempt that is sent ahead of any failure.
 const HEDGE: &str = "HEDGE";
 
-/// Writes the headers of each attempt (its number, its reason, the time that is left), in place of what the caller or a request
-/// that is forwarded had there, and forbids another attempt where the answer has [`DO_NOT_RETRY`]. Put it below the recovery
-/// layer and below the deadline of the attempts. An `amz-sdk-request` that the caller or its SDK wrote passes as it is, unless
+/// Writes the headers of each attempt (its number, its reason, the time that is left), in place of
+/// what the caller or a request that is forwarded had there, and forbids another attempt where the
+/// answer has [`DO_NOT_RETRY`]. Put it below the recovery layer and below the deadline of the
+/// attempts. An `amz-sdk-request` that the caller or its SDK wrote passes as it is, unless
 /// [`amz_sdk_request`](AttemptHeadersLayer::amz_sdk_request) is on.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptHeadersLayer {
@@ -67,24 +69,26 @@ impl AttemptHeadersLayer {
         self
     }
 
-    /// The maximum that `amz-sdk-request` says where neither the call nor its route has a strategy or hedge of its own, which
-    /// knows one. The recovery layer above does not tell its own.
+    /// The maximum that `amz-sdk-request` says where neither the call nor its route has a strategy
+    /// or hedge of its own, which knows one. The recovery layer above does not tell its own.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = Some(attempts);
         self
     }
 
-    /// Says so much less time than there is, so that the word of the service behind, which ends its work then, is here before
-    /// this attempt's own time is over: as much as a round trip takes. Nothing by default.
+    /// Says so much less time than there is, so that the word of the service behind, which ends its
+    /// work then, is here before this attempt's own time is over: as much as a round trip takes.
+    /// Nothing by default.
     #[must_use]
     pub const fn reserve(mut self, reserve: Duration) -> Self {
         self.settings.reserve = reserve;
         self
     }
 
-    /// Takes [`ENVOY_RATELIMITED`] in an answer for "do not retry" too, as Envoy itself does. Otherwise it is the status that counts:
-    /// after a 429 with `Retry-After` a rate limit may well let the next attempt through.
+    /// Takes [`ENVOY_RATELIMITED`] in an answer for "do not retry" too, as Envoy itself does.
+    /// Otherwise it is the status that counts: after a 429 with `Retry-After` a rate limit may well
+    /// let the next attempt through.
     #[must_use]
     pub const fn heed_envoy_ratelimited(mut self) -> Self {
         self.settings.heeds_envoy = true;

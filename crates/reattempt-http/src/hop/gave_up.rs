@@ -18,8 +18,9 @@ use super::headers::do_not_retry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GaveUp(pub Stopped);
 
-/// Tells the [`Hop`] that is being served when a call for it has given up, and puts [`GaveUp`] into the extensions of the answer, so that
-/// a gateway which hands that on needs nothing else. Put it outermost in a client, above its deadline.
+/// Tells the [`Hop`] that is being served when a call for it has given up, and puts [`GaveUp`] into
+/// the extensions of the answer, so that a gateway which hands that on needs nothing else. Put it
+/// outermost in a client, above its deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GaveUpLayer;
 
@@ -77,7 +78,8 @@ pin_project! {
     }
 }
 
-/// Why a call that ended like this has given up, if it has: only then another hop's attempt would be one more of many.
+/// Why a call that ended like this has given up, if it has: only then another hop's attempt would
+/// be one more of many.
 fn why(info: &RetryInfo) -> Option<Stopped> {
     let stopped = info.stopped()?;
     match stopped {

@@ -8,13 +8,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 pub const ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
 /// The milliseconds that an answer is waited for. Envoy's.
 pub const EXPECTED_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
-/// An attempt's number, the most attempts, and until when it is waited for: [`AmzSdkRequest`](super::AmzSdkRequest). The AWS SDKs'.
+/// An attempt's number, the most attempts, and until when it is waited for:
+/// [`AmzSdkRequest`](super::AmzSdkRequest). The AWS SDKs'.
 pub const AMZ_SDK_REQUEST: HeaderName = HeaderName::from_static("amz-sdk-request");
 /// The reason of the failure that an attempt is sent after. Our own.
 pub const RETRY_REASON: HeaderName = HeaderName::from_static("x-reattempt-reason");
 /// An answer's word that the call is not to be sent again, and why. Our own.
 pub const DO_NOT_RETRY: HeaderName = HeaderName::from_static("x-reattempt-do-not-retry");
-/// An answer that Envoy does not send again, whatever its value is, unless a route asks for `envoy-ratelimited`.
+/// An answer that Envoy does not send again, whatever its value is, unless a route asks for
+/// `envoy-ratelimited`.
 pub const ENVOY_RATELIMITED: HeaderName = HeaderName::from_static("x-envoy-ratelimited");
 /// gRPC's pushback (A6): a negative number means stop.
 pub(super) const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
@@ -54,7 +56,8 @@ fn set_word(headers: &mut HeaderMap, name: HeaderName, word: &str) {
     };
 }
 
-/// The attempt's number by [`ATTEMPT_COUNT`]: a whole number from 1. Anything else counts as absent.
+/// The attempt's number by [`ATTEMPT_COUNT`]: a whole number from 1. Anything else counts as
+/// absent.
 #[must_use]
 pub fn attempt_count(headers: &HeaderMap) -> Option<u32> {
     let count = digits(only(headers, &ATTEMPT_COUNT)?)?;
@@ -66,21 +69,23 @@ pub fn set_attempt_count(headers: &mut HeaderMap, attempt: u32) {
     headers.insert(ATTEMPT_COUNT, attempt.into());
 }
 
-/// How long an answer is waited for by [`EXPECTED_TIMEOUT`]. 0, which means no limit to Envoy, and junk count as absent.
+/// How long an answer is waited for by [`EXPECTED_TIMEOUT`]. 0, which means no limit to Envoy, and
+/// junk count as absent.
 #[must_use]
 pub fn expected_timeout(headers: &HeaderMap) -> Option<Duration> {
     let milliseconds = digits(only(headers, &EXPECTED_TIMEOUT)?)?;
     (milliseconds > 0).then_some(Duration::from_millis(milliseconds))
 }
 
-/// Writes [`EXPECTED_TIMEOUT`], in place of what was there; at least a millisecond, because 0 means no limit.
+/// Writes [`EXPECTED_TIMEOUT`], in place of what was there; at least a millisecond, because 0 means
+/// no limit.
 pub fn set_expected_timeout(headers: &mut HeaderMap, left: Duration) {
     let milliseconds = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     headers.insert(EXPECTED_TIMEOUT, milliseconds.max(1).into());
 }
 
-/// Why the attempt is sent by [`RETRY_REASON`]: the name of a reason, of at most 64 letters, digits, `_`, `-` and `.`. Anything else
-/// counts as absent.
+/// Why the attempt is sent by [`RETRY_REASON`]: the name of a reason, of at most 64 letters,
+/// digits, `_`, `-` and `.`. Anything else counts as absent.
 #[must_use]
 pub fn retry_reason(headers: &HeaderMap) -> Option<&str> {
     word(headers, &RETRY_REASON)
@@ -91,15 +96,16 @@ pub fn set_retry_reason(headers: &mut HeaderMap, reason: &str) {
     set_word(headers, RETRY_REASON, reason);
 }
 
-/// Why the call is not to be sent again by [`DO_NOT_RETRY`]: `Some` whenever the header is there, empty if its word is none.
+/// Why the call is not to be sent again by [`DO_NOT_RETRY`]: `Some` whenever the header is there,
+/// empty if its word is none.
 #[must_use]
 pub fn do_not_retry(headers: &HeaderMap) -> Option<&str> {
     let is_there = headers.contains_key(DO_NOT_RETRY);
     is_there.then(|| word(headers, &DO_NOT_RETRY).unwrap_or_default())
 }
 
-/// Writes [`DO_NOT_RETRY`], in place of what was there. For a service that knows by itself that its answer is not to be
-/// asked for again.
+/// Writes [`DO_NOT_RETRY`], in place of what was there. For a service that knows by itself that its
+/// answer is not to be asked for again.
 pub fn set_do_not_retry(headers: &mut HeaderMap, why: &str) {
     set_word(
         headers,

@@ -1,8 +1,10 @@
-//! Across hops: what a request says of its attempt, and an answer of another, from one service to the next.
+//! Across hops: what a request says of its attempt, and an answer of another, from one service to
+//! the next.
 //!
-//! Services that call services, each with three tries, send 243 calls to the fifth for one at the top when that fails. Only
-//! the hop next to the fault can mend it; the others should hear that it has tried. So each says with every attempt
-//! which one it is and how long anybody waits for it, and with an answer that it has given up:
+//! Services that call services, each with three tries, send 243 calls to the fifth for one at the
+//! top when that fails. Only the hop next to the fault can mend it; the others should hear that it
+//! has tried. So each says with every attempt which one it is and how long anybody waits for it,
+//! and with an answer that it has given up:
 //!
 //! | header | of | says |
 //! | --- | --- | --- |
@@ -16,28 +18,33 @@
 //!
 //! Three layers write and read them:
 //!
-//! - [`ServeHopLayer`], outermost in a **server**: puts a [`Hop`] into the request's extensions, refuses a request whose time is
-//!   over, ends work that nobody waits for any more, and marks failures of a request whose own calls have given up.
-//! - [`GaveUpLayer`], outermost in a **client**: tells the hop that is being served when a call of its has given up.
-//! - [`AttemptHeadersLayer`], below a client's recovery layer: writes the headers of each attempt, and forbids another one
-//!   where the answer says so.
+//! - [`ServeHopLayer`], outermost in a **server**: puts a [`Hop`] into the request's extensions,
+//!   refuses a request whose time is over, ends work that nobody waits for any more, and marks
+//!   failures of a request whose own calls have given up.
+//! - [`GaveUpLayer`], outermost in a **client**: tells the hop that is being served when a call of
+//!   its has given up.
+//! - [`AttemptHeadersLayer`], below a client's recovery layer: writes the headers of each attempt,
+//!   and forbids another one where the answer says so.
 //!
-//! A service hands its hop to the calls that it makes with [`Hop::pass_on`], which also stamps the time limit; a gateway that
-//! forwards the request itself has done so already. Nothing else ties the two together, so a call that is made without
-//! it goes by its own rules.
+//! A service hands its hop to the calls that it makes with [`Hop::pass_on`], which also stamps the
+//! time limit; a gateway that forwards the request itself has done so already. Nothing else ties
+//! the two together, so a call that is made without it goes by its own rules.
 //!
-//! **Given up** means: stopped by the throttle, by the deadline or by the word of the service behind it, or failed after at least one
-//! further attempt. A failure that was not sent again for another reason (a status that is final, a request that is not
-//! idempotent, a route without retries) is not marked: the next hop decides by its own policy. Nor is any answer below 400,
+//! **Given up** means: stopped by the throttle, by the deadline or by the word of the service
+//! behind it, or failed after at least one further attempt. A failure that was not sent again for
+//! another reason (a status that is final, a request that is not idempotent, a route without
+//! retries) is not marked: the next hop decides by its own policy. Nor is any answer below 400,
 //! whatever became of the calls behind it.
 //!
-//! Headers are the word of whoever sent them. Those of a request only shorten its own work, but they can end a handler midway
-//! ([`ServeHopLayer::finish_late_work`] lets it finish), and those of an answer tell of what is behind: at the edge, where strangers come in, remove both.
+//! Headers are the word of whoever sent them. Those of a request only shorten its own work, but
+//! they can end a handler midway ([`ServeHopLayer::finish_late_work`] lets it finish), and those of
+//! an answer tell of what is behind: at the edge, where strangers come in, remove both.
 //!
-//! A server without the layer says nothing, and its clients go by their own policy and throttle, as before: each hop can take it
-//! up alone. The marks bound a call to the attempts of one hop; that all calls together stay near one attempt each while
-//! everything fails is the throttle's work. Of 20 calls through five hops to a service that is down, it gets 4860 with neither, 60 with the marks,
-//! 35 with throttles of ten tokens, and 23 with both.
+//! A server without the layer says nothing, and its clients go by their own policy and throttle, as
+//! before: each hop can take it up alone. The marks bound a call to the attempts of one hop; that
+//! all calls together stay near one attempt each while everything fails is the throttle's work. Of
+//! 20 calls through five hops to a service that is down, it gets 4860 with neither, 60 with the
+//! marks, 35 with throttles of ten tokens, and 23 with both.
 //!
 //! ```
 //! use std::convert::Infallible;

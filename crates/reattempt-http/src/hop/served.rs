@@ -13,8 +13,8 @@ use super::serving::ClockSkew;
 /// A time limit that is as good as none, and that no timer has to count with.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What the service before said of the request that is being served. [`ServeHopLayer`](super::ServeHopLayer) puts it into the
-/// request's extensions; clones share it.
+/// What the service before said of the request that is being served.
+/// [`ServeHopLayer`](super::ServeHopLayer) puts it into the request's extensions; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Hop(Arc<Served>);
 
@@ -34,8 +34,8 @@ impl Hop {
         request.extensions().get()
     }
 
-    /// Reads the headers of a request that arrived just now. A time limit that is said as a duration beats one that is said as an
-    /// instant, for which two clocks would have to agree.
+    /// Reads the headers of a request that arrived just now. A time limit that is said as a
+    /// duration beats one that is said as an instant, for which two clocks would have to agree.
     pub(super) fn read(
         headers: &HeaderMap,
         now: Instant,
@@ -80,8 +80,9 @@ impl Hop {
         self.0.limit
     }
 
-    /// Makes `request` one that is sent on behalf of this hop: within its time limit, and with its giving up told here. For
-    /// calls that the answer depends on: what one that can be done without has given up on is no word about it.
+    /// Makes `request` one that is sent on behalf of this hop: within its time limit, and with its
+    /// giving up told here. For calls that the answer depends on: what one that can be done without
+    /// has given up on is no word about it.
     pub fn pass_on<B>(&self, request: &mut Request<B>) {
         if let Some(at) = self.limit() {
             request.context_mut().stamp_limit(TimeLimit::stamped(at));
@@ -89,7 +90,8 @@ impl Hop {
         request.extensions_mut().insert(self.clone());
     }
 
-    /// A call for this hop has given up: if the answer is a failure it is marked "do not retry". The first word counts.
+    /// A call for this hop has given up: if the answer is a failure it is marked "do not retry".
+    /// The first word counts.
     pub fn give_up(&self, why: Stopped) {
         let _ = self.0.gave_up.set(why);
     }

@@ -1,4 +1,5 @@
-//! `ServeHopLayer`: reads what the service before said, and says "do not retry" where this one has tried.
+//! `ServeHopLayer`: reads what the service before said, and says "do not retry" where this one has
+//! tried.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -27,12 +28,13 @@ impl ClockSkew {
     }
 }
 
-/// For servers: puts a [`Hop`] into each request, refuses those whose time is over, ends work that nobody waits for any more, and
-/// marks failures after which another attempt would only be one more. Put it outermost, above any queue.
+/// For servers: puts a [`Hop`] into each request, refuses those whose time is over, ends work that
+/// nobody waits for any more, and marks failures after which another attempt would only be one
+/// more. Put it outermost, above any queue.
 ///
-/// Errors of the service come through, save at the deadline, which speaks for itself.
-/// A refused request is answered with 504 and marked; to gRPC with a status of `DEADLINE_EXCEEDED`. The body of such an answer is the
-/// default one of its type.
+/// Errors of the service come through, save at the deadline, which speaks for itself. A refused
+/// request is answered with 504 and marked; to gRPC with a status of `DEADLINE_EXCEEDED`. The body
+/// of such an answer is the default one of its type.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeHopLayer {
     settings: Settings,
@@ -72,23 +74,25 @@ impl ServeHopLayer {
         self
     }
 
-    /// How far the clocks of clients may be behind this server's: an instant has passed only so much later. One
-    /// second by default, which is what the header's own precision asks for.
+    /// How far the clocks of clients may be behind this server's: an instant has passed only so
+    /// much later. One second by default, which is what the header's own precision asks for.
     #[must_use]
     pub const fn clock_skew(mut self, skew: Duration) -> Self {
         self.settings.skew = ClockSkew(skew);
         self
     }
 
-    /// Puts [`ENVOY_RATELIMITED`] beside [`DO_NOT_RETRY`](super::DO_NOT_RETRY), which is the only word that keeps an Envoy before this
-    /// server from sending again. Whoever else reads it takes it for a rate limit.
+    /// Puts [`ENVOY_RATELIMITED`] beside [`DO_NOT_RETRY`](super::DO_NOT_RETRY), which is the only
+    /// word that keeps an Envoy before this server from sending again. Whoever else reads it takes
+    /// it for a rate limit.
     #[must_use]
     pub const fn for_envoy(mut self) -> Self {
         self.settings.envoy = true;
         self
     }
 
-    /// Lets work that has begun go on past its deadline. By default it is dropped then, as it is when the client leaves.
+    /// Lets work that has begun go on past its deadline. By default it is dropped then, as it is
+    /// when the client leaves.
     #[must_use]
     pub const fn finish_late_work(mut self) -> Self {
         self.settings.finishes = true;

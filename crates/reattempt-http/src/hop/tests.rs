@@ -312,7 +312,8 @@ async fn a_server_sees_what_the_hop_before_said() {
             &[("amz-sdk-request", "attempt=3; max=4; ttl=20260131T120005Z")],
             (Some(3), Some(4), None, Some(6000)),
         ),
-        // Number and time are those of the hop right before; a time that is said as a duration needs no two clocks.
+        // Number and time are those of the hop right before; a time that is said as a duration
+        // needs no two clocks.
         (
             &[
                 ("x-envoy-attempt-count", "1"),

@@ -68,7 +68,8 @@ pub(super) fn read(text: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
-/// Writes `20260131T120000Z`. A part of a second counts as a whole one: what is still to come is never said to be over.
+/// Writes `20260131T120000Z`. A part of a second counts as a whole one: what is still to come is
+/// never said to be over.
 pub(super) fn write(at: SystemTime) -> String {
     let since = at
         .duration_since(SystemTime::UNIX_EPOCH)

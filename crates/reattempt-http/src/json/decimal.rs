@@ -1,6 +1,7 @@
 //! Numbers without loss.
 
-/// A JSON number, taken apart without loss: `0.digits × 10^exponent`, digits without zeros at either end.
+/// A JSON number, taken apart without loss: `0.digits × 10^exponent`, digits without zeros at
+/// either end.
 #[derive(Clone, Debug)]
 pub struct Decimal {
     negative: bool,

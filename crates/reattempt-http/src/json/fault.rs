@@ -13,8 +13,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// True for a warning about something that is in order and only deserves a look: it can amplify load, or a limit cuts it.
-    /// False where something has no effect.
+    /// True for a warning about something that is in order and only deserves a look: it can amplify
+    /// load, or a limit cuts it. False where something has no effect.
     #[must_use]
     pub const fn is_advice(&self) -> bool {
         self.advice
@@ -36,8 +36,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// The faults, in the order in which the document was read; never empty. Of very many the first ten thousand, and then
-    /// how many more there are.
+    /// The faults, in the order in which the document was read; never empty. Of very many the first
+    /// ten thousand, and then how many more there are.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
@@ -93,8 +93,8 @@ impl Found {
     }
 }
 
-/// The longest name of a member that a path repeats, in characters. Many faults may stand below one name, and each has
-/// its path.
+/// The longest name of a member that a path repeats, in characters. Many faults may stand below one
+/// name, and each has its path.
 const LONGEST_NAME: usize = 64;
 
 /// A place in the document, at which faults are noted.

@@ -24,7 +24,8 @@ pub struct Members<'j> {
 }
 
 impl<'j> Members<'j> {
-    /// Notes a fault unless it is an object; members twice are faults, unknown members warnings (A21).
+    /// Notes a fault unless it is an object; members twice are faults, unknown members warnings
+    /// (A21).
     pub fn of(place: &mut Place<'_>, json: &'j Json, known: &[&str]) -> Option<Self> {
         let members = Self::any(place, json)?;
         for (name, _) in members.members {

@@ -1,22 +1,30 @@
-//! Strict reading of configuration documents in JSON: HTTP [policies](crate::policy), and gRPC's service config.
+//! Strict reading of configuration documents in JSON: HTTP [policies](crate::policy), and gRPC's
+//! service config.
 //!
-//! Every fault is told at once, each with its JSON path, what is allowed there and what was found; where a text is no JSON, the
-//! byte. Unknown members are warnings. Numbers keep their text, so that thousandths and nanoseconds are exact. Documents may be
-//! 4 MiB long and nested 64 deep.
+//! Every fault is told at once, each with its JSON path, what is allowed there and what was found;
+//! where a text is no JSON, the byte. Unknown members are warnings. Numbers keep their text, so
+//! that thousandths and nanoseconds are exact. Documents may be 4 MiB long and nested 64 deep.
 //!
 //! ```
 //! use reattempt_http::json::{self, Members};
 //!
-//! let read = |text| json::read("the limits", text, |place, json| {
-//!     let members = Members::of(place, json, &["calls", "wait"])?;
-//!     let calls = members.required(place, "calls", "a number", |place, json| {
-//!         json::integer(place, json, "a whole number from 1 to 9", 1, 9)
-//!     });
-//!     let wait = members.optional(place, "wait", |place, json| json::duration(place, json, false));
-//!     Some((calls?, wait))
-//! });
+//! let read = |text| {
+//!     json::read("the limits", text, |place, json| {
+//!         let members = Members::of(place, json, &["calls", "wait"])?;
+//!         let calls = members.required(place, "calls", "a number", |place, json| {
+//!             json::integer(place, json, "a whole number from 1 to 9", 1, 9)
+//!         });
+//!         let wait = members.optional(place, "wait", |place, json| {
+//!             json::duration(place, json, false)
+//!         });
+//!         Some((calls?, wait))
+//!     })
+//! };
 //! let faults = read(r#"{"calls": 10, "wait": "1 s"}"#).unwrap_err();
-//! assert_eq!(faults.faults()[0].to_string(), "$.calls: must be a whole number from 1 to 9, got 10");
+//! assert_eq!(
+//!     faults.faults()[0].to_string(),
+//!     "$.calls: must be a whole number from 1 to 9, got 10"
+//! );
 //! assert_eq!(faults.faults()[1].path, "$.wait");
 //!
 //! let ((calls, _), warnings) = read(r#"{"calls": 9, "color": "red"}"#)?;
@@ -45,8 +53,9 @@ use fault::Found;
 /// The longest document that is read, in bytes: far more than any that is meant.
 pub const LONGEST_DOCUMENT: usize = 4 * 1024 * 1024;
 
-/// Reads a document by `of_root`, which gets the root of the document and notes what it finds. Gives
-/// what it made and the warnings, or all faults; `subject` ("the service config") opens their message.
+/// Reads a document by `of_root`, which gets the root of the document and notes what it finds.
+/// Gives what it made and the warnings, or all faults; `subject` ("the service config") opens their
+/// message.
 pub fn read<T>(
     subject: &'static str,
     text: &str,

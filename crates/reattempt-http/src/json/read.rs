@@ -29,7 +29,8 @@ pub fn integer(
     wrong(place, must, json)
 }
 
-/// A number above zero, as a factor. One that a 64-bit float rounds to zero or to infinity is a fault.
+/// A number above zero, as a factor. One that a 64-bit float rounds to zero or to infinity is a
+/// fault.
 pub fn factor(place: &mut Place<'_>, json: &Json) -> Option<f64> {
     match json {
         Json::Number(text) if Decimal::of(text).is_positive() => {
@@ -42,7 +43,8 @@ pub fn factor(place: &mut Place<'_>, json: &Json) -> Option<f64> {
     }
 }
 
-/// A number above zero in thousandths; decimal places beyond three are dropped (A6, Validation of retryThrottling).
+/// A number above zero in thousandths; decimal places beyond three are dropped (A6, Validation of
+/// retryThrottling).
 pub fn thousandths(place: &mut Place<'_>, json: &Json) -> Option<u32> {
     if let Json::Number(text) = json {
         let decimal = Decimal::of(text);
@@ -74,7 +76,8 @@ pub fn tenths(place: &mut Place<'_>, json: &Json, must: &str, most: u32) -> Opti
 /// proto3's JSON form of a Duration: the longest is about 10 000 years.
 const MOST_SECONDS: u64 = 315_576_000_000;
 
-/// A proto3 Duration, exact to the nanosecond: `None` unless the text is one. The flag says that it is negative.
+/// A proto3 Duration, exact to the nanosecond: `None` unless the text is one. The flag says that it
+/// is negative.
 fn proto_duration(text: &str) -> Option<(bool, Duration)> {
     let number = text.strip_suffix('s')?;
     let (negative, number) = match number.strip_prefix('-') {
@@ -86,7 +89,8 @@ fn proto_duration(text: &str) -> Option<(bool, Duration)> {
         None => (number, None),
     };
     let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    // "The numeric portion must be a valid JSON number": no leading zeros, digits on both sides of the point.
+    // "The numeric portion must be a valid JSON number": no leading zeros, digits on both sides of
+    // the point.
     if !all_digits(whole) || (whole.len() > 1 && whole.starts_with('0')) {
         return None;
     }

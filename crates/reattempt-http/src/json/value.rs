@@ -1,5 +1,5 @@
-//! A small JSON reader that keeps what a configuration needs and serde_json's own value loses: the text of numbers
-//! (0.5466 is to be cut, not rounded) and keys that appear twice.
+//! A small JSON reader that keeps what a configuration needs and serde_json's own value loses: the
+//! text of numbers (0.5466 is to be cut, not rounded) and keys that appear twice.
 
 use std::fmt::{self, Write as _};
 
@@ -38,7 +38,8 @@ impl Json {
     }
 }
 
-/// As JSON again, on one line: numbers as they were written, members in their order, doubles included.
+/// As JSON again, on one line: numbers as they were written, members in their order, doubles
+/// included.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,12 +9,13 @@ use reattempt::{Route, RoutePolicy};
 use super::HttpPolicies;
 use crate::json::{Fault, Faults};
 
-/// A table of policies that is replaced live, with the throttles that it carries along. Clones share the table.
+/// A table of policies that is replaced live, with the throttles that it carries along. Clones
+/// share the table.
 ///
-/// [`update`](Self::update) reads a text first and puts it in force only when it can be used: then table and throttles
-/// change in one step. A call keeps the policy it started with. Throttles of the same name go over to the new table and
-/// keep the fraction to which they are filled; hedge budgets of routes of the same name keep what was saved. A name that is
-/// gone is forgotten.
+/// [`update`](Self::update) reads a text first and puts it in force only when it can be used: then
+/// table and throttles change in one step. A call keeps the policy it started with. Throttles of
+/// the same name go over to the new table and keep the fraction to which they are filled; hedge
+/// budgets of routes of the same name keep what was saved. A name that is gone is forgotten.
 ///
 /// ```
 /// use reattempt::RouteLayer;
@@ -47,8 +48,8 @@ impl LiveHttpPolicies {
         }))
     }
 
-    /// Reads a table and puts it in force for calls that start from now on. Gives the warnings; a text that cannot be
-    /// used changes nothing, and the error says all that is wrong with it.
+    /// Reads a table and puts it in force for calls that start from now on. Gives the warnings; a
+    /// text that cannot be used changes nothing, and the error says all that is wrong with it.
     pub fn update(&self, text: &str) -> Result<Vec<Fault>, Faults> {
         let updating = &self.0.updating;
         let _updating = updating.lock().unwrap_or_else(PoisonError::into_inner);

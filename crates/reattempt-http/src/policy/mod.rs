@@ -1,8 +1,9 @@
-//! Policies of single routes from JSON: which requests are retried or hedged, how, and within which limits.
+//! Policies of single routes from JSON: which requests are retried or hedged, how, and within which
+//! limits.
 //!
-//! A table of [`HttpPolicies`] is a [`Route`]: give it to a `RouteLayer`, inside of [`LiveHttpPolicies`] if it is to
-//! be replaced live. Parsing is strict and tells every fault at once, each with its JSON path; unknown
-//! members and policies that can amplify load are warnings.
+//! A table of [`HttpPolicies`] is a [`Route`]: give it to a `RouteLayer`, inside of
+//! [`LiveHttpPolicies`] if it is to be replaced live. Parsing is strict and tells every fault at
+//! once, each with its JSON path; unknown members and policies that can amplify load are warnings.
 //!
 //! ```
 //! use std::time::Duration;
@@ -46,8 +47,8 @@
 //!
 //! # The form
 //!
-//! Durations are texts in seconds, exact to the nanosecond: `"0.5s"`. `null` counts as absent. Everything is optional but
-//! what is called required.
+//! Durations are texts in seconds, exact to the nanosecond: `"0.5s"`. `null` counts as absent.
+//! Everything is optional but what is called required.
 //!
 //! | top | |
 //! | --- | --- |
@@ -108,7 +109,13 @@
 //!     {"name": "watch", "match": {"methods": ["GET"], "prefix": "/api/", "query": {"watch": "true"}}},
 //!     {"name": "list", "match": {"methods": ["GET"], "prefix": "/api/"}, "timeout": "5s", "retry": {}}
 //! ]}"#)?.policies;
-//! let name = |uri: &str| table.route(&Request::get(uri).body(()).unwrap()).unwrap().name().to_owned();
+//! let name = |uri: &str| {
+//!     table
+//!         .route(&Request::get(uri).body(()).unwrap())
+//!         .unwrap()
+//!         .name()
+//!         .to_owned()
+//! };
 //! assert_eq!(name("/api/v1/pods?limit=5&watch=true"), "watch");
 //! assert_eq!(name("/api/v1/pods?limit=5"), "list");
 //! # Ok::<(), reattempt_http::json::Faults>(())
@@ -116,15 +123,17 @@
 //!
 //! # Presets
 //!
-//! `"aws-standard-2.0"` and `"aws-standard-2.1"` are the [figures of the AWS SDKs](crate::aws): attempts, back-off, statuses (429, 500,
-//! 502, 503, 504), and for 2.1 `x-amz-retry-after`, which a `retryAfter` of the route adds the usual headers to. What `retry` says
-//! beside `preset` beats it (for DynamoDB: `"maxAttempts": 4, "backoff": {"initial": "0.025s"}`). The route counts in a
+//! `"aws-standard-2.0"` and `"aws-standard-2.1"` are the [figures of the AWS SDKs](crate::aws):
+//! attempts, back-off, statuses (429, 500, 502, 503, 504), and for 2.1 `x-amz-retry-after`, which a
+//! `retryAfter` of the route adds the usual headers to. What `retry` says beside `preset` beats it
+//! (for DynamoDB: `"maxAttempts": 4, "backoff": {"initial": "0.025s"}`). The route counts in a
 //! quota of its own; one that several routes share is a throttle:
 //!
 //! ```
 //! use reattempt_http::HttpPolicies;
 //!
-//! let parsed = HttpPolicies::parse(r#"{
+//! let parsed = HttpPolicies::parse(
+//!     r#"{
 //!   "routes": [
 //!     { "name": "objects", "match": {"host": "s3.example"},
 //!       "retry": {"preset": "aws-standard-2.1"}, "throttle": "s3" },
@@ -134,7 +143,8 @@
 //!       "retry": {"preset": "aws-standard-2.1", "maxAttempts": 4, "backoff": {"initial": "0.025s"}} }
 //!   ],
 //!   "throttles": {"s3": {"preset": "aws-standard-2.1"}}
-//! }"#)?;
+//! }"#,
+//! )?;
 //! assert_eq!(parsed.policies.quota("s3").unwrap().tokens(), 500);
 //! assert_eq!(parsed.policies.quota("tables").unwrap().tokens(), 500);
 //! # Ok::<(), reattempt_http::json::Faults>(())
@@ -142,10 +152,12 @@
 //!
 //! # The stack
 //!
-//! `RouteLayer` outermost, then `DeadlineLayer::unlimited()`, [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer),
-//! [`ReplayBodyLayer`](crate::body::ReplayBodyLayer), `RetryLayer` and `HedgeLayer` (each route uses one of them), a second
-//! `DeadlineLayer::unlimited()` for the attempts, and `PushbackLayer` with [`RetryAfter`](crate::RetryAfter). A policy's throttle
-//! and budget stand in place of a `ThrottleLayer`'s bucket.
+//! `RouteLayer` outermost, then `DeadlineLayer::unlimited()`,
+//! [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer),
+//! [`ReplayBodyLayer`](crate::body::ReplayBodyLayer), `RetryLayer` and `HedgeLayer` (each route
+//! uses one of them), a second `DeadlineLayer::unlimited()` for the attempts, and `PushbackLayer`
+//! with [`RetryAfter`](crate::RetryAfter). A policy's throttle and budget stand in place of a
+//! `ThrottleLayer`'s bucket.
 
 mod entry;
 mod live;
@@ -237,8 +249,8 @@ impl HttpPolicies {
         Ok(Parsed { policies, warnings })
     }
 
-    /// Reads the table that is to follow this one, with the same options. Both share what is carried over; its numbers change
-    /// only when the newer table is put in force.
+    /// Reads the table that is to follow this one, with the same options. Both share what is
+    /// carried over; its numbers change only when the newer table is put in force.
     fn successor(&self, text: &str) -> Result<Successor, Faults> {
         let (document, warnings) = json::read("the HTTP policy", text, |place, json| {
             Document::read(place, json, &self.options)
@@ -260,7 +272,8 @@ impl HttpPolicies {
         }
     }
 
-    /// The AWS quota of the throttle of this name; else that of the route of this name, where its preset brought one.
+    /// The AWS quota of the throttle of this name; else that of the route of this name, where its
+    /// preset brought one.
     #[must_use]
     pub fn quota(&self, name: &str) -> Option<&Arc<AwsQuota>> {
         let named = self.throttles.get(name).and_then(Counted::quota);

@@ -9,7 +9,8 @@ use reattempt::backoff::Randomness;
 pub struct Options {
     /// Where the random numbers of jitter come from; the thread's generator by default.
     pub randomness: Randomness,
-    /// What to do with a delay that does not fit before the deadline; [`OnDeadline::Cap`] by default.
+    /// What to do with a delay that does not fit before the deadline; [`OnDeadline::Cap`] by
+    /// default.
     pub on_deadline: OnDeadline,
 }
 

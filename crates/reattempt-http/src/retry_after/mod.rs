@@ -39,27 +39,32 @@ pub enum BeyondCap {
 /// | `Retry-After` | seconds, or a date in any of HTTP's three forms |
 /// | `RateLimit-Reset`, `X-RateLimit-Reset` | seconds from now, or Unix time in seconds (from 10⁹) or milliseconds (from 10¹²), or a date; [`rate_limits`](Self::rate_limits) |
 ///
-/// Many servers send the headers of their rate limits with every answer, so these count only where the limit is
-/// what the call ran into: with 429; with 503 unless `(X-)RateLimit-Remaining` says that something is left; with any other
-/// status when it says 0.
+/// Many servers send the headers of their rate limits with every answer, so these count only where
+/// the limit is what the call ran into: with 429; with 503 unless `(X-)RateLimit-Remaining` says
+/// that something is left; with any other status when it says 0.
 ///
-/// Put it in a `PushbackLayer` below the recovery layer. What cannot be read counts as absent and is recorded
-/// (`AttemptRecord::pushback_unreadable`), a date that has passed means now, a number that is too
-/// large saturates; of several values the longest counts. The settings of a route beat the layer's:
-/// [`HttpRoute::retry_after`].
+/// Put it in a `PushbackLayer` below the recovery layer. What cannot be read counts as absent and
+/// is recorded (`AttemptRecord::pushback_unreadable`), a date that has passed means now, a number
+/// that is too large saturates; of several values the longest counts. The settings of a route beat
+/// the layer's: [`HttpRoute::retry_after`].
 ///
-/// There is no cap unless [`RetryAfter::cap`] sets one: a call without a deadline waits up to a day because a server said so. Put a
-/// `DeadlineLayer` outside of the recovery layer. And there is no jitter unless [`RetryAfter::spread`] asks for it: where a server tells
-/// many clients the same moment, they all come back at it.
+/// There is no cap unless [`RetryAfter::cap`] sets one: a call without a deadline waits up to a day
+/// because a server said so. Put a `DeadlineLayer` outside of the recovery layer. And there is no
+/// jitter unless [`RetryAfter::spread`] asks for it: where a server tells many clients the same
+/// moment, they all come back at it.
 ///
 /// ```
-/// use std::time::Duration;
 /// use http::Response;
 /// use reattempt::ServerPushback;
 /// use reattempt::pushback::ReadPushback;
 /// use reattempt_http::RetryAfter;
+/// use std::time::Duration;
 ///
-/// let answer = Response::builder().status(503).header("retry-after", "7").body(()).unwrap();
+/// let answer = Response::builder()
+///     .status(503)
+///     .header("retry-after", "7")
+///     .body(())
+///     .unwrap();
 /// let word = ReadPushback::<_, ()>::read(&RetryAfter::new(), Ok(&answer));
 /// assert_eq!(word, Some(ServerPushback::After(Duration::from_secs(7))));
 /// ```
@@ -141,8 +146,8 @@ impl RetryAfter {
         }
     }
 
-    /// Reads `x-amz-retry-after` alone, as the SDKs of AWS do from version 2.1 on. It counts up to 25 s; the strategy
-    /// [`AwsStandard`](crate::aws::AwsStandard) bounds it further.
+    /// Reads `x-amz-retry-after` alone, as the SDKs of AWS do from version 2.1 on. It counts up to
+    /// 25 s; the strategy [`AwsStandard`](crate::aws::AwsStandard) bounds it further.
     #[must_use]
     pub const fn amz() -> Self {
         let mut amz = Self::new()
@@ -195,19 +200,28 @@ impl RetryAfter {
         self
     }
 
-    /// Comes back later than the server said by a random time, uniform from 0 to `most`, so that clients which were told the same
-    /// moment do not come back in one instant. Never earlier. It comes on top of the cap; zero by default.
+    /// Comes back later than the server said by a random time, uniform from 0 to `most`, so that
+    /// clients which were told the same moment do not come back in one instant. Never earlier. It
+    /// comes on top of the cap; zero by default.
     ///
     /// ```
-    /// use std::time::Duration;
     /// use http::Response;
     /// use reattempt::ServerPushback;
     /// use reattempt::pushback::ReadPushback;
     /// use reattempt_http::RetryAfter;
+    /// use std::time::Duration;
     ///
     /// let reader = RetryAfter::new().spread(Duration::from_secs(2));
-    /// let answer = Response::builder().status(503).header("retry-after", "7").body(()).unwrap();
-    /// let Some(ServerPushback::After(delay)) = ReadPushback::<_, ()>::read(&reader, Ok(&answer)) else { panic!() };
+    /// let answer = Response::builder()
+    ///     .status(503)
+    ///     .header("retry-after", "7")
+    ///     .body(())
+    ///     .unwrap();
+    /// let Some(ServerPushback::After(delay)) =
+    ///     ReadPushback::<_, ()>::read(&reader, Ok(&answer))
+    /// else {
+    ///     panic!()
+    /// };
     /// assert!(delay >= Duration::from_secs(7) && delay < Duration::from_secs(9));
     /// ```
     #[must_use]
@@ -216,7 +230,8 @@ impl RetryAfter {
         self
     }
 
-    /// Takes the random numbers of [`spread`](Self::spread) from here; from the thread's generator by default.
+    /// Takes the random numbers of [`spread`](Self::spread) from here; from the thread's generator
+    /// by default.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
@@ -314,7 +329,8 @@ fn until_date(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
     }
 }
 
-/// The reader of dates knows none before 1970. The Gregorian calendar repeats itself, weekdays included, every 400 years.
+/// The reader of dates knows none before 1970. The Gregorian calendar repeats itself, weekdays
+/// included, every 400 years.
 fn is_before_1970(text: &str) -> bool {
     // Its year is where one of the two forms that have four digits for it has it.
     let at = if text.ends_with(" GMT") { 12 } else { 20 };

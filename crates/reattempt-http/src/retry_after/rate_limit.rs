@@ -1,4 +1,5 @@
-//! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 07) and `X-RateLimit-Reset`, as it came before.
+//! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 07) and
+//! `X-RateLimit-Reset`, as it came before.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

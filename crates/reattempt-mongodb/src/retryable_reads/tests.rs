@@ -327,7 +327,8 @@ fn one_label_alone_is_no_overload_error() {
     }
 }
 
-/// A code of the table is retried in its own right, and waits where the server says that it is busy.
+/// A code of the table is retried in its own right, and waits where the server says that it is
+/// busy.
 #[test]
 fn a_retryable_code_of_a_busy_server_waits_too() {
     let busy = Broken(STEPPED_DOWN, &[SYSTEM_OVERLOADED_ERROR], None);
@@ -448,7 +449,8 @@ fn the_rules_of_2022_know_no_overload() {
     assert_eq!(read.waits_after(&down), None);
 }
 
-/// Of a command that may write the failure that changed nothing is raised only when all are like that, and then the first.
+/// Of a command that may write the failure that changed nothing is raised only when all are like
+/// that, and then the first.
 #[test]
 fn an_error_that_wrote_nothing_yields_to_one_that_may_have() {
     const NOTHING: Broken = Broken(
@@ -490,7 +492,8 @@ fn an_error_that_wrote_nothing_yields_to_one_that_may_have() {
     );
 }
 
-/// A retry needs a token, and takes it if it meets an overloaded server again; other errors need none.
+/// A retry needs a token, and takes it if it meets an overloaded server again; other errors need
+/// none.
 #[test]
 fn a_retry_under_overload_needs_a_token() {
     let tokens = AdaptiveTokens::with_capacity(1);

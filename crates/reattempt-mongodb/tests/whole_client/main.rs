@@ -1,4 +1,5 @@
-//! The stack above a whole client, on paused time: what the client does between two attempts, and how long it all takes.
+//! The stack above a whole client, on paused time: what the client does between two attempts, and
+//! how long it all takes.
 
 mod model;
 
@@ -88,7 +89,8 @@ impl Stack {
     }
 }
 
-/// M20 M21 M27: the topology hears of each failure before anybody selects again, and of the second one too.
+/// M20 M21 M27: the topology hears of each failure before anybody selects again, and of the second
+/// one too.
 #[tokio::test(start_paused = true)]
 async fn the_topology_is_told_before_a_server_is_selected_anew() {
     let client = Client::new(&["a"], &[Step::Fails(STEPPED_DOWN), Step::Fails(BROKEN)]);
@@ -133,7 +135,8 @@ async fn the_second_attempt_is_a_new_message_of_the_same_operation() {
     assert_eq!(first.session, second.session);
 }
 
-/// M24: a client that does not rebuild its commands refuses an older server, and the original is raised.
+/// M24: a client that does not rebuild its commands refuses an older server, and the original is
+/// raised.
 #[tokio::test(start_paused = true)]
 async fn a_dip_of_the_wire_version_raises_the_original() {
     let dip = [Step::FailsOn(9, STEPPED_DOWN), Step::WorksOn(8)];
@@ -164,7 +167,8 @@ async fn an_old_server_is_asked_once_and_never_for_a_retry() {
     assert_eq!(client.sent().len(), 1);
 }
 
-/// E1: with one connection in all, the second attempt can only have it because the first gave it back.
+/// E1: with one connection in all, the second attempt can only have it because the first gave it
+/// back.
 #[tokio::test(start_paused = true)]
 async fn nothing_of_the_first_attempt_is_held_when_the_second_checks_out() {
     let client = Client::new(&["a"], &[Step::Fails(BUSY), Step::Fails(BUSY)]);
@@ -192,7 +196,8 @@ async fn a_limit_of_an_attempt_is_retried_and_one_of_the_call_is_not() {
     assert_eq!((info.attempts(), took), (2, ms(150)));
 }
 
-/// E3, M22: the retry has no delay, and yet the search for a server may take its time. Only a deadline bounds that.
+/// E3, M22: the retry has no delay, and yet the search for a server may take its time. Only a
+/// deadline bounds that.
 #[tokio::test(start_paused = true)]
 async fn a_retry_may_look_for_a_server_until_the_deadline() {
     let gone = || Client::new(&["a"], &[Step::Fails(BROKEN), Step::NoServer(ms(30_000))]);
@@ -216,7 +221,8 @@ async fn a_first_selection_that_fails_is_never_retried() {
     );
 }
 
-/// E4: a caller who leaves takes the attempt along; its connection is closed, and nothing is sent again.
+/// E4: a caller who leaves takes the attempt along; its connection is closed, and nothing is sent
+/// again.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_dropped_is_not_retried() {
     let client = Client::new(&["a"], &[Step::Hangs]);
@@ -292,8 +298,9 @@ async fn a_retry_avoids_the_overloaded_server_while_there_is_another() {
     );
 }
 
-/// The bucket that the specification had until March 2026: an overload retry that meets an overloaded server costs a token, a call that works gives a
-/// tenth back, other errors are free, and without a token the error is raised.
+/// The bucket that the specification had until March 2026: an overload retry that meets an
+/// overloaded server costs a token, a call that works gives a tenth back, other errors are free,
+/// and without a token the error is raised.
 #[tokio::test(start_paused = true)]
 async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
     let tokens = AdaptiveTokens::with_capacity(2);
@@ -333,7 +340,8 @@ async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
     assert_eq!(left(), 2000, "never more than it holds");
 }
 
-/// M32: each attempt, its failure and the end of the call are told to whoever listens (`LogObserver` writes them down).
+/// M32: each attempt, its failure and the end of the call are told to whoever listens
+/// (`LogObserver` writes them down).
 #[tokio::test(start_paused = true)]
 async fn an_observer_hears_of_every_attempt() {
     let client = Client::new(&["a"], &[Step::Fails(STEPPED_DOWN)]);

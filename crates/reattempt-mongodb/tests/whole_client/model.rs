@@ -1,5 +1,5 @@
-//! A client below the stack, as small as its duties allow: it selects, checks out, encodes anew, tells the topology, and says in
-//! order what it did.
+//! A client below the stack, as small as its duties allow: it selects, checks out, encodes anew,
+//! tells the topology, and says in order what it did.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};

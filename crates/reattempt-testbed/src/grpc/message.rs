@@ -75,7 +75,8 @@ impl Messages {
         }
     }
 
-    /// Takes messages of at most so many bytes together, and so many of them. Without it a stream has no bound.
+    /// Takes messages of at most so many bytes together, and so many of them. Without it a stream
+    /// has no bound.
     ///
     /// One message of the longest kind is taken however few bytes are allowed.
     #[must_use]

@@ -14,7 +14,11 @@
 //! let server = Server::start(script).await?;
 //! // … make a call to server.uri() …
 //! for call in server.seen() {
-//!     println!("{} after {:?} attempts", call.path, call.previous_attempts());
+//!     println!(
+//!         "{} after {:?} attempts",
+//!         call.path,
+//!         call.previous_attempts()
+//!     );
 //! }
 //! # Ok(())
 //! # }

@@ -123,8 +123,9 @@ impl Step {
         Self::of(Kind::Answer).status(code, "")
     }
 
-    /// Answers without gRPC, as a proxy does: an HTTP status, no body unless [`data`](Self::data) has one, no trailers.
-    /// [`initial`](Self::initial) adds headers, also what makes it gRPC after all.
+    /// Answers without gRPC, as a proxy does: an HTTP status, no body unless [`data`](Self::data)
+    /// has one, no trailers. [`initial`](Self::initial) adds headers, also what makes it gRPC after
+    /// all.
     #[must_use]
     pub fn http_status(status: u16) -> Self {
         Self::of(Kind::HttpStatus(status))
@@ -198,7 +199,8 @@ impl Step {
         self
     }
 
-    /// Sends these bytes as they are, after the messages: half a message, a page, whatever a server should not send.
+    /// Sends these bytes as they are, after the messages: half a message, a page, whatever a server
+    /// should not send.
     #[must_use]
     pub fn data(mut self, bytes: impl Into<Bytes>) -> Self {
         self.data = bytes.into();
@@ -254,15 +256,16 @@ impl Step {
         self
     }
 
-    /// Sends GOAWAY with NO_ERROR first, whose last stream is this one: it is still answered, later ones are not.
+    /// Sends GOAWAY with NO_ERROR first, whose last stream is this one: it is still answered, later
+    /// ones are not.
     #[must_use]
     pub fn goodbye(mut self) -> Self {
         self.says_goodbye = true;
         self
     }
 
-    /// Leaves it to the client to end a stream that is answered before the client has half-closed it, and remembers how
-    /// it does.
+    /// Leaves it to the client to end a stream that is answered before the client has half-closed
+    /// it, and remembers how it does.
     #[must_use]
     pub fn leave_open(mut self) -> Self {
         self.leaves_open = true;

@@ -7,7 +7,11 @@
 //! # async fn run() -> std::io::Result<()> {
 //! let script = Script::new()
 //!     .then(Step::status(503).header("retry-after", "1"))
-//!     .then(Step::status(200).body("hello").after(Duration::from_millis(20)))
+//!     .then(
+//!         Step::status(200)
+//!             .body("hello")
+//!             .after(Duration::from_millis(20)),
+//!     )
 //!     .otherwise(Step::status(404));
 //! let server = Server::start(script).await?;
 //! println!("listening at {}", server.uri());

@@ -1,4 +1,5 @@
-//! What the scripted servers read, as functions of bytes: for fuzzing, and for tests that feed them anything.
+//! What the scripted servers read, as functions of bytes: for fuzzing, and for tests that feed them
+//! anything.
 
 use std::future::Future;
 use std::pin::pin;
@@ -31,8 +32,8 @@ pub fn http2_frames(bytes: &[u8]) -> usize {
     }
 }
 
-/// Reads header blocks one after another by one dynamic table, as one connection does; how many fields there were up
-/// to the first block that is none.
+/// Reads header blocks one after another by one dynamic table, as one connection does; how many
+/// fields there were up to the first block that is none.
 pub fn header_blocks<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> usize {
     h2::read_header_blocks(blocks)
 }

@@ -219,7 +219,8 @@ impl<P: Wire> Server<P> {
         self.desk.log.wait(count, test).await
     }
 
-    /// How many HTTP/2 streams are open now: neither answered to their end, nor given up by their client.
+    /// How many HTTP/2 streams are open now: neither answered to their end, nor given up by their
+    /// client.
     #[must_use]
     pub fn streams_open(&self) -> usize {
         self.desk.answering.load(Ordering::Acquire)

@@ -165,8 +165,9 @@ impl Step {
         self
     }
 
-    /// Writes the body in pieces of so many bytes (at least one), this long apart. On HTTP/1.1 each is a chunk of a chunked body,
-    /// unless the body is to break off; then, as without this, its length is announced.
+    /// Writes the body in pieces of so many bytes (at least one), this long apart. On HTTP/1.1 each
+    /// is a chunk of a chunked body, unless the body is to break off; then, as without this, its
+    /// length is announced.
     #[must_use]
     pub fn in_pieces(mut self, bytes: usize, apart: Duration) -> Self {
         self.pieces = Some((bytes.max(1), apart));

@@ -1,4 +1,5 @@
-//! A cluster's client that closes a connection which an answer made useless (RFC 0013, Processing Chain).
+//! A cluster's client that closes a connection which an answer made useless (RFC 0013, Processing
+//! Chain).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +11,8 @@ use tower_service::Service;
 
 use super::client::{ClientError, KvRequest, KvResponse, RoutedClient, RoutedFuture};
 
-/// A [`RoutedClient`] that drops a connection when its answer says, by itself or by its node's error map, that it is of
-/// no more use.
+/// A [`RoutedClient`] that drops a connection when its answer says, by itself or by its node's
+/// error map, that it is of no more use.
 #[derive(Clone, Debug)]
 pub struct ClosingClient {
     client: RoutedClient,

@@ -7,7 +7,8 @@ use tokio::sync::watch;
 
 use super::client::{ClientError, KvResponse};
 
-/// The ids of collections by `scope.collection`. Clones share them, and the lookups that are under way.
+/// The ids of collections by `scope.collection`. Clones share them, and the lookups that are under
+/// way.
 #[derive(Clone, Debug, Default)]
 pub struct CollectionIds(Arc<Mutex<HashMap<Arc<str>, Entry>>>);
 
@@ -18,7 +19,8 @@ enum Entry {
     LookedUp(watch::Receiver<Found>),
 }
 
-/// What came of a lookup: an id, or what stands for the request that was not sent. `None` while it is under way.
+/// What came of a lookup: an id, or what stands for the request that was not sent. `None` while it
+/// is under way.
 pub(super) type Found = Option<Result<u32, Box<Result<KvResponse, ClientError>>>>;
 
 /// What to do for an id.

@@ -1,4 +1,5 @@
-//! Collections by their names: the id that a key carries is looked up, kept, and looked up anew when a node no longer knows it.
+//! Collections by their names: the id that a key carries is looked up, kept, and looked up anew
+//! when a node no longer knows it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,10 +17,11 @@ use super::status;
 
 /// A client that finds the ids of collections, around a client that sends.
 ///
-/// It belongs below the recovery layer: an answer 0x88 (`KV_COLLECTION_OUTDATED`) makes it forget the id, and the next
-/// attempt looks it up first. Of all requests that need the same id one looks it up, and the others wait for that. A lookup
-/// that fails stands for the requests that were not sent: an answer to it is their answer, which the classifier judges as
-/// that of a lookup (0x88 is final then), and a lost one is an error of the dispatch stage.
+/// It belongs below the recovery layer: an answer 0x88 (`KV_COLLECTION_OUTDATED`) makes it forget
+/// the id, and the next attempt looks it up first. Of all requests that need the same id one looks
+/// it up, and the others wait for that. A lookup that fails stands for the requests that were not
+/// sent: an answer to it is their answer, which the classifier judges as that of a lookup (0x88 is
+/// final then), and a lost one is an error of the dispatch stage.
 #[derive(Clone, Debug)]
 pub struct CollectionClient<S> {
     inner: S,

@@ -1,7 +1,7 @@
 //! The 24-byte frame of the memcached binary protocol.
 //!
-//! Bytes come from a peer: lengths are checked before anything is allocated, and a frame that cannot be
-//! read costs the connection, because nothing tells where the next one starts.
+//! Bytes come from a peer: lengths are checked before anything is allocated, and a frame that
+//! cannot be read costs the connection, because nothing tells where the next one starts.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -219,8 +219,9 @@ impl Frame {
 
     /// Takes the next frame off the start of `buf`; `None` when it has not arrived whole.
     ///
-    /// A wrong magic is found with the first byte and a wrong length with the header, so that nothing
-    /// waits for bytes that will never make sense. After an error the connection cannot be read on.
+    /// A wrong magic is found with the first byte and a wrong length with the header, so that
+    /// nothing waits for bytes that will never make sense. After an error the connection cannot be
+    /// read on.
     pub fn decode(buf: &mut BytesMut, max_body: usize) -> Result<Option<Self>, FrameError> {
         let Some(&first) = buf.first() else {
             return Ok(None);

@@ -103,7 +103,8 @@ pub fn report(reporter: &Reporter, outcome: Result<&KvResponse, &ClientError>) {
 }
 
 impl VbucketMap {
-    /// The map in a configuration, with the nodes' addresses in this network; `None` while the configuration has none.
+    /// The map in a configuration, with the nodes' addresses in this network; `None` while the
+    /// configuration has none.
     #[must_use]
     pub fn of(config: &ClusterConfig, network: &Network) -> Option<Self> {
         let vbuckets = config.vbuckets()?;
@@ -138,7 +139,8 @@ impl VbucketMap {
 /// A configuration, and the map that was made from it.
 type Made = (Arc<ClusterConfig>, Option<Arc<VbucketMap>>);
 
-/// For [`RoutedClient::new`](super::RoutedClient::new): the map in force in a store, made once for each revision.
+/// For [`RoutedClient::new`](super::RoutedClient::new): the map in force in a store, made once for
+/// each revision.
 pub fn map_of(store: ConfigStore) -> impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static {
     map_in(store, NetworkChoice::default())
 }
@@ -173,7 +175,8 @@ pub fn offer_to(store: ConfigStore) -> impl Fn(&[u8], &str) + Send + Sync + 'sta
     }
 }
 
-/// For [`ClientOptions::on_error_map`]: keeps each node's map for an `ErrorMapStrategy`, under the name that [`report`] uses.
+/// For [`ClientOptions::on_error_map`]: keeps each node's map for an `ErrorMapStrategy`, under the
+/// name that [`report`] uses.
 pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static {
     move |body, node| match ErrorMap::parse(body) {
         Ok(map) => maps.insert(Backend::new(node), map),
@@ -195,9 +198,11 @@ pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     }
 }
 
-/// Asks a node for its configuration over the connection that a client has to it, for a `ConfigPoller`.
+/// Asks a node for its configuration over the connection that a client has to it, for a
+/// `ConfigPoller`.
 ///
-/// Where there is none yet it is made, and what came while it was set up is the answer: a node is asked once.
+/// Where there is none yet it is made, and what came while it was set up is the answer: a node is
+/// asked once.
 #[must_use]
 pub fn fetch_over(client: RoutedClient) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {

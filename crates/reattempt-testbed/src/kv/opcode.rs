@@ -73,8 +73,8 @@ pub fn is_bootstrap(opcode: u8) -> bool {
     )
 }
 
-/// Whether a request with this opcode names a document, so that its key carries the collection id and
-/// decides the vbucket.
+/// Whether a request with this opcode names a document, so that its key carries the collection id
+/// and decides the vbucket.
 pub fn is_keyed(opcode: u8) -> bool {
     matches!(
         opcode,

@@ -1,7 +1,8 @@
 //! `StageLayer`: tells the recovery layer how far an attempt has come while it is still out.
 //!
-//! An error says it at the end, but a deadline, a hedge or a caller that leaves ends an attempt without one. What was still
-//! waiting for a connection then has not left the client, so that nothing can have happened (RFC 0049's unambiguous timeout).
+//! An error says it at the end, but a deadline, a hedge or a caller that leaves ends an attempt
+//! without one. What was still waiting for a connection then has not left the client, so that
+//! nothing can have happened (RFC 0049's unambiguous timeout).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +18,8 @@ use super::closing::ClosingFuture;
 
 /// The future of a client that can tell whether its request still waits for a connection.
 pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
-    /// True while not a byte of the request can have left. Changes only when the future is polled, and only once.
+    /// True while not a byte of the request can have left. Changes only when the future is polled,
+    /// and only once.
     fn is_dialling(&self) -> bool;
 
     /// The node that the request goes to, `host:port`, as soon as it is known.
@@ -54,8 +56,9 @@ impl Dialling for ClosingFuture {
     }
 }
 
-/// Takes each request out of its [`Call`], as `UncallLayer` does, and reports [`Stage::Dispatch`] while it waits for a
-/// connection, [`Stage::InFlight`] from then on, and what came of it at the end; and the node, as soon as it is known. The innermost layer, right around a client.
+/// Takes each request out of its [`Call`], as `UncallLayer` does, and reports [`Stage::Dispatch`]
+/// while it waits for a connection, [`Stage::InFlight`] from then on, and what came of it at the
+/// end; and the node, as soon as it is known. The innermost layer, right around a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageLayer;
 

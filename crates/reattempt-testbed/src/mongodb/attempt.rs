@@ -1,4 +1,5 @@
-//! What the client's request has to know of the attempt that it is sent in, and what that has to know of the request.
+//! What the client's request has to know of the attempt that it is sent in, and what that has to
+//! know of the request.
 
 use reattempt::{Annotated, Backend, Call, Stage};
 use reattempt_mongodb::{Deprioritized, MIN_WIRE_VERSION};
@@ -7,8 +8,9 @@ use super::client::{Client, MongoRequest, OnProgress, Progress, TopologyKind};
 
 /// For a `map_request` right above `client`, inside the recovery layer.
 ///
-/// A further attempt is not sent to a server that does not support retryable reads (M23), and avoids the servers that `avoid`
-/// says. How far the attempt has come is reported, also of one that is cut off: what was never sent leaves nothing open.
+/// A further attempt is not sent to a server that does not support retryable reads (M23), and
+/// avoids the servers that `avoid` says. How far the attempt has come is reported, also of one that
+/// is cut off: what was never sent leaves nothing open.
 pub fn prepare(
     client: &Client,
     avoid: Deprioritized,

@@ -24,7 +24,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads a number of any BSON type (`ok` and `code` come as int32, int64, double, now and then as decimal128).
+/// Reads a number of any BSON type (`ok` and `code` come as int32, int64, double, now and then as
+/// decimal128).
 fn number(value: Option<&bson::Bson>) -> Option<f64> {
     match value? {
         bson::Bson::Int32(n) => Some(f64::from(*n)),

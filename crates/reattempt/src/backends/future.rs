@@ -7,7 +7,8 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 pin_project! {
-    /// The future of [`Backends`](super::Backends): gets the chosen backend ready, then sends the attempt.
+    /// The future of [`Backends`](super::Backends): gets the chosen backend ready, then sends the
+    /// attempt.
     pub struct BackendsFuture<S, Req>
     where
         S: Service<Req>,

@@ -5,8 +5,8 @@ use reattempt_core::{Annotated, Backend};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Reports that an attempt went to this backend. Put it around each service that a balancer of your own chooses from;
-/// [`Backends`](super::Backends) reports by itself.
+/// Reports that an attempt went to this backend. Put it around each service that a balancer of your
+/// own chooses from; [`Backends`](super::Backends) reports by itself.
 #[derive(Clone, Debug)]
 pub struct BackendLayer {
     backend: Backend,

@@ -1,9 +1,10 @@
 //! `Backends`: each attempt of a call to another backend (A6, Hedging Policy: distinct backends).
 //!
-//! A service over a fixed list of services, one a backend. Put it innermost, where one transport would be. Calls take the
-//! backends in turn; a further attempt of a call, retry or hedge, goes to one that the call has not tried yet, and once it has
-//! tried all, to the one that it tried longest ago. Where each attempt went is in its record. An attempt for which no connection
-//! could be made is sent to the next one that was not tried without counting, where the classifier says so
+//! A service over a fixed list of services, one a backend. Put it innermost, where one transport
+//! would be. Calls take the backends in turn; a further attempt of a call, retry or hedge, goes to
+//! one that the call has not tried yet, and once it has tried all, to the one that it tried longest
+//! ago. Where each attempt went is in its record. An attempt for which no connection could be made
+//! is sent to the next one that was not tried without counting, where the classifier says so
 //! ([`Transparent::NextBackend`]).
 //!
 //! ```
@@ -35,9 +36,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! It knows of no health, load or discovery. Something that does, such as `tower::balance`, can stand in its place: wrap each
-//! backend's service in a [`BackendLayer`], so that the records tell where attempts went, and let it take
-//! [`CallContext::backends_tried`] as the hint that A6 means.
+//! It knows of no health, load or discovery. Something that does, such as `tower::balance`, can
+//! stand in its place: wrap each backend's service in a [`BackendLayer`], so that the records tell
+//! where attempts went, and let it take [`CallContext::backends_tried`] as the hint that A6 means.
 
 mod future;
 mod layer;
@@ -62,10 +63,12 @@ pub use layer::{AtBackend, BackendLayer};
 #[error("a list of backends needs one at least")]
 pub struct NoBackends;
 
-/// A list of services, one a backend, from which each attempt takes one. Clones share the list and whose turn it is.
+/// A list of services, one a backend, from which each attempt takes one. Clones share the list and
+/// whose turn it is.
 ///
-/// It is always ready: the chosen backend's own readiness is waited for as part of the attempt, so that one backend that is not
-/// ready, or broken, holds up neither calls to others nor a hedge to one of them.
+/// It is always ready: the chosen backend's own readiness is waited for as part of the attempt, so
+/// that one backend that is not ready, or broken, holds up neither calls to others nor a hedge to
+/// one of them.
 pub struct Backends<S> {
     list: Arc<List<S>>,
 }
@@ -77,7 +80,8 @@ struct List<S> {
 }
 
 impl<S> Backends<S> {
-    /// Takes these services in turn, each with the name (an address, say) by which it is known in records.
+    /// Takes these services in turn, each with the name (an address, say) by which it is known in
+    /// records.
     ///
     /// # Errors
     ///

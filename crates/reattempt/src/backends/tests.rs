@@ -108,7 +108,8 @@ fn went(info: &RetryInfo) -> Vec<String> {
     went.into_iter().map(|(_, backend)| name(backend)).collect()
 }
 
-/// Other calls take their turns, so that by turn alone the next attempt would go where the last one went.
+/// Other calls take their turns, so that by turn alone the next attempt would go where the last one
+/// went.
 fn others_take_turns(list: &Backends<Replica>) {
     list.list.turn.fetch_add(NAMES.len() - 1, Ordering::Relaxed);
 }

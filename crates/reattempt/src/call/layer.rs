@@ -22,7 +22,8 @@ impl<S> Layer<S> for CallLayer {
     }
 }
 
-/// The inverse of [`CallLayer`]: takes each request out of its `Call`, for a transport that knows nothing of it. Put it innermost.
+/// The inverse of [`CallLayer`]: takes each request out of its `Call`, for a transport that knows
+/// nothing of it. Put it innermost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UncallLayer;
 

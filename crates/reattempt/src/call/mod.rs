@@ -1,4 +1,5 @@
-//! `CallLayer`: lets plain requests into a stack of these layers; `UncallLayer` lets them out again.
+//! `CallLayer`: lets plain requests into a stack of these layers; `UncallLayer` lets them out
+//! again.
 //!
 //! ```
 //! use reattempt::{CallLayer, UncallLayer};

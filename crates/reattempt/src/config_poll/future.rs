@@ -9,7 +9,8 @@ use reattempt_core::Reporter;
 use super::StaleConfig;
 
 pin_project! {
-    /// The future of [`ConfigPoll`](super::ConfigPoll): the inner future, and the note on its request.
+    /// The future of [`ConfigPoll`](super::ConfigPoll): the inner future, and the note on its
+    /// request.
     #[derive(Debug)]
     pub struct ConfigPollFuture<F, P, N, Req> {
         #[pin]

@@ -2,7 +2,8 @@ use tower_layer::Layer;
 
 use super::ConfigPoll;
 
-/// Asks for a newer configuration with `P` (a [`StaleConfig`](super::StaleConfig)). Belongs inside the recovery layer.
+/// Asks for a newer configuration with `P` (a [`StaleConfig`](super::StaleConfig)). Belongs inside
+/// the recovery layer.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigPollLayer<P> {
     poll: P,

@@ -1,8 +1,9 @@
-//! `ConfigPollLayer`: sees that the client's configuration is old and asks for a newer one (RFC 0024).
+//! `ConfigPollLayer`: sees that the client's configuration is old and asks for a newer one (RFC
+//! 0024).
 //!
-//! Put it inside the recovery layer, around each node's own service. It reports at once and leaves a
-//! waiter: the recovery layer races it against its back-off, and a newer configuration that moved what the call is about
-//! sends the retry immediately.
+//! Put it inside the recovery layer, around each node's own service. It reports at once and leaves
+//! a waiter: the recovery layer races it against its back-off, and a newer configuration that moved
+//! what the call is about sends the retry immediately.
 //!
 //! ```
 //! use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
@@ -15,7 +16,11 @@
 //! impl StaleConfig<Call<u8>, &'static str, ()> for AskOnMoved {
 //!     type Note = ();
 //!     fn note(&self, _: &Call<u8>) {}
-//!     fn check(&self, _: (), outcome: Result<&&'static str, &()>) -> Option<ConfigWaiter> {
+//!     fn check(
+//!         &self,
+//!         _: (),
+//!         outcome: Result<&&'static str, &()>,
+//!     ) -> Option<ConfigWaiter> {
 //!         // A real one starts a refresh here, and resolves when it is through.
 //!         (outcome == Ok(&"moved")).then(|| Box::pin(async { true }) as ConfigWaiter)
 //!     }
@@ -54,12 +59,13 @@ pub trait StaleConfig<Req, Res, Err> {
     /// Looks at a request before it goes out.
     fn note(&self, request: &Req) -> Self::Note;
 
-    /// Looks at what came back. If the configuration may be old, sees to it that a newer one is fetched (single
-    /// flight, never more often than its floor) and returns what to wait for.
+    /// Looks at what came back. If the configuration may be old, sees to it that a newer one is
+    /// fetched (single flight, never more often than its floor) and returns what to wait for.
     fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter>;
 }
 
-/// Asks for a newer configuration when an answer shows that it is needed. Made by [`ConfigPollLayer`].
+/// Asks for a newer configuration when an answer shows that it is needed. Made by
+/// [`ConfigPollLayer`].
 #[derive(Clone, Debug)]
 pub struct ConfigPoll<S, P> {
     inner: S,

@@ -183,7 +183,8 @@ async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
     assert_eq!(probe.log().times(), [0, 10, 20, 26, 36, 53]);
 }
 
-/// Law 9: a cluster that moves the key with every answer is not asked at the speed of the network for ever.
+/// Law 9: a cluster that moves the key with every answer is not asked at the speed of the network
+/// for ever.
 #[tokio::test(start_paused = true)]
 async fn a_hedged_call_is_brought_forward_sixteen_times_at_most() {
     let probe = probe((1..=17).map(moved).chain([attempt(18)]));
@@ -223,7 +224,8 @@ async fn outside_of_any_recovery_layer_it_still_asks_and_says_that_nobody_waits(
     );
 }
 
-/// The call's block is used again by the thread's next call: until then it must keep nothing of a caller's.
+/// The call's block is used again by the thread's next call: until then it must keep nothing of a
+/// caller's.
 #[tokio::test(start_paused = true)]
 async fn where_no_recovery_layer_acts_no_waiter_outlives_its_call() {
     static ALIVE: AtomicU32 = AtomicU32::new(0);

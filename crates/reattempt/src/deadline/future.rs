@@ -24,7 +24,8 @@ pub(super) struct Armed {
 }
 
 pin_project! {
-    /// The future of [`Deadline`](super::Deadline). The timer is armed only once the inner future is pending.
+    /// The future of [`Deadline`](super::Deadline). The timer is armed only once the inner future
+    /// is pending.
     pub struct DeadlineFuture<F, M> {
         #[pin]
         inner: Option<F>,
@@ -86,7 +87,8 @@ where
             if this.on_elapsed.is_echo(outcome.as_ref()) {
                 return Poll::Ready(self.heard(outcome));
             }
-            // Nothing is armed any more: who polls once more, against the contract, finds no deadline.
+            // Nothing is armed any more: who polls once more, against the contract, finds no
+            // deadline.
             if let Some(armed) = this.armed.take() {
                 armed.handle.retire();
             }
@@ -138,7 +140,8 @@ impl<F, M> DeadlineFuture<F, M> {
         this.inner.set(None);
         match this.armed.take() {
             Some(armed) if clock::now() >= armed.at => {
-                // The attempt that it ended had left the client, unless its record says that it had not.
+                // The attempt that it ended had left the client, unless its record says that it had
+                // not.
                 let records = armed.handle.info();
                 let last = records.records().next_back();
                 let stage = last.and_then(|record| Some(record.failure?.stage));

@@ -6,7 +6,8 @@ use super::{AsError, Deadline};
 
 /// Ends calls at their time limit; below the recovery layer, attempts at theirs.
 ///
-/// Of several limits (the layer's, the route policy's, one that the caller stamped) the earliest counts.
+/// Of several limits (the layer's, the route policy's, one that the caller stamped) the earliest
+/// counts.
 #[derive(Clone, Debug)]
 pub struct DeadlineLayer<M = AsError> {
     timeout: Option<Duration>,

@@ -1,7 +1,8 @@
 //! `DeadlineLayer`: stamps the time limit of a call and ends the call at it.
 //!
-//! Above the recovery layer it bounds the whole call; below it, each attempt: it is the only per-attempt timeout. An
-//! answer at the very instant of the deadline wins. What the caller then gets is made by an
+//! Above the recovery layer it bounds the whole call; below it, each attempt: it is the only
+//! per-attempt timeout. An answer at the very instant of the deadline wins. What the caller then
+//! gets is made by an
 //! [`OnElapsed`]: by default an error from [`Elapsed`], which tells attempts, reasons, and whether the request may
 //! have been carried out.
 //!
@@ -48,10 +49,12 @@ pub trait OnElapsed<Res, Err> {
     /// The outcome in place of the one that did not come.
     fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err>;
 
-    /// True of an outcome that is no answer but may be another timer's word on this same deadline: where the deadline has
-    /// passed when it arrives, [`on_elapsed`](Self::on_elapsed) speaks in its place. By default no outcome is.
+    /// True of an outcome that is no answer but may be another timer's word on this same deadline:
+    /// where the deadline has passed when it arrives, [`on_elapsed`](Self::on_elapsed) speaks in
+    /// its place. By default no outcome is.
     ///
-    /// A server and a transport that know the deadline keep timers of their own, which may be heard first.
+    /// A server and a transport that know the deadline keep timers of their own, which may be heard
+    /// first.
     fn is_echo(&self, outcome: Result<&Res, &Err>) -> bool {
         let _ = outcome;
         false
@@ -156,8 +159,8 @@ impl<S, M> Deadline<S, M> {
     }
 }
 
-/// The instant to enforce, of the layer's own and one that is stamped already, whether it is the layer's own, and whether
-/// it has passed. An own one never has: it begins here.
+/// The instant to enforce, of the layer's own and one that is stamped already, whether it is the
+/// layer's own, and whether it has passed. An own one never has: it begins here.
 #[inline(never)]
 fn between(own: Option<Instant>, stamped: Option<TimeLimit>) -> Option<(Instant, bool, bool)> {
     let outer = match (own, stamped) {

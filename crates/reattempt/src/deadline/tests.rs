@@ -334,7 +334,8 @@ async fn a_limit_that_has_passed_already_sends_nothing() {
     }
 }
 
-/// Polling once more after the answer is against the contract, and still must not make up a timeout.
+/// Polling once more after the answer is against the contract, and still must not make up a
+/// timeout.
 #[tokio::test(start_paused = true)]
 async fn after_its_answer_a_call_never_runs_into_its_deadline() {
     let mut service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| {
@@ -353,7 +354,8 @@ async fn after_its_answer_a_call_never_runs_into_its_deadline() {
     assert!(future.as_mut().poll(&mut context).is_pending());
 }
 
-/// tokio gives each poll of a task a budget; an inner future that uses it up every time must not starve the limit.
+/// tokio gives each poll of a task a budget; an inner future that uses it up every time must not
+/// starve the limit.
 #[tokio::test]
 async fn a_busy_inner_future_is_ended_in_time() {
     let service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| async {

@@ -60,7 +60,8 @@ where
         Poll::Ready(outcome)
     }
 
-    // An `Option`, so that what is cold does not share the place of the hot path's outcome, which then stays in registers.
+    // An `Option`, so that what is cold does not share the place of the hot path's outcome, which
+    // then stays in registers.
     #[cold]
     #[inline(never)]
     fn failed_first(

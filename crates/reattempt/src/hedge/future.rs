@@ -18,8 +18,8 @@ use crate::stamping::as_poll;
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 pin_project! {
-    /// The future of [`Hedge`](super::Hedge). The first attempt is inline; what more attempts take is allocated when the
-    /// first one is pending or has failed, and each of them when it is sent.
+    /// The future of [`Hedge`](super::Hedge). The first attempt is inline; what more attempts take
+    /// is allocated when the first one is pending or has failed, and each of them when it is sent.
     pub struct HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
@@ -124,8 +124,8 @@ where
                 Poll::Pending => None,
             };
         }
-        // Ends: at one instant only so many hedges, transparent retries and moved keys are sent, and every
-        // other attempt waits for its back-off.
+        // Ends: at one instant only so many hedges, transparent retries and moved keys are sent,
+        // and every other attempt waits for its back-off.
         loop {
             if let Some(outcome) = self.as_mut().cancel_cut_off(cx) {
                 return Some(outcome);
@@ -180,7 +180,8 @@ where
         }
     }
 
-    /// Another layer acts, or has to. If none did, the call is counted all the same (A6: every RPC counts).
+    /// Another layer acts, or has to. If none did, the call is counted all the same (A6: every RPC
+    /// counts).
     fn poll_passing(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
         let this = self.as_mut().project();
         let Some(first) = this.first.as_pin_mut() else {

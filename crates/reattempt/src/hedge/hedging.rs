@@ -23,7 +23,8 @@ pub(super) struct Hedging<S: Service<Req>, Req> {
     pub(super) others: Vec<Other<S, Req>>,
     /// The failure that is the call's if nothing else comes.
     pub(super) last: Option<Outcome<S, Req>>,
-    /// Of failed attempts that are about to be mended, until it is known whether a newer configuration moved the key.
+    /// Of failed attempts that are about to be mended, until it is known whether a newer
+    /// configuration moved the key.
     pub(super) waiters: Vec<(CallContext, ConfigWaiter)>,
     sleep: Option<Pin<Box<Sleep>>>,
     /// The first delay runs, or does not have to any more.
@@ -70,8 +71,8 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         })
     }
 
-    /// An attempt that is cut off, and its place among the others (`None`: the first). Never the last that is out while there is no
-    /// failure to return.
+    /// An attempt that is cut off, and its place among the others (`None`: the first). Never the
+    /// last that is out while there is no failure to return.
     pub(super) fn cut_off(
         &self,
         first: Option<&CallContext>,

@@ -8,8 +8,8 @@ use super::{Config, Hedge};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
 
-/// Hedges calls by the verdicts of `C` (a [`Classify`](reattempt_core::Classify)): `Retry` is not fatal,
-/// `Fatal` is.
+/// Hedges calls by the verdicts of `C` (a [`Classify`](reattempt_core::Classify)): `Retry` is not
+/// fatal, `Fatal` is.
 pub struct HedgeLayer<C> {
     classifier: C,
     policy: Option<Arc<HedgePolicy>>,
@@ -53,7 +53,8 @@ impl<C> HedgeLayer<C> {
         self
     }
 
-    /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells both.
+    /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells
+    /// both.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);

@@ -1,10 +1,11 @@
 //! `HedgeLayer`: sends a call again before it has failed (A6, Hedging Policy).
 //!
-//! The first attempt goes out at once, further ones after the policy's delay; the first answer
-//! that is no failure wins and the others are dropped at once. Only idempotent calls are hedged, unless the
-//! policy says otherwise ([`HedgePolicy::hedge_non_idempotent`](reattempt_core::HedgePolicy::hedge_non_idempotent)). Each
-//! hedge asks the throttle at the moment it would be sent. A hedge's failure never ends the call while another
-//! can still succeed, unless the classifier calls it fatal.
+//! The first attempt goes out at once, further ones after the policy's delay; the first answer that
+//! is no failure wins and the others are dropped at once. Only idempotent calls are hedged, unless
+//! the policy says otherwise
+//! ([`HedgePolicy::hedge_non_idempotent`](reattempt_core::HedgePolicy::hedge_non_idempotent)). Each
+//! hedge asks the throttle at the moment it would be sent. A hedge's failure never ends the call
+//! while another can still succeed, unless the classifier calls it fatal.
 //!
 //! In a stack with a `RetryLayer` the route's policy says which of the two acts.
 //!

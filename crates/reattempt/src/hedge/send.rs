@@ -27,7 +27,8 @@ where
             hedging.armed = true;
             hedging.machine.pending(clock::now(), &hedging.policy);
         }
-        // Each until the configuration is known, or what it might bring forward went out without it.
+        // Each until the configuration is known, or what it might bring forward went out without
+        // it.
         let mut at = 0;
         while let Some((context, waiter)) = hedging.waiters.get_mut(at) {
             let moved = if hedging.machine.may_nudge(context.attempt()) {
@@ -63,8 +64,8 @@ where
                     });
                     planned = true;
                 }
-                // The request moved with the first attempt, because it could not be copied: that is said when the
-                // first hedge is missed.
+                // The request moved with the first attempt, because it could not be copied: that is
+                // said when the first hedge is missed.
                 (Due::Plan(_), None) => {
                     let env = this.context.as_ref().map(|of| this.config.env(of, false));
                     if let Some(env) = env {

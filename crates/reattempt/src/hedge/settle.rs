@@ -17,7 +17,8 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// An attempt is over: `at` is its place among the others, `None` the first. The outcome, if the call is over with it.
+    /// An attempt is over: `at` is its place among the others, `None` the first. The outcome, if
+    /// the call is over with it.
     pub(super) fn settle(
         mut self: Pin<&mut Self>,
         at: Option<usize>,
@@ -66,8 +67,8 @@ where
                 .succeeded(committed);
             return Some(outcome);
         };
-        // What follows a failure is the machine's word; a first attempt that failed before it was ever pending must
-        // not have its delay planned on top.
+        // What follows a failure is the machine's word; a first attempt that failed before it was
+        // ever pending must not have its delay planned on top.
         hedging.armed = true;
         let next = NextAttempt {
             number: context.attempt() + 1,
@@ -113,8 +114,8 @@ where
         }
     }
 
-    /// Attempts whose copies can go no further, because another goes on alone, are cancelled at once. The outcome, if the call is
-    /// over with the last of them.
+    /// Attempts whose copies can go no further, because another goes on alone, are cancelled at
+    /// once. The outcome, if the call is over with the last of them.
     pub(super) fn cancel_cut_off(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -152,8 +153,8 @@ where
         }
     }
 
-    /// The call is over. Losers are dropped at once and recorded before its end is told of; the caller does not wait
-    /// for them.
+    /// The call is over. Losers are dropped at once and recorded before its end is told of; the
+    /// caller does not wait for them.
     fn drop_losers(self: Pin<&mut Self>) {
         let mut this = self.project();
         let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {

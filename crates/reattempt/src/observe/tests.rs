@@ -91,7 +91,8 @@ async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_r
     }
 }
 
-/// C10 C6 C7: what no strategy is asked about is said too: a reason that always retries, and a delay that the deadline cuts.
+/// C10 C6 C7: what no strategy is asked about is said too: a reason that always retries, and a
+/// delay that the deadline cuts.
 #[tokio::test(start_paused = true)]
 async fn a_forced_retry_is_said_and_so_is_the_delay_that_does_not_fit() {
     // Sees to it that no other thread's "nobody listens" is kept for this one.

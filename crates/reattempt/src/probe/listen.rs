@@ -15,8 +15,9 @@ pub struct Listener {
     _guard: DefaultGuard,
 }
 
-/// While a process has only one subscriber, tracing asks the thread that first comes by a place whether anybody listens
-/// there, and keeps a no for all threads. Two that nobody hears keep it from asking like that.
+/// While a process has only one subscriber, tracing asks the thread that first comes by a place
+/// whether anybody listens there, and keeps a no for all threads. Two that nobody hears keep it
+/// from asking like that.
 static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
 
 /// Starts to listen for warnings.

@@ -1,4 +1,5 @@
-//! A scripted service for tests: says what each attempt comes to, and fails the test when a layer breaks tower's contract.
+//! A scripted service for tests: says what each attempt comes to, and fails the test when a layer
+//! breaks tower's contract.
 //!
 //! ```text
 //! let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1)), attempt(2)]);
@@ -6,8 +7,9 @@
 //! assert_eq!(probe.log().times(), [0, 11]);
 //! ```
 //!
-//! It panics on a call without readiness (also of a fresh clone that was not polled), on readiness that was held over
-//! virtual time, and on an attempt that is not in the script. Also used by the `tests` package.
+//! It panics on a call without readiness (also of a fresh clone that was not polled), on readiness
+//! that was held over virtual time, and on an attempt that is not in the script. Also used by the
+//! `tests` package.
 
 mod listen;
 mod log;
@@ -94,8 +96,8 @@ pub fn elapsed(outcome: Result<Answer, Fault>) -> Elapsed {
     }
 }
 
-/// The classifier of the probe's answers: what the script says. An attempt that ran into its own deadline may be retried
-/// if the request is idempotent.
+/// The classifier of the probe's answers: what the script says. An attempt that ran into its own
+/// deadline may be retried if the request is idempotent.
 #[must_use]
 pub fn verdict(outcome: Result<&Answer, &Fault>, _: &CallContext) -> Verdict {
     match outcome {

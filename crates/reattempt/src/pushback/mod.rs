@@ -3,8 +3,9 @@
 //! Put it inside the recovery layer, close to the transport. It reports and decides nothing: the
 //! recovery layer waits exactly as long as the server asked, or stops.
 //!
-//! A call without a deadline waits up to a day because a server said so (more than a day means stop): put a
-//! [`DeadlineLayer`](crate::DeadlineLayer) outside of the recovery layer, or a cap into the reader.
+//! A call without a deadline waits up to a day because a server said so (more than a day means
+//! stop): put a [`DeadlineLayer`](crate::DeadlineLayer) outside of the recovery layer, or a cap
+//! into the reader.
 //!
 //! ```
 //! use std::time::Duration;
@@ -58,8 +59,8 @@ pub trait ReadPushback<Res, Err> {
         self.read(outcome)
     }
 
-    /// Asked where nothing was read: did the server say something all the same that cannot be read? It counts as
-    /// nothing, and the attempt's record tells of it.
+    /// Asked where nothing was read: did the server say something all the same that cannot be read?
+    /// It counts as nothing, and the attempt's record tells of it.
     fn is_unreadable(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> bool {
         let _ = (outcome, context);
         false

@@ -1,4 +1,5 @@
-//! The first attempt: where it works and nobody wants to hear of it, it is all there is to the call.
+//! The first attempt: where it works and nobody wants to hear of it, it is all there is to the
+//! call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -45,7 +46,8 @@ where
         Poll::Ready(outcome)
     }
 
-    // An `Option`, so that what is cold does not share the place of the hot path's outcome, which then stays in registers.
+    // An `Option`, so that what is cold does not share the place of the hot path's outcome, which
+    // then stays in registers.
     #[cold]
     #[inline(never)]
     fn failed_first(

@@ -192,7 +192,8 @@ where
         }
     }
 
-    /// Passing through, but nobody below claimed the call: count it all the same (A6: every RPC counts).
+    /// Passing through, but nobody below claimed the call: count it all the same (A6: every RPC
+    /// counts).
     fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
         let mut this = self.project();
         this.flight.set(None);

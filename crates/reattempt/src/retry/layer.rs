@@ -10,8 +10,9 @@ use crate::order::OneWarning;
 
 /// Sends calls again by the verdicts of `C` (a [`Classify`](reattempt_core::Classify)).
 ///
-/// The caller's own strategy (`CallContext::set_strategy`) and the route's policy beat the layer's. Where the policy says "no
-/// recovery", only what a transparent retry does that does not fit before the deadline is still the layer's strategy's word.
+/// The caller's own strategy (`CallContext::set_strategy`) and the route's policy beat the layer's.
+/// Where the policy says "no recovery", only what a transparent retry does that does not fit before
+/// the deadline is still the layer's strategy's word.
 pub struct RetryLayer<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
@@ -41,7 +42,8 @@ impl<C> RetryLayer<C> {
         self
     }
 
-    /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells both.
+    /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells
+    /// both.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);

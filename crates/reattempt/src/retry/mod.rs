@@ -1,9 +1,9 @@
 //! `RetryLayer`: sends a call again when an attempt fails in a way that another may mend.
 //!
-//! The layer settles each attempt: the classifier says once what it came to, the throttle is told, the
-//! strategy is asked, and pushback, throttle, deadline and idempotency have their say. Response and error
-//! of the inner service pass through unchanged: when no further attempt is made, the caller gets the
-//! failure that the server gave.
+//! The layer settles each attempt: the classifier says once what it came to, the throttle is told,
+//! the strategy is asked, and pushback, throttle, deadline and idempotency have their say. Response
+//! and error of the inner service pass through unchanged: when no further attempt is made, the
+//! caller gets the failure that the server gave.
 //!
 //! ```
 //! use reattempt::retry::RetryLayer;
@@ -78,8 +78,8 @@ struct Config<C> {
     observer: Arc<dyn Observer>,
     /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
     hears: bool,
-    /// Nobody hears of first attempts, and the layer's strategy allowed of a second one when the layer was built: few
-    /// calls have another strategy.
+    /// Nobody hears of first attempts, and the layer's strategy allowed of a second one when the
+    /// layer was built: few calls have another strategy.
     is_simple: bool,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
@@ -109,8 +109,8 @@ impl<C> Config<C> {
     }
 }
 
-/// Sends no call again, and treats a transparent retry that does not fit before the deadline as the layer's strategy does:
-/// of that the policy says nothing.
+/// Sends no call again, and treats a transparent retry that does not fit before the deadline as the
+/// layer's strategy does: of that the policy says nothing.
 fn no_recovery(layer: &dyn RetryStrategy) -> &'static dyn RetryStrategy {
     static GIVES_UP: Attempts =
         Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(OnDeadline::GiveUp);
@@ -180,7 +180,8 @@ where
                 let mut request = ManuallyDrop::into_inner(request);
                 if let Some(copy) = request.replay(&FIRST) {
                     let future = self.inner.call(with_context(copy, &mut request));
-                    // The instance that was ready has been called; its clone gets ready for further attempts.
+                    // The instance that was ready has been called; its clone gets ready for further
+                    // attempts.
                     let service = self.inner.clone();
                     return RetryFuture {
                         flight: Some(future),

@@ -46,7 +46,8 @@ impl<O> Recovering<O> {
         }
     }
 
-    /// Takes up the waiter of the attempt that failed. True if what the call is about has moved by now.
+    /// Takes up the waiter of the attempt that failed. True if what the call is about has moved by
+    /// now.
     #[cold]
     pub(super) fn has_moved(&mut self, context: &CallContext) -> bool {
         self.waiter = context.take_config_waiter();
@@ -66,7 +67,8 @@ impl<O> Recovering<O> {
         }
     }
 
-    /// Ready when the delay is over (false), or a newer configuration moved what the call is about (true).
+    /// Ready when the delay is over (false), or a newer configuration moved what the call is about
+    /// (true).
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Some(waiter) = &mut self.waiter {
             if let Poll::Ready(moved) = waiter.as_mut().poll(cx) {

@@ -149,7 +149,8 @@ where
             }
             Action::Wait(wait) => {
                 recovering.wait(&wait, outcome);
-                // After its answer was dropped, which may end the request in the transport's own way.
+                // After its answer was dropped, which may end the request in the transport's own
+                // way.
                 if let Source::Template { request, .. } = &*this.source {
                     request.attempt_over(context.attempt());
                 }

@@ -6,7 +6,8 @@ use reattempt_core::{Annotated, CallContext, Replay};
 pub(crate) enum Source<S, Req> {
     /// The original, and a service to send a copy by.
     Template { request: Req, service: S },
-    /// The last attempt that is possible took the request itself. Empty where another recovery layer acts.
+    /// The last attempt that is possible took the request itself. Empty where another recovery
+    /// layer acts.
     Last(CallContext),
 }
 
@@ -38,7 +39,8 @@ impl<S, Req: Annotated> Source<S, Req> {
 }
 
 impl<S, Req: Replay> Source<S, Req> {
-    /// The call has its answer: whoever still holds the future does not hold what was kept for another attempt.
+    /// The call has its answer: whoever still holds the future does not hold what was kept for
+    /// another attempt.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
         if let Self::Template { request, .. } = self {

@@ -1,7 +1,8 @@
 //! `RouteLayer`: stamps the policy of this route or method on the call.
 //!
-//! Put it outermost. It only stamps: its future is the inner future itself. The other layers read the policy: a recovery of its own,
-//! a throttle, time limits, and data for the protocol's classifier.
+//! Put it outermost. It only stamps: its future is the inner future itself. The other layers read
+//! the policy: a recovery of its own, a throttle, time limits, and data for the protocol's
+//! classifier.
 //!
 //! ```
 //! use std::sync::Arc;

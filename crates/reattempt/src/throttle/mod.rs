@@ -1,7 +1,8 @@
 //! `ThrottleLayer`: stamps the token bucket of this server on its calls (A6, Throttling).
 //!
-//! Put it above the recovery layer, which asks it before each further attempt and tells it of every settled one. It only stamps:
-//! its future is the inner future itself. One bucket stands for one server name; clone the `Arc` to share it.
+//! Put it above the recovery layer, which asks it before each further attempt and tells it of every
+//! settled one. It only stamps: its future is the inner future itself. One bucket stands for one
+//! server name; clone the `Arc` to share it.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -87,7 +87,8 @@ async fn a_body_that_is_no_json_leaves_it_to_the_status() {
     }
 }
 
-/// C12: the connection ends in the middle of an error; the caller who does not only read gets what came, and the break.
+/// C12: the connection ends in the middle of an error; the caller who does not only read gets what
+/// came, and the break.
 #[tokio::test]
 async fn an_error_that_breaks_off_is_a_socket_that_was_closed() {
     for step in [Step::close_during_body(40), Step::reset_during_body(40)] {
@@ -116,7 +117,8 @@ async fn an_error_that_breaks_off_is_a_socket_that_was_closed() {
     }
 }
 
-/// A large answer is not waited for, and comes whole; so does a large failure, of which only the beginning counts.
+/// A large answer is not waited for, and comes whole; so does a large failure, of which only the
+/// beginning counts.
 #[tokio::test]
 async fn answers_of_any_size_are_delivered_whole() {
     let rows = format!(

@@ -1,4 +1,5 @@
-//! The services over HTTP: the stack around hyper-util's client, against a scripted node on loopback.
+//! The services over HTTP: the stack around hyper-util's client, against a scripted node on
+//! loopback.
 
 mod analytics;
 mod bodies;

@@ -1,10 +1,11 @@
-//! How long calls fail after a failover: a node of three dies, and some time later the others take over under a new revision.
+//! How long calls fail after a failover: a node of three dies, and some time later the others take
+//! over under a new revision.
 //!
 //! `cargo run --release -p reattempt-wire-cost --bin kv_failover -- [outages]`
 //!
-//! Measured from the instant at which the new configuration can be had. Outages last differently long, so that their ends fall
-//! evenly into the poll interval and into the floor; all three ways go through each, side by side, each with a cluster and a
-//! client of its own.
+//! Measured from the instant at which the new configuration can be had. Outages last differently
+//! long, so that their ends fall evenly into the poll interval and into the floor; all three ways
+//! go through each, side by side, each with a cluster and a client of its own.
 
 mod outage;
 mod way;

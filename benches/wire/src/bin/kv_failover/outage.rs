@@ -1,4 +1,5 @@
-//! One outage: the load, the node that dies, the configuration that comes, and what the calls make of it.
+//! One outage: the load, the node that dies, the configuration that comes, and what the calls make
+//! of it.
 
 use std::time::Duration;
 
@@ -30,14 +31,16 @@ pub(crate) struct Outage {
     pub(crate) lasts: Duration,
 }
 
-/// What became of the calls; all times from the instant at which the new configuration could be had.
+/// What became of the calls; all times from the instant at which the new configuration could be
+/// had.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Story {
     pub(crate) first_read: Duration,
     pub(crate) first_write: Duration,
     /// The last of those that had begun before.
     pub(crate) all_that_waited: Duration,
-    /// How often nodes were asked from the death on, and from the new configuration to the first success.
+    /// How often nodes were asked from the death on, and from the new configuration to the first
+    /// success.
     pub(crate) asked_in_outage: usize,
     pub(crate) asked_after: usize,
     pub(crate) calls: usize,

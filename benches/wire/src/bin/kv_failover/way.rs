@@ -26,7 +26,8 @@ pub(crate) enum Way {
 impl Way {
     pub(crate) const ALL: [Self; 3] = [Self::Poll, Self::Refresh, Self::Both];
 
-    /// The poller of this way, what refreshes on error if it does that, and how often a node was asked.
+    /// The poller of this way, what refreshes on error if it does that, and how often a node was
+    /// asked.
     pub(crate) fn start(
         self,
         store: &ConfigStore,

@@ -30,8 +30,8 @@ const OWN: [&str; 18] = [
     "grpc-timeout",
 ];
 
-/// The metadata of a call (gRPC over HTTP/2, Custom-Metadata). Values of `-bin` keys are base64 already, and go out as
-/// they are.
+/// The metadata of a call (gRPC over HTTP/2, Custom-Metadata). Values of `-bin` keys are base64
+/// already, and go out as they are.
 pub(super) fn read(fields: &mut Fields) -> Result<HeaderMap, Fault> {
     let said: BTreeMap<String, OneOrMany> = fields.optional("metadata")?.unwrap_or_default();
     if said.len() > MOST_NAMES {

@@ -28,10 +28,12 @@ use payloads::Payloads;
 use reply::Reply;
 use stack::{ChannelOptions, Stack};
 
-/// The most bytes that the messages of one answer may have together: 64 MiB, as the body of an HTTP answer.
+/// The most bytes that the messages of one answer may have together: 64 MiB, as the body of an HTTP
+/// answer.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// The most messages of one answer. Empty ones take no bytes of the answer, and memory all the same.
+/// The most messages of one answer. Empty ones take no bytes of the answer, and memory all the
+/// same.
 const MOST_MESSAGES: usize = 100_000;
 
 /// Unless the call's metadata names another.
@@ -51,7 +53,8 @@ struct Channel {
 }
 
 impl Channel {
-    /// For the answer: the service config says how long its messages may be, and where it does not gRPC's default holds.
+    /// For the answer: the service config says how long its messages may be, and where it does not
+    /// gRPC's default holds.
     fn messages(&self, call: &GrpcCall) -> Messages {
         let method = self.config.as_ref().map(|c| c.method(call.method.path()));
         let messages = match method.and_then(|method| method.max_response_message_bytes) {
@@ -199,7 +202,8 @@ impl Caller for GrpcCaller {
         };
         let end = end(read, kind, &reply, &story.info());
         let mut answer = story.end(head.call, end.ending);
-        // An answer that the layers let pass and that could not be read failed for this side's own reason.
+        // An answer that the layers let pass and that could not be read failed for this side's own
+        // reason.
         let fatal = answer.attempts.iter_mut().filter(|a| a.verdict == "fatal");
         for attempt in fatal {
             let reason = end.status.code.reason().map(|reason| reason.name());

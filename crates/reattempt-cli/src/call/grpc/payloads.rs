@@ -14,8 +14,8 @@ use tokio::time::{Instant, Sleep};
 
 /// Sends messages with gaps between them, and half-closes some time after the last.
 ///
-/// The times count from when the first attempt begins to send, as those of an application that writes to a stream: what
-/// falls due while no attempt is out goes out with the next one.
+/// The times count from when the first attempt begins to send, as those of an application that
+/// writes to a stream: what falls due while no attempt is out goes out with the next one.
 #[derive(Debug)]
 pub(super) struct Payloads {
     messages: VecDeque<Bytes>,

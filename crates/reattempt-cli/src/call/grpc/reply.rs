@@ -54,7 +54,8 @@ impl Reply {
         self.trailers = Some(trailers);
     }
 
-    /// The status, where the head decides it: what follows one is of no use, and need not be gRPC at all.
+    /// The status, where the head decides it: what follows one is of no use, and need not be gRPC
+    /// at all.
     pub(super) fn status_in_head(&self) -> Option<Status> {
         if let Some(said) = Status::of(&self.head) {
             return Some(said);

@@ -74,8 +74,8 @@ impl Base {
     }
 }
 
-/// The same under the host that the request names itself: what its server hears is what routes match, and what HTTP/2 has no
-/// header for. Dialled is the target all the same.
+/// The same under the host that the request names itself: what its server hears is what routes
+/// match, and what HTTP/2 has no header for. Dialled is the target all the same.
 pub(super) fn at_host(uri: Uri, headers: &HeaderMap) -> Uri {
     let host = headers.get(HOST);
     let named = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());

@@ -1,4 +1,5 @@
-//! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections, those of a Couchbase service among them.
+//! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections, those of a Couchbase service
+//! among them.
 
 mod base;
 mod service;

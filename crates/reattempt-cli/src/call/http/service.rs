@@ -124,7 +124,8 @@ impl Settings {
             }
             (at_head, _) => at_head,
         };
-        // Behind the bound of what is read before an answer is judged, only one that looked good is followed further.
+        // Behind the bound of what is read before an answer is judged, only one that looked good is
+        // followed further.
         let decided = error.as_ref().filter(|_| is_at_head || good);
         let code = decided.and_then(ServiceError::code).or_else(|| {
             // The time was up before there was an answer to keep.

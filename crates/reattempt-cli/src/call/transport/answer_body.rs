@@ -12,7 +12,8 @@ use super::TransportError;
 use super::http1::Answered;
 use super::request_body::{EndOfRequest, Length};
 
-/// hyper takes this reset for the end of a body. It is one only after the body's own end (RFC 9113, section 8.1).
+/// hyper takes this reset for the end of a body. It is one only after the body's own end (RFC 9113,
+/// section 8.1).
 #[derive(Debug, thiserror::Error)]
 #[error("the server reset the stream (NO_ERROR) before the end of its answer")]
 struct CutOff;
@@ -60,7 +61,8 @@ impl Drop for AnswerBody {
             };
             request.with(reason);
         }
-        // The connection reads what is left of it, or closes: it has to hear first that nobody else does.
+        // The connection reads what is left of it, or closes: it has to hear first that nobody else
+        // does.
         self.incoming = None;
         if let Some(answered) = self.answered.take() {
             answered.set();

@@ -60,15 +60,17 @@ where
         Some(kept.swap_remove(at).connection)
     }
 
-    /// The same, once it has found out that it is idle: it is told by its own task, which may not have run since.
+    /// The same, once it has found out that it is idle: it is told by its own task, which may not
+    /// have run since.
     async fn idle(&self) -> Option<SendRequest<B>> {
         loop {
             let mut connection = self.take_idle()?;
             if connection.ready().await.is_err() {
                 continue;
             }
-            // A close that is there already is not known before the runtime has looked, and the connection's own task after it.
-            // Found now it costs a new connection; found by the request, one that must not be sent again is lost.
+            // A close that is there already is not known before the runtime has looked, and the
+            // connection's own task after it. Found now it costs a new connection; found by the
+            // request, one that must not be sent again is lost.
             for _ in 0..2 {
                 tokio::task::yield_now().await;
             }
@@ -127,8 +129,8 @@ where
                     let answered = self.keep(connection);
                     return Ok(answer.map(|body| AnswerBody::of_http1(body, answered)));
                 }
-                // Closed by the server while it was idle: nothing was sent, so this is still the same attempt. Each turn uses up
-                // a kept connection.
+                // Closed by the server while it was idle: nothing was sent, so this is still the
+                // same attempt. Each turn uses up a kept connection.
                 Err((_, Some(unsent))) if !fresh => request = unsent,
                 Err((error, _)) => return Err(error),
             }

@@ -66,8 +66,8 @@ where
         let socket = TokioIo::new(heard.listen(address.dial().await?));
         let mut builder = Builder::new(TokioExecutor::new());
         if length == Length::Unsaid {
-            // As gRPC's clients do: a connection is ready once the server's SETTINGS have come, and no stream is opened
-            // beyond what they allow.
+            // As gRPC's clients do: a connection is ready once the server's SETTINGS have come, and
+            // no stream is opened beyond what they allow.
             builder.initial_max_send_streams(0);
         }
         let (connection, driver) = builder.handshake(socket).await?;
@@ -137,8 +137,8 @@ where
             }
             tried += 1;
             match unsent {
-                // A connection that was said good-bye to while nobody looked: nothing was sent, so this is still the same
-                // attempt.
+                // A connection that was said good-bye to while nobody looked: nothing was sent, so
+                // this is still the same attempt.
                 Some(unsent) if !ready.fresh && tried < MOST_TRIED => {
                     request = unsent.map(RequestBody::into_inner);
                 }

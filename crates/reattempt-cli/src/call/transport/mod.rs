@@ -1,6 +1,8 @@
-//! One server's plain TCP connections, as a tower service: dialled when a request needs one, and again when one is gone.
+//! One server's plain TCP connections, as a tower service: dialled when a request needs one, and
+//! again when one is gone.
 //!
-//! It never sends a request twice. It reports how far each attempt came, so that the layers above know.
+//! It never sends a request twice. It reports how far each attempt came, so that the layers above
+//! know.
 
 mod answer_body;
 mod heard;
@@ -150,7 +152,8 @@ where
 /// Why a request has no answer, and the request itself if nothing of it was sent.
 type Unanswered<B> = (TransportError, Option<Request<B>>);
 
-/// Waits for the answer of a request. What was reported of it is taken back where it never went out.
+/// Waits for the answer of a request. What was reported of it is taken back where it never went
+/// out.
 async fn sending<B, F>(reporter: &Reporter, sending: F) -> Result<Response<Incoming>, Unanswered<B>>
 where
     F: Future<Output = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<B>>>>,

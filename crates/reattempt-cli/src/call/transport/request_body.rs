@@ -17,13 +17,15 @@ use super::TransportError;
 pub(super) enum Length {
     /// If it knows.
     Said,
-    /// Never: the length of a stream of messages would be known of a copy only, and a retry look different from its original.
+    /// Never: the length of a stream of messages would be known of a copy only, and a retry look
+    /// different from its original.
     Unsaid,
 }
 
-/// Begins with the stream that it is for, which it reports: until the server allows one more stream nothing is sent. And
-/// ends with it: a server that has answered wants no more of the request, and one that answers
-/// without half-closing would else be sent messages of an attempt that is long over.
+/// Begins with the stream that it is for, which it reports: until the server allows one more stream
+/// nothing is sent. And ends with it: a server that has answered wants no more of the request, and
+/// one that answers without half-closing would else be sent messages of an attempt that is long
+/// over.
 #[derive(Debug)]
 pub(super) struct RequestBody<B> {
     inner: B,
@@ -75,7 +77,8 @@ impl<B> RequestBody<B> {
         (body, EndOfRequest(end))
     }
 
-    /// Saves the frame of an empty body, and with it the word whether the request went out: where it makes no difference.
+    /// Saves the frame of an empty body, and with it the word whether the request went out: where
+    /// it makes no difference.
     pub(super) const fn may_end_with_its_head(&mut self) {
         self.ends_with_head = matches!(self.length, Length::Said);
     }
@@ -110,14 +113,16 @@ where
             return Poll::Ready(Some(Err(Stopped::by("the answer has ended", reason))));
         }
         Pin::new(&mut self.inner).poll_frame(cx).map(|frame| {
-            // Cancelled, and not INTERNAL_ERROR: another attempt goes on in its place (A6, Memory Management).
+            // Cancelled, and not INTERNAL_ERROR: another attempt goes on in its place (A6, Memory
+            // Management).
             let stop = |error: B::Error| Stopped::by(error.into(), Reason::CANCEL);
             frame.map(|frame| frame.map_err(stop))
         })
     }
 
     fn is_end_stream(&self) -> bool {
-        // Otherwise one that has nothing ends all the same in a frame of its own, which tells that the stream has begun.
+        // Otherwise one that has nothing ends all the same in a frame of its own, which tells that
+        // the stream has begun.
         let begun = self.ends_with_head || self.reporter.is_none();
         begun && self.inner.is_end_stream()
     }

@@ -10,7 +10,8 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 32.0;
 const BOTTOM: f64 = 26.0;
 
-/// A plot while it is drawn. Places within it are fractions of its two axes, from the lower left corner.
+/// A plot while it is drawn. Places within it are fractions of its two axes, from the lower left
+/// corner.
 #[derive(Debug)]
 pub(super) struct Plot {
     height: f64,
@@ -59,7 +60,8 @@ impl Plot {
         );
     }
 
-    /// A stretch with its name above it, in the upper row if `high`; every other one is shaded. `full` shows on hover.
+    /// A stretch with its name above it, in the upper row if `high`; every other one is shaded.
+    /// `full` shows on hover.
     pub(super) fn band(
         &mut self,
         (from, to): (f64, f64),

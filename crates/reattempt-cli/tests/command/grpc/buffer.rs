@@ -49,7 +49,8 @@ async fn a_call_that_outgrows_its_buffer_is_not_retried() {
     }
 }
 
-/// A document whose stream sends four messages of fifty bytes, 100 ms apart, and may keep two of them.
+/// A document whose stream sends four messages of fifty bytes, 100 ms apart, and may keep two of
+/// them.
 fn stream(server: &Server, config: Value) -> Value {
     let payloads: Vec<_> = (0..4).map(|_| bytes(50)).collect();
     let fields = json!({"kind": "client_stream", "payloads": payloads, "payload_gap_ms": 100});
@@ -73,7 +74,8 @@ async fn a_stream_that_outgrows_its_buffer_is_committed() {
     assert_eq!(server.seen_count(), 1);
 }
 
-/// R51 R53: the retry gets what was kept, and what comes later; the attempt that is over takes nothing away.
+/// R51 R53: the retry gets what was kept, and what comes later; the attempt that is over takes
+/// nothing away.
 #[tokio::test]
 async fn a_retry_goes_on_with_messages_that_come_later() {
     // Answered early, and the stream not closed by the server.

@@ -54,7 +54,8 @@ async fn the_service_config_is_read_as_it_was_written() {
     );
 }
 
-/// What no JSON value can hold is a fault of the service config, told per call, and not of the document.
+/// What no JSON value can hold is a fault of the service config, told per call, and not of the
+/// document.
 #[tokio::test]
 async fn a_service_config_that_is_nested_too_deep_is_told_per_call() {
     let config = format!(r#"{{"x": {}{}}}"#, "[".repeat(300), "]".repeat(300));

@@ -1,4 +1,5 @@
-//! `reattempt call` over gRPC: rule by rule of A6, as a program on the other side of the wire sees it.
+//! `reattempt call` over gRPC: rule by rule of A6, as a program on the other side of the wire sees
+//! it.
 
 mod buffer;
 mod calls;
@@ -111,7 +112,8 @@ fn assert_started(answer: &Value, planned: &[f64]) {
     assert_at(&starts, planned, 1.0);
 }
 
-/// The calls came at these times after the first. That one may itself have been late, so that the others seem early.
+/// The calls came at these times after the first. That one may itself have been late, so that the
+/// others seem early.
 #[track_caller]
 fn assert_arrived(server: &Server, planned: &[f64]) {
     assert_at(&arrivals(&server.seen()), planned, 100.0);

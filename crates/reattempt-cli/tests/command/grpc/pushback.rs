@@ -92,7 +92,8 @@ async fn two_values_are_one_if_they_are_the_same_and_else_a_stop() {
     assert_eq!(listed["stopped"], "pushback", "{listed}");
 }
 
-/// R34: a delay does not make a code retryable. R35: on OK it is ignored. R36: and after response headers.
+/// R34: a delay does not make a code retryable. R35: on OK it is ignored. R36: and after response
+/// headers.
 #[tokio::test]
 async fn it_is_only_for_failures_that_may_be_retried() {
     let server = Server::start(Script::new()).await.unwrap();

@@ -34,7 +34,8 @@ async fn the_service_config_retries_and_every_attempt_is_told() {
     assert!(seen.iter().all(|call| call.connection == 0));
 }
 
-/// R1: above the client's own maximum of five acts as that; `max_attempts_limit` replaces it, as it is said.
+/// R1: above the client's own maximum of five acts as that; `max_attempts_limit` replaces it, as it
+/// is said.
 #[tokio::test]
 async fn the_attempts_of_a_policy_are_capped_by_the_channel() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -78,7 +79,8 @@ async fn only_the_codes_of_the_policy_are_retried() {
     }
 }
 
-/// R11: full jitter below `initialBackoff * backoffMultiplier^(n-1)`, at most `maxBackoff`, the first one too.
+/// R11: full jitter below `initialBackoff * backoffMultiplier^(n-1)`, at most `maxBackoff`, the
+/// first one too.
 #[tokio::test]
 async fn delays_are_within_the_bounds_of_the_jitter_and_waited_out() {
     let server = Server::start(unavailable()).await.unwrap();

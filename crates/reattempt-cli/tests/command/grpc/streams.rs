@@ -1,4 +1,5 @@
-//! Streams: when messages go out, answers that come before the last of them, long and many messages.
+//! Streams: when messages go out, answers that come before the last of them, long and many
+//! messages.
 
 use base64::Engine;
 use reattempt_testbed::grpc::{ErrorCode, Script, Server, Step};

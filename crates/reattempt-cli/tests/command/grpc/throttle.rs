@@ -28,8 +28,8 @@ fn stopped(answers: &[Value]) -> Vec<&str> {
     stopped.map(Option::unwrap_or_default).collect()
 }
 
-/// R20 R21 R26: asked right after the failure was counted, the last one of a call counts too, and who is refused has the
-/// server's failure at once.
+/// R20 R21 R26: asked right after the failure was counted, the last one of a call counts too, and
+/// who is refused has the server's failure at once.
 #[tokio::test]
 async fn failures_drain_the_bucket_and_half_of_it_is_the_threshold() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -45,7 +45,8 @@ async fn failures_drain_the_bucket_and_half_of_it_is_the_threshold() {
     );
 }
 
-/// R21 R23: successes fill it, also of methods without a policy; and other failures do not touch it.
+/// R21 R23: successes fill it, also of methods without a policy; and other failures do not touch
+/// it.
 #[tokio::test]
 async fn every_success_fills_the_bucket_and_only_qualified_failures_drain_it() {
     let script = Script::new()
@@ -150,7 +151,8 @@ async fn parallel_calls_share_the_bucket() {
     );
 }
 
-/// R46: the first is always sent; a hedge is held back at the moment it would go out, and the failure returned.
+/// R46: the first is always sent; a hedge is held back at the moment it would go out, and the
+/// failure returned.
 #[tokio::test]
 async fn a_drained_bucket_holds_hedges_back() {
     let server = Server::start(unavailable()).await.unwrap();

@@ -153,7 +153,8 @@ async fn a_refused_hedge_is_sent_again() {
     assert_eq!(previous(&server.seen()), [None, Some(1), Some(1)]);
 }
 
-/// With retries switched off (A6, Disabling Retries) transparent ones are too, as in grpc-java and grpc-js.
+/// With retries switched off (A6, Disabling Retries) transparent ones are too, as in grpc-java and
+/// grpc-js.
 #[tokio::test]
 async fn they_can_be_switched_off() {
     let options = json!({"enable_retries": false});
@@ -186,7 +187,8 @@ async fn switched_off_means_one_attempt() {
     }
 }
 
-/// A GOAWAY whose last stream is this one: it is still answered, and the next call has another connection.
+/// A GOAWAY whose last stream is this one: it is still answered, and the next call has another
+/// connection.
 #[tokio::test]
 async fn a_goodbye_that_still_answers_costs_nothing() {
     let step = Step::ok("world").end_after(millis(50)).goodbye();
@@ -291,7 +293,8 @@ async fn a_refused_connection_goes_by_the_policy() {
     }
 }
 
-/// R16: a connection on which the server has said nothing is no connection yet, and nothing was sent on it.
+/// R16: a connection on which the server has said nothing is no connection yet, and nothing was
+/// sent on it.
 #[tokio::test]
 async fn a_connection_that_is_closed_at_once_goes_by_the_policy() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -48,7 +48,8 @@ async fn closed_in_the_middle_of_the_answers_head_there_is_no_answer() {
     }
 }
 
-/// A server that takes connections and drops them: what was never written may go out again, whatever its method.
+/// A server that takes connections and drops them: what was never written may go out again,
+/// whatever its method.
 #[tokio::test]
 async fn closed_before_the_request_the_stage_tells_if_it_was_sent() {
     let server = Raw::start(|_| async { Ok(()) }).await;

@@ -137,7 +137,8 @@ async fn any_other_reset_may_have_been_processed() {
     }
 }
 
-/// The first connection says good-bye in these frames, after it has read the request, and is closed then; others work.
+/// The first connection says good-bye in these frames, after it has read the request, and is closed
+/// then; others work.
 async fn says_good_bye(
     frames: impl Fn(u32) -> Vec<Vec<u8>> + Clone + Send + Sync + 'static,
 ) -> Raw {
@@ -303,7 +304,8 @@ async fn a_connection_that_ends_with_the_request_in_flight() {
 
 #[tokio::test]
 async fn a_body_that_is_reset_after_its_head_is_committed() {
-    // Also where the server calls it refused: the head is with the caller; or calls it no error, before its end.
+    // Also where the server calls it refused: the head is with the caller; or calls it no error,
+    // before its end.
     for code in [0, 2, 7, 8] {
         let server = Raw::start(move |mut peer| async move {
             peer.settings().await?;
@@ -388,8 +390,8 @@ async fn what_is_no_http2_breaks_the_protocol() {
             assert_eq!(answer["status"], serde_json::Value::Null);
             for attempt in answer["attempts"].as_array().unwrap() {
                 let found = (&attempt["reason"], &attempt["stage"]);
-                // Which of them depends on whether the connection was still there when the request was handed over, and when it
-                // was written.
+                // Which of them depends on whether the connection was still there when the request
+                // was handed over, and when it was written.
                 let broken = found == (&json!("HTTP_PROTOCOL_ERROR"), &json!("in_flight"));
                 let before = found == (&json!("HTTP_PROTOCOL_ERROR"), &json!("dispatch"));
                 let unsent = found == (&json!("HTTP_NEVER_SENT"), &json!("dispatch"));

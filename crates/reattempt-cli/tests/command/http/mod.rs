@@ -1,4 +1,5 @@
-//! `reattempt call` over HTTP, against scripted servers and against sockets that do whatever they like.
+//! `reattempt call` over HTTP, against scripted servers and against sockets that do whatever they
+//! like.
 
 mod answers_cut_short;
 mod calls;
@@ -38,7 +39,8 @@ fn both() -> Value {
     json!([{"call": "GET"}, {"call": "POST", "method": "POST", "body": "aGVsbG8="}])
 }
 
-/// The GET was sent three times, the POST once, for this reason and in this stage; neither has an answer.
+/// The GET was sent three times, the POST once, for this reason and in this stage; neither has an
+/// answer.
 fn only_the_get_goes_out_again(answers: &[Value], reasons: &[&str], stage: &str) {
     for (answer, attempts, stopped) in [
         (&answers[0], 3, "attempts"),

@@ -108,7 +108,8 @@ async fn a_policy_that_cannot_be_used_makes_the_document_unusable() {
     );
 }
 
-/// A write is out once at a time, unless the policy, its key or its caller says that more do no harm.
+/// A write is out once at a time, unless the policy, its key or its caller says that more do no
+/// harm.
 #[tokio::test]
 async fn only_idempotent_requests_are_hedged_unless_the_policy_says_otherwise() {
     let slow = Step::status(200).after(Duration::from_millis(150));

@@ -1,4 +1,5 @@
-//! A server of bare sockets: each connection is given to a function that does with it what it likes.
+//! A server of bare sockets: each connection is given to a function that does with it what it
+//! likes.
 
 use std::future::Future;
 use std::io::Result;
@@ -80,7 +81,8 @@ impl Drop for Raw {
 }
 
 impl Peer {
-    /// Reads until `found` says where in what was read it ends; an error at the end of the connection.
+    /// Reads until `found` says where in what was read it ends; an error at the end of the
+    /// connection.
     pub(super) async fn until(
         &mut self,
         found: impl Fn(&[u8]) -> Option<usize>,

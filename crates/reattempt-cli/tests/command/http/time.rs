@@ -80,7 +80,8 @@ async fn an_attempt_that_ran_out_of_its_time_is_retried_if_it_may_be() {
     }
 }
 
-/// RFC 0049, Capping: the wait goes on to the deadline, and nothing is sent there; or the failure is given back at once.
+/// RFC 0049, Capping: the wait goes on to the deadline, and nothing is sent there; or the failure
+/// is given back at once.
 #[tokio::test]
 async fn a_delay_beyond_the_deadline_is_capped_or_given_up() {
     let busy = Step::status(503).header("retry-after", "9");

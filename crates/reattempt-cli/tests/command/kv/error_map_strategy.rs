@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, each, ms, with};
 
-/// A node whose map has this specification for 0xff0 and another for 0xff1, and that answers these statuses.
+/// A node whose map has this specification for 0xff0 and another for 0xff1, and that answers these
+/// statuses.
 async fn node(retry: Value, statuses: &[u16]) -> Node {
     let map = json!({"version": 2, "revision": 1, "errors": {
         "ff0": {"name": "A", "desc": "a", "attrs": ["auto-retry"], "retry": retry},
@@ -111,7 +112,8 @@ async fn another_status_in_between_restarts_the_count() {
             &[0xff0, 0xff0, 0xff1, 0xff1, 0xff0, 0xff0][..],
             &[10, 20, 3, 7, 10, 20][..],
         ),
-        // The retries made are counted by best effort (1, 2, 4, 8) and by the controlled back-off (1, 10, 50, 100).
+        // The retries made are counted by best effort (1, 2, 4, 8) and by the controlled back-off
+        // (1, 10, 50, 100).
         (&[0xff0, 0xff0, 0x86, 0xff0, 0xff0], &[10, 20, 4, 10, 20]),
         (&[0xff0, 0xff0, 0xff0, 0x88, 0xff0], &[10, 20, 40, 100, 10]),
         (&[0xff0, 0xff2, 0xff0], &[10, 2, 10]),

@@ -1,4 +1,5 @@
-//! `reattempt call` over Couchbase's key-value protocol: rule by rule of RFC 0049, 0013 and 0024, as the nodes see it.
+//! `reattempt call` over Couchbase's key-value protocol: rule by rule of RFC 0049, 0013 and 0024,
+//! as the nodes see it.
 
 mod bootstrap;
 mod calls;
@@ -35,8 +36,8 @@ const fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A document of calls to these nodes. Without a login, whose 4,000 rounds of SCRAM take longer in a debug build than most
-/// tests wait.
+/// A document of calls to these nodes. Without a login, whose 4,000 rounds of SCRAM take longer in
+/// a debug build than most tests wait.
 fn couchbase(targets: Value, calls: Value) -> Value {
     let mut document = document("kv", "", calls);
     document["target"] = targets;
@@ -75,7 +76,8 @@ fn get() -> Value {
     json!({"op": "get", "key": "k", "timeout_ms": 20_000})
 }
 
-/// A node that follows these steps, and the answer of a call that finds its connection set up: no time of it goes there.
+/// A node that follows these steps, and the answer of a call that finds its connection set up: no
+/// time of it goes there.
 async fn set_up(
     steps: impl IntoIterator<Item = Step>,
     call: Value,

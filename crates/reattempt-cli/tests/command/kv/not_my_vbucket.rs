@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each, with};
 
-/// A configuration of one bucket on these nodes, each vbucket with the first of them, under this revision.
+/// A configuration of one bucket on these nodes, each vbucket with the first of them, under this
+/// revision.
 fn config(nodes: &[String], epoch: Value, rev: i64) -> String {
     let server = |node: &String| {
         let port: u16 = node.rsplit(':').next().unwrap().parse().unwrap();

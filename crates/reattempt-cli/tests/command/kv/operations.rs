@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each, with};
 
-/// One request: operation, key, extras, value, and CAS, of a call with the key `k`, the value `hello` and the CAS 7.
+/// One request: operation, key, extras, value, and CAS, of a call with the key `k`, the value
+/// `hello` and the CAS 7.
 type Wire = (u8, &'static str, Vec<u8>, Vec<u8>, u64);
 
 fn wire(op: &str) -> Wire {

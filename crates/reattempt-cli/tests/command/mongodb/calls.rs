@@ -1,4 +1,5 @@
-//! What a call asks and what it gets when nothing fails: the contract's operations, fields and options.
+//! What a call asks and what it gets when nothing fails: the contract's operations, fields and
+//! options.
 
 use bson::oid::ObjectId;
 use serde_json::{Value, json};

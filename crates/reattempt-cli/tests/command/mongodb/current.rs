@@ -1,4 +1,5 @@
-//! `retryable_reads: current`: what later versions of the specification changed, apart from overload.
+//! `retryable_reads: current`: what later versions of the specification changed, apart from
+//! overload.
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -103,7 +104,8 @@ async fn with_timeout_ms_the_limit_ends_it() {
         (command.name == "find").then(|| Step::code(UNREACHABLE).after(millis(20)))
     });
     let answer = answer(current(&uri(&node, "timeoutMS=1200"), [find()])).await;
-    // An answer at the last moment leaves no time for another attempt: then it is what the caller gets.
+    // An answer at the last moment leaves no time for another attempt: then it is what the caller
+    // gets.
     if answer["timeout"] != "unambiguous" {
         assert_eq!(
             (&answer["code"], &answer["error_from"]),

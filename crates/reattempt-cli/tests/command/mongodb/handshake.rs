@@ -1,4 +1,5 @@
-//! Failures while a connection is made: hello, and each step of the authentication (Terms, Retryable Error).
+//! Failures while a connection is made: hello, and each step of the authentication (Terms,
+//! Retryable Error).
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};

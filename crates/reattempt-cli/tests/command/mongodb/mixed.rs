@@ -1,4 +1,5 @@
-//! Many calls at once against a node that fails now and then: what every answer says is what the node saw.
+//! Many calls at once against a node that fails now and then: what every answer says is what the
+//! node saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -98,7 +99,8 @@ async fn what_the_answers_say_is_what_the_node_saw() {
     }
 }
 
-/// M1 M5 M15: when the first attempt of each of many calls fails, the failure of one takes nobody else's retry away.
+/// M1 M5 M15: when the first attempt of each of many calls fails, the failure of one takes nobody
+/// else's retry away.
 #[tokio::test]
 async fn calls_that_fail_together_are_mended_together() {
     for step in [Step::close_before(), Step::code(11600), Step::half_reply()] {

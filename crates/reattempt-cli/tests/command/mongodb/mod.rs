@@ -1,5 +1,5 @@
-//! `reattempt call` over MongoDB's wire protocol: rule by rule of Retryable Reads, as a program on the other side of the
-//! wire sees it.
+//! `reattempt call` over MongoDB's wire protocol: rule by rule of Retryable Reads, as a program on
+//! the other side of the wire sees it.
 
 mod calls;
 mod cancel;
@@ -97,8 +97,8 @@ fn find() -> Value {
     json!({"op": "find"})
 }
 
-/// Makes the member of this index the primary, or none, at the moment when a `find` comes to the present one, which answers
-/// that it has stepped down.
+/// Makes the member of this index the primary, or none, at the moment when a `find` comes to the
+/// present one, which answers that it has stepped down.
 fn steps_down_at_find(set: &Arc<ReplicaSet>, next: Option<usize>) {
     let (weak, done) = (Arc::downgrade(set), AtomicBool::new(false));
     let primary = &set.nodes()[set.primary().unwrap()];
@@ -142,8 +142,8 @@ fn events(answer: &Value, field: &str) -> Vec<Value> {
     events.iter().map(|event| event[field].clone()).collect()
 }
 
-/// Every start has exactly one end after it, of the same message on the same connection, and no end comes without a start
-/// (M31).
+/// Every start has exactly one end after it, of the same message on the same connection, and no end
+/// comes without a start (M31).
 #[track_caller]
 fn assert_paired(answer: &Value) {
     let mut open = BTreeMap::new();

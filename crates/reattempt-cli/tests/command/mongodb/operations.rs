@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each};
 
-/// The operations that are retried, with the command that each of them sends and what it finds among five documents.
+/// The operations that are retried, with the command that each of them sends and what it finds
+/// among five documents.
 const RETRIED: [(&str, &str, u64); 13] = [
     ("find", "find", 5),
     ("findOne", "find", 1),
@@ -103,7 +104,8 @@ async fn these_work_when_nothing_fails() {
     assert_eq!(node.store().documents("db", "c_out").len(), 5);
 }
 
-/// E6: a number inside a write error is no command's code, also one that would be retryable there; the caller hears of it.
+/// E6: a number inside a write error is no command's code, also one that would be retryable there;
+/// the caller hears of it.
 #[tokio::test]
 async fn a_document_that_was_not_written_is_an_error_of_one_attempt() {
     let node = node(0).await;
@@ -150,7 +152,8 @@ async fn a_pipeline_given_as_an_option_is_looked_at() {
     assert_eq!(answer["documents"], 1);
 }
 
-/// M19: the find is retried, the `getMore` is not, and what was read before it is not given as if it were all.
+/// M19: the find is retried, the `getMore` is not, and what was read before it is not given as if
+/// it were all.
 #[tokio::test]
 async fn get_more_is_sent_once() {
     for step in [

@@ -1,4 +1,5 @@
-//! Servers with more to do than they can (client backpressure): which errors are retried, how often, and after how long.
+//! Servers with more to do than they can (client backpressure): which errors are retried, how
+//! often, and after how long.
 
 use bson::Bson;
 use reattempt_testbed::mongodb::Step;
@@ -130,7 +131,8 @@ async fn no_wait_passes_the_limit() {
     }
 }
 
-/// `maxAdaptiveRetries`: as many, none at all, and so many that the exponent alone would overflow (E10).
+/// `maxAdaptiveRetries`: as many, none at all, and so many that the exponent alone would overflow
+/// (E10).
 #[tokio::test]
 async fn max_adaptive_retries_says_how_often() {
     let node = node(1).await;
@@ -183,7 +185,8 @@ async fn both_labels_are_needed() {
     assert_eq!(answer["reasons"], json!(["MONGODB_SYSTEM_OVERLOADED"]));
 }
 
-/// One overload error limits all retries of its call, those of other errors too, whose wait is none.
+/// One overload error limits all retries of its call, those of other errors too, whose wait is
+/// none.
 #[tokio::test]
 async fn one_overload_error_limits_the_whole_call() {
     for (steps, attempts, code, target) in [

@@ -1,4 +1,5 @@
-//! What is retried when a server is overloaded, and only then: every command, by the option that stands for it.
+//! What is retried when a server is overloaded, and only then: every command, by the option that
+//! stands for it.
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};

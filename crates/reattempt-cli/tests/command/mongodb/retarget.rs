@@ -1,4 +1,5 @@
-//! Which server a retry avoids (`current`): a failed router always, an overloaded member when asked to, nobody else.
+//! Which server a retry avoids (`current`): a failed router always, an overloaded member when asked
+//! to, nobody else.
 
 use reattempt_testbed::mongodb::Step;
 use reattempt_testbed::mongodb::node::Role;

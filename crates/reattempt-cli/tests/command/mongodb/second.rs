@@ -1,4 +1,5 @@
-//! Which of two failures the caller gets (3a, 3b and 3c: selecting again, the equivalent command, the retry fails).
+//! Which of two failures the caller gets (3a, 3b and 3c: selecting again, the equivalent command,
+//! the retry fails).
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -161,8 +162,8 @@ async fn an_old_server_selected_for_the_retry_raises_the_original() {
     }
 }
 
-/// M12 M23 M24: the connection of the first attempt outlives a step-down, and is not used for a server that was found to be too old
-/// since.
+/// M12 M23 M24: the connection of the first attempt outlives a step-down, and is not used for a
+/// server that was found to be too old since.
 #[tokio::test]
 async fn a_server_that_grew_old_on_an_open_connection_raises_the_original() {
     let set = replica_set(1).await;

@@ -1,4 +1,5 @@
-//! Selecting a server, the first time and again (1 and 3: selecting the initial server, encountering the error).
+//! Selecting a server, the first time and again (1 and 3: selecting the initial server,
+//! encountering the error).
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};

@@ -102,7 +102,8 @@ async fn the_read_preference_holds_for_both_attempts() {
     }
 }
 
-/// What writes, what is in a transaction and a generic command go to the primary whatever the client prefers.
+/// What writes, what is in a transaction and a generic command go to the primary whatever the
+/// client prefers.
 #[tokio::test]
 async fn what_is_no_plain_read_goes_to_the_primary() {
     let set = replica_set(3).await;

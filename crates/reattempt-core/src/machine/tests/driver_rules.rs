@@ -1,4 +1,5 @@
-//! What the machines answer to a driver, step by step: where a whole call in the simulator would not show the difference.
+//! What the machines answer to a driver, step by step: where a whole call in the simulator would
+//! not show the difference.
 
 use std::sync::Arc;
 
@@ -173,7 +174,8 @@ fn an_answer_is_kept_where_nobody_enforces_the_deadline() {
     assert_eq!(within(Some(TimeLimit::stamped(at))), Keep::New);
 }
 
-/// What happens between a decision and the attempt that it planned stands in the record of the failure.
+/// What happens between a decision and the attempt that it planned stands in the record of the
+/// failure.
 #[test]
 fn what_comes_between_is_recorded_with_the_failure() {
     for (happens, stopped) in [
@@ -338,8 +340,8 @@ fn a_strategy_that_never_retries_is_not_asked_about_what_was_never_seen() {
     assert!(matches!(again(), Action::Return(_)));
 }
 
-/// A newer configuration brings forward only what it may: what mends the very failure that asked for it, once, where no server named
-/// the time.
+/// A newer configuration brings forward only what it may: what mends the very failure that asked
+/// for it, once, where no server named the time.
 #[test]
 fn only_what_waits_for_a_configuration_is_brought_forward() {
     let policy = HedgePolicy::new(1, ms(200));

@@ -524,7 +524,8 @@ fn what_is_never_sent_again_and_again_does_not_starve_the_hedges() {
     assert_eq!(hedges, 2);
 }
 
-/// By default what is not idempotent has one attempt out at a time; a service config says otherwise.
+/// By default what is not idempotent has one attempt out at a time; a service config says
+/// otherwise.
 #[test]
 fn only_idempotent_calls_are_hedged_by_default() {
     let every = four().hedge_non_idempotent();

@@ -1,4 +1,5 @@
-//! Strategies and throttles of the tests, random scripts, and plain models of what the machines should come to.
+//! Strategies and throttles of the tests, random scripts, and plain models of what the machines
+//! should come to.
 
 use std::sync::{Arc, Mutex};
 

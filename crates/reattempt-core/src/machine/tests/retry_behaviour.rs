@@ -1,4 +1,5 @@
-//! What the retry machine does beside the two specifications: nudges, copies, streaks, held failures, records.
+//! What the retry machine does beside the two specifications: nudges, copies, streaks, held
+//! failures, records.
 
 use super::model::attempts;
 use super::script::{attempt, every_attempt_from, ms};
@@ -21,7 +22,8 @@ fn a_configuration_that_moved_the_key_ends_the_wait() {
     assert_eq!(call().retried(attempts(3), &late).sent_ms(), [0, 10]);
 }
 
-/// C33: it is no wait that was cut short, but none at all: it fits before any deadline, and its record says so.
+/// C33: it is no wait that was cut short, but none at all: it fits before any deadline, and its
+/// record says so.
 #[test]
 fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
     let moves = |n| attempt(n).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(0));

@@ -1,4 +1,5 @@
-//! A small language for what the server does: `attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1))`.
+//! A small language for what the server does:
+//! `attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1))`.
 
 use std::time::Duration;
 

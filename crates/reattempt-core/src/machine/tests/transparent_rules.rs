@@ -173,8 +173,8 @@ fn a_call_hedged_with_one_attempt_still_mends_them() {
     );
 }
 
-/// R62 and the word of the server, hedged: an option, a stop, or a request that cannot be copied leaves them to the policy, and then they
-/// count.
+/// R62 and the word of the server, hedged: an option, a stop, or a request that cannot be copied
+/// leaves them to the policy, and then they count.
 #[test]
 fn a_hedged_call_mends_nothing_where_it_may_not() {
     let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
@@ -257,7 +257,8 @@ fn an_untried_backend_is_tried_without_counting() {
     assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
     assert_eq!(bucket.milli_tokens(), Some(8000), "two were counted");
 
-    // Neither five times nor more and more slowly, as what is never sent where there is no deadline.
+    // Neither five times nor more and more slowly, as what is never sent where there is no
+    // deadline.
     let script: Vec<_> = (1..=9).map(|n| refused(n).leaves_a_backend()).collect();
     let story = call().retried(FailFast, &script);
     assert_eq!((story.end, story.at), (End::Worked(10), ms(0)));

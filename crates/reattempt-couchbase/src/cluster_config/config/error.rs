@@ -39,7 +39,8 @@ impl ConfigError {
     }
 }
 
-/// What was found wrong with one configuration so far, up to a bound: a hostile one may be wrong everywhere.
+/// What was found wrong with one configuration so far, up to a bound: a hostile one may be wrong
+/// everywhere.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Vec<ConfigError>);
 

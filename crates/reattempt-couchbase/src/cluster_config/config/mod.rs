@@ -18,8 +18,8 @@ pub const MAX_BYTES: usize = 4 << 20;
 /// The most nodes, servers and alternate networks that are read.
 const MAX_NODES: usize = 4096;
 
-/// The configuration of a bucket, or with no bucket of a cluster (the "terse" form that GET_CLUSTER_CONFIG answers
-/// with and that comes with status 0x07).
+/// The configuration of a bucket, or with no bucket of a cluster (the "terse" form that
+/// GET_CLUSTER_CONFIG answers with and that comes with status 0x07).
 ///
 /// ```
 /// use reattempt_couchbase::ClusterConfig;
@@ -29,11 +29,17 @@ const MAX_NODES: usize = 4096;
 ///     {"hostname": "$HOST", "thisNode": true, "services": {"kv": 11210, "mgmt": 8091}}
 /// ]}"#;
 /// let config = ClusterConfig::parse(json, "10.0.0.1")?;
-/// let kv = config.nodes()[0].address(Service::Kv, false, &Network::Default).unwrap();
+/// let kv = config.nodes()[0]
+///     .address(Service::Kv, false, &Network::Default)
+///     .unwrap();
 /// assert_eq!(kv.to_string(), "10.0.0.1:11210");
 ///
-/// let refused = ClusterConfig::parse(br#"{"rev": -1, "nodesExt": []}"#, "10.0.0.1").unwrap_err();
-/// assert_eq!(refused.to_string(), "$.rev: must be an integer that is not negative");
+/// let refused =
+///     ClusterConfig::parse(br#"{"rev": -1, "nodesExt": []}"#, "10.0.0.1").unwrap_err();
+/// assert_eq!(
+///     refused.to_string(),
+///     "$.rev: must be an integer that is not negative"
+/// );
 /// # Ok::<_, reattempt_couchbase::cluster_config::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +51,9 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
-    /// Reads a configuration that was got from the node at `origin` (a host without a port), which stands in for `$HOST`
-    /// and for a hostname that is missing. An empty `origin` is one that is not known: such a configuration is refused then.
+    /// Reads a configuration that was got from the node at `origin` (a host without a port), which
+    /// stands in for `$HOST` and for a hostname that is missing. An empty `origin` is one that is
+    /// not known: such a configuration is refused then.
     ///
     /// # Errors
     /// If it is too large, not JSON, or contradicts itself. Nothing of it is used then.
@@ -59,18 +66,24 @@ impl ClusterConfig {
         }
     }
 
-    /// All that keeps a configuration from being used, in the order of its members, at most a hundred; nothing if
-    /// [`ClusterConfig::parse`] would read it.
+    /// All that keeps a configuration from being used, in the order of its members, at most a
+    /// hundred; nothing if [`ClusterConfig::parse`] would read it.
     ///
     /// ```
     /// use reattempt_couchbase::ClusterConfig;
     ///
-    /// let faults = ClusterConfig::faults(br#"{"rev": -1, "nodesExt": [{"hostname": "h", "services": {"kv": 0}}]}"#, "h");
+    /// let faults = ClusterConfig::faults(
+    ///     br#"{"rev": -1, "nodesExt": [{"hostname": "h", "services": {"kv": 0}}]}"#,
+    ///     "h",
+    /// );
     /// let paths: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    /// assert_eq!(paths, [
-    ///     "$.rev: must be an integer that is not negative",
-    ///     "$.nodesExt[0].services.kv: must be a port from 1 to 65535",
-    /// ]);
+    /// assert_eq!(
+    ///     paths,
+    ///     [
+    ///         "$.rev: must be an integer that is not negative",
+    ///         "$.nodesExt[0].services.kv: must be a port from 1 to 65535",
+    ///     ]
+    /// );
     /// ```
     #[must_use]
     pub fn faults(json: &[u8], origin: &str) -> Vec<ConfigError> {
@@ -95,7 +108,8 @@ impl ClusterConfig {
         &self.nodes
     }
 
-    /// Who owns which vbucket; `None` for a cluster's own configuration, a memcached bucket, and a bucket that has none yet.
+    /// Who owns which vbucket; `None` for a cluster's own configuration, a memcached bucket, and a
+    /// bucket that has none yet.
     #[must_use]
     pub const fn vbuckets(&self) -> Option<&VbucketMap> {
         self.vbuckets.as_ref()
@@ -119,8 +133,9 @@ impl ClusterConfig {
             .filter_map(move |node| node.address(service, tls, network))
     }
 
-    /// Finds out which network the client is in, by the address that it was told to connect to: the one in which a node
-    /// has this host. Of two the one that also has the port; the default network if none has.
+    /// Finds out which network the client is in, by the address that it was told to connect to: the
+    /// one in which a node has this host. Of two the one that also has the port; the default
+    /// network if none has.
     #[must_use]
     pub fn network_of(&self, seed: &Address) -> Network {
         let matching = |with_port| {

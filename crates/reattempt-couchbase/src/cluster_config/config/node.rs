@@ -25,7 +25,8 @@ pub enum Service {
 }
 
 impl Service {
-    /// The names of all services in a configuration, without and with TLS, in the order of the enum.
+    /// The names of all services in a configuration, without and with TLS, in the order of the
+    /// enum.
     pub(super) const NAMES: [[&'static str; 2]; 8] = [
         ["kv", "kvSSL"],
         ["mgmt", "mgmtSSL"],
@@ -108,7 +109,8 @@ impl Node {
         self.uuid.as_deref()
     }
 
-    /// Where this node's service is; `None` if it does not have it, or cannot be reached from this network.
+    /// Where this node's service is; `None` if it does not have it, or cannot be reached from this
+    /// network.
     #[must_use]
     pub fn address(&self, service: Service, tls: bool, network: &Network) -> Option<Address> {
         let (hostname, ports) = match network {

@@ -1,4 +1,5 @@
-//! Keeping the configuration current: a poll every interval, and a refresh on error (RFC 0024, General Design).
+//! Keeping the configuration current: a poll every interval, and a refresh on error (RFC 0024,
+//! General Design).
 
 mod fetch;
 mod options;
@@ -21,11 +22,14 @@ use super::{Address, ClusterConfig, ConfigStore, Network, NetworkChoice};
 
 /// Asks the nodes for newer configurations: every interval, and when an error says that it is time.
 ///
-/// One task does all of it, so that never more than one node is asked at once. It ends when the last clone is dropped.
+/// One task does all of it, so that never more than one node is asked at once. It ends when the
+/// last clone is dropped.
 ///
-/// A poll asks the nodes round robin, each time from the next one on and at first from a random one, and stops at the first
-/// configuration that it gets, newer or not. A [refresh](ConfigPoller::refresh) goes on from there, leaves out the node that
-/// failed, and is skipped if a node was asked within the floor. Where no node of the configuration answers, either asks the seeds.
+/// A poll asks the nodes round robin, each time from the next one on and at first from a random
+/// one, and stops at the first configuration that it gets, newer or not. A
+/// [refresh](ConfigPoller::refresh) goes on from there, leaves out the node that failed, and is
+/// skipped if a node was asked within the floor. Where no node of the configuration answers, either
+/// asks the seeds.
 #[derive(Clone, Debug)]
 pub struct ConfigPoller {
     control: Arc<Control>,
@@ -84,8 +88,8 @@ impl ConfigPoller {
 
     /// Asks another node than the one that `failed` for a newer configuration.
     ///
-    /// Joins what is under way; if that is waiting for the node that failed, it goes on to the next one. `None` if a node
-    /// was asked within the floor: then nothing is asked.
+    /// Joins what is under way; if that is waiting for the node that failed, it goes on to the next
+    /// one. `None` if a node was asked within the floor: then nothing is asked.
     pub fn refresh(&self, failed: Option<&Address>) -> Option<Refreshing> {
         let mut state = self.control.state();
         let under_way = state.running || state.requested;
@@ -121,7 +125,8 @@ pub struct Refreshing {
 }
 
 impl Refreshing {
-    /// Waits until it is through, whatever came of it; what it found is in the store then. Dropping it cancels nothing.
+    /// Waits until it is through, whatever came of it; what it found is in the store then. Dropping
+    /// it cancels nothing.
     pub async fn done(&mut self) {
         let round = self.round;
         // The poller is gone: nobody asks any more.

@@ -18,13 +18,15 @@ pub const WHILE_CHANGING: Duration = Duration::from_secs(1);
 /// How a [`ConfigPoller`](super::ConfigPoller) polls.
 ///
 /// # Trade-offs
-/// A shorter interval finds sooner what no error tells of, and costs one small request to one node each time, from every client.
-/// The server declares a node dead after 5 s at the earliest: with 2.5 s a client knows of it half an interval later on
-/// average, one interval at most. Below that it is the server that is waited for, and the polls find nothing.
+/// A shorter interval finds sooner what no error tells of, and costs one small request to one node
+/// each time, from every client. The server declares a node dead after 5 s at the earliest: with
+/// 2.5 s a client knows of it half an interval later on average, one interval at most. Below that
+/// it is the server that is waited for, and the polls find nothing.
 ///
-/// A shorter floor has more of the errors ask: the newer configuration is found sooner after it is there, and the nodes that are left
-/// get more requests just when the cluster is in trouble, at most one in each floor from every client. A longer one leaves a call that
-/// lost its node to its back-off, until the floor is over or the next poll finds the change. A floor above the interval
+/// A shorter floor has more of the errors ask: the newer configuration is found sooner after it is
+/// there, and the nodes that are left get more requests just when the cluster is in trouble, at
+/// most one in each floor from every client. A longer one leaves a call that lost its node to its
+/// back-off, until the floor is over or the next poll finds the change. A floor above the interval
 /// bounds the polls too.
 #[derive(Clone, Debug)]
 pub struct ConfigPollerOptions {
@@ -41,7 +43,8 @@ pub struct ConfigPollerOptions {
 }
 
 impl ConfigPollerOptions {
-    /// Every 2.5 s, a floor of 50 ms, at most 2.5 s for one node, the default network, no TLS, no seeds.
+    /// Every 2.5 s, a floor of 50 ms, at most 2.5 s for one node, the default network, no TLS, no
+    /// seeds.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -64,39 +67,44 @@ impl ConfigPollerOptions {
         self
     }
 
-    /// How long after a node was asked an error leads to no further asking (ConfigPollFloorInterval).
+    /// How long after a node was asked an error leads to no further asking
+    /// (ConfigPollFloorInterval).
     #[must_use]
     pub const fn floor(mut self, floor: Duration) -> Self {
         self.floor = floor;
         self
     }
 
-    /// How often to poll while a rebalance is going on that will move vbuckets: while the configuration in force has a fast-forward map
-    /// ([`VbucketMap::is_changing`](crate::cluster_config::VbucketMap::is_changing)). Not said, or more than the interval: as
-    /// ever. RFC 0024 does not know it; the JVM SDK does, with [`WHILE_CHANGING`].
+    /// How often to poll while a rebalance is going on that will move vbuckets: while the
+    /// configuration in force has a fast-forward map
+    /// ([`VbucketMap::is_changing`](crate::cluster_config::VbucketMap::is_changing)). Not said, or
+    /// more than the interval: as ever. RFC 0024 does not know it; the JVM SDK does, with
+    /// [`WHILE_CHANGING`].
     #[must_use]
     pub const fn while_changing(mut self, interval: Duration) -> Self {
         self.while_changing = Some(interval);
         self
     }
 
-    /// How long to wait for one node before the next one is asked. A shorter time passes a dead node over sooner, and may
-    /// pass over one that is only slow.
+    /// How long to wait for one node before the next one is asked. A shorter time passes a dead
+    /// node over sooner, and may pass over one that is only slow.
     #[must_use]
     pub const fn fetch_timeout(mut self, timeout: Duration) -> Self {
         self.fetch_timeout = timeout;
         self
     }
 
-    /// Whom to ask while there is no configuration, or when none of its nodes answers: a cluster may have moved as a whole.
+    /// Whom to ask while there is no configuration, or when none of its nodes answers: a cluster
+    /// may have moved as a whole.
     #[must_use]
     pub fn seeds(mut self, seeds: impl IntoIterator<Item = Address>) -> Self {
         self.seeds = seeds.into_iter().collect();
         self
     }
 
-    /// Leaves the first configuration to the client, whose connections bring one when they are set up: an empty store is not
-    /// filled at once, and nothing counts for the floor before the first poll or error.
+    /// Leaves the first configuration to the client, whose connections bring one when they are set
+    /// up: an empty store is not filled at once, and nothing counts for the floor before the first
+    /// poll or error.
     #[must_use]
     pub const fn first_from_client(mut self) -> Self {
         self.first = false;
@@ -111,8 +119,9 @@ impl ConfigPollerOptions {
     }
 
     /// Use the nodes' addresses in the network that the seeds are in
-    /// ([`ClusterConfig::network_of`](crate::ClusterConfig::network_of)): a client that was given an alternate address of a node reaches the others
-    /// by theirs. The client has to choose in the same way: [`NetworkChoice`].
+    /// ([`ClusterConfig::network_of`](crate::ClusterConfig::network_of)): a client that was given
+    /// an alternate address of a node reaches the others by theirs. The client has to choose in the
+    /// same way: [`NetworkChoice`].
     #[must_use]
     pub fn network_of_seeds(mut self) -> Self {
         self.network = None;
@@ -140,7 +149,8 @@ impl ConfigPollerOptions {
         )
     }
 
-    /// A floor above the interval wins; tokio knows no interval of zero, and no instant for `Duration::MAX` ("never").
+    /// A floor above the interval wins; tokio knows no interval of zero, and no instant for
+    /// `Duration::MAX` ("never").
     pub(super) fn effective_interval(&self) -> Duration {
         self.effective(self.interval)
     }

@@ -66,7 +66,8 @@ impl<F: FetchConfig> Rounds<F> {
             let began = Instant::now();
             self.round(cause).await;
             if cause == Cause::Interval {
-                // The next interval begins with the question: a poll never finds the one before within the floor.
+                // The next interval begins with the question: a poll never finds the one before
+                // within the floor.
                 let asked = self.control.state().last_asked;
                 let from = asked.filter(|asked| *asked >= began);
                 ticks.reset_at(from.unwrap_or_else(Instant::now) + interval);
@@ -109,7 +110,8 @@ impl<F: FetchConfig> Rounds<F> {
         }
     }
 
-    /// Asks one node after another until one answers; where none of the configuration's does, the seeds.
+    /// Asks one node after another until one answers; where none of the configuration's does, the
+    /// seeds.
     async fn round(&mut self, cause: Cause) {
         if !self.begin(cause) {
             return;
@@ -139,8 +141,8 @@ impl<F: FetchConfig> Rounds<F> {
         false
     }
 
-    /// False if there is nothing to do after all: a wake-up whose request another round has served, or a poll right after a
-    /// refresh.
+    /// False if there is nothing to do after all: a wake-up whose request another round has served,
+    /// or a poll right after a refresh.
     fn begin(&self, cause: Cause) -> bool {
         let mut state = self.control.state();
         let wanted = match cause {

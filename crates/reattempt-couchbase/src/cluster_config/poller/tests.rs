@@ -244,7 +244,8 @@ async fn where_the_only_node_failed_nobody_is_asked() {
     assert!(cluster.asked().is_empty());
 }
 
-/// C47: a timer that fires late moves the ones after it; none of them finds the one before within the floor.
+/// C47: a timer that fires late moves the ones after it; none of them finds the one before within
+/// the floor.
 #[tokio::test(start_paused = true)]
 async fn at_an_interval_of_the_floor_no_poll_is_left_out() {
     let cluster = Cluster::with(
@@ -373,7 +374,8 @@ async fn an_interval_of_for_ever_leaves_refreshes_on_error() {
     assert_eq!(cluster.asked(), [(100, "n2".to_owned())]);
 }
 
-/// A configuration during a rebalance that will move all vbuckets from the first node to the second.
+/// A configuration during a rebalance that will move all vbuckets from the first node to the
+/// second.
 fn changing(epoch: i64, rev: i64) -> ClusterConfig {
     let forward = r#""vBucketMapForward": [[1, -1], [1, -1], [1, -1], [1, -1]], "vBucketMap""#;
     let json = bucket(epoch, rev, 3, 0).replace("\"vBucketMap\"", forward);

@@ -5,11 +5,12 @@ use reattempt::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopped};
 use super::ConfigPoller;
 use crate::cluster_config::Address;
 
-/// As a recovery layer's observer: an attempt that was out when its call's time was up asks another node, as any other
-/// error does.
+/// As a recovery layer's observer: an attempt that was out when its call's time was up asks another
+/// node, as any other error does.
 ///
-/// `ConfigPollLayer` sees outcomes, and such an attempt has none: the deadline drops it. Without this a node that takes
-/// requests and answers none is found out by the next poll only. The node is the one that the transport reported.
+/// `ConfigPollLayer` sees outcomes, and such an attempt has none: the deadline drops it. Without
+/// this a node that takes requests and answers none is found out by the next poll only. The node is
+/// the one that the transport reported.
 ///
 /// ```
 /// # use reattempt::{Call, CallContext, RetryLayer, Verdict, classify_fn, observe::LogObserver, strategy::BestEffort};

@@ -1,4 +1,5 @@
-//! A node dies, and some time later the others have its vbuckets under a new revision: when clients know, to the millisecond.
+//! A node dies, and some time later the others have its vbuckets under a new revision: when clients
+//! know, to the millisecond.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +24,8 @@ const fn ms(n: u64) -> Duration {
 const DEAD: usize = 0;
 const HEIR: usize = 1;
 
-/// Three nodes, all keys on the first, which is dead. The others have the new configuration from `comes` on.
+/// Three nodes, all keys on the first, which is dead. The others have the new configuration from
+/// `comes` on.
 fn dead_until(comes: u64, options: ConfigPollerOptions) -> (ConfigPoller, ConfigStore, Instant) {
     let (store, start) = (ConfigStore::new(), Instant::now());
     store.compare_and_swap(config(1, 1, 3, DEAD));
@@ -45,7 +47,8 @@ fn never_polls() -> ConfigPollerOptions {
     defaults().interval(Duration::MAX)
 }
 
-/// How many milliseconds after the start the new configuration is in force, with an error of a call every millisecond or without any.
+/// How many milliseconds after the start the new configuration is in force, with an error of a call
+/// every millisecond or without any.
 async fn known_at(comes: u64, options: ConfigPollerOptions, errors: bool) -> u128 {
     let (poller, store, start) = dead_until(comes, options);
     let erring = async {
@@ -84,7 +87,8 @@ async fn by_errors_alone_it_takes_until_the_floor_is_over() {
     }
 }
 
-/// C47: both together are as fast as the errors, and a poll does not put the next refresh off for longer than the floor.
+/// C47: both together are as fast as the errors, and a poll does not put the next refresh off for
+/// longer than the floor.
 #[tokio::test(start_paused = true)]
 async fn by_both_it_takes_no_longer_than_by_errors() {
     let floor = || defaults().floor(ms(70));
@@ -94,7 +98,8 @@ async fn by_both_it_takes_no_longer_than_by_errors() {
     }
 }
 
-/// A call that asks for a key of the dead node at this time: when it succeeded, and after how many attempts.
+/// A call that asks for a key of the dead node at this time: when it succeeded, and after how many
+/// attempts.
 async fn call(poller: Option<&ConfigPoller>, store: &ConfigStore, at: Instant) -> (Instant, usize) {
     sleep_until(at).await;
     let (attempts, of_client) = (Arc::new(Mutex::new(0)), store.clone());
@@ -138,7 +143,8 @@ async fn a_call_in_its_back_off_goes_as_soon_as_anothers_error_found_the_configu
     assert_eq!(first, (start + ms(600), 11));
 }
 
-/// C47: single flight. All fail at the same instant, and again while the one node that is asked takes its time.
+/// C47: single flight. All fail at the same instant, and again while the one node that is asked
+/// takes its time.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_errors_at_once_lead_to_one_fetch() {
     let (store, start) = (ConfigStore::new(), Instant::now());
@@ -165,7 +171,8 @@ async fn ten_thousand_errors_at_once_lead_to_one_fetch() {
     assert_eq!(*asked.lock().unwrap(), 1);
 }
 
-/// C47: what that is worth. A call whose stack does not look at the configuration sleeps to the end of its back-off.
+/// C47: what that is worth. A call whose stack does not look at the configuration sleeps to the end
+/// of its back-off.
 #[tokio::test(start_paused = true)]
 async fn without_config_poll_a_call_sleeps_on_past_the_configuration() {
     let (_poller, store, start) = dead_until(520, defaults());
@@ -174,8 +181,8 @@ async fn without_config_poll_a_call_sleeps_on_past_the_configuration() {
     assert_eq!(ended, (start + ms(2511), 14));
 }
 
-/// RFC 0024, Conclusion: a node that takes a request and never answers is an error like any other. One that a caller did not
-/// wait for is none.
+/// RFC 0024, Conclusion: a node that takes a request and never answers is an error like any other.
+/// One that a caller did not wait for is none.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_out_at_the_deadline_asks_another_node() {
     for (deadline, leaves, known) in [(100, 9999, 100), (9999, 100, 2500)] {

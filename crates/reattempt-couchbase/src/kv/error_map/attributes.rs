@@ -83,8 +83,8 @@ impl Attributes {
         self.0 & other.0 != 0
     }
 
-    /// True if the request may be sent again: `retry-now`, `retry-later` or `auto-retry`, and not `no-retry`, which
-    /// beats them.
+    /// True if the request may be sent again: `retry-now`, `retry-later` or `auto-retry`, and not
+    /// `no-retry`, which beats them.
     #[must_use]
     pub const fn retry(self) -> bool {
         let asks = self.any(Self(
@@ -99,8 +99,8 @@ impl Attributes {
         self.contains(Self::FETCH_CONFIG)
     }
 
-    /// True if a client that does not know the status has to drop the connection: `conn-state-invalidated`, or
-    /// `special-handling` that it has no handling for.
+    /// True if a client that does not know the status has to drop the connection:
+    /// `conn-state-invalidated`, or `special-handling` that it has no handling for.
     #[must_use]
     pub const fn close_connection(self) -> bool {
         self.any(Self(

@@ -19,8 +19,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 
 /// A server's error map (RFC 0013, Parsing the Error Map).
 ///
-/// Versions 1 and 2 are read, and of higher ones what is understood of them. Unknown attributes are ignored. An entry that
-/// cannot be read is skipped and [reported](ErrorMap::faults), and the rest of the map is used.
+/// Versions 1 and 2 are read, and of higher ones what is understood of them. Unknown attributes are
+/// ignored. An entry that cannot be read is skipped and [reported](ErrorMap::faults), and the rest
+/// of the map is used.
 ///
 /// ```
 /// use reattempt_couchbase::ErrorMap;
@@ -30,14 +31,18 @@ pub const MAX_BYTES: usize = 1 << 20;
 ///     "zz": {"attrs": []}
 /// }}"#)?;
 /// assert!(map.get(0xf1).unwrap().attributes().retry());
-/// assert_eq!(map.faults()[0].to_string(), "$.errors.zz: the key must be a status in hex, 0 to ffff; the entry is skipped");
+/// assert_eq!(
+///     map.faults()[0].to_string(),
+///     "$.errors.zz: the key must be a status in hex, 0 to ffff; the entry is skipped"
+/// );
 /// # Ok::<_, reattempt_couchbase::kv::ErrorMapError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ErrorMap {
     version: u64,
     revision: u64,
-    /// In order, and each one's entry at the same place: a handful of steps through a few hundred bytes finds one.
+    /// In order, and each one's entry at the same place: a handful of steps through a few hundred
+    /// bytes finds one.
     statuses: Box<[u16]>,
     entries: Box<[ErrorMapEntry]>,
     faults: Vec<ErrorMapFault>,
@@ -47,7 +52,8 @@ impl ErrorMap {
     /// Reads a map.
     ///
     /// # Errors
-    /// If it is too large, not JSON, or has no object of `errors`. The connection then goes on without a map.
+    /// If it is too large, not JSON, or has no object of `errors`. The connection then goes on
+    /// without a map.
     pub fn parse(json: &[u8]) -> Result<Self, ErrorMapError> {
         // There is no refusal without a reason.
         Self::check(json).map_err(|mut refused| refused.swap_remove(0))
@@ -127,7 +133,8 @@ impl ErrorMapEntry {
         self.attributes
     }
 
-    /// How the server would have it retried. Used by [`ErrorMapStrategy`](super::ErrorMapStrategy) only.
+    /// How the server would have it retried. Used by [`ErrorMapStrategy`](super::ErrorMapStrategy)
+    /// only.
     #[must_use]
     pub const fn retry_spec(&self) -> Option<&RetrySpec> {
         self.retry.as_ref()

@@ -140,7 +140,8 @@ fn spec(json: &str) -> Result<RetrySpec, String> {
         .ok_or_else(|| faults(&map).concat())
 }
 
-/// C23 C26: what is required has to be there, and what is there has to be a number of milliseconds; null is as good as absent.
+/// C23 C26: what is required has to be there, and what is there has to be a number of milliseconds;
+/// null is as good as absent.
 #[test]
 fn a_specification_that_cannot_be_read_is_not_used_and_reported() {
     let whole =

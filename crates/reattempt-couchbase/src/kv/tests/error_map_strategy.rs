@@ -101,7 +101,8 @@ async fn max_duration_bounds_the_retries_and_includes_after() {
     assert_eq!(sends, [0, 20, 30]);
 }
 
-/// C28 C29: the first failure is that of the status; what failed before for other reasons had its own time.
+/// C28 C29: the first failure is that of the status; what failed before for other reasons had its
+/// own time.
 #[tokio::test(start_paused = true)]
 async fn max_duration_counts_from_the_first_failure_with_the_status() {
     // Six temporary failures take 1 + 2 + 4 + 8 + 16 + 32 = 63 ms.

@@ -150,8 +150,9 @@ where
         Poll::Pending
     }
 
-    /// Ready when the time to wait for more is over. For a good answer it begins only when there is something that its
-    /// caller could use already: a query may work for long before it says a word.
+    /// Ready when the time to wait for more is over. For a good answer it begins only when there is
+    /// something that its caller could use already: a query may work for long before it says a
+    /// word.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.reader.is_good() && !self.reader.has_begun() {
             return Poll::Pending;

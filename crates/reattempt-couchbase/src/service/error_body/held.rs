@@ -18,7 +18,8 @@ pub(super) struct Held<E> {
     trailers: Option<HeaderMap>,
     /// What the body broke off with, which is its end.
     error: Option<E>,
-    /// How much was read, an empty frame counting as a byte: so many of those are not endless either.
+    /// How much was read, an empty frame counting as a byte: so many of those are not endless
+    /// either.
     read: usize,
 }
 

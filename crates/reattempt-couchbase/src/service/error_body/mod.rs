@@ -1,8 +1,10 @@
-//! `ServiceErrorLayer`: reads the service's own error from the body of an answer, and hands the body on as it came.
+//! `ServiceErrorLayer`: reads the service's own error from the body of an answer, and hands the
+//! body on as it came.
 //!
-//! Put it inside the recovery layer, right above the transport. It reads as little as the verdict needs, keeps what it has
-//! read, and gives the caller a body that begins with that: nothing is lost, added or put in another order, and where the body
-//! breaks off it breaks off for the caller too. It changes the response's type: `Response<B>` becomes `Response<ServiceBody<B>>`.
+//! Put it inside the recovery layer, right above the transport. It reads as little as the verdict
+//! needs, keeps what it has read, and gives the caller a body that begins with that: nothing is
+//! lost, added or put in another order, and where the body breaks off it breaks off for the caller
+//! too. It changes the response's type: `Response<B>` becomes `Response<ServiceBody<B>>`.
 //!
 //! | the answer | is read until |
 //! | --- | --- |
@@ -11,11 +13,12 @@
 //! | any other that is not 2xx | not at all: the status decides |
 //! | 2xx | its first error (query, analytics) is there whole |
 //!
-//! Whatever it looks for, it stops at the body's end, and at its bounds: a failed answer is judged by its first 64 KiB, or what came
-//! of it within 5 s; a good one is let go after 16 KiB, or 1 s after its first row. It goes to the caller then, and the rest is
-//! looked at while the caller reads it: an error that comes late, or a body that breaks off late, leads to no further attempt,
-//! but counts as a failure (for the throttle, in `RetryInfo`). The body of a compressed answer is not looked into: its
-//! status decides.
+//! Whatever it looks for, it stops at the body's end, and at its bounds: a failed answer is judged
+//! by its first 64 KiB, or what came of it within 5 s; a good one is let go after 16 KiB, or 1 s
+//! after its first row. It goes to the caller then, and the rest is looked at while the caller
+//! reads it: an error that comes late, or a body that breaks off late, leads to no further attempt,
+//! but counts as a failure (for the throttle, in `RetryInfo`). The body of a compressed answer is
+//! not looked into: its status decides.
 
 mod body;
 mod future;
@@ -44,7 +47,8 @@ struct Bounds {
     time: Duration,
 }
 
-/// Reads errors from bodies. What it found is a [`ServiceAnswer`](super::ServiceAnswer) in the response's extensions.
+/// Reads errors from bodies. What it found is a [`ServiceAnswer`](super::ServiceAnswer) in the
+/// response's extensions.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceErrorLayer {
     service: HttpService,
@@ -69,16 +73,17 @@ impl ServiceErrorLayer {
         }
     }
 
-    /// Judges a failed answer by so many bytes of its body (64 KiB), or what came of it within `time` (5 s).
+    /// Judges a failed answer by so many bytes of its body (64 KiB), or what came of it within
+    /// `time` (5 s).
     #[must_use]
     pub const fn failed_answers(mut self, bytes: usize, time: Duration) -> Self {
         self.failed = Bounds { bytes, time };
         self
     }
 
-    /// Lets a good answer go after so many bytes of its body (16 KiB), or `time` after its first row (1 s; with search, views and
-    /// management after its head). Up to there an error in it leads to another attempt, and the caller waits. With zero bytes it
-    /// goes at once.
+    /// Lets a good answer go after so many bytes of its body (16 KiB), or `time` after its first
+    /// row (1 s; with search, views and management after its head). Up to there an error in it
+    /// leads to another attempt, and the caller waits. With zero bytes it goes at once.
     #[must_use]
     pub const fn good_answers(mut self, bytes: usize, time: Duration) -> Self {
         self.good = Bounds { bytes, time };

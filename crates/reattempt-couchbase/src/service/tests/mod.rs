@@ -130,8 +130,8 @@ fn verdict(service: HttpService, answer: &Answer) -> Verdict {
     ServiceClassifier::new(service, transport).classify(Ok(answer), &CallContext::default())
 }
 
-/// What an answer with this status and body comes to, however it is cut into frames, and that it reaches the caller as it
-/// came.
+/// What an answer with this status and body comes to, however it is cut into frames, and that it
+/// reaches the caller as it came.
 async fn judged(service: HttpService, status: u16, body: &str) -> Verdict {
     let mut verdicts = Vec::new();
     for size in [1, 2, 7, body.len().max(1)] {

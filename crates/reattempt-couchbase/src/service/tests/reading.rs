@@ -218,7 +218,8 @@ async fn an_error_beyond_the_bound_is_not_found_in_a_failed_answer() {
     }
 }
 
-/// A good answer is held while an error may still come, but a query that works for long is not held against the clock.
+/// A good answer is held while an error may still come, but a query that works for long is not held
+/// against the clock.
 #[tokio::test(start_paused = true)]
 async fn a_query_may_work_for_long_before_it_fails() {
     let body = Pieces::of([

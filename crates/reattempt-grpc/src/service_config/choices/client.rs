@@ -11,8 +11,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client in `rust`, with its place among a hundred: from 0 to 99 (more counts as 99). Choices of a percentage above
-    /// it are for this client. Draw it once for a channel.
+    /// A client in `rust`, with its place among a hundred: from 0 to 99 (more counts as 99).
+    /// Choices of a percentage above it are for this client. Draw it once for a channel.
     #[must_use]
     pub fn new(percentile: u32) -> Self {
         Self {

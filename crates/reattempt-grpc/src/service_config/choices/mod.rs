@@ -1,8 +1,10 @@
-//! Choices of a service config, for trying a change on a part of the clients first (A2, Service Config via DNS).
+//! Choices of a service config, for trying a change on a part of the clients first (A2, Service
+//! Config via DNS).
 //!
-//! The owner of a service publishes a list of choices in the TXT record of `_grpc_config.<server name>`, as
-//! `grpc_config=[…]`. [`txt_value`] finds the list in a record, [`choose`] the first choice that is for this client; its
-//! service config is then read as any other. Nothing here asks a name server.
+//! The owner of a service publishes a list of choices in the TXT record of
+//! `_grpc_config.<server name>`, as `grpc_config=[…]`. [`txt_value`] finds the list in a record,
+//! [`choose`] the first choice that is for this client; its service config is then read as any
+//! other. Nothing here asks a name server.
 //!
 //! ```
 //! use reattempt_grpc::service_config::choices::{self, Client};
@@ -31,11 +33,13 @@
 //!
 //! # What is decided where A2 leaves it open
 //!
-//! - All choices are checked, whichever is chosen: a field that is not known, a field twice, a value of another form and
-//!   `null` make the whole list unusable. Of the service configs only the chosen one is read further.
-//! - A percentage of `p` is for clients whose percentile, from 0 to 99, is below `p`: 0 is for none, 100 for all.
-//! - An empty list of languages or host names is for every client. A client that was not told its host name is in no list
-//!   of host names.
+//! - All choices are checked, whichever is chosen: a field that is not known, a field twice, a
+//!   value of another form and `null` make the whole list unusable. Of the service configs only the
+//!   chosen one is read further.
+//! - A percentage of `p` is for clients whose percentile, from 0 to 99, is below `p`: 0 is for
+//!   none, 100 for all.
+//! - An empty list of languages or host names is for every client. A client that was not told its
+//!   host name is in no list of host names.
 //! - Escapes may name characters beyond ASCII; the record itself may not hold any.
 
 mod client;
@@ -49,8 +53,9 @@ pub use txt::{ATTRIBUTE, NAME_PREFIX, NotAscii, txt_value};
 
 use super::values;
 
-/// Reads a list of choices and gives the service config of the first that is for this client, as JSON for
-/// [`ServiceConfig::parse`](super::ServiceConfig::parse); `None` when there is none for it.
+/// Reads a list of choices and gives the service config of the first that is for this client, as
+/// JSON for [`ServiceConfig::parse`](super::ServiceConfig::parse); `None` when there is none for
+/// it.
 pub fn choose(list: &str, client: &Client) -> Result<Option<String>, InvalidChoices> {
     let mut choices = Choices::parse(list)?.0.into_iter();
     let chosen = choices.find(|choice| choice.is_for(client));
@@ -134,7 +139,8 @@ impl Choice {
 const UNKNOWN: &str = "is not known, which makes the list unusable: a choice has clientLanguage, percentage, \
                        clientHostname and serviceConfig";
 
-// A value that cannot be read has left a fault, which rejects the whole list: what stands in its place is never seen.
+// A value that cannot be read has left a fault, which rejects the whole list: what stands in its
+// place is never seen.
 
 fn strings(place: &mut Place<'_>, json: &Json) -> Vec<String> {
     let strings = values::array(place, json, "strings", |place, json| {

@@ -18,8 +18,8 @@ pub struct NotAscii {
     pub byte: u8,
 }
 
-/// The value of the attribute in one TXT record, of which a name server gives the strings; they are joined. `None` is a
-/// record of something else: look at the next one of the name.
+/// The value of the attribute in one TXT record, of which a name server gives the strings; they are
+/// joined. `None` is a record of something else: look at the next one of the name.
 ///
 /// The attribute's name may be in any case and have space around it (RFC 1464).
 pub fn txt_value<S: AsRef<[u8]>>(

@@ -1,5 +1,6 @@
-//! The table of forms in which today's clients differ, row by row: what is taken with which value, what is refused where
-//! and with which words. The decisions are written down in docs/conformance/grpc-service-config.md.
+//! The table of forms in which today's clients differ, row by row: what is taken with which value,
+//! what is refused where and with which words. The decisions are written down in
+//! docs/conformance/grpc-service-config.md.
 
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ enum At {
 enum Is {
     /// Taken, and this is among what is made of it for `/a.B/C`.
     Taken(&'static str),
-    /// Refused by exactly one fault, which begins so; `…` stands for the path of the policy, entry or throttling.
+    /// Refused by exactly one fault, which begins so; `…` stands for the path of the policy, entry
+    /// or throttling.
     Refused(&'static str),
 }
 use At::*;

@@ -1,10 +1,13 @@
-//! `DrainBodyLayer`: the rest of an answer that nobody wants is read, so that its HTTP/1 connection can be used again.
+//! `DrainBodyLayer`: the rest of an answer that nobody wants is read, so that its HTTP/1 connection
+//! can be used again.
 //!
-//! An HTTP/1 connection carries one answer after another: one whose body is dropped before its end has to be closed, and each
-//! failed attempt would cost a new connection. Put the layer right above the transport. A body that is dropped
-//! is read to its end by a task of its own, within [bounds](DrainBodyLayer): so many bytes, so long, so many at once. Nobody
-//! waits for it: a recovery layer sends the next attempt meanwhile. HTTP/2 resets a stream alone, so its bodies are
-//! dropped as they are; and so are those of good answers (below 300), whose readers mean it when they leave. It changes the response's type: `Response<B>` becomes `Response<DrainBody<B>>`.
+//! An HTTP/1 connection carries one answer after another: one whose body is dropped before its end
+//! has to be closed, and each failed attempt would cost a new connection. Put the layer right above
+//! the transport. A body that is dropped is read to its end by a task of its own, within
+//! [bounds](DrainBodyLayer): so many bytes, so long, so many at once. Nobody waits for it: a
+//! recovery layer sends the next attempt meanwhile. HTTP/2 resets a stream alone, so its bodies are
+//! dropped as they are; and so are those of good answers (below 300), whose readers mean it when
+//! they leave. It changes the response's type: `Response<B>` becomes `Response<DrainBody<B>>`.
 //!
 //! ```
 //! use http::{Request, Response};

@@ -12,7 +12,8 @@ fn next(number: u32) -> NextAttempt<'static> {
     NextAttempt { number, ..NEXT }
 }
 
-/// "Memory Management": at the answer's head only the rest of the stream is left, and it is not kept.
+/// "Memory Management": at the answer's head only the rest of the stream is left, and it is not
+/// kept.
 #[tokio::test]
 async fn a_template_that_is_released_frees_what_it_kept_and_the_copy_streams_on() {
     let budget = BufferBudget::new(100);
@@ -32,7 +33,8 @@ async fn a_template_that_is_released_frees_what_it_kept_and_the_copy_streams_on(
     }
 }
 
-/// The same for whoever still holds the call's future (a `select!` does), after a first attempt and after a second.
+/// The same for whoever still holds the call's future (a `select!` does), after a first attempt and
+/// after a second.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_answered_keeps_nothing_although_its_future_lives() {
     for status in [200, 503] {
@@ -224,8 +226,8 @@ fn at(place: usize) -> u8 {
 }
 
 proptest! {
-    /// R51 to R53: whatever happens to a call and its attempts, the budget holds and comes back, and no copy gets anything
-    /// but the stream from its first byte on.
+    /// R51 to R53: whatever happens to a call and its attempts, the budget holds and comes back,
+    /// and no copy gets anything but the stream from its first byte on.
     #[test]
     fn the_budget_comes_back_whatever_happens(events in prop::collection::vec(event(), 1..150), limit in 0_usize..6000) {
         let budget = BufferBudget::new(4000);

@@ -89,7 +89,8 @@ fn an_update_keeps_what_is_left_of_quotas_and_budgets() {
     );
 }
 
-/// The delay that a route's strategy says after its first failure, with full jitter's greatest roll.
+/// The delay that a route's strategy says after its first failure, with full jitter's greatest
+/// roll.
 fn first_delay(members: &str, reason: reattempt::RetryReason) -> Duration {
     let text = format!(r#"{{"default": {{"retry": {{{members}}}}}}}"#);
     let options = Options::new().randomness(reattempt::backoff::Randomness::Fixed(1.0));

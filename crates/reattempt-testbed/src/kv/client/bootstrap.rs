@@ -1,7 +1,7 @@
 //! Setting a connection up: HELLO, GET_ERROR_MAP, SASL, SELECT_BUCKET, GET_CLUSTER_CONFIG.
 //!
-//! What needs no answer of the one before is sent together. A node that knows no HELLO or no error map
-//! is used without; one that refuses the login or the bucket is not used.
+//! What needs no answer of the one before is sent together. A node that knows no HELLO or no error
+//! map is used without; one that refuses the login or the bucket is not used.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub(super) struct Agreed {
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
     pub(super) config: Option<Bytes>,
-    /// The first opaque that none of the set-up's own requests had: a late second answer to one of these answers nothing.
+    /// The first opaque that none of the set-up's own requests had: a late second answer to one of
+    /// these answers nothing.
     pub(super) next_opaque: u32,
 }
 
@@ -227,7 +228,8 @@ impl<'a> Setup<'a> {
         self.asked.get(place).copied()
     }
 
-    /// The answer with this opaque; answers to others that come first are kept, those to nobody are ignored.
+    /// The answer with this opaque; answers to others that come first are kept, those to nobody are
+    /// ignored.
     async fn read(&mut self, opaque: u32, operation: &'static str) -> Result<Frame, ClientError> {
         loop {
             if let Some(frame) = self.early.remove(&opaque) {

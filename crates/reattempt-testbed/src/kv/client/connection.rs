@@ -25,7 +25,8 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// One socket with any number of requests on it; answers find their request by opaque.
 ///
-/// Clones share the socket. It is closed when the last clone and the last unanswered request are gone.
+/// Clones share the socket. It is closed when the last clone and the last unanswered request are
+/// gone.
 #[derive(Clone, Debug)]
 pub struct Connection {
     handle: Arc<Handle>,

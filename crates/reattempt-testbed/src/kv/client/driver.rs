@@ -1,7 +1,7 @@
 //! The task of a connection: it alone reads and writes the socket.
 //!
-//! One task for both directions, so that when the socket dies it is known exactly which requests had
-//! left: a request is in flight from its first byte on.
+//! One task for both directions, so that when the socket dies it is known exactly which requests
+//! had left: a request is in flight from its first byte on.
 
 use std::collections::VecDeque;
 use std::io;
@@ -54,8 +54,8 @@ async fn drive(
             taken += length as u64;
         });
         if idle && !output.is_empty() {
-            // What has not left is safe: a connection that is closed by now is found before the first byte goes, not after.
-            // The runtime hears of it when it is given the turn.
+            // What has not left is safe: a connection that is closed by now is found before the
+            // first byte goes, not after. The runtime hears of it when it is given the turn.
             tokio::task::yield_now().await;
             match read.try_read_buf(&mut input) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

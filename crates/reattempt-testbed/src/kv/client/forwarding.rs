@@ -1,5 +1,6 @@
-//! Which vbuckets are asked for at the node that will own them: the map in force first, and once its node has said that it
-//! is another's, the fast-forward map, until there is a new revision (SDK-RFC 0005).
+//! Which vbuckets are asked for at the node that will own them: the map in force first, and once
+//! its node has said that it is another's, the fast-forward map, until there is a new revision
+//! (SDK-RFC 0005).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

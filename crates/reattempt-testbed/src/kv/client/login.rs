@@ -9,7 +9,8 @@ use crate::kv::{opcode, status};
 use super::bootstrap::Setup;
 use super::error::ClientError;
 
-/// What a login may be answered with although nobody has looked at the password: the node cannot tell now.
+/// What a login may be answered with although nobody has looked at the password: the node cannot
+/// tell now.
 const NOT_NOW: [u16; 4] = [
     status::NOT_INITIALIZED,
     status::ENOMEM,

@@ -1,7 +1,8 @@
-//! A small pipelined client: one connection, one node, or a cluster by vbucket. Plain tower services.
+//! A small pipelined client: one connection, one node, or a cluster by vbucket. Plain tower
+//! services.
 //!
-//! An answer with a status other than success is an answer. Only trouble on the way is an error, and the
-//! error says whether the request may have reached the server. Nothing here tries again.
+//! An answer with a status other than success is an answer. Only trouble on the way is an error,
+//! and the error says whether the request may have reached the server. Nothing here tries again.
 
 mod bootstrap;
 mod connection;

@@ -194,8 +194,8 @@ impl Drop for Shared {
     }
 }
 
-/// Dials once and tells everybody who waits. Holds no strong handle, so that a client that is dropped
-/// ends its dial.
+/// Dials once and tells everybody who waits. Holds no strong handle, so that a client that is
+/// dropped ends its dial.
 async fn dial(shared: Weak<Shared>, address: Arc<str>, options: Arc<ClientOptions>) {
     /// Leaves nobody waiting when the task is ended early.
     struct Finish(Weak<Shared>, Option<Dialled>);

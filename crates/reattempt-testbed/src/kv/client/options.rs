@@ -23,7 +23,8 @@ pub enum Bootstrap {
         credentials: Option<(String, String)>,
         /// The bucket; without it none is selected.
         bucket: Option<String>,
-        /// The SASL mechanism; `None` takes the strongest one offered that does not send the password in the clear.
+        /// The SASL mechanism; `None` takes the strongest one offered that does not send the
+        /// password in the clear.
         mechanism: Option<Mechanism>,
     },
 }
@@ -42,9 +43,11 @@ pub struct ClientOptions {
     pub max_body: usize,
     /// What the client calls itself in HELLO.
     pub agent: String,
-    /// Whether PLAIN will do where nothing stronger is offered and the node is on this machine. Default: no.
+    /// Whether PLAIN will do where nothing stronger is offered and the node is on this machine.
+    /// Default: no.
     pub plain_on_loopback: bool,
-    /// Whether a node has offered SCRAM to these options or a clone of them: none is sent the password in the clear then.
+    /// Whether a node has offered SCRAM to these options or a clone of them: none is sent the
+    /// password in the clear then.
     scram_offered: Arc<AtomicBool>,
     /// Told of every cluster configuration before the answer that carried it is delivered.
     pub on_config: Option<OnBytes>,
@@ -88,8 +91,9 @@ impl ClientOptions {
         self
     }
 
-    /// Takes PLAIN where nothing stronger is offered, from a node on this machine only: the password leaves it for no network.
-    /// Once a node has offered SCRAM, none that offers only PLAIN gets the password.
+    /// Takes PLAIN where nothing stronger is offered, from a node on this machine only: the
+    /// password leaves it for no network. Once a node has offered SCRAM, none that offers only
+    /// PLAIN gets the password.
     pub fn plain_on_loopback(mut self) -> Self {
         self.plain_on_loopback = true;
         self

@@ -35,7 +35,8 @@ pub struct KvRequest {
     pub cas: u64,
     /// The collection id; 0 is the default collection.
     pub collection: u32,
-    /// The collection as `scope.collection`, for a [`CollectionClient`](crate::kv::CollectionClient) to look up.
+    /// The collection as `scope.collection`, for a
+    /// [`CollectionClient`](crate::kv::CollectionClient) to look up.
     pub collection_path: Option<Arc<str>>,
     /// The vbucket; `None` leaves it to the router (a single node then gets 0).
     pub vbucket: Option<u16>,
@@ -229,7 +230,8 @@ impl KvRequest {
         self
     }
 
-    /// The collection, by `scope.collection`. Only for a [`CollectionClient`](crate::kv::CollectionClient), which looks up its id.
+    /// The collection, by `scope.collection`. Only for a
+    /// [`CollectionClient`](crate::kv::CollectionClient), which looks up its id.
     pub fn in_collection_named(mut self, path: impl Into<Arc<str>>) -> Self {
         self.collection_path = Some(path.into());
         self

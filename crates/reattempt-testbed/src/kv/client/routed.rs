@@ -29,12 +29,13 @@ pub type MapSource = Arc<dyn Fn() -> Option<Arc<VbucketMap>> + Send + Sync>;
 
 /// A tower service for a cluster, with one connection per node. Clones share the connections.
 ///
-/// While there is no map, a Couchbase client connects to its seeds in turn, to the next one also where one is slow, until a
-/// configuration came (through [`ClientOptions::on_config`]) and the source knows a map; where no seed has one the request goes
-/// to a seed that let us in. A memcached client deals the keys out over the seeds.
+/// While there is no map, a Couchbase client connects to its seeds in turn, to the next one also
+/// where one is slow, until a configuration came (through [`ClientOptions::on_config`]) and the
+/// source knows a map; where no seed has one the request goes to a seed that let us in. A memcached
+/// client deals the keys out over the seeds.
 ///
-/// A vbucket goes to its node by the map in force; once that has said that it is another's (0x07), to its node by the
-/// fast-forward map, where there is one, until there is a new revision.
+/// A vbucket goes to its node by the map in force; once that has said that it is another's (0x07),
+/// to its node by the fast-forward map, where there is one, until there is a new revision.
 #[derive(Clone, Debug)]
 pub struct RoutedClient {
     shared: Arc<Shared>,
@@ -80,7 +81,8 @@ impl RoutedClient {
         }
     }
 
-    /// The client of one node, `host:port`: for what must not be routed, as fetching a configuration.
+    /// The client of one node, `host:port`: for what must not be routed, as fetching a
+    /// configuration.
     pub fn node(&self, address: &str) -> NodeClient {
         self.shared.node(address, None)
     }

@@ -17,14 +17,16 @@ use super::node::NodeClient;
 use super::request::KvRequest;
 use super::routed::{Shared, State, no_node};
 
-/// How long one seed has before the next one is dialled too: a node that accepts and never says a word holds nobody up.
+/// How long one seed has before the next one is dialled too: a node that accepts and never says a
+/// word holds nobody up.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How many vbuckets a bucket has, while nothing else is known.
 const VBUCKETS: usize = 1024;
 
-/// A request that waits until a seed has given a configuration with a vbucket map. Where all of them have been asked and none
-/// has, it goes to one that let us in: what there is to be said of it is then said by that node.
+/// A request that waits until a seed has given a configuration with a vbucket map. Where all of
+/// them have been asked and none has, it goes to one that let us in: what there is to be said of it
+/// is then said by that node.
 #[derive(Debug)]
 pub(super) struct Seeding {
     shared: Arc<Shared>,

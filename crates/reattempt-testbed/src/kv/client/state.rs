@@ -289,7 +289,8 @@ impl Shared {
     }
 }
 
-/// Without a map that can be read the connection goes on without one (RFC 0013, Parsing the Error Map).
+/// Without a map that can be read the connection goes on without one (RFC 0013, Parsing the Error
+/// Map).
 fn read(map: &[u8], address: &str) -> Option<ErrorMap> {
     match ErrorMap::parse(map) {
         Ok(map) => {

@@ -179,8 +179,8 @@ impl NodeBuilder {
         Ok(nodes.remove(0))
     }
 
-    /// Starts `count` nodes (at least 1) that share documents and configuration; the vbuckets are dealt
-    /// out in turn.
+    /// Starts `count` nodes (at least 1) that share documents and configuration; the vbuckets are
+    /// dealt out in turn.
     pub async fn start_cluster(self, count: usize) -> io::Result<Cluster> {
         let (shared, nodes) = self.start_nodes(count.max(1), |_| Script::default())?;
         Ok(Cluster::new(shared, nodes))

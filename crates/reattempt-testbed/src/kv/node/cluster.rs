@@ -101,7 +101,8 @@ impl Cluster {
         });
     }
 
-    /// Announces that every vbucket of `from` will go to `to`: a new revision with a fast-forward map.
+    /// Announces that every vbucket of `from` will go to `to`: a new revision with a fast-forward
+    /// map.
     pub fn begin_rebalance(&self, from: usize, to: usize) {
         let mut config = self.shared.config();
         let later = |owner: &i16| {

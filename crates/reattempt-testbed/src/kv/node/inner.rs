@@ -103,8 +103,8 @@ async fn accept(listener: TcpListener, inner: Arc<Inner>, mut stopped: watch::Re
 
 /// Takes a free port of 127.0.0.1 with a socket that never listens.
 ///
-/// The socket keeps the port while a node is stopped: it refuses connections, and no other test gets the
-/// port meanwhile.
+/// The socket keeps the port while a node is stopped: it refuses connections, and no other test
+/// gets the port meanwhile.
 pub(super) fn reserve() -> io::Result<(TcpSocket, SocketAddr)> {
     let socket = reusable(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let address = socket.local_addr()?;

@@ -1,7 +1,8 @@
 //! A scripted node that speaks the wire protocol of a Couchbase node, and clusters of them.
 //!
-//! Without a script it behaves: it negotiates, checks logins, keeps documents with versions, expiry and
-//! locks, and knows which vbuckets it owns. A [`Script`] or a handler makes it misbehave on cue.
+//! Without a script it behaves: it negotiates, checks logins, keeps documents with versions, expiry
+//! and locks, and knows which vbuckets it owns. A [`Script`] or a handler makes it misbehave on
+//! cue.
 
 mod builder;
 mod cluster;

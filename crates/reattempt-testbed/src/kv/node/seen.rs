@@ -17,7 +17,8 @@ pub struct SeenRequest {
     pub opcode: u8,
     /// The key without collection id. `observe` shows its first key.
     pub key: Bytes,
-    /// The collection id, when the connection negotiated collections and the request names a document.
+    /// The collection id, when the connection negotiated collections and the request names a
+    /// document.
     pub collection: Option<u32>,
     /// The vbucket.
     pub vbucket: u16,

@@ -1,4 +1,5 @@
-//! What one connection of the node has agreed on: features, who it is, its bucket. Bootstrap requests.
+//! What one connection of the node has agreed on: features, who it is, its bucket. Bootstrap
+//! requests.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -221,8 +222,8 @@ impl Session {
             _ => return Reply::status(status::EINVAL),
         }
         self.config_sent = Some(revision);
-        // Without a bucket a node that has buckets hands out the configuration of the cluster; one that
-        // asks for no login serves its bucket to everybody.
+        // Without a bucket a node that has buckets hands out the configuration of the cluster; one
+        // that asks for no login serves its bucket to everybody.
         let bucket = self.bucket || !shared.settings.require_auth;
         let body = shared.config_json(self.node, bucket);
         Reply {

@@ -173,8 +173,8 @@ impl Step {
         self
     }
 
-    /// Waits before the answer (or the close). The request itself is carried out when it arrives, and
-    /// later requests of the connection do not wait.
+    /// Waits before the answer (or the close). The request itself is carried out when it arrives,
+    /// and later requests of the connection do not wait.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -220,8 +220,8 @@ impl Default for Step {
 
 /// The steps that wait for requests, first come first served. Clones share the queue.
 ///
-/// A data request takes the first step that is not kept for another opcode; bootstrap requests only take
-/// steps made with [`Step::only`]. With no step left the node carries requests out.
+/// A data request takes the first step that is not kept for another opcode; bootstrap requests only
+/// take steps made with [`Step::only`]. With no step left the node carries requests out.
 #[derive(Clone, Debug, Default)]
 pub struct Script(Arc<Mutex<VecDeque<Step>>>);
 

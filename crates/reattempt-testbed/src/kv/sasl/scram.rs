@@ -12,7 +12,8 @@ use sha2::{Sha256, Sha512};
 
 use super::Mechanism;
 
-/// Fewest iterations a client takes: ns_server's default. With fewer a listener guesses the password faster.
+/// Fewest iterations a client takes: ns_server's default. With fewer a listener guesses the
+/// password faster.
 pub const MIN_ITERATIONS: u32 = 4000;
 
 /// Most iterations a client does for a server that asks for them; more would only burn its time.
@@ -126,7 +127,8 @@ impl fmt::Debug for ScramClient {
 }
 
 impl ScramClient {
-    /// An exchange with a nonce of the caller's choice (printable, without comma, never used before).
+    /// An exchange with a nonce of the caller's choice (printable, without comma, never used
+    /// before).
     pub fn new(
         mechanism: Mechanism,
         username: &str,

@@ -53,7 +53,8 @@ async fn a_second_answer_to_the_set_up_answers_nothing() {
     }
 }
 
-/// Neither one that has not been asked yet nor one that never will be is kept as an answer of the set-up.
+/// Neither one that has not been asked yet nor one that never will be is kept as an answer of the
+/// set-up.
 #[tokio::test]
 async fn what_answers_nobody_is_ignored_while_a_connection_is_set_up() {
     let mut wire = BytesMut::from(&answers((1000..1100).map(|opaque| (0, opaque)))[..]);

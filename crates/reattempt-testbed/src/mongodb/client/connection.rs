@@ -38,8 +38,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Dials, says hello and, when `login` is wanted, authenticates; all within `connect_timeout`, and with `login` each
-    /// answer within `socket_timeout`.
+    /// Dials, says hello and, when `login` is wanted, authenticates; all within `connect_timeout`,
+    /// and with `login` each answer within `socket_timeout`.
     ///
     /// # Errors
     ///

@@ -257,7 +257,8 @@ impl TopologyDescription {
             .values()
             .any(|server| server.kind == ServerKind::Primary);
         if primary || !known {
-            // Only a primary takes names off the list: a member must not fill it with new ones for ever.
+            // Only a primary takes names off the list: a member must not fill it with new ones for
+            // ever.
             let room = if primary {
                 usize::MAX
             } else {
@@ -273,7 +274,8 @@ impl TopologyDescription {
         let hosts = new.hosts.clone();
         let other_name = new.me.as_ref().is_some_and(|me| *me != new.address);
         if other_name && !primary {
-            // It is in the list under the name it has for itself. A primary's own list says by which names members go.
+            // It is in the list under the name it has for itself. A primary's own list says by
+            // which names members go.
             self.servers.remove(&new.address);
         } else {
             self.servers.insert(new.address.clone(), new);

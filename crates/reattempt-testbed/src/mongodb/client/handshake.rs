@@ -26,7 +26,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Of a connection of a pool: `connectTimeoutMS` for all of it, `socketTimeoutMS` for each answer.
+    /// Of a connection of a pool: `connectTimeoutMS` for all of it, `socketTimeoutMS` for each
+    /// answer.
     pub(super) fn of_pool(options: &ClientOptions) -> Self {
         Self {
             answer: options.socket_timeout,

@@ -113,7 +113,8 @@ impl Operation {
         )
     }
 
-    /// What it is with this command: an `aggregate` that was given a stage that writes is one that writes.
+    /// What it is with this command: an `aggregate` that was given a stage that writes is one that
+    /// writes.
     pub(super) fn given(self, command: &Document) -> Self {
         let Ok(stages) = command.get_array("pipeline") else {
             return self;

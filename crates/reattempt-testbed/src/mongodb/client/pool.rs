@@ -67,7 +67,8 @@ impl Pool {
     }
 
     /// Closes idle connections, fails those that wait, and gives no connection until
-    /// [`ready`](Self::ready). Connections in use, and those that are being made, are closed when they come back.
+    /// [`ready`](Self::ready). Connections in use, and those that are being made, are closed when
+    /// they come back.
     pub fn clear(&self) {
         let (generation, closed) = {
             let mut state = lock(&self.inner.state);
@@ -131,7 +132,8 @@ impl Pool {
         };
         let connection = match idle {
             Some(connection) => connection,
-            // Good for this one call also when the pool is cleared meanwhile: the server has just answered.
+            // Good for this one call also when the pool is cleared meanwhile: the server has just
+            // answered.
             None => Connection::open(&self.inner.address, &self.inner.options, true)
                 .await
                 .map_err(fail)?,

@@ -96,7 +96,8 @@ impl Client {
         let connection = lease.connection();
         let mut origin = connection.origin().clone();
         let connection_id = connection.id();
-        // The server may have been replaced by an older one since this connection was made, or since the last look at it.
+        // The server may have been replaced by an older one since this connection was made, or
+        // since the last look at it.
         let offered = connection.description().max_wire_version;
         let wire_version = offered.min(server.max_wire_version);
         origin.max_wire_version = Some(wire_version);

@@ -31,8 +31,8 @@ pub(super) struct Inner {
     description: watch::Sender<TopologyDescription>,
     watched: Mutex<BTreeMap<String, Watched>>,
     cluster_time: Mutex<Option<Document>>,
-    /// What is known of a server and whether its pool gives connections change together: a look that comes in between would
-    /// show a good server whose pool refuses every call.
+    /// What is known of a server and whether its pool gives connections change together: a look
+    /// that comes in between would show a good server whose pool refuses every call.
     concluding: Mutex<()>,
 }
 
@@ -172,10 +172,11 @@ impl Topology {
         }
     }
 
-    /// Waits until every known server was looked at once, those too that others name, but at most for `limit`.
+    /// Waits until every known server was looked at once, those too that others name, but at most
+    /// for `limit`.
     ///
-    /// A selection needs none of this: it takes the first server that is suitable. For callers who want the same
-    /// choice every time.
+    /// A selection needs none of this: it takes the first server that is suitable. For callers who
+    /// want the same choice every time.
     pub async fn looked_around(&self, limit: Duration) {
         let mut changes = self.inner.description.subscribe();
         let looked_at = |known: &TopologyDescription| {

@@ -111,8 +111,8 @@ impl FromStr for ConnectionString {
         };
         if user.is_none() && tail.contains('@') {
             return Self::read(hosts, database, query, None).map_err(|_| {
-                // What looks like a host, a database or an option may be a name and a password with a `/` or a `?` in it:
-                // not to be printed.
+                // What looks like a host, a database or an option may be a name and a password with
+                // a `/` or a `?` in it: not to be printed.
                 UriError::Reserved(tail.chars().next().unwrap_or('/'))
             });
         }

@@ -7,7 +7,8 @@ use bson::Document;
 use super::MongoReply;
 use super::server_error::whole;
 
-/// The first of a reply's `writeErrors`. Its code is no command's, so it is the caller's at once, whatever the number (E6).
+/// The first of a reply's `writeErrors`. Its code is no command's, so it is the caller's at once,
+/// whatever the number (E6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteError {
     /// `code`, of any number type; absent when there was none.

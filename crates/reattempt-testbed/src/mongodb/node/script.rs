@@ -118,7 +118,8 @@ impl Step {
         })
     }
 
-    /// Sends half of the usual answer and then nothing more. The connection stays open until the peer closes it.
+    /// Sends half of the usual answer and then nothing more. The connection stays open until the
+    /// peer closes it.
     #[must_use]
     pub fn stalled_reply() -> Self {
         Self::of(Action::PartOfReply {

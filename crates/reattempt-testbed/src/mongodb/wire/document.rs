@@ -18,8 +18,8 @@ pub fn decode_document(bytes: &[u8]) -> Result<Document, String> {
 const LISTS: [&str; 3] = ["values", "databases", "results"];
 const BATCHES: [&str; 2] = ["firstBatch", "nextBatch"];
 
-/// Reads the document of a reply, without the first list that it brings: that one stays in the bytes that it came in, because
-/// values that are only counted would take many times their memory.
+/// Reads the document of a reply, without the first list that it brings: that one stays in the
+/// bytes that it came in, because values that are only counted would take many times their memory.
 pub(super) fn decode_reply(bytes: &[u8]) -> Result<(Document, Option<RawArrayBuf>), String> {
     let raw = RawDocument::from_bytes(bytes).map_err(|error| error.to_string())?;
     check(raw, MAX_NESTING)?;

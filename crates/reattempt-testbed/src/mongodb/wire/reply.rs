@@ -1,4 +1,5 @@
-//! A reply as a client reads it: the list that it brings is counted, and decoded only where it is wanted.
+//! A reply as a client reads it: the list that it brings is counted, and decoded only where it is
+//! wanted.
 
 use bson::{Document, RawArrayBuf};
 use tokio::io::AsyncRead;
@@ -45,7 +46,8 @@ impl Reply {
 ///
 /// # Errors
 ///
-/// As those of [`read_message`](super::read_message); a message of another kind is [`WireError::Opcode`].
+/// As those of [`read_message`](super::read_message); a message of another kind is
+/// [`WireError::Opcode`].
 pub async fn read_reply<R>(reader: &mut R, limit: usize) -> Result<Option<Reply>, ReadError>
 where
     R: AsyncRead + Unpin,

@@ -84,8 +84,8 @@ async fn an_answer_is_never_taken_for_a_cut() {
     assert_eq!(outcomes(&info), [(2, Retry), (1, Success)]);
 }
 
-/// R51, Memory Management: a loser that waits for ever (for its server to read on) is cancelled at once, and the call ends with the
-/// attempt that goes on.
+/// R51, Memory Management: a loser that waits for ever (for its server to read on) is cancelled at
+/// once, and the call ends with the attempt that goes on.
 #[tokio::test(start_paused = true)]
 async fn a_loser_that_never_says_so_is_cancelled_at_once() {
     let failing = attempt(1).fails(KV_LOCKED).after(ms(100));

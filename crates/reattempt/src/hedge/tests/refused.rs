@@ -1,11 +1,13 @@
-//! Hedges that are held back while others are out: the decision is seen, also of a call that then works (law 8).
+//! Hedges that are held back while others are out: the decision is seen, also of a call that then
+//! works (law 8).
 
 use reattempt_core::{Failure, Stage};
 
 use super::gates::Diary;
 use super::*;
 
-/// What is said of a call that works although its hedges were held back, and what its caller reads of it.
+/// What is said of a call that works although its hedges were held back, and what its caller reads
+/// of it.
 async fn held_back<R>(probe: &Probe, mut request: R) -> (Vec<String>, RetryInfo)
 where
     R: Annotated + Replay,
@@ -93,8 +95,8 @@ async fn a_stop_is_said_of_the_hedge_that_was_being_made_ready() {
     assert_eq!(refusals(&info), [(Stopped::Pushback, 1)]);
 }
 
-/// R45, R51 ("pending hedged requests should be canceled immediately"): the failure is not held back by a service that is
-/// busy.
+/// R45, R51 ("pending hedged requests should be canceled immediately"): the failure is not held
+/// back by a service that is busy.
 #[tokio::test(start_paused = true)]
 async fn a_hedge_that_cannot_be_sent_any_more_is_not_made_ready() {
     for busy in [readiness(2).after(ms(9_000)), readiness(2).never()] {

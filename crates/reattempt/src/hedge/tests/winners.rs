@@ -112,7 +112,8 @@ impl Observer for Order {
     }
 }
 
-/// Law 8: also a first attempt that wins leaves its record beside the losers', and the end is said last.
+/// Law 8: also a first attempt that wins leaves its record beside the losers', and the end is said
+/// last.
 #[tokio::test(start_paused = true)]
 async fn a_first_attempt_that_wins_is_recorded_after_the_losers() {
     let probe = probe([attempt(1).after(ms(15)), attempt(2).hangs()]);

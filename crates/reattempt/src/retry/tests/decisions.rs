@@ -1,4 +1,5 @@
-//! What strategies decide: delays, deferred decisions, which failure surfaces, whose strategy counts.
+//! What strategies decide: delays, deferred decisions, which failure surfaces, whose strategy
+//! counts.
 
 use std::time::Duration;
 

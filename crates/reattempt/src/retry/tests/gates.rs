@@ -42,7 +42,8 @@ async fn what_may_have_been_carried_out_is_sent_again_only_if_idempotent() {
     );
 }
 
-/// C32: an HTTP request says by its method whether it is idempotent (RFC 9110), unless its caller does.
+/// C32: an HTTP request says by its method whether it is idempotent (RFC 9110), unless its caller
+/// does.
 #[tokio::test(start_paused = true)]
 async fn an_http_request_goes_by_its_method() {
     let send = async |method: http::Method, said: Idempotency| {
@@ -149,8 +150,8 @@ async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
     );
 }
 
-/// The policy sends nothing again, but what never left is mended all the same: what it does at the deadline is the layer's
-/// strategy's word.
+/// The policy sends nothing again, but what never left is mended all the same: what it does at the
+/// deadline is the layer's strategy's word.
 #[tokio::test(start_paused = true)]
 async fn a_call_without_recovery_gives_up_at_the_deadline_where_the_layer_does() {
     let unsent = |n| {
@@ -164,7 +165,8 @@ async fn a_call_without_recovery_gives_up_at_the_deadline_where_the_layer_does()
         context.stamp_policy(Arc::new(RoutePolicy::new("none").no_recovery()));
         context.stamp_limit(TimeLimit::enforced(crate::clock::now() + ms(4)));
         let call = retry(strategy).layer(probe.inner()).oneshot(request);
-        // Nobody enforces the limit here, so that a call that leaves its end to the deadline never ends.
+        // Nobody enforces the limit here, so that a call that leaves its end to the deadline never
+        // ends.
         let ended = tokio::time::timeout(ms(100), call).await.ok();
         (ended.map(|outcome| told(&outcome)), probe.log().times())
     };

@@ -26,7 +26,8 @@ fn policies() -> [Arc<RoutePolicy>; 2] {
     ]
 }
 
-/// Kinds of the attempts under each policy; the first attempt takes 20 ms and fails, the second works.
+/// Kinds of the attempts under each policy; the first attempt takes 20 ms and fails, the second
+/// works.
 async fn kinds<S>(stack: impl Fn(Probe) -> S) -> [(Vec<AttemptKind>, u64); 2]
 where
     S: Service<Call<Payload>, Response = Answer, Error = Fault>,

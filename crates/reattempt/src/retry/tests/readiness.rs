@@ -1,4 +1,5 @@
-//! Only ready instances are called, and never with a readiness held over a delay; the probe panics otherwise.
+//! Only ready instances are called, and never with a readiness held over a delay; the probe panics
+//! otherwise.
 
 use super::*;
 

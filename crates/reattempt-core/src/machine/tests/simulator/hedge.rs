@@ -22,7 +22,8 @@ pub(super) struct HedgedCall<'a> {
     flights: Vec<Flight>,
     /// Planned attempts, and when their service is ready.
     readying: Vec<(Instant, AttemptKind)>,
-    /// When a newer configuration is there that moved the key, and the failed attempt that asked for it.
+    /// When a newer configuration is there that moved the key, and the failed attempt that asked
+    /// for it.
     moves: Vec<(Instant, CallContext)>,
     last: u32,
     sent: Vec<(Duration, AttemptKind)>,

@@ -57,7 +57,8 @@ pub(in crate::machine::tests) fn start() -> Instant {
     *START.get_or_init(Instant::now)
 }
 
-/// What surrounds a simulated call. Idempotent, replayable, without deadline and throttle unless said.
+/// What surrounds a simulated call. Idempotent, replayable, without deadline and throttle unless
+/// said.
 #[derive(Clone, Debug)]
 pub(in crate::machine::tests) struct Call {
     context: CallContext,

@@ -18,7 +18,8 @@ async fn a_body_that_dribbles_is_waited_for_until_the_deadline() {
     );
 }
 
-/// Errors that come when the caller has the rows already: no further attempt, but no success either.
+/// Errors that come when the caller has the rows already: no further attempt, but no success
+/// either.
 #[tokio::test(start_paused = true)]
 async fn an_error_that_comes_late_counts_as_a_failure() {
     let rows = format!(r#"{{"results": ["{}"]"#, "x".repeat(20_000));
@@ -82,8 +83,9 @@ async fn a_late_error_is_told_before_the_end() {
     }
 }
 
-/// C15: there is no queue of retries to be capped, because a call that waits is its caller's own; what all calls send again
-/// together is held back by the throttle, and each then gets the node's own answer.
+/// C15: there is no queue of retries to be capped, because a call that waits is its caller's own;
+/// what all calls send again together is held back by the throttle, and each then gets the node's
+/// own answer.
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_retries_is_held_back_by_the_throttle() {
     let mut client = Client::of(HttpService::query());

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// C41 C42 C4: like any other retry, after the back-off and counted; and a statement that is not read-only too, because
-/// nothing has happened.
+/// C41 C42 C4: like any other retry, after the back-off and counted; and a statement that is not
+/// read-only too, because nothing has happened.
 #[tokio::test(start_paused = true)]
 async fn a_prepared_statement_that_is_gone_is_prepared_again_after_the_back_off() {
     let index = errors(r#"{"code": 5000, "msg": "queryport.indexNotFound"}"#);

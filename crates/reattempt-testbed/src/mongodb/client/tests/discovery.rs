@@ -231,8 +231,8 @@ fn a_member_that_names_new_hosts_every_time_does_not_fill_the_memory() {
     );
 }
 
-/// A member that was just started knows no set yet. It must not be forgotten for it, nor taken for a member of a set
-/// without a name.
+/// A member that was just started knows no set yet. It must not be forgotten for it, nor taken for
+/// a member of a set without a name.
 #[test]
 fn a_member_that_does_not_know_its_set_yet_is_waited_for() {
     let ghost = doc! { "isreplicaset": true, "isWritablePrimary": false, "maxWireVersion": 21 };

@@ -76,7 +76,8 @@ async fn find_after_login(says: Says) -> Result<(), MongoError> {
     send(&Client::new(options), &find()).await.map(drop)
 }
 
-/// M6: a server that does not prove that it knows the password, or that never ends the login, gets no command.
+/// M6: a server that does not prove that it knows the password, or that never ends the login, gets
+/// no command.
 #[tokio::test]
 async fn a_server_has_to_prove_itself_and_to_say_that_it_is_done() {
     find_after_login(HONEST).await.unwrap();

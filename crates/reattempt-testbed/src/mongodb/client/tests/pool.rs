@@ -105,8 +105,8 @@ async fn a_broken_connection_fails_the_call_behind_it_as_pool_cleared() {
     send(&client, &find()).await.unwrap();
 }
 
-/// M5: only who waits for a connection loses by it. One that is being made is used once; or the first failure of many calls at once
-/// would take the retry of all the others away.
+/// M5: only who waits for a connection loses by it. One that is being made is used once; or the
+/// first failure of many calls at once would take the retry of all the others away.
 #[tokio::test]
 async fn clearing_a_pool_leaves_connections_that_are_being_made() {
     let node = node().await;
