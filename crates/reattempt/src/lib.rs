@@ -67,12 +67,12 @@ pub mod hedge;
 pub mod observe;
 #[doc(hidden)]
 pub mod order;
+mod poll;
 #[cfg(test)]
 pub mod probe;
 pub mod pushback;
 pub mod retry;
 pub mod route;
-mod stamping;
 pub mod throttle;
 
 pub use reattempt_core::*;

@@ -35,7 +35,6 @@ use reattempt_core::{
 use tower_service::Service;
 
 use crate::clock;
-use crate::stamping::stamping;
 use future::Armed;
 pub use future::DeadlineFuture;
 pub use layer::DeadlineLayer;
@@ -97,9 +96,9 @@ where
     }
 
     #[inline(always)]
-    fn call(&mut self, request: Req) -> Self::Future {
+    fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        let (request, armed) = stamping(request, |context| self.arm(context, natural));
+        let armed = self.arm(request.context_mut(), natural);
         if armed.as_ref().is_some_and(|armed| armed.late) {
             // Sent now it could take effect although nobody waits for it.
             drop(request);

@@ -1,90 +1,84 @@
+//! The states of a call that is hedged, and the loop that drives them.
+
 use std::fmt;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use reattempt_core::{Annotated, CallContext, Classify, Replay};
+use reattempt_core::{Annotated, CallContext, Classify, HedgePolicy, Replay, Verdict};
 use tower_service::Service;
 
 use super::Config;
-use super::first::Start;
-use super::hedging::{Hedging, Other};
+use super::hedging::{Call, Hedging, Other};
 use crate::clock;
-use crate::stamping::as_poll;
+use crate::poll::{as_poll, polled_after_completion};
+use crate::retry::Source;
 
 /// The inner service's own result.
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 pin_project! {
-    /// The future of [`Hedge`](super::Hedge). The first attempt is inline; what more attempts take
-    /// is allocated when the first one is pending or has failed, and each of them when it is sent.
+    /// The future of [`Hedge`](super::Hedge). The first attempt is in place; each further one is
+    /// boxed.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled after it returned the call's outcome.
     pub struct HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
+        Req: Annotated,
     {
         #[pin]
-        pub(super) first: Option<S::Future>,
-        // The context of the first attempt; `None` where another layer acts.
-        pub(super) context: Option<CallContext>,
-        // Until the first poll.
-        pub(super) start: Option<Start<S, Req>>,
+        pub(super) state: State<S::Future, Hedging<S, Req>>,
+        pub(super) source: Source<S, Req>,
         pub(super) config: Arc<Config<C>>,
-        pub(super) hedging: Option<Box<Hedging<S, Req>>>,
     }
 
     impl<S, C, Req> PinnedDrop for HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
+        Req: Annotated,
     {
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if this.start.is_some() || this.hedging.is_some() {
+            if matches!(this.state, State::First { .. } | State::Others { .. }) {
                 this.abandoned();
             }
         }
     }
 }
 
-impl<S, C, Req> HedgeFuture<S, C, Req>
-where
-    S: Service<Req>,
-{
-    /// Dropped, over or not.
-    #[inline(never)]
-    fn abandoned(self: Pin<&mut Self>) {
-        let this = self.project();
-        let Some(context) = this.context else { return };
-        let (over, expired) = match this.hedging {
-            Some(hedging) => (hedging.over, hedging.expired),
-            None => (false, false),
-        };
-        if over {
-            return;
-        }
-        let env = this.config.env(context, false);
-        let stopped = env.why_dropped(clock::now());
-        if this.first.is_some() {
-            env.cancelled(Some(stopped));
-        }
-        for context in this.hedging.iter().flat_map(|hedging| hedging.contexts()) {
-            this.config.env(context, false).cancelled(Some(stopped));
-        }
-        if !expired {
-            env.ended(stopped);
-        }
+pin_project! {
+    /// Where a call stands. Each state owns what only it needs.
+    #[project = StateProj]
+    #[project_replace = StateOwned]
+    pub(super) enum State<F, H> {
+        /// The first attempt is in flight. `hedging` is there once it was pending.
+        First { #[pin] first: F, policy: Arc<HedgePolicy>, hedging: Option<Box<H>> },
+        /// The first attempt failed; others are in flight or planned.
+        Others { policy: Arc<HedgePolicy>, hedging: Box<H> },
+        /// Another recovery layer acts on the call, or none does.
+        Passed { #[pin] future: F },
+        /// Nothing more is sent: the deadline above ends the call.
+        Expired,
+        /// The outcome was returned.
+        Done,
     }
 }
 
-impl<S, C, Req> fmt::Debug for HedgeFuture<S, C, Req>
-where
-    S: Service<Req>,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HedgeFuture")
-            .field("context", &self.context)
-            .finish_non_exhaustive()
+impl<F, H> State<F, H> {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::First { .. } => "First",
+            Self::Others { .. } => "Others",
+            Self::Passed { .. } => "Passed",
+            Self::Expired => "Expired",
+            Self::Done => "Done",
+        }
     }
 }
 
@@ -96,13 +90,41 @@ where
 {
     type Output = Outcome<S, Req>;
 
+    /// A first attempt that works at its first poll takes this function alone.
     #[inline(always)]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.start.is_some() {
-            self.poll_first(cx)
-        } else {
-            as_poll(self.poll_on(cx))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.as_mut().project();
+        let StateProj::First {
+            first,
+            hedging: None,
+            ..
+        } = this.state.as_mut().project()
+        else {
+            return as_poll(self.poll_on(cx));
+        };
+        let Poll::Ready(outcome) = first.poll(cx) else {
+            return as_poll(self.pending_first(cx));
+        };
+        let context = this.source.context_mut();
+        if context.has_policy() {
+            let warning = &this.config.no_attempt_deadline;
+            warning.warn_if_attempts_unlimited("HedgeLayer", context);
         }
+        let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+        if verdict.failure().is_some() {
+            return as_poll(self.failed_first(verdict, outcome, cx));
+        }
+        // Dropped at once: it may hold a connection.
+        this.state.set(State::Done);
+        let committed = verdict == Verdict::Committed;
+        if this.config.hears {
+            this.config.env(context, false).succeeded(committed);
+        } else {
+            context.settle_success(committed);
+        }
+        context.retire();
+        this.source.release();
+        Poll::Ready(outcome)
     }
 }
 
@@ -112,94 +134,212 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// Anything but the first poll.
+    /// The first attempt was pending for the first time: its delay runs from here.
     #[inline(never)]
-    pub(super) fn poll_on(
+    fn pending_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        if let StateProj::First {
+            policy, hedging, ..
+        } = this.state.as_mut().project()
+        {
+            let idempotency = this.source.context_mut().idempotency();
+            let hedging = hedging.insert(Hedging::new(policy, idempotency));
+            hedging.machine.pending(clock::now(), policy);
+        }
+        self.plan_first(cx)
+    }
+
+    // An `Option`, so that the cold path does not share the memory of the hot path's outcome, which
+    // then stays in registers.
+    #[cold]
+    #[inline(never)]
+    fn failed_first(
         mut self: Pin<&mut Self>,
+        verdict: Verdict,
+        outcome: Outcome<S, Req>,
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
-        if self.hedging.is_none() {
-            return match self.poll_passing(cx) {
-                Poll::Ready(outcome) => Some(outcome),
-                Poll::Pending => None,
-            };
+        let context = self.as_mut().first_ended();
+        match self.as_mut().settled(&context, verdict, outcome) {
+            ControlFlow::Continue(()) => self.plan_first(cx),
+            ControlFlow::Break(outcome) => Some(outcome),
         }
-        // Ends: at one instant only so many hedges, transparent retries and moved keys are sent,
-        // and every other attempt waits for its back-off.
+    }
+
+    fn plan_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
+        let planned = self.as_mut().call().is_some_and(|mut call| call.plan(cx));
+        if planned { self.poll_on(cx) } else { None }
+    }
+
+    /// Everything but the first poll. `None` is pending.
+    #[inline(never)]
+    fn poll_on(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
+        match self.poll_states(cx) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Ends: at one instant a bounded number of hedges, transparent retries and moved keys is sent,
+    /// and every other attempt waits for its back-off.
+    fn poll_states(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
         loop {
-            if let Some(outcome) = self.as_mut().cancel_cut_off(cx) {
-                return Some(outcome);
+            match self.as_mut().project().state.project() {
+                StateProj::First { .. } | StateProj::Others { .. } => {}
+                StateProj::Passed { future } => {
+                    let outcome = ready!(future.poll(cx));
+                    return Poll::Ready(self.passed(outcome));
+                }
+                // The `Deadline` that enforces the limit polls its timer next, in this same poll.
+                StateProj::Expired => return Poll::Pending,
+                StateProj::Done => polled_after_completion("HedgeFuture"),
             }
-            if let Some(first) = self.as_mut().project().first.as_pin_mut() {
-                if let Poll::Ready(outcome) = first.poll(cx) {
-                    if let Some(outcome) = self.as_mut().settle(None, outcome) {
-                        return Some(outcome);
+            match self.as_mut().poll_attempts(cx) {
+                ControlFlow::Break(outcome) => return Poll::Ready(outcome),
+                ControlFlow::Continue(readied) => {
+                    let Some(mut call) = self.as_mut().call() else {
+                        continue;
+                    };
+                    // Polls the timer of the next attempt, if one is planned.
+                    let planned = call.plan(cx);
+                    if !(planned || readied || call.hedging.waits_in_vain()) {
+                        return Poll::Pending;
                     }
                 }
-            }
-            let mut progress = false;
-            let mut at = 0;
-            while let Some(hedging) = self.as_mut().project().hedging.as_mut() {
-                // Nobody waits for a service that will not be called.
-                let frozen = hedging.machine.is_frozen();
-                let Some(other) = hedging.others.get_mut(at) else {
-                    break;
-                };
-                let ended = match other {
-                    Other::Flight { future, .. } => match future.as_mut().poll(cx) {
-                        Poll::Ready(outcome) => self.as_mut().settle(Some(at), outcome),
-                        Poll::Pending => {
-                            at += 1;
-                            continue;
-                        }
-                    },
-                    Other::Readying { .. } if frozen => self.as_mut().send(at, Ok(())),
-                    Other::Readying { service, .. } => match service.poll_ready(cx) {
-                        Poll::Ready(ready) => {
-                            progress = true;
-                            self.as_mut().send(at, ready)
-                        }
-                        Poll::Pending => {
-                            at += 1;
-                            continue;
-                        }
-                    },
-                };
-                if let Some(outcome) = ended {
-                    return Some(outcome);
-                }
-            }
-            if self.hedging.as_ref().is_some_and(|hedging| hedging.expired) {
-                return None;
-            }
-            progress |= self.as_mut().plan(cx);
-            progress |= self.hedging.as_ref().is_some_and(|h| h.waits_in_vain());
-            if !progress {
-                return None;
             }
         }
     }
 
-    /// Another layer acts, or has to. If none did, the call is counted all the same (A6: every RPC
-    /// counts).
-    fn poll_passing(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
-        let this = self.as_mut().project();
-        let Some(first) = this.first.as_pin_mut() else {
-            return Poll::Pending;
-        };
-        let outcome = ready!(first.poll(cx));
-        let mut this = self.project();
-        this.first.set(None);
-        if let Some(context) = this.context.as_mut() {
-            if !context.is_taken_up() {
-                this.config.no_retry_layer.warn_if_retry(context);
-                let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-                let found = context.findings();
-                this.config
-                    .env(context, false)
-                    .passed(clock::now(), &verdict, found);
+    /// Polls every attempt once. True when the service of one became ready.
+    fn poll_attempts(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> ControlFlow<Outcome<S, Req>, bool> {
+        self.as_mut().cancel_cut_off(cx)?;
+        if let StateProj::First { first, .. } = self.as_mut().project().state.project() {
+            if let Poll::Ready(outcome) = first.poll(cx) {
+                let context = self.as_mut().first_ended();
+                self.as_mut().settle(&context, outcome)?;
             }
         }
-        Poll::Ready(outcome)
+        let mut readied = false;
+        let mut at = 0;
+        while let Some(call) = self.as_mut().call() {
+            // No attempt waits for a service that will not be called.
+            let frozen = call.hedging.machine.is_frozen();
+            let ready = match call.hedging.others.get_mut(at) {
+                None => break,
+                Some(Other::Flight { future, .. }) => {
+                    let Poll::Ready(outcome) = future.as_mut().poll(cx) else {
+                        at += 1;
+                        continue;
+                    };
+                    if let Other::Flight { context, .. } = call.hedging.others.swap_remove(at) {
+                        self.as_mut().settle(&context, outcome)?;
+                    }
+                    continue;
+                }
+                Some(Other::Readying { .. }) if frozen => Ok(()),
+                Some(Other::Readying { service, .. }) => {
+                    let Poll::Ready(ready) = service.poll_ready(cx) else {
+                        at += 1;
+                        continue;
+                    };
+                    readied = true;
+                    ready
+                }
+            };
+            self.as_mut().send(at, ready)?;
+        }
+        ControlFlow::Continue(readied)
+    }
+
+    /// The call passed through. If no layer below claimed it, it is counted here (A6: every RPC
+    /// counts).
+    fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
+        let mut this = self.project();
+        this.state.set(State::Done);
+        let context = this.source.context_mut();
+        if !context.is_taken_up() {
+            this.config.no_retry_layer.warn_if_retry(context);
+            let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+            let found = context.findings();
+            let env = this.config.env(context, false);
+            env.passed(clock::now(), &verdict, found);
+        }
+        outcome
+    }
+}
+
+impl<S, C, Req> HedgeFuture<S, C, Req>
+where
+    S: Service<Req>,
+    Req: Annotated,
+{
+    /// The call, while attempts may run side by side.
+    pub(super) fn call(self: Pin<&mut Self>) -> Option<Call<'_, S, C, Req>> {
+        let this = self.project();
+        let (policy, hedging, first) = match this.state.project() {
+            StateProj::First {
+                policy,
+                hedging: Some(hedging),
+                ..
+            } => (policy, hedging, true),
+            StateProj::Others { policy, hedging } => (policy, hedging, false),
+            _ => return None,
+        };
+        Some(Call {
+            hedging,
+            policy,
+            first,
+            source: this.source,
+            config: this.config,
+        })
+    }
+
+    /// Drops the first attempt, which ended. Returns its context.
+    pub(super) fn first_ended(self: Pin<&mut Self>) -> CallContext {
+        let mut this = self.project();
+        let context = this.source.context_mut().clone();
+        if let StateOwned::First {
+            policy, hedging, ..
+        } = this.state.as_mut().project_replace(State::Done)
+        {
+            let new = || Hedging::new(&policy, context.idempotency());
+            let hedging = hedging.unwrap_or_else(new);
+            this.state.set(State::Others { policy, hedging });
+        }
+        context
+    }
+
+    /// Dropped before it had an outcome.
+    #[inline(never)]
+    fn abandoned(mut self: Pin<&mut Self>) {
+        let config = Arc::clone(&self.config);
+        let context = self.as_mut().project().source.context_mut().clone();
+        let env = config.env(&context, false);
+        let stopped = env.why_dropped(clock::now());
+        if matches!(self.state, State::First { .. }) {
+            env.cancelled(Some(stopped));
+        }
+        if let Some(call) = self.call() {
+            for context in call.hedging.contexts() {
+                config.env(context, false).cancelled(Some(stopped));
+            }
+        }
+        env.ended(stopped);
+    }
+}
+
+impl<S, C, Req> fmt::Debug for HedgeFuture<S, C, Req>
+where
+    S: Service<Req>,
+    Req: Annotated,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HedgeFuture")
+            .field("state", &self.state.name())
+            .field("context", &self.source.context())
+            .finish_non_exhaustive()
     }
 }

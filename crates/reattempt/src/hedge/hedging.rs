@@ -1,38 +1,40 @@
-//! What it takes once one attempt may not be all.
+//! What a hedged call keeps beside its first attempt.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Context;
 use std::time::Instant;
 
 use reattempt_core::findings::ConfigWaiter;
 use reattempt_core::machine::HedgeMachine;
-use reattempt_core::{AttemptKind, CallContext, HedgePolicy, Idempotency, Replay};
+use reattempt_core::{AttemptKind, CallContext, HedgePolicy, Idempotency};
 use tokio::time::Sleep;
 use tower_service::Service;
 
-use super::first::Start;
+use super::Config;
 use super::future::Outcome;
 use crate::clock;
+use crate::retry::Source;
 
-/// The state of several attempts.
+/// What a call keeps once its first attempt was pending or failed.
 pub(super) struct Hedging<S: Service<Req>, Req> {
     pub(super) machine: HedgeMachine,
-    pub(super) policy: Arc<HedgePolicy>,
-    pub(super) source: Option<(Req, S)>,
     pub(super) others: Vec<Other<S, Req>>,
-    /// The failure that is the call's if nothing else comes.
+    /// The failure that is returned if no other attempt succeeds.
     pub(super) last: Option<Outcome<S, Req>>,
-    /// Of failed attempts that are about to be mended, until it is known whether a newer
-    /// configuration moved the key.
+    /// Of failed attempts that are retried, until it is known whether a newer configuration moved
+    /// the key.
     pub(super) waiters: Vec<(CallContext, ConfigWaiter)>,
     sleep: Option<Pin<Box<Sleep>>>,
-    /// The first delay runs, or does not have to any more.
-    pub(super) armed: bool,
-    /// Nothing more is sent or recorded.
-    pub(super) over: bool,
-    /// The deadline ends the call.
-    pub(super) expired: bool,
+}
+
+/// A call while attempts may run side by side.
+pub(super) struct Call<'a, S: Service<Req>, C, Req> {
+    pub(super) hedging: &'a mut Hedging<S, Req>,
+    pub(super) policy: &'a HedgePolicy,
+    /// The first attempt is in flight.
+    pub(super) first: bool,
+    pub(super) source: &'a mut Source<S, Req>,
+    pub(super) config: &'a Config<C>,
 }
 
 /// An attempt beyond the first.
@@ -48,19 +50,14 @@ pub(super) enum Other<S: Service<Req>, Req> {
 }
 
 impl<S: Service<Req>, Req> Hedging<S, Req> {
-    pub(super) fn new(Start { policy, source }: Start<S, Req>, idempotency: Idempotency) -> Self {
-        Self {
-            machine: HedgeMachine::for_call(&policy, idempotency),
-            policy,
-            source,
+    pub(super) fn new(policy: &HedgePolicy, idempotency: Idempotency) -> Box<Self> {
+        Box::new(Self {
+            machine: HedgeMachine::for_call(policy, idempotency),
             others: Vec::new(),
             last: None,
             waiters: Vec::new(),
             sleep: None,
-            armed: false,
-            over: false,
-            expired: false,
-        }
+        })
     }
 
     /// Those of the attempts that are out.
@@ -104,21 +101,6 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         self.machine.is_frozen() && self.others.iter().any(readying)
     }
 
-    /// Nothing more is sent or recorded.
-    pub(super) fn end(&mut self) {
-        self.over = true;
-        self.source = None;
-        self.waiters.clear();
-    }
-
-    /// The deadline ends the call: nothing is held until then.
-    pub(super) fn expire(&mut self) {
-        self.expired = true;
-        self.source = None;
-        self.last = None;
-        self.waiters.clear();
-    }
-
     /// True when the instant has come.
     pub(super) fn poll_sleep(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
         let at = tokio::time::Instant::from_std(at);
@@ -129,14 +111,5 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
             sleep.as_mut().reset(at);
         }
         clock::poll_sleep(sleep.as_mut(), cx).is_ready()
-    }
-}
-
-impl<S: Service<Req>, Req: Replay> Hedging<S, Req> {
-    /// An attempt is over, and what is kept for it may go.
-    pub(super) fn lost(&self, context: &CallContext) {
-        if let Some((request, _)) = &self.source {
-            request.attempt_over(context.attempt());
-        }
     }
 }

@@ -30,7 +30,6 @@
 //! # Ok(()) }
 //! ```
 
-mod first;
 mod future;
 mod hedging;
 mod layer;
@@ -51,8 +50,9 @@ use reattempt_core::{
 use tower_service::Service;
 
 use crate::order::OneWarning;
-use first::Start;
+use crate::retry::{Source, with_context};
 pub use future::HedgeFuture;
+use future::State;
 pub use layer::HedgeLayer;
 #[doc(no_inline)]
 pub use reattempt_core::policy::{Fixed, HedgeDelay, HedgePolicy};
@@ -146,12 +146,11 @@ where
         let natural = request.natural_idempotency();
         let context = request.context_mut();
         if context.is_claimed() {
-            return self.pass(request, None);
+            return self.pass(request);
         }
         let Some(policy) = self.config.policy(context) else {
             context.begin();
-            let context = context.clone();
-            return self.pass(request, Some(context));
+            return self.pass(request);
         };
         if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
@@ -161,32 +160,35 @@ where
             warning.warn_if_unlimited("HedgeLayer", context);
         }
         context.claim_first();
-        let context = std::mem::take(context);
         if self.config.hears {
-            self.config.observer.attempt_sent(&context);
+            self.config.observer.attempt_sent(context);
         }
         let copy = if self.config.classifier.may_force() || policy.max_attempts() > 1 {
             request.replay(&FIRST)
         } else {
             None
         };
-        let (future, source) = match copy {
-            Some(mut copy) => {
-                *copy.context_mut() = context.clone();
-                let future = self.inner.call(copy);
-                (future, Some((request, self.inner.clone())))
+        let (first, source) = match copy {
+            Some(copy) => {
+                let first = self.inner.call(with_context(copy, &mut request));
+                // The instance that was ready has been called; its clones get ready for further
+                // attempts.
+                let service = self.inner.clone();
+                (first, Source::Template { request, service })
             }
             None => {
-                *request.context_mut() = context.clone();
-                (self.inner.call(request), None)
+                let source = Source::Last(request.context_mut().clone());
+                (self.inner.call(request), source)
             }
         };
         HedgeFuture {
-            first: Some(future),
-            context: Some(context),
-            start: Some(Start { policy, source }),
+            state: State::First {
+                first,
+                policy,
+                hedging: None,
+            },
+            source,
             config: Arc::clone(&self.config),
-            hedging: None,
         }
     }
 }
@@ -198,18 +200,20 @@ const FIRST: NextAttempt<'static> = NextAttempt {
 };
 
 impl<S, C> Hedge<S, C> {
+    /// Another layer acts, or has to.
     #[cold]
     #[inline(never)]
-    fn pass<Req>(&mut self, request: Req, context: Option<CallContext>) -> HedgeFuture<S, C, Req>
+    fn pass<Req>(&mut self, mut request: Req) -> HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
+        Req: Annotated,
     {
+        let source = Source::Last(request.context_mut().clone());
+        let future = self.inner.call(request);
         HedgeFuture {
-            first: Some(self.inner.call(request)),
-            context,
-            start: None,
+            state: State::Passed { future },
+            source,
             config: Arc::clone(&self.config),
-            hedging: None,
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Attempts beyond the first: planned when they are due, sent when their service is ready.
+//! Further attempts are planned and sent.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,27 +9,20 @@ use reattempt_core::{Annotated, Classify, NextAttempt, Replay};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome};
-use super::hedging::Other;
+use super::hedging::{Call, Other};
 use crate::clock;
+use crate::retry::Source;
 
-impl<S, C, Req> HedgeFuture<S, C, Req>
+impl<S, C, Req> Call<'_, S, C, Req>
 where
     S: Service<Req> + Clone,
-    C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: Annotated,
 {
-    /// Plans what is due, and keeps a timer for what is not. True if something was planned.
-    pub(super) fn plan(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
-        let this = self.project();
-        let Some(hedging) = this.hedging.as_mut() else {
-            return false;
-        };
-        if !hedging.armed {
-            hedging.armed = true;
-            hedging.machine.pending(clock::now(), &hedging.policy);
-        }
-        // Each until the configuration is known, or what it might bring forward went out without
-        // it.
+    /// Begins to get a service ready for each attempt that is due. True if there is one.
+    pub(super) fn plan(&mut self, cx: &mut Context<'_>) -> bool {
+        let hedging = &mut *self.hedging;
+        // Each waiter is polled until the configuration is known, or until the attempt that it
+        // might bring forward was sent without it.
         let mut at = 0;
         while let Some((context, waiter)) = hedging.waiters.get_mut(at) {
             let moved = if hedging.machine.may_nudge(context.attempt()) {
@@ -41,7 +35,7 @@ where
                 Poll::Ready(moved) => {
                     let (context, _) = hedging.waiters.swap_remove(at);
                     if moved {
-                        let env = this.config.env(&context, true);
+                        let env = self.config.env(&context, true);
                         hedging.machine.nudged(clock::now(), &env);
                     }
                 }
@@ -54,23 +48,21 @@ where
                 break;
             }
             match (
-                hedging.machine.due(now.max(at), &hedging.policy),
-                &hedging.source,
+                hedging.machine.due(now.max(at), self.policy),
+                &mut *self.source,
             ) {
-                (Due::Plan(kind), Some((_, service))) => {
+                (Due::Plan(kind), Source::Template { service, .. }) => {
                     hedging.others.push(Other::Readying {
                         service: service.clone(),
                         kind,
                     });
                     planned = true;
                 }
-                // The request moved with the first attempt, because it could not be copied: that is
-                // said when the first hedge is missed.
-                (Due::Plan(_), None) => {
-                    let env = this.context.as_ref().map(|of| this.config.env(of, false));
-                    if let Some(env) = env {
-                        hedging.machine.refused(&env);
-                    }
+                // The request moved with the first attempt, because it could not be copied. That is
+                // recorded when the first hedge is missed.
+                (Due::Plan(_), Source::Last(context)) => {
+                    let env = self.config.env(context, false);
+                    hedging.machine.refused(&env);
                     break;
                 }
                 (Due::Nothing, _) => break,
@@ -78,19 +70,27 @@ where
         }
         planned
     }
+}
 
-    /// A planned attempt's service is ready (or broke): send it, if the machine permits.
+impl<S, C, Req> HedgeFuture<S, C, Req>
+where
+    S: Service<Req> + Clone,
+    C: Classify<S::Response, S::Error>,
+    Req: Annotated + Replay,
+{
+    /// A planned attempt's service is ready, or failed: send the attempt, unless the machine
+    /// refuses it.
     pub(super) fn send(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         at: usize,
         ready: Result<(), S::Error>,
-    ) -> Option<Outcome<S, Req>> {
-        let this = self.project();
-        let (Some(context), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
-            return None;
+    ) -> ControlFlow<Outcome<S, Req>> {
+        let Some(call) = self.as_mut().call() else {
+            return ControlFlow::Continue(());
         };
+        let (hedging, source, config) = (call.hedging, call.source, call.config);
         let Other::Readying { mut service, kind } = hedging.others.swap_remove(at) else {
-            return None;
+            return ControlFlow::Continue(());
         };
         let number = hedging.machine.next_number();
         let next = NextAttempt {
@@ -98,11 +98,14 @@ where
             kind,
             after: None,
         };
-        let copy = match (&ready, &hedging.source) {
-            (Ok(()), Some((request, _))) if request.can_replay(&next) => request.replay(&next),
+        let copy = match (&ready, &*source) {
+            (Ok(()), Source::Template { request, .. }) if request.can_replay(&next) => {
+                request.replay(&next)
+            }
             _ => None,
         };
-        let env = this.config.env(context, copy.is_some());
+        let context = source.context_mut();
+        let env = config.env(context, copy.is_some());
         let permit = match (&ready, &copy) {
             (Ok(()), Some(_)) => hedging.machine.permit(clock::now(), kind, &env),
             (Ok(()), None) => hedging.machine.refused(&env),
@@ -113,20 +116,20 @@ where
                 let mut context = context.clone();
                 context.start_attempt(number, kind);
                 *request.context_mut() = context.clone();
-                this.config.observer.attempt_sent(&context);
+                config.observer.attempt_sent(&context);
                 let future = Box::pin(service.call(request));
                 hedging.others.push(Other::Flight { future, context });
-                None
             }
-            (Permit::Expire, _) => {
-                hedging.expire();
-                None
-            }
+            (Permit::Expire, _) => self.expire(),
             (Permit::Return, _) => {
-                hedging.end();
-                hedging.last.take().or_else(|| ready.err().map(Err))
+                let last = hedging.last.take().or_else(|| ready.err().map(Err));
+                if let Some(outcome) = last {
+                    self.end();
+                    return ControlFlow::Break(outcome);
+                }
             }
-            _ => None,
+            (Permit::Send(_) | Permit::Refused, _) => {}
         }
+        ControlFlow::Continue(())
     }
 }

@@ -1,5 +1,6 @@
-//! An attempt is over: what the machine makes of it.
+//! What follows the end of an attempt.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::Context;
 
@@ -7,9 +8,9 @@ use reattempt_core::machine::HedgeAction;
 use reattempt_core::{Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Verdict};
 use tower_service::Service;
 
-use super::future::{HedgeFuture, Outcome};
-use super::hedging::Other;
+use super::future::{HedgeFuture, Outcome, State, StateOwned};
 use crate::clock;
+use crate::retry::Source;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
@@ -17,80 +18,60 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// An attempt is over: `at` is its place among the others, `None` the first. The outcome, if
-    /// the call is over with it.
+    /// An attempt ended, and its future is dropped: classify it.
     pub(super) fn settle(
-        mut self: Pin<&mut Self>,
-        at: Option<usize>,
+        self: Pin<&mut Self>,
+        context: &CallContext,
         outcome: Outcome<S, Req>,
-    ) -> Option<Outcome<S, Req>> {
-        let mut this = self.as_mut().project();
-        let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
-            return Some(outcome);
-        };
-        // Dropped at once: it may hold a connection.
-        let context = match at {
-            None => {
-                this.first.set(None);
-                first.clone()
-            }
-            Some(at) => match hedging.others.swap_remove(at) {
-                Other::Flight { context, .. } => context,
-                Other::Readying { .. } => return None,
-            },
-        };
+    ) -> ControlFlow<Outcome<S, Req>> {
         if context.has_policy() {
-            let warning = &this.config.no_attempt_deadline;
-            warning.warn_if_attempts_unlimited("HedgeLayer", &context);
+            let warning = &self.config.no_attempt_deadline;
+            warning.warn_if_attempts_unlimited("HedgeLayer", context);
         }
-        let verdict = this.config.classifier.classify(outcome.as_ref(), &context);
-        self.settled(&context, verdict, outcome)
+        let verdict = self.config.classifier.classify(outcome.as_ref(), context);
+        self.settled(context, verdict, outcome)
     }
 
-    /// An attempt is over, and it is known what it came to.
+    /// An attempt is classified: a success ends the call, and the machine decides on a failure.
     pub(super) fn settled(
         mut self: Pin<&mut Self>,
         context: &CallContext,
         verdict: Verdict,
         outcome: Outcome<S, Req>,
-    ) -> Option<Outcome<S, Req>> {
-        let this = self.as_mut().project();
-        let Some(hedging) = this.hedging.as_mut() else {
-            return Some(outcome);
-        };
+    ) -> ControlFlow<Outcome<S, Req>> {
         let Some(failure) = verdict.failure() else {
             let committed = verdict == Verdict::Committed;
-            self.as_mut().drop_losers();
-            self.project()
-                .config
-                .env(context, false)
-                .succeeded(committed);
-            return Some(outcome);
+            self.as_mut().end();
+            self.config.env(context, false).succeeded(committed);
+            return ControlFlow::Break(outcome);
         };
-        // What follows a failure is the machine's word; a first attempt that failed before it was
-        // ever pending must not have its delay planned on top.
-        hedging.armed = true;
-        let next = NextAttempt {
-            number: context.attempt() + 1,
-            kind: AttemptKind::Hedge,
-            after: Some(failure),
+        let Some(call) = self.as_mut().call() else {
+            return ControlFlow::Break(outcome);
         };
-        let template = hedging.source.as_ref().map(|(request, _)| request);
-        let replayable = template.is_some_and(|request| request.can_replay(&next));
-        let env = this.config.env(context, replayable);
+        let hedging = call.hedging;
         let mut found = context.findings();
-        if let (Err(_), Some(request)) = (&outcome, template) {
-            found.cut_off = request.was_cut_off(context.attempt());
-            found.unread = request.was_unread(context.attempt());
+        let mut replayable = false;
+        if let Source::Template { request, .. } = &*call.source {
+            let attempt = context.attempt();
+            replayable = request.can_replay(&NextAttempt {
+                number: attempt + 1,
+                kind: AttemptKind::Hedge,
+                after: Some(failure),
+            });
+            if outcome.is_err() {
+                found.cut_off = request.was_cut_off(attempt);
+                found.unread = request.was_unread(attempt);
+            }
+            request.attempt_over(attempt);
         }
-        hedging.lost(context);
+        let env = call.config.env(context, replayable);
+        let now = clock::now();
         let action = hedging
             .machine
-            .failed(clock::now(), &verdict, found, &hedging.policy, &env);
+            .failed(now, &verdict, found, call.policy, &env);
         match action {
             HedgeAction::Go if found.cut_off => {
                 hedging.last.get_or_insert(outcome);
-                None
             }
             HedgeAction::Go => {
                 hedging.last = Some(outcome);
@@ -99,78 +80,87 @@ where
                     let waiter = waiter.map(|waiter| (context.clone(), waiter));
                     hedging.waiters.extend(waiter);
                 }
-                None
             }
-            HedgeAction::Expire => {
-                hedging.expire();
-                None
-            }
+            HedgeAction::Expire => self.expire(),
             HedgeAction::Return(stopped) => {
                 let last = hedging.last.take().filter(|_| found.cut_off);
-                self.as_mut().drop_losers();
-                self.project().config.env(context, false).ended(stopped);
-                Some(last.unwrap_or(outcome))
+                self.as_mut().end();
+                self.config.env(context, false).ended(stopped);
+                return ControlFlow::Break(last.unwrap_or(outcome));
             }
         }
+        ControlFlow::Continue(())
     }
 
-    /// Attempts whose copies can go no further, because another goes on alone, are cancelled at
-    /// once. The outcome, if the call is over with the last of them.
+    /// Cancels attempts that can go no further, because another goes on alone.
     pub(super) fn cancel_cut_off(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Option<Outcome<S, Req>> {
-        loop {
-            let mut this = self.as_mut().project();
-            let hedging = this.hedging.as_mut()?;
-            let (request, _) = hedging.source.as_ref()?;
+    ) -> ControlFlow<Outcome<S, Req>> {
+        while let Some(call) = self.as_mut().call() {
+            let first = call.first.then(|| call.source.context_mut().clone());
+            let Source::Template { request, .. } = &*call.source else {
+                break;
+            };
             let is_cut_off =
                 |context: &CallContext| request.poll_cut_off(context.attempt(), cx).is_ready();
-            let (at, context) = hedging.cut_off(
-                this.first.is_some().then_some(this.context.as_ref()?),
-                is_cut_off,
-            )?;
+            let Some((at, context)) = call.hedging.cut_off(first.as_ref(), is_cut_off) else {
+                break;
+            };
             match at {
-                None => this.first.set(None),
-                Some(at) => drop(hedging.others.swap_remove(at)),
+                None => drop(self.as_mut().first_ended()),
+                Some(at) => drop(call.hedging.others.swap_remove(at)),
             }
-            hedging.lost(&context);
-            let env = this.config.env(&context, false);
-            let action = hedging.machine.cut_off(clock::now(), &hedging.policy, &env);
-            match action {
+            let Some(call) = self.as_mut().call() else {
+                break;
+            };
+            if let Source::Template { request, .. } = &*call.source {
+                request.attempt_over(context.attempt());
+            }
+            let env = call.config.env(&context, false);
+            let machine = &mut call.hedging.machine;
+            match machine.cut_off(clock::now(), call.policy, &env) {
                 HedgeAction::Go => {}
-                HedgeAction::Expire => {
-                    hedging.expire();
-                    return None;
-                }
+                HedgeAction::Expire => self.as_mut().expire(),
                 HedgeAction::Return(stopped) => {
-                    let last = hedging.last.take();
-                    self.as_mut().drop_losers();
-                    self.project().config.env(&context, false).ended(stopped);
-                    return last;
+                    let last = call.hedging.last.take();
+                    self.as_mut().end();
+                    self.config.env(&context, false).ended(stopped);
+                    if let Some(last) = last {
+                        return ControlFlow::Break(last);
+                    }
                 }
             }
         }
+        ControlFlow::Continue(())
     }
 
-    /// The call is over. Losers are dropped at once and recorded before its end is told of; the
-    /// caller does not wait for them.
-    fn drop_losers(self: Pin<&mut Self>) {
+    /// The call has its outcome: attempts that are still in flight lost.
+    pub(super) fn end(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let (Some(first), Some(hedging)) = (this.context.as_ref(), this.hedging.as_mut()) else {
-            return;
+        let (first, hedging) = match this.state.as_mut().project_replace(State::Done) {
+            StateOwned::First { hedging, .. } => (true, hedging),
+            StateOwned::Others { hedging, .. } => (false, Some(hedging)),
+            _ => return,
         };
-        let env = |context| this.config.env(context, false);
-        if this.first.is_some() {
-            this.first.set(None);
-            hedging.lost(first);
-            env(first).cancelled(None);
+        let losers = hedging
+            .iter()
+            .flat_map(|hedging| hedging.contexts())
+            .cloned();
+        let first = first.then(|| this.source.context_mut().clone());
+        for context in first.into_iter().chain(losers) {
+            if let Source::Template { request, .. } = &*this.source {
+                request.attempt_over(context.attempt());
+            }
+            this.config.env(&context, false).cancelled(None);
         }
-        for context in hedging.contexts() {
-            hedging.lost(context);
-            env(context).cancelled(None);
-        }
-        hedging.others.clear();
-        hedging.end();
+        this.source.shed();
+    }
+
+    /// Nothing more is sent, and the deadline ends the call: nothing is held until then.
+    pub(super) fn expire(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        this.state.set(State::Expired);
+        this.source.shed();
     }
 }

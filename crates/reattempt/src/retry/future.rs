@@ -1,20 +1,22 @@
+//! The states of a call that is retried, and the loop that drives them.
+
 use std::fmt;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 use reattempt_core::strategy::Deferred;
-use reattempt_core::{Annotated, Classify, Replay};
+use reattempt_core::{Annotated, Classify, Replay, Verdict};
 use tower_service::Service;
 
 use super::Config;
-use super::phase::{Phase, Step};
-use super::recovering::Recovering;
+use super::failing::Failing;
 use super::source::Source;
 use crate::clock;
-use crate::stamping::as_poll;
+use crate::poll::{as_poll, polled_after_completion};
 
 /// The inner service's own result.
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
@@ -22,18 +24,19 @@ pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Se
 pin_project! {
     /// The future of [`Retry`](super::Retry). Unboxed; what only a failing call needs is allocated
     /// with its first failure.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled after it returned the call's outcome.
     pub struct RetryFuture<S, C, Req>
     where
         S: Service<Req>,
         Req: Annotated,
     {
-        // The attempt that is out.
         #[pin]
-        pub(super) flight: Option<S::Future>,
+        pub(super) state: State<S::Future, Outcome<S, Req>>,
         pub(super) source: Source<S, Req>,
         pub(super) config: Arc<Config<C>>,
-        pub(super) recovering: Option<Box<Recovering<Outcome<S, Req>>>>,
-        pub(super) phase: Phase,
     }
 
     impl<S, C, Req> PinnedDrop for RetryFuture<S, C, Req>
@@ -43,10 +46,207 @@ pin_project! {
     {
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if !matches!(this.phase, Phase::Done | Phase::Claimed | Phase::Passing | Phase::Expired) {
+            if !matches!(this.state, State::Done | State::Passed { .. } | State::Expired) {
                 this.abandoned();
             }
         }
+    }
+}
+
+pin_project! {
+    /// Where a call stands. Each state owns what only it needs.
+    #[project = StateProj]
+    #[project_replace = StateOwned]
+    pub(super) enum State<F, O> {
+        /// The first attempt is in flight, and no observer receives its success.
+        First { #[pin] future: F },
+        /// An attempt is in flight, after the failures in `failing`.
+        Attempt { #[pin] future: F, failing: Option<Box<Failing<O>>> },
+        /// An attempt failed, and another one may follow.
+        Between { next: Next<O>, failing: Box<Failing<O>> },
+        /// Another recovery layer acts on the call, or none does.
+        Passed { #[pin] future: F },
+        /// Nothing more is sent: the deadline above ends the call.
+        Expired,
+        /// The outcome was returned.
+        Done,
+    }
+}
+
+/// What happens before the next attempt.
+pub(super) enum Next<O> {
+    /// The strategy finishes its decision.
+    Decide(Box<Deciding<O>>),
+    /// The delay runs.
+    Wait,
+    /// Other tasks run once, in place of a delay.
+    Yield,
+    /// The service gets ready.
+    Ready,
+}
+
+/// A decision that the strategy has deferred, and the outcome that it is about.
+pub(super) struct Deciding<O> {
+    pub(super) deferred: Deferred,
+    pub(super) outcome: O,
+}
+
+impl<F, O> State<F, O> {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::First { .. } => "First",
+            Self::Attempt { .. } => "Attempt",
+            Self::Between { next, .. } => match next {
+                Next::Decide(_) => "Decide",
+                Next::Wait => "Wait",
+                Next::Yield => "Yield",
+                Next::Ready => "Ready",
+            },
+            Self::Passed { .. } => "Passed",
+            Self::Expired => "Expired",
+            Self::Done => "Done",
+        }
+    }
+}
+
+impl<S, C, Req> Future for RetryFuture<S, C, Req>
+where
+    S: Service<Req>,
+    C: Classify<S::Response, S::Error>,
+    Req: Annotated + Replay,
+{
+    type Output = Outcome<S, Req>;
+
+    /// A first attempt that works takes this function alone.
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.as_mut().project();
+        let StateProj::First { future } = this.state.as_mut().project() else {
+            return as_poll(self.poll_on(cx));
+        };
+        let outcome = ready!(future.poll(cx));
+        let context = this.source.context_mut();
+        let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+        // Dropped before any delay: it may hold a connection.
+        this.state.set(State::Done);
+        if verdict.failure().is_some() {
+            return as_poll(self.failed_first(verdict, outcome, cx));
+        }
+        context.settle_success(verdict == Verdict::Committed);
+        context.retire();
+        this.source.release();
+        Poll::Ready(outcome)
+    }
+}
+
+impl<S, C, Req> RetryFuture<S, C, Req>
+where
+    S: Service<Req>,
+    C: Classify<S::Response, S::Error>,
+    Req: Annotated + Replay,
+{
+    // An `Option`, so that the cold path does not share the memory of the hot path's outcome, which
+    // then stays in registers.
+    #[cold]
+    #[inline(never)]
+    fn failed_first(
+        mut self: Pin<&mut Self>,
+        verdict: Verdict,
+        outcome: Outcome<S, Req>,
+        cx: &mut Context<'_>,
+    ) -> Option<Outcome<S, Req>> {
+        match self.as_mut().failed(verdict, outcome, None) {
+            ControlFlow::Continue(()) => self.poll_on(cx),
+            ControlFlow::Break(outcome) => {
+                self.project().source.release();
+                Some(outcome)
+            }
+        }
+    }
+
+    /// Everything but a first attempt that works. `None` is pending.
+    #[inline(never)]
+    fn poll_on(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
+        match self.as_mut().poll_states(cx) {
+            Poll::Ready(outcome) => {
+                self.project().source.release();
+                Some(outcome)
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    fn poll_states(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
+        loop {
+            let mut this = self.as_mut().project();
+            let step = match this.state.as_mut().project() {
+                StateProj::First { future } | StateProj::Attempt { future, .. } => {
+                    let outcome = ready!(future.poll(cx));
+                    self.as_mut().settle(outcome)
+                }
+                StateProj::Between { next, failing } => match next {
+                    Next::Decide(deciding) => {
+                        let decision = ready!(deciding.deferred.as_mut().poll(cx));
+                        self.as_mut().decided(decision)
+                    }
+                    Next::Wait => {
+                        if ready!(failing.poll_wait(cx)) {
+                            let env = this.config.env(this.source.context_mut(), true);
+                            failing.machine.nudged(clock::now(), &env);
+                            // No delay is left, so other tasks run once, as after a zero delay: a
+                            // configuration that is always newer must not hold up the deadline.
+                            *next = Next::Yield;
+                        } else {
+                            *next = Next::Ready;
+                        }
+                        ControlFlow::Continue(())
+                    }
+                    Next::Yield => {
+                        *next = Next::Ready;
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    Next::Ready => {
+                        let Source::Template { service, .. } = this.source else {
+                            polled_after_completion("RetryFuture")
+                        };
+                        match ready!(service.poll_ready(cx)) {
+                            Ok(()) => self.as_mut().send(),
+                            Err(error) => ControlFlow::Break(self.as_mut().broken(error)),
+                        }
+                    }
+                },
+                StateProj::Passed { future } => {
+                    let outcome = ready!(future.poll(cx));
+                    return Poll::Ready(self.passed(outcome));
+                }
+                // The `Deadline` that enforces the limit polls its timer next, in this same poll.
+                StateProj::Expired => return Poll::Pending,
+                StateProj::Done => polled_after_completion("RetryFuture"),
+            };
+            if let ControlFlow::Break(outcome) = step {
+                return Poll::Ready(outcome);
+            }
+        }
+    }
+
+    /// The call passed through. If no layer below claimed it, it is counted here (A6: every RPC
+    /// counts).
+    fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
+        let mut this = self.project();
+        this.state.set(State::Done);
+        let context = this.source.context_mut();
+        if !context.is_taken_up() {
+            this.config.no_hedge_layer.warn(
+                "RetryLayer",
+                "got a policy that hedges, but no HedgeLayer stands below or above it",
+            );
+            let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+            let found = context.findings();
+            let env = this.config.env(context, false);
+            env.passed(clock::now(), &verdict, found);
+        }
+        outcome
     }
 }
 
@@ -55,21 +255,27 @@ where
     S: Service<Req>,
     Req: Annotated,
 {
-    /// Dropped before it was over.
+    /// Dropped before it had an outcome.
     #[cold]
     #[inline(never)]
     fn abandoned(self: Pin<&mut Self>) {
-        let this = self.project();
-        let Some(context) = this.source.context() else {
-            return;
-        };
-        let env = this.config.env(context, false);
+        let mut this = self.project();
+        let env = this.config.env(this.source.context_mut(), false);
         let stopped = env.why_dropped(clock::now());
-        if matches!(this.phase, Phase::First | Phase::Flight) {
-            env.cancelled(Some(stopped));
-        }
-        match this.recovering {
-            Some(recovering) => recovering.machine.dropped(stopped, &env),
+        let failing = match this.state.as_mut().project() {
+            StateProj::First { .. } => {
+                env.cancelled(Some(stopped));
+                None
+            }
+            StateProj::Attempt { failing, .. } => {
+                env.cancelled(Some(stopped));
+                failing.as_mut()
+            }
+            StateProj::Between { failing, .. } => Some(failing),
+            StateProj::Passed { .. } | StateProj::Expired | StateProj::Done => return,
+        };
+        match failing {
+            Some(failing) => failing.machine.dropped(stopped, &env),
             None => env.ended(stopped),
         }
     }
@@ -82,145 +288,8 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryFuture")
+            .field("state", &self.state.name())
             .field("context", &self.source.context())
-            .field("phase", &self.phase)
             .finish_non_exhaustive()
-    }
-}
-
-impl<S, C, Req> Future for RetryFuture<S, C, Req>
-where
-    S: Service<Req>,
-    C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
-{
-    type Output = Outcome<S, Req>;
-
-    #[inline(always)]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.phase == Phase::First {
-            self.poll_first(cx)
-        } else {
-            as_poll(self.poll_on(cx))
-        }
-    }
-}
-
-impl<S, C, Req> RetryFuture<S, C, Req>
-where
-    S: Service<Req>,
-    C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
-{
-    /// Anything but a first attempt that works.
-    #[inline(never)]
-    pub(super) fn poll_on(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Option<Outcome<S, Req>> {
-        loop {
-            let step = if self.phase == Phase::Flight {
-                let flight = self.as_mut().project().flight.as_pin_mut()?;
-                let Poll::Ready(outcome) = flight.poll(cx) else {
-                    return None;
-                };
-                self.as_mut().settle(outcome)
-            } else {
-                self.as_mut().step(cx)
-            };
-            match step {
-                Step::Again => {}
-                Step::Return(outcome) => {
-                    self.project().source.release();
-                    return Some(outcome);
-                }
-                Step::Pending => return None,
-            }
-        }
-    }
-
-    /// One step of a call whose first attempt is not simply out.
-    #[inline(never)]
-    fn step(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Step<Outcome<S, Req>> {
-        let this = self.as_mut().project();
-        match this.phase {
-            Phase::Claimed | Phase::Passing => {
-                match this.flight.as_pin_mut().map(|future| future.poll(cx)) {
-                    Some(Poll::Ready(outcome)) => Step::Return(self.passed(outcome)),
-                    _ => Step::Pending,
-                }
-            }
-            Phase::Asking => match poll_asked(this.recovering, cx) {
-                Poll::Ready(decision) => self.decided(decision),
-                Poll::Pending => Step::Pending,
-            },
-            Phase::Waiting => match this.recovering.as_mut().map(|r| r.poll_wait(cx)) {
-                Some(Poll::Ready(moved)) => {
-                    if let (true, Some(context), Some(recovering)) =
-                        (moved, this.source.context(), this.recovering.as_ref())
-                    {
-                        let env = this.config.env(context, true);
-                        recovering.machine.nudged(clock::now(), &env);
-                    }
-                    // No delay is left, so that other tasks run once, as after a zero delay: a
-                    // configuration that is always newer must not hold up the deadline.
-                    *this.phase = if moved {
-                        Phase::Yielding
-                    } else {
-                        Phase::Readying
-                    };
-                    Step::Again
-                }
-                _ => Step::Pending,
-            },
-            Phase::Yielding => {
-                cx.waker().wake_by_ref();
-                *this.phase = Phase::Readying;
-                Step::Pending
-            }
-            Phase::Readying => {
-                let Source::Template { service, .. } = this.source else {
-                    return Step::Pending;
-                };
-                match service.poll_ready(cx) {
-                    Poll::Pending => Step::Pending,
-                    Poll::Ready(Err(error)) => Step::Return(self.broken(error)),
-                    Poll::Ready(Ok(())) => self.send(),
-                }
-            }
-            Phase::First | Phase::Flight | Phase::Expired | Phase::Done => Step::Pending,
-        }
-    }
-
-    /// Passing through, but nobody below claimed the call: count it all the same (A6: every RPC
-    /// counts).
-    fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
-        let mut this = self.project();
-        this.flight.set(None);
-        let phase = std::mem::replace(this.phase, Phase::Done);
-        if let (Phase::Passing, Source::Last(context)) = (phase, this.source) {
-            if !context.is_taken_up() {
-                this.config.no_hedge_layer.warn(
-                    "RetryLayer",
-                    "got a policy that hedges, but no HedgeLayer stands below or above it",
-                );
-                let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-                let found = context.findings();
-                this.config
-                    .env(context, false)
-                    .passed(clock::now(), &verdict, found);
-            }
-        }
-        outcome
-    }
-}
-
-fn poll_asked<O>(
-    recovering: &mut Option<Box<Recovering<O>>>,
-    cx: &mut Context<'_>,
-) -> Poll<<Deferred as Future>::Output> {
-    match recovering.as_mut().and_then(|r| r.asked.as_mut()) {
-        Some((deferred, _)) => deferred.as_mut().poll(cx),
-        None => Poll::Pending,
     }
 }

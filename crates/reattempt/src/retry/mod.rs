@@ -36,11 +36,9 @@
 //! # Ok(()) }
 //! ```
 
-mod first;
+mod failing;
 mod future;
 mod layer;
-mod phase;
-mod recovering;
 mod send;
 mod settle;
 mod source;
@@ -48,7 +46,6 @@ mod source;
 mod tests;
 
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -64,9 +61,9 @@ use tower_service::Service;
 
 use crate::order::OneWarning;
 pub use future::RetryFuture;
+use future::State;
 pub use layer::RetryLayer;
-use phase::Phase;
-use source::{Source, with_context};
+pub(crate) use source::{Source, with_context};
 
 /// What the layer was built with, shared by all its services.
 struct Config<C> {
@@ -165,83 +162,50 @@ where
     }
 
     #[inline(always)]
-    fn call(&mut self, request: Req) -> Self::Future {
+    fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        // As in `stamping`, which has its own say on this.
-        let mut request = ManuallyDrop::new(request);
         let part = self
             .config
             .take_up::<S::Response, S::Error>(request.context_mut(), natural);
-        match part {
-            Part::Act {
-                may_follow: true,
-                phase,
-            } => {
-                let mut request = ManuallyDrop::into_inner(request);
-                if let Some(copy) = request.replay(&FIRST) {
-                    let future = self.inner.call(with_context(copy, &mut request));
-                    // The instance that was ready has been called; its clone gets ready for further
-                    // attempts.
-                    let service = self.inner.clone();
-                    return RetryFuture {
-                        flight: Some(future),
-                        source: Source::Template { request, service },
-                        config: Arc::clone(&self.config),
-                        recovering: None,
-                        phase,
-                    };
-                }
-                self.call_once(request).future(&self.config)
-            }
-            Part::Act {
-                may_follow: false, ..
-            } => {
-                let request = ManuallyDrop::into_inner(request);
-                self.call_once(request).future(&self.config)
-            }
-            Part::Claimed | Part::Other => {
-                let request = ManuallyDrop::into_inner(request);
-                self.pass(request, part).future(&self.config)
+        if let Part::Act {
+            may_follow: true,
+            observed,
+        } = part
+        {
+            if let Some(copy) = request.replay(&FIRST) {
+                let future = self.inner.call(with_context(copy, &mut request));
+                // The instance that was ready has been called; its clone gets ready for further
+                // attempts.
+                let service = self.inner.clone();
+                return RetryFuture {
+                    state: if observed {
+                        let failing = None;
+                        State::Attempt { future, failing }
+                    } else {
+                        State::First { future }
+                    },
+                    source: Source::Template { request, service },
+                    config: Arc::clone(&self.config),
+                };
             }
         }
+        self.call_moved(request, part)
     }
 }
 
-/// A request that went out and is not to be sent again.
-struct Out<S: Service<Req>, Req> {
-    future: S::Future,
-    source: Source<S, Req>,
-    phase: Phase,
-}
-
-impl<S: Service<Req>, Req> Out<S, Req> {
-    #[inline(always)]
-    fn future<C>(self, config: &Arc<Config<C>>) -> RetryFuture<S, C, Req>
-    where
-        Req: Annotated,
-    {
-        RetryFuture {
-            flight: Some(self.future),
-            source: self.source,
-            config: Arc::clone(config),
-            recovering: None,
-            phase: self.phase,
-        }
-    }
-}
-
-/// What the layer has to do with a call.
+/// The layer's part in a call.
 #[derive(Clone, Copy)]
 enum Part {
     /// A recovery layer above acts.
     Claimed,
-    /// One below has to: the policy hedges.
+    /// A layer below has to act: the policy hedges.
     Other,
-    /// This one acts.
+    /// This layer acts.
     Act {
-        /// Could a first attempt be followed by another?
+        /// Another attempt could follow the first one.
         may_follow: bool,
-        phase: Phase,
+        /// The first attempt's success is looked at too.
+        observed: bool,
     },
 }
 
@@ -252,41 +216,30 @@ const FIRST: NextAttempt<'static> = NextAttempt {
 };
 
 impl<S, C> Retry<S, C> {
-    /// No attempt can follow the first: the request itself goes out.
+    /// This layer sends no attempt after the first one: the request itself is sent.
     #[cold]
     #[inline(never)]
-    fn call_once<Req>(&mut self, mut request: Req) -> Out<S, Req>
+    fn call_moved<Req>(&mut self, mut request: Req, part: Part) -> RetryFuture<S, C, Req>
     where
         S: Service<Req>,
         Req: Annotated,
     {
-        let source = Source::Last(request.context_mut().clone());
-        Out {
-            future: self.inner.call(request),
-            source,
-            phase: Phase::Flight,
+        let context = request.context_mut();
+        if matches!(part, Part::Other) {
+            context.begin();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn pass<Req>(&mut self, mut request: Req, part: Part) -> Out<S, Req>
-    where
-        S: Service<Req>,
-        Req: Annotated,
-    {
-        let (context, phase) = match part {
-            Part::Claimed | Part::Act { .. } => (CallContext::default(), Phase::Claimed),
-            Part::Other => {
-                let context = request.context_mut();
-                context.begin();
-                (context.clone(), Phase::Passing)
-            }
-        };
-        Out {
-            future: self.inner.call(request),
-            source: Source::Last(context),
-            phase,
+        let source = Source::Last(context.clone());
+        let future = self.inner.call(request);
+        RetryFuture {
+            state: match part {
+                Part::Claimed | Part::Other => State::Passed { future },
+                Part::Act { .. } => State::Attempt {
+                    future,
+                    failing: None,
+                },
+            },
+            source,
+            config: Arc::clone(&self.config),
         }
     }
 }
@@ -318,23 +271,21 @@ impl<C> Config<C> {
         if plain && self.is_simple {
             return Part::Act {
                 may_follow: true,
-                phase: Phase::First,
+                observed: false,
             };
         }
-        let phase = if self.hears {
+        if self.hears {
             self.sent(context.clone());
-            Phase::Flight
-        } else if context
-            .policy()
-            .is_some_and(|policy| policy.get_attempt_limit().is_some())
-        {
-            // Once it is over somebody has to look whether its limit was enforced.
-            Phase::Flight
-        } else {
-            Phase::First
-        };
+        }
+        // A policy's limit of one attempt is enforced by a layer below: after the attempt it is
+        // checked whether there is one.
+        let limits_attempts = |policy: &Arc<RoutePolicy>| policy.get_attempt_limit().is_some();
+        let observed = self.hears || context.policy().is_some_and(limits_attempts);
         let may_follow = self.classifier.may_force() || may_follow(self.strategy(context));
-        Part::Act { may_follow, phase }
+        Part::Act {
+            may_follow,
+            observed,
+        }
     }
 
     // By value: an address taken would keep every context in memory.

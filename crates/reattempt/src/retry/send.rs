@@ -1,15 +1,16 @@
-//! Sending once more, and what comes of it where that is not possible any more.
+//! The next attempt is sent, or the call ends where that is no longer possible.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 
 use reattempt_core::machine::Resume;
 use reattempt_core::{Annotated, Classify, NextAttempt, Replay};
 use tower_service::Service;
 
-use super::future::{Outcome, RetryFuture};
-use super::phase::{Phase, Step};
+use super::future::{Outcome, RetryFuture, State, StateOwned};
 use super::source::Source;
 use crate::clock;
+use crate::poll::polled_after_completion;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
@@ -17,70 +18,63 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// Nothing more will be sent: let go of everything and leave the rest to the deadline.
-    pub(super) fn expire(self: Pin<&mut Self>) {
-        let this = self.project();
-        *this.phase = Phase::Expired;
-        *this.recovering = None;
-        this.source.shed();
-    }
-
-    /// The service broke while it was to get ready again. The server's own failure beats it.
+    /// The service failed before it was ready again. The server's own failure is returned first.
     pub(super) fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {
-        let this = self.project();
-        *this.phase = Phase::Done;
-        let (Some(context), Some(recovering)) = (this.source.context(), this.recovering.as_mut())
-        else {
-            return Err(error);
-        };
-        recovering.machine.broken(&this.config.env(context, false));
-        recovering.kept.take().unwrap_or(Err(error))
+        let mut this = self.project();
+        match this.state.as_mut().project_replace(State::Done) {
+            StateOwned::Between { mut failing, .. } => {
+                let env = this.config.env(this.source.context_mut(), false);
+                failing.machine.broken(&env);
+                failing.kept.take().unwrap_or(Err(error))
+            }
+            _ => Err(error),
+        }
     }
 
-    /// The service is ready: send the next attempt, unless the time is up.
-    pub(super) fn send(mut self: Pin<&mut Self>) -> Step<Outcome<S, Req>> {
-        let mut this = self.as_mut().project();
-        let (Source::Template { request, service }, Some(recovering)) =
-            (&mut *this.source, this.recovering.as_mut())
-        else {
-            return Step::Pending;
+    /// The service is ready: send the next attempt, unless the deadline has passed.
+    pub(super) fn send(self: Pin<&mut Self>) -> ControlFlow<Outcome<S, Req>> {
+        let mut this = self.project();
+        let (StateOwned::Between { mut failing, .. }, Source::Template { request, service }) = (
+            this.state.as_mut().project_replace(State::Done),
+            &mut *this.source,
+        ) else {
+            polled_after_completion("RetryFuture")
         };
         let context = request.context_mut();
-        let resume = recovering
-            .machine
-            .resume(clock::now(), &this.config.env(context, true));
+        let env = this.config.env(context, true);
+        let resume = failing.machine.resume(clock::now(), &env);
         if resume != Resume::Send {
-            if let (Resume::Return, Some(kept)) = (resume, recovering.kept.take()) {
-                *this.phase = Phase::Done;
-                return Step::Return(kept);
+            if let (Resume::Return, Some(kept)) = (resume, failing.kept.take()) {
+                return ControlFlow::Break(kept);
             }
-            self.expire();
-            return Step::Pending;
+            this.source.shed();
+            this.state.set(State::Expired);
+            return ControlFlow::Continue(());
         }
         let next = NextAttempt {
             number: context.attempt() + 1,
-            kind: recovering.kind,
-            after: recovering.verdict.failure(),
+            kind: failing.kind,
+            after: failing.verdict.failure(),
         };
         let strategy = this.config.strategy(context);
         let holds = strategy.holds();
-        let may_follow = recovering
-            .machine
-            .may_follow(strategy, this.config.classifier.may_force());
+        let may_force = this.config.classifier.may_force();
+        let may_follow = failing.machine.may_follow(strategy, may_force);
         let copy = if may_follow {
             request.replay(&next)
         } else {
             None
         };
         let context = request.context_mut();
-        if copy.is_none() && may_follow && recovering.kept.is_some() {
-            // Refused at the last moment. A failure that was kept is the call's; else the
-            // request itself goes out as the last attempt.
-            recovering.machine.refused(&this.config.env(context, false));
-            *this.phase = Phase::Done;
-            return recovering.kept.take().map_or(Step::Pending, Step::Return);
+        if may_follow && copy.is_none() {
+            // The request refused at the last moment. Without a failure that was kept the request
+            // itself is sent, as the last attempt.
+            if let Some(kept) = failing.kept.take() {
+                failing.machine.refused(&this.config.env(context, false));
+                return ControlFlow::Break(kept);
+            }
         }
-        recovering.machine.sent();
+        failing.machine.sent();
         context.start_attempt(next.number, next.kind);
         let context = context.clone();
         this.config.observer.attempt_sent(&context);
@@ -94,14 +88,14 @@ where
                     request,
                     mut service,
                 } => service.call(request),
-                _ => return Step::Pending,
+                Source::Last(_) => polled_after_completion("RetryFuture"),
             },
         };
         if !holds {
-            recovering.kept = None;
+            failing.kept = None;
         }
-        *this.phase = Phase::Flight;
-        this.flight.set(Some(future));
-        Step::Again
+        let failing = Some(failing);
+        this.state.set(State::Attempt { future, failing });
+        ControlFlow::Continue(())
     }
 }

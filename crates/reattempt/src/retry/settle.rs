@@ -1,29 +1,24 @@
-//! An attempt is over: what the machine makes of it.
+//! What follows the end of an attempt: its verdict, the machine's decision, and the next state.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
 use reattempt_core::machine::Action;
 use reattempt_core::strategy::StrategyError;
-use reattempt_core::{
-    Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Surface, Verdict,
-};
+use reattempt_core::{Annotated, AttemptKind, Classify, NextAttempt, Replay, Surface, Verdict};
 use tower_service::Service;
 
-use super::future::{Outcome, RetryFuture};
-use super::phase::{Phase, Step};
-use super::recovering::Recovering;
+use super::failing::Failing;
+use super::future::{Deciding, Next, Outcome, RetryFuture, State, StateOwned};
 use super::source::Source;
 use crate::clock;
+use crate::poll::polled_after_completion;
 
-/// Could the request be sent once more after this failure?
-fn replayable<S, Req: Replay>(
-    source: &Source<S, Req>,
-    context: &CallContext,
-    verdict: &Verdict,
-) -> bool {
+/// Whether the request could be sent once more after this failure.
+fn replayable<S, Req: Replay>(source: &Source<S, Req>, attempt: u32, verdict: &Verdict) -> bool {
     let next = NextAttempt {
-        number: context.attempt() + 1,
+        number: attempt + 1,
         kind: AttemptKind::Retry,
         after: verdict.failure(),
     };
@@ -36,30 +31,31 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// An attempt is over: classify it.
+    /// An attempt ended: classify it.
     pub(super) fn settle(
         mut self: Pin<&mut Self>,
         outcome: Outcome<S, Req>,
-    ) -> Step<Outcome<S, Req>> {
+    ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
-        let Some(context) = this.source.context_mut() else {
-            return Step::Return(outcome);
-        };
+        let context = this.source.context_mut();
         if context.has_policy() {
             let warning = &this.config.no_attempt_deadline;
             warning.warn_if_attempts_unlimited("RetryLayer", context);
         }
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-        // Dropped before any delay: it may hold a connection.
-        this.flight.set(None);
-        *this.phase = Phase::Done;
-        if verdict.failure().is_some() {
-            return self.failed(verdict, outcome);
+        // The future is dropped before any delay: it may hold a connection.
+        let ended = this.state.as_mut().project_replace(State::Done);
+        if verdict.failure().is_none() {
+            let committed = verdict == Verdict::Committed;
+            this.config.env(context, false).succeeded(committed);
+            context.retire();
+            return ControlFlow::Break(outcome);
         }
-        let committed = verdict == Verdict::Committed;
-        this.config.env(context, false).succeeded(committed);
-        context.retire();
-        Step::Return(outcome)
+        let failing = match ended {
+            StateOwned::Attempt { failing, .. } => failing,
+            _ => None,
+        };
+        self.failed(verdict, outcome, failing)
     }
 
     /// An attempt failed: let the machine decide.
@@ -69,98 +65,89 @@ where
         mut self: Pin<&mut Self>,
         verdict: Verdict,
         outcome: Outcome<S, Req>,
-    ) -> Step<Outcome<S, Req>> {
+        failing: Option<Box<Failing<Outcome<S, Req>>>>,
+    ) -> ControlFlow<Outcome<S, Req>> {
         let this = self.as_mut().project();
-        let Some(context) = this.source.context() else {
-            return Step::Return(outcome);
-        };
-        let replayable = replayable(this.source, context, &verdict);
-        let recovering = this
-            .recovering
-            .get_or_insert_with(|| Recovering::new(verdict));
-        recovering.verdict = verdict;
+        let mut failing = failing.unwrap_or_else(|| Failing::new(verdict));
+        failing.verdict = verdict;
+        let attempt = this.source.context_mut().attempt();
+        let replayable = replayable(this.source, attempt, &verdict);
+        let mut found = this.source.context_mut().findings();
+        if let (Err(_), Source::Template { request, .. }) = (&outcome, &*this.source) {
+            found.cut_off = request.was_cut_off(attempt);
+            found.unread = request.was_unread(attempt);
+        }
+        let context = this.source.context_mut();
+        if found.config_coming {
+            found.config_moved = failing.has_moved(context);
+        }
         let strategy = this.config.strategy(context);
         let env = this.config.env(context, replayable);
-        let mut found = context.findings();
-        if let (Err(_), Source::Template { request, .. }) = (&outcome, &*this.source) {
-            found.cut_off = request.was_cut_off(context.attempt());
-            found.unread = request.was_unread(context.attempt());
-        }
-        if found.config_coming {
-            found.config_moved = recovering.has_moved(context);
-        }
-        let action = recovering
-            .machine
-            .failed(clock::now(), &verdict, found, strategy, &env);
-        self.act(action, outcome)
+        let now = clock::now();
+        let action = failing.machine.failed(now, &verdict, found, strategy, &env);
+        self.act(action, outcome, failing)
     }
 
-    /// A deferred decision is there.
+    /// The strategy finished a decision that it had deferred.
     pub(super) fn decided(
         mut self: Pin<&mut Self>,
         decision: Result<Option<Duration>, StrategyError>,
-    ) -> Step<Outcome<S, Req>> {
-        let this = self.as_mut().project();
-        *this.phase = Phase::Done;
-        let (Some(context), Some(recovering)) = (this.source.context(), this.recovering.as_mut())
+    ) -> ControlFlow<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        let StateOwned::Between {
+            next: Next::Decide(deciding),
+            mut failing,
+        } = this.state.as_mut().project_replace(State::Done)
         else {
-            return Step::Pending;
-        };
-        let Some((_, outcome)) = recovering.asked.take() else {
-            return Step::Pending;
+            polled_after_completion("RetryFuture")
         };
         if let Err(error) = &decision {
-            // The caller gets the attempt's failure, so nobody would ever hear of this one.
+            // The caller gets the attempt's failure, so this error would be lost.
             tracing::warn!(target: "reattempt", "the strategy failed, and the call with it: {error}");
         }
-        let replayable = replayable(this.source, context, &recovering.verdict);
+        let attempt = this.source.context_mut().attempt();
+        let replayable = replayable(this.source, attempt, &failing.verdict);
+        let context = this.source.context_mut();
         let strategy = this.config.strategy(context);
         let env = this.config.env(context, replayable);
-        let action = recovering
-            .machine
-            .decided(clock::now(), decision, strategy, &env);
-        self.act(action, outcome)
+        let now = clock::now();
+        let action = failing.machine.decided(now, decision, strategy, &env);
+        self.act(action, deciding.outcome, failing)
     }
 
-    pub(super) fn act(
-        mut self: Pin<&mut Self>,
+    fn act(
+        self: Pin<&mut Self>,
         action: Action,
         outcome: Outcome<S, Req>,
-    ) -> Step<Outcome<S, Req>> {
-        let this = self.as_mut().project();
-        let (Some(context), Some(recovering)) = (this.source.context(), this.recovering.as_mut())
-        else {
-            return Step::Return(outcome);
-        };
-        match action {
+        mut failing: Box<Failing<Outcome<S, Req>>>,
+    ) -> ControlFlow<Outcome<S, Req>> {
+        let mut this = self.project();
+        let next = match action {
             Action::Return(surface) => {
-                *this.phase = Phase::Done;
-                let held = recovering.kept.take().filter(|_| surface == Surface::Held);
-                Step::Return(held.unwrap_or(outcome))
-            }
-            Action::Ask(deferred) => {
-                recovering.asked = Some((deferred, outcome));
-                *this.phase = Phase::Asking;
-                Step::Again
+                let held = failing.kept.take().filter(|_| surface == Surface::Held);
+                return ControlFlow::Break(held.unwrap_or(outcome));
             }
             Action::Expire => {
-                self.expire();
-                Step::Pending
+                this.source.shed();
+                this.state.set(State::Expired);
+                return ControlFlow::Continue(());
             }
+            Action::Ask(deferred) => Next::Decide(Box::new(Deciding { deferred, outcome })),
             Action::Wait(wait) => {
-                recovering.wait(&wait, outcome);
-                // After its answer was dropped, which may end the request in the transport's own
-                // way.
-                if let Source::Template { request, .. } = &*this.source {
-                    request.attempt_over(context.attempt());
+                failing.wait(&wait, outcome);
+                // After the response was dropped, which may end the request in the transport.
+                if let Source::Template { request, .. } = &mut *this.source {
+                    let attempt = request.context_mut().attempt();
+                    request.attempt_over(attempt);
                 }
-                *this.phase = if wait.until.is_some() {
-                    Phase::Waiting
+                if wait.until.is_some() {
+                    Next::Wait
                 } else {
-                    Phase::Yielding
-                };
-                Step::Again
+                    Next::Yield
+                }
             }
-        }
+        };
+        this.state.set(State::Between { next, failing });
+        ControlFlow::Continue(())
     }
 }

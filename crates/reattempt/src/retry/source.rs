@@ -23,10 +23,10 @@ impl<S, Req: Annotated> Source<S, Req> {
 
     /// The context of the attempt that is out or was out last, to be written.
     #[inline(always)]
-    pub(crate) fn context_mut(&mut self) -> Option<&mut CallContext> {
+    pub(crate) fn context_mut(&mut self) -> &mut CallContext {
         match self {
-            Self::Template { request, .. } => Some(request.context_mut()),
-            Self::Last(context) => Some(context),
+            Self::Template { request, .. } => request.context_mut(),
+            Self::Last(context) => context,
         }
     }
 

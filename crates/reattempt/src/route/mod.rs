@@ -35,7 +35,6 @@ use reattempt_core::{Annotated, Route};
 use tower_service::Service;
 
 use crate::order::{OneWarning, OutsideRecovery};
-use crate::stamping::stamping;
 pub use layer::RouteLayer;
 
 /// Stamps the policy of each call. Made by [`RouteLayer`].
@@ -63,23 +62,21 @@ where
     }
 
     #[inline(always)]
-    fn call(&mut self, request: Req) -> Self::Future {
+    fn call(&mut self, mut request: Req) -> Self::Future {
         let Some(policy) = self.routes.route(&request) else {
             return self.inner.call(request);
         };
-        let (request, ()) = stamping(request, |context| {
-            self.order.check("RouteLayer", context);
-            if policy.get_call_limit().is_some()
-                && context.limit().is_some_and(|limit| limit.enforced)
-            {
-                self.below_deadline.warn(
-                    "RouteLayer",
-                    "is below the DeadlineLayer, which cannot see the policy's time limit: \
-                     put it above DeadlineLayer",
-                );
-            }
-            context.stamp_policy(policy);
-        });
+        let context = request.context_mut();
+        self.order.check("RouteLayer", context);
+        if policy.get_call_limit().is_some() && context.limit().is_some_and(|limit| limit.enforced)
+        {
+            self.below_deadline.warn(
+                "RouteLayer",
+                "is below the DeadlineLayer, which cannot see the policy's time limit: \
+                 put it above DeadlineLayer",
+            );
+        }
+        context.stamp_policy(policy);
         self.inner.call(request)
     }
 }

@@ -30,7 +30,6 @@ use reattempt_core::{Annotated, ThrottleStamp};
 use tower_service::Service;
 
 use crate::order::OutsideRecovery;
-use crate::stamping::stamping;
 pub use layer::ThrottleLayer;
 #[doc(no_inline)]
 pub use reattempt_core::throttle::{
@@ -60,11 +59,10 @@ where
     }
 
     #[inline(always)]
-    fn call(&mut self, request: Req) -> Self::Future {
-        let (request, ()) = stamping(request, |context| {
-            self.order.check("ThrottleLayer", context);
-            context.stamp_throttle(&self.stamp);
-        });
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let context = request.context_mut();
+        self.order.check("ThrottleLayer", context);
+        context.stamp_throttle(&self.stamp);
         self.inner.call(request)
     }
 }

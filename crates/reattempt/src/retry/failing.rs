@@ -6,31 +6,27 @@ use std::time::Instant;
 
 use reattempt_core::findings::ConfigWaiter;
 use reattempt_core::machine::{Keep, RetryMachine, Wait};
-use reattempt_core::strategy::Deferred;
 use reattempt_core::{AttemptKind, CallContext, Verdict};
 use tokio::time::Sleep;
 
 use crate::clock;
 
 /// Allocated with the first failure.
-pub(super) struct Recovering<O> {
+pub(super) struct Failing<O> {
     pub(super) machine: RetryMachine,
     /// The failure that a gate still ahead may return.
     pub(super) kept: Option<O>,
-    /// A decision that is still being made, and the failure it is about.
-    pub(super) asked: Option<(Deferred, O)>,
     pub(super) kind: AttemptKind,
     pub(super) verdict: Verdict,
     sleep: Option<Pin<Box<Sleep>>>,
     waiter: Option<ConfigWaiter>,
 }
 
-impl<O> Recovering<O> {
+impl<O> Failing<O> {
     pub(super) fn new(verdict: Verdict) -> Box<Self> {
         Box::new(Self {
             machine: RetryMachine::new(),
             kept: None,
-            asked: None,
             kind: AttemptKind::Retry,
             verdict,
             sleep: None,
@@ -85,7 +81,7 @@ impl<O> Recovering<O> {
     }
 }
 
-impl<Res, Err> Recovering<Result<Res, Err>> {
+impl<Res, Err> Failing<Result<Res, Err>> {
     pub(super) fn wait(&mut self, wait: &Wait, outcome: Result<Res, Err>) {
         self.kind = wait.kind;
         match wait.keep {
