@@ -16,6 +16,7 @@ mod transport;
 mod user_info;
 pub(crate) mod waterfall;
 
+use std::future::Future;
 use std::io::{self, BufWriter, Read, Write};
 use std::process::ExitCode;
 
@@ -94,10 +95,7 @@ impl Output {
 }
 
 fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async move {
+    block_on(async move {
         match document.protocol {
             Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
             Protocol::Http => run_plan(http::plan(document)?, output).await?,
@@ -105,7 +103,18 @@ fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
             Protocol::Mongodb => run_plan(mongodb::plan(document).await?, output).await?,
         }
         Ok(())
-    })
+    })?
+}
+
+/// Runs this on a runtime of its own. What it spawned is left behind: tasks that keep a thread busy
+/// and name look-ups that hang do not hold up its result.
+fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let output = runtime.block_on(future);
+    runtime.shutdown_background();
+    Ok(output)
 }
 
 /// Makes the calls, writes each answer when it is there, and keeps the connections a little longer.
@@ -118,4 +127,32 @@ async fn run_plan<C: Caller>(plan: Plan<C>, output: Output) -> io::Result<()> {
     tokio::time::sleep(linger).await;
     drop(caller);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn what_a_call_left_behind_does_not_hold_up_its_result() {
+        let (release, until_released) = mpsc::channel::<()>();
+        let (end, ended) = mpsc::channel();
+        let stays = move || {
+            let _ = until_released.recv_timeout(std::time::Duration::from_secs(10));
+            let _ = end.send(());
+        };
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let result = block_on(async move {
+            tokio::task::spawn_blocking(move || {
+                let _ = begin.send(());
+                stays();
+            });
+            begun.await
+        });
+        assert_eq!(result.unwrap(), Ok(()));
+        assert_eq!(ended.try_recv(), Err(mpsc::TryRecvError::Empty));
+        drop(release);
+    }
 }
