@@ -1,26 +1,62 @@
-//! A socket that knows if the peer has said anything yet.
+//! A socket that knows what the peer has said, and bounds it before the head of an answer.
 
+use std::future::Future;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
 
-/// Whether the peer of one connection has said anything. Clones share it.
+/// The most bytes before the head of an answer has come: those of the head and of informational
+/// answers, which have no bound of their own. hyper's for one head is less than half of it.
+const MOST_BEFORE_HEAD: usize = 1 << 20;
+
+/// The most bytes that are read of them in one turn of the connection's task. tokio's budget counts
+/// reads, and hyper reads and parses until there is nothing left: without this, timers would wait for
+/// megabytes of informational answers.
+const MOST_AT_ONCE: usize = 16 << 10;
+
+/// What the peer of one connection has said. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard(Arc<AtomicBool>);
+pub(super) struct Heard(Arc<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    /// Since the connection began, or since a head was expected last.
+    bytes: AtomicUsize,
+    head_is_due: AtomicBool,
+}
 
 impl Heard {
     pub(super) fn anything(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.bytes.load(Ordering::Acquire) > 0
+    }
+
+    /// From now on the bytes are bounded, until [`Heard::head_came`].
+    pub(super) fn expect_head(&self) {
+        self.0.bytes.store(0, Ordering::Release);
+        self.0.head_is_due.store(true, Ordering::Release);
+    }
+
+    pub(super) fn head_came(&self) {
+        self.0.head_is_due.store(false, Ordering::Release);
+    }
+
+    fn read(&self, bytes: usize) {
+        let add = |before: usize| Some(before.saturating_add(bytes));
+        let said = &self.0.bytes;
+        // Never fails: there is always a sum.
+        let _ = said.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
     }
 
     pub(super) fn listen(&self, socket: TcpStream) -> Listening {
         Listening {
-            socket,
+            socket: socket.take(u64::MAX),
+            in_this_turn: 0,
             heard: self.clone(),
         }
     }
@@ -29,8 +65,34 @@ impl Heard {
 /// Made by [`Heard::listen`].
 #[derive(Debug)]
 pub(super) struct Listening {
-    socket: TcpStream,
+    /// Its limit is that of the next read.
+    socket: Take<TcpStream>,
+    /// Bytes read since the task paused last, while a head is due.
+    in_this_turn: usize,
     heard: Heard,
+}
+
+impl Listening {
+    /// Bounds the next read. Pending where this turn has had its bytes.
+    fn poll_bound(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let said = &self.heard.0;
+        if !said.head_is_due.load(Ordering::Acquire) {
+            self.in_this_turn = 0;
+            self.socket.set_limit(u64::MAX);
+            return Poll::Ready(Ok(()));
+        }
+        if said.bytes.load(Ordering::Acquire) >= MOST_BEFORE_HEAD {
+            let what = "the server sent more than 1 MiB before the head of its answer";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, what)));
+        }
+        if self.in_this_turn >= MOST_AT_ONCE {
+            self.in_this_turn = 0;
+            // Wakes the task again behind the timers.
+            ready!(pin!(yield_now()).poll(cx));
+        }
+        self.socket.set_limit(MOST_AT_ONCE as u64);
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl AsyncRead for Listening {
@@ -39,11 +101,16 @@ impl AsyncRead for Listening {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.poll_bound(cx))?;
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.socket).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            self.heard.0.store(true, Ordering::Release);
+        let read = Pin::new(&mut self.socket).poll_read(cx, buf);
+        if read.is_pending() {
+            self.in_this_turn = 0;
         }
+        ready!(read)?;
+        let bytes = buf.filled().len() - before;
+        self.in_this_turn += bytes;
+        self.heard.read(bytes);
         Poll::Ready(Ok(()))
     }
 }
@@ -54,7 +121,7 @@ impl AsyncWrite for Listening {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, buf)
+        Pin::new(self.socket.get_mut()).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -62,18 +129,18 @@ impl AsyncWrite for Listening {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, bufs)
+        Pin::new(self.socket.get_mut()).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
+        self.socket.get_ref().is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+        Pin::new(self.socket.get_mut()).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
+        Pin::new(self.socket.get_mut()).poll_shutdown(cx)
     }
 }

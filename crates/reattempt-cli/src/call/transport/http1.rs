@@ -11,6 +11,7 @@ use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use reattempt::{Reporter, Stage};
 
+use super::heard::Heard;
 use super::{Address, AnswerBody, TransportError, sending};
 
 /// So many connections are kept at most; others are closed after their answer.
@@ -21,9 +22,15 @@ const MOST_HEADERS: usize = 1000;
 
 pub(super) struct Pool<B>(Mutex<Vec<Kept<B>>>);
 
+/// A connection and what its server says on it.
+struct Open<B> {
+    connection: SendRequest<B>,
+    heard: Heard,
+}
+
 /// A connection that had its last answer, or is about to.
 struct Kept<B> {
-    connection: SendRequest<B>,
+    open: Open<B>,
     answered: Answered,
 }
 
@@ -53,19 +60,19 @@ where
     B::Error: Into<TransportError>,
 {
     /// The connection whose last answer ended last.
-    fn take_idle(&self) -> Option<SendRequest<B>> {
+    fn take_idle(&self) -> Option<Open<B>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|kept| !kept.connection.is_closed());
+        kept.retain(|kept| !kept.open.connection.is_closed());
         let at = kept.iter().rposition(|kept| kept.answered.is_set())?;
-        Some(kept.swap_remove(at).connection)
+        Some(kept.swap_remove(at).open)
     }
 
     /// The same, once it has found out that it is idle: it is told by its own task, which may not
     /// have run since.
-    async fn idle(&self) -> Option<SendRequest<B>> {
+    async fn idle(&self) -> Option<Open<B>> {
         loop {
-            let mut connection = self.take_idle()?;
-            if connection.ready().await.is_err() {
+            let mut open = self.take_idle()?;
+            if open.connection.ready().await.is_err() {
                 continue;
             }
             // A close that is there already is not known before the runtime has looked, and the
@@ -74,35 +81,37 @@ where
             for _ in 0..2 {
                 tokio::task::yield_now().await;
             }
-            if connection.is_ready() && !connection.is_closed() {
-                return Some(connection);
+            if open.connection.is_ready() && !open.connection.is_closed() {
+                return Some(open);
             }
         }
     }
 
-    fn keep(&self, connection: SendRequest<B>) -> Answered {
+    fn keep(&self, open: Open<B>) -> Answered {
         let answered = Answered::default();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < MOST_KEPT {
             kept.push(Kept {
-                connection,
+                open,
                 answered: answered.clone(),
             });
         }
         answered
     }
 
-    async fn connect(&self, address: &Address) -> Result<SendRequest<B>, TransportError> {
+    async fn connect(&self, address: &Address) -> Result<Open<B>, TransportError> {
+        let heard = Heard::default();
+        let socket = TokioIo::new(heard.listen(address.dial().await?));
         let (connection, driver) = Builder::new()
             .max_headers(MOST_HEADERS)
-            .handshake(TokioIo::new(address.dial().await?))
+            .handshake(socket)
             .await?;
         tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "connection ended");
             }
         });
-        Ok(connection)
+        Ok(Open { connection, heard })
     }
 
     pub(super) async fn send(
@@ -119,14 +128,16 @@ where
         *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
         *request.version_mut() = Version::HTTP_11;
         loop {
-            let (mut connection, fresh) = match self.idle().await {
-                Some(connection) => (connection, false),
+            let (mut open, fresh) = match self.idle().await {
+                Some(open) => (open, false),
                 None => (self.connect(address).await?, true),
             };
             reporter.stage(Stage::InFlight);
-            match sending(reporter, connection.try_send_request(request)).await {
+            open.heard.expect_head();
+            match sending(reporter, open.connection.try_send_request(request)).await {
                 Ok(answer) => {
-                    let answered = self.keep(connection);
+                    open.heard.head_came();
+                    let answered = self.keep(open);
                     return Ok(answer.map(|body| AnswerBody::of_http1(body, answered)));
                 }
                 // Closed by the server while it was idle: nothing was sent, so this is still the
@@ -188,6 +199,53 @@ mod tests {
             close.send(()).unwrap();
             until_closed.recv().unwrap();
         }
+        server.join().unwrap();
+    }
+
+    /// All of them are there before the first is read.
+    #[tokio::test]
+    async fn other_tasks_run_between_informational_answers() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let (read, until_read) = mpsc::channel();
+        let (write, until_told) = mpsc::channel();
+        let (written, until_written) = mpsc::channel();
+        let server = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let _ = socket.read(&mut [0; 1024]).unwrap();
+            read.send(()).unwrap();
+            until_told.recv().unwrap();
+            let hints = "HTTP/1.1 103 E\r\na: b\r\n\r\n".repeat(3_000);
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            socket.write_all((hints + answer).as_bytes()).unwrap();
+            written.send(()).unwrap();
+            socket.read(&mut [0; 1]).unwrap()
+        });
+        let address = Address {
+            backend: Backend::new(authority.as_str()),
+            authority,
+        };
+        let call = tokio::spawn(async move {
+            let pool = Pool::default();
+            let reporter = Call::new(()).context_mut().reporter();
+            let request = Request::get("http://h/").body(Full::new(Bytes::new()));
+            pool.send(&address, request.unwrap(), &reporter)
+                .await
+                .map(|answer| answer.status())
+        });
+        while until_read.try_recv() == Err(mpsc::TryRecvError::Empty) {
+            tokio::task::yield_now().await;
+        }
+        write.send(()).unwrap();
+        // The runtime stands still meanwhile.
+        until_written.recv().unwrap();
+        let mut turns = 0;
+        while !call.is_finished() {
+            tokio::task::yield_now().await;
+            turns += 1;
+        }
+        assert_eq!(call.await.unwrap().unwrap(), 200);
+        assert!(turns >= 72_000 / (16 << 10), "{turns}");
         server.join().unwrap();
     }
 }

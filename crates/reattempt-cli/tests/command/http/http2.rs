@@ -4,14 +4,16 @@ use std::io::Result;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 
-use super::super::{answers, document, each, with};
+use super::super::{answers, document, each, ms, with};
 use super::raw::{Peer, Raw};
 use super::{both, only_the_get_goes_out_again, three, three_attempts};
 
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const END: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -372,6 +374,39 @@ async fn a_failed_head_is_retried_beside_its_endless_body() {
     let answers = three(&server.target, 2, json!([{}])).await;
     assert_eq!(each(&answers[0], "verdict"), ["retry", "success"]);
     assert_eq!(server.connections(), 1);
+}
+
+/// Frames that are no answer, without an end.
+#[tokio::test]
+async fn floods_of_frames_do_not_put_off_the_deadline() {
+    let pings = frame(PING, 0, 0, b"12345678");
+    for flood in [head(1, "103", false), pings, frame(SETTINGS, 0, 0, &[])] {
+        let server = Raw::start(move |mut peer| {
+            let frames = flood.repeat(100);
+            async move {
+                peer.settings().await?;
+                peer.stream().await?;
+                // A client that cannot send what it owes to the frames would read no more of them.
+                let (mut read, mut write) = peer.socket.into_split();
+                let flood = async {
+                    loop {
+                        write.write_all(&frames).await?;
+                    }
+                };
+                let mut sink = tokio::io::sink();
+                tokio::select! {
+                    read = tokio::io::copy(&mut read, &mut sink) => read.map(drop),
+                    broken = flood => broken,
+                }
+            }
+        })
+        .await;
+        let calls = json!([{"method": "POST", "timeout_ms": 300}]);
+        let answers = three(&server.target, 2, calls).await;
+        assert_eq!(answers[0]["stopped"], "deadline", "{}", answers[0]);
+        let elapsed = ms(&answers[0]["elapsed_ms"]);
+        assert!((299.0..2_000.0).contains(&elapsed), "{elapsed}");
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! Answers that are strange but right, and such as break the protocol.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::super::each;
+use super::super::{each, ms};
 use super::raw::{OK, Raw};
 use super::{both, only_the_get_goes_out_again, three};
 
@@ -26,6 +28,67 @@ async fn informational_answers_come_before_the_answer() {
     assert_eq!(answers[0]["status"], 200, "{}", answers[0]);
     assert_eq!(answers[0]["headers"]["link"], Value::Null);
     assert_eq!(each(&answers[0], "verdict"), ["success"]);
+}
+
+const HINT: &str = "HTTP/1.1 103 E\r\na: b\r\n\r\n";
+
+/// This without an end, as the only answer.
+async fn says_for_ever(hint: String, pause: Duration) -> Raw {
+    Raw::start(move |mut peer| {
+        let hint = hint.clone();
+        async move {
+            peer.request().await?;
+            loop {
+                peer.say(&hint).await?;
+                tokio::time::sleep(pause).await;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn informational_answers_without_an_end_are_no_answer() {
+    let hint = format!("HTTP/1.1 103 E\r\na: {}\r\n\r\n", "b".repeat(10_000));
+    let server = says_for_ever(hint, Duration::ZERO).await;
+    let answers = three(&server.target, 1, both()).await;
+    only_the_get_goes_out_again(&answers, &["HTTP_PROTOCOL_ERROR"], "in_flight");
+    for answer in &answers {
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.contains("more than 1 MiB before the head"), "{error}");
+    }
+    assert_eq!(server.connections(), 4);
+}
+
+/// Too slow for the bound of their bytes.
+#[tokio::test]
+async fn informational_answers_do_not_put_off_the_deadline() {
+    let server = says_for_ever(HINT.repeat(100), Duration::from_millis(20)).await;
+    let answers = three(&server.target, 1, json!([{"timeout_ms": 300}])).await;
+    assert_eq!(answers[0]["stopped"], "deadline", "{}", answers[0]);
+    let elapsed = ms(&answers[0]["elapsed_ms"]);
+    assert!((299.0..2_000.0).contains(&elapsed), "{elapsed}");
+}
+
+/// The bound is that of what comes before each head, on a kept connection too.
+#[tokio::test]
+async fn answers_are_as_long_as_they_like_after_their_head() {
+    let length = 3 << 20;
+    let server = Raw::start(move |mut peer| async move {
+        loop {
+            peer.request().await?;
+            let hints = HINT.repeat(20_000);
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+            peer.say([hints, head, "x".repeat(length)].concat()).await?;
+        }
+    })
+    .await;
+    for answer in three(&server.target, 1, json!([{}, {}, {}])).await {
+        assert_eq!(answer["stopped"], "success", "{}", answer["error"]);
+        let body = answer["body"].as_str().unwrap();
+        assert_eq!(body.len(), length / 3 * 4);
+    }
+    assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
