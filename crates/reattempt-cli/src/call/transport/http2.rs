@@ -7,6 +7,7 @@ use http_body::Body;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use reattempt::{Annotated, CallContext, Idempotency, Reporter, Stage};
+use reattempt_http::TransportFault;
 use tokio::sync::Mutex;
 
 use super::heard::Heard;
@@ -117,6 +118,7 @@ where
             }
             let idempotent = is_idempotent(&request);
             let (head, body) = request.into_parts();
+            let is_empty = body.is_end_stream();
             let (mut body, end) = RequestBody::new(body, length, reporter);
             if idempotent {
                 body.may_end_with_its_head();
@@ -146,7 +148,16 @@ where
                 _ if length == Length::Unsaid && !ready.heard.anything() => {
                     return Err(address.unconnected(error));
                 }
-                _ => return Err(error),
+                _ => {
+                    let fault = TransportFault::of(&*error);
+                    if length == Length::Unsaid && is_empty && fault == TransportFault::DispatchGone
+                    {
+                        // As for any client: one that has no message may have gone out with its
+                        // head, so it is not said to be unsent although it waited for a stream.
+                        reporter.stage(Stage::InFlight);
+                    }
+                    return Err(error);
+                }
             }
         }
     }

@@ -236,6 +236,38 @@ async fn a_call_that_waits_for_a_stream_survives_a_goaway() {
     assert_eq!(previous(&server.seen()), [None; 5]);
 }
 
+/// R60: one that sends no message may go out whole with its head, so GOAWAY finds it in flight, and
+/// it goes by the policy.
+#[tokio::test]
+async fn a_call_without_messages_that_waits_goes_by_its_policy() {
+    for (config, code, kinds, stages) in [
+        (json!({}), 14, json!(["initial"]), json!(["in_flight"])),
+        (
+            retrying(2),
+            0,
+            json!(["initial", "retry"]),
+            json!(["in_flight", "response"]),
+        ),
+    ] {
+        let script = Script::new()
+            .then(Step::ok("world"))
+            .then(Step::go_away().after(millis(900)))
+            .otherwise(Step::ok("world"));
+        let options = Options::new().max_concurrent_streams(1);
+        let server = Server::start_with(options, script).await.unwrap();
+        let waits = json!({"call": "waits", "start_delay_ms": 450, "kind": "client_stream",
+            "payloads": []});
+        let calls = [json!({}), json!({"start_delay_ms": 300}), waits];
+        let document = with(several(&server, calls), "concurrency", json!("parallel"));
+        let answers = answers(with(document, "service_config", config)).await;
+        let waited = answers.iter().find(|answer| answer["call"] == "waits");
+        let waited = waited.unwrap();
+        assert_eq!(waited["code"], code, "{waited}");
+        assert_eq!(json!(each(waited, "kind")), kinds, "{waited}");
+        assert_eq!(json!(each(waited, "stage")), stages, "{waited}");
+    }
+}
+
 /// The connection went away between two calls.
 #[tokio::test]
 async fn a_connection_that_is_gone_is_dialled_anew() {
