@@ -58,10 +58,9 @@ pin_project! {
     #[project = StateProj]
     #[project_replace = StateOwned]
     pub(super) enum State<F, O> {
-        /// The first attempt is in flight, and no observer receives its success.
-        First { #[pin] future: F },
-        /// An attempt is in flight, after the failures in `failing`.
-        Attempt { #[pin] future: F, failing: Option<Box<Failing<O>>> },
+        /// An attempt is in flight, after the failures in `failing`. A success is looked at only if
+        /// it is `observed`.
+        Attempt { #[pin] future: F, failing: Option<Box<Failing<O>>>, observed: bool },
         /// An attempt failed, and another one may follow.
         Between { next: Next<O>, failing: Box<Failing<O>> },
         /// Another recovery layer acts on the call, or none does.
@@ -94,7 +93,6 @@ pub(super) struct Deciding<O> {
 impl<F, O> State<F, O> {
     const fn name(&self) -> &'static str {
         match self {
-            Self::First { .. } => "First",
             Self::Attempt { .. } => "Attempt",
             Self::Between { next, .. } => match next {
                 Next::Decide(_) => "Decide",
@@ -121,7 +119,12 @@ where
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.as_mut().project();
-        let StateProj::First { future } = this.state.as_mut().project() else {
+        let StateProj::Attempt {
+            future,
+            failing: None,
+            observed: false,
+        } = this.state.as_mut().project()
+        else {
             return as_poll(self.poll_on(cx));
         };
         let outcome = ready!(future.poll(cx));
@@ -180,7 +183,7 @@ where
         loop {
             let mut this = self.as_mut().project();
             let step = match this.state.as_mut().project() {
-                StateProj::First { future } | StateProj::Attempt { future, .. } => {
+                StateProj::Attempt { future, .. } => {
                     let outcome = ready!(future.poll(cx));
                     self.as_mut().settle(outcome)
                 }
@@ -263,10 +266,6 @@ where
         let env = this.config.env(this.source.context_mut(), false);
         let stopped = env.why_dropped(clock::now());
         let failing = match this.state.as_mut().project() {
-            StateProj::First { .. } => {
-                env.cancelled(Some(stopped));
-                None
-            }
             StateProj::Attempt { failing, .. } => {
                 env.cancelled(Some(stopped));
                 failing.as_mut()

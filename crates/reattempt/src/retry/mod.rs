@@ -178,11 +178,10 @@ where
                 // attempts.
                 let service = self.inner.clone();
                 return RetryFuture {
-                    state: if observed {
-                        let failing = None;
-                        State::Attempt { future, failing }
-                    } else {
-                        State::First { future }
+                    state: State::Attempt {
+                        future,
+                        failing: None,
+                        observed,
                     },
                     source: Source::Template { request, service },
                     config: Arc::clone(&self.config),
@@ -236,6 +235,7 @@ impl<S, C> Retry<S, C> {
                 Part::Act { .. } => State::Attempt {
                     future,
                     failing: None,
+                    observed: true,
                 },
             },
             source,

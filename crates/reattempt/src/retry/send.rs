@@ -94,8 +94,11 @@ where
         if !holds {
             failing.kept = None;
         }
-        let failing = Some(failing);
-        this.state.set(State::Attempt { future, failing });
+        this.state.set(State::Attempt {
+            future,
+            failing: Some(failing),
+            observed: true,
+        });
         ControlFlow::Continue(())
     }
 }
