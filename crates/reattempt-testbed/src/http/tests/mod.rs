@@ -1,4 +1,4 @@
-//! Each step, seen from the client's side of the wire.
+//! Each step, observed by a client on the wire.
 
 mod answers;
 mod bounds;
@@ -22,9 +22,9 @@ use super::{ErrorCode, Options, Protocol, Script, Server, Step};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Long enough for a slow machine; no test waits it out.
+/// Long enough for a slow machine; no passing test waits this long.
 const SOON: Duration = Duration::from_secs(20);
-/// How long a client is watched not getting something.
+/// How long a test checks that a client receives nothing.
 const A_WHILE: Duration = Duration::from_millis(60);
 
 #[derive(Clone)]
@@ -69,7 +69,7 @@ impl Caller {
     }
 }
 
-/// The error of h2 beneath whatever wraps it.
+/// The h2 error at the end of the source chain.
 fn h2_error<'a>(error: &'a (dyn Error + 'static)) -> &'a h2::Error {
     let mut error = error;
     loop {

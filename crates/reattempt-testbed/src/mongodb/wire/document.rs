@@ -1,11 +1,11 @@
-//! Documents from a peer, with a bound on how deep they nest.
+//! Documents from a peer, with a bound on nesting depth.
 
 use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument};
 
-/// How deep a document may nest, as in servers: 200.
+/// Maximum nesting depth, as in servers: 200.
 pub const MAX_NESTING: usize = 200;
 
-/// Reads one document that fills `bytes`; the error says what was wrong with it.
+/// Reads one document that fills `bytes`; the error describes the fault.
 ///
 /// The shape is checked lazily first, because the full decoder recurses without a bound.
 pub fn decode_document(bytes: &[u8]) -> Result<Document, String> {
@@ -14,12 +14,12 @@ pub fn decode_document(bytes: &[u8]) -> Result<Document, String> {
     Document::try_from(raw).map_err(|error| error.to_string())
 }
 
-/// The lists that a reply can bring, a cursor's batches among them.
+/// The fields of a reply that hold a list, besides a cursor's batch.
 const LISTS: [&str; 3] = ["values", "databases", "results"];
 const BATCHES: [&str; 2] = ["firstBatch", "nextBatch"];
 
-/// Reads the document of a reply, without the first list that it brings: that one stays in the
-/// bytes that it came in, because values that are only counted would take many times their memory.
+/// Reads the document of a reply without its first list. The list stays encoded, because decoded
+/// values that are only counted would take many times their memory.
 pub(super) fn decode_reply(bytes: &[u8]) -> Result<(Document, Option<RawArrayBuf>), String> {
     let raw = RawDocument::from_bytes(bytes).map_err(|error| error.to_string())?;
     check(raw, MAX_NESTING)?;
@@ -80,7 +80,7 @@ fn check(document: &RawDocument, depth_left: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Code with scope hides a document from the walk, and nothing here runs code.
+/// Code with scope contains a document that this walk does not check, and nothing here runs code.
 fn scope(key: &str) -> String {
     format!("{key}: code with scope is not taken")
 }

@@ -1,5 +1,4 @@
-//! A reply as a client reads it: the list that it brings is counted, and decoded only where it is
-//! wanted.
+//! A reply as read by a client: its list is counted, and decoded only when needed.
 
 use bson::{Document, RawArrayBuf};
 use tokio::io::AsyncRead;
@@ -14,9 +13,9 @@ pub struct Reply {
     pub response_to: i32,
     /// The reply without its list.
     pub document: Document,
-    /// A cursor's batch, or the first of `values`, `databases` and `results`, as it came.
+    /// A cursor's batch, or the first of `values`, `databases` and `results`, still encoded.
     pub list: Option<RawArrayBuf>,
-    /// Of the whole message.
+    /// Length of the whole message.
     pub bytes: usize,
 }
 
