@@ -76,7 +76,7 @@ async fn a_cancelled_request_frees_its_slot_and_its_late_answer_is_ignored() {
 async fn a_request_cancelled_before_it_left_is_not_sent() {
     let node = Node::start().await.expect("node");
     let mut c = bare(&node).await;
-    // The driver had no turn yet: there was no await since the call.
+    // The driver did not run yet: there was no await since the call.
     let ready = c.ready().await.expect("ready");
     drop(ready.call(KvRequest::delete("never")));
     send(&mut c, KvRequest::noop()).await.expect("answer");
