@@ -1,15 +1,14 @@
-//! What keeps the path of a call that works in registers.
+//! Keeps the path of a successful call in registers.
 
 use std::mem::ManuallyDrop;
 use std::task::Poll;
 
 use reattempt_core::{Annotated, CallContext};
 
-/// The request, stamped, and what `stamp` gave.
+/// Applies `stamp` to the request's context, and returns the request and the result of `stamp`.
 ///
-/// While it is stamped only the layers' own code runs, and nothing that may unwind is worth a
-/// clean-up of the request: without one the compiler keeps the context in registers through the
-/// whole stack of layers.
+/// Only the layers' own code runs meanwhile, and no unwind justifies a clean-up of the request:
+/// without one the compiler keeps the context in registers through the whole stack of layers.
 #[inline(always)]
 pub(crate) fn stamping<Req: Annotated, T>(
     request: Req,
@@ -20,8 +19,8 @@ pub(crate) fn stamping<Req: Annotated, T>(
     (ManuallyDrop::into_inner(request), given)
 }
 
-/// What a cold path came to, as what the hot path returns: of another type, so that the two do not
-/// share a place in memory.
+/// Converts the result of a cold path to that of the hot path: of another type, so that the two do
+/// not share memory.
 #[inline(always)]
 pub(crate) fn as_poll<T>(outcome: Option<T>) -> Poll<T> {
     match outcome {

@@ -1,4 +1,4 @@
-//! Every interleaving of layers on the block of one call.
+//! Every interleaving of layers on one call's block.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -6,7 +6,7 @@ use loom::thread;
 use super::*;
 use crate::Stage;
 
-/// Two threads, one of which is this one.
+/// Runs two threads, one of them the current one.
 fn both<T: 'static>(
     block: &Arc<CallBlock>,
     other: impl FnOnce(&CallBlock) -> T + 'static,
@@ -54,8 +54,7 @@ fn an_end_that_a_layer_above_says_hides_nothing_of_the_call() {
     });
 }
 
-/// A hedge goes out before the first attempt fails: whoever asks meanwhile hears that something is
-/// out.
+/// A hedge is sent before the first attempt fails: a concurrent reader sees an attempt in flight.
 #[test]
 fn one_attempt_that_ends_never_hides_another_that_is_out() {
     loom::model(|| {

@@ -120,7 +120,7 @@ fn data_is_found_by_its_type() {
     assert_eq!(earlier.data::<u8>(), Some(&7), "a clone keeps its own");
 }
 
-/// A waiter that knows whether it was dropped.
+/// A waiter with a probe for whether it was dropped.
 fn waiter() -> (ConfigWaiter, std::sync::Weak<()>) {
     let held = Arc::new(());
     let weak = Arc::downgrade(&held);

@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::*;
 
-/// A reporter of this attempt, at once with what the recovery layer does.
+/// Runs a reporter of this attempt concurrently with an action of the recovery layer.
 fn beside(slots: &Arc<Slots>, seat: Seat, report: fn(&Slots, Seat), act: impl FnOnce(&Slots)) {
     let shared = Arc::clone(slots);
     let other = thread::spawn(move || report(&shared, seat));

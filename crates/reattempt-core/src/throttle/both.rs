@@ -3,10 +3,10 @@
 use super::{RetryThrottle, Settled};
 use crate::Failure;
 
-/// Lets an attempt through when both do; both count every settled attempt.
+/// Allows an attempt if both throttles do; both count every settled attempt.
 ///
-/// Neither pays for an attempt that the other refuses. Records show the fill of the first that has
-/// one.
+/// Neither pays for an attempt that the other refuses. Records show the fill of the first throttle
+/// that has one.
 ///
 /// ```
 /// use reattempt_core::throttle::{Both, HedgeBudget, RetryThrottle, TokenBucket};
@@ -67,7 +67,7 @@ mod tests {
 
     const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
 
-    /// Pays the first time only, and does not say so when it is asked.
+    /// Pays only once, but always allows.
     #[derive(Debug, Default)]
     struct PaysOnce {
         paid: AtomicU32,

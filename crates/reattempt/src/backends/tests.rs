@@ -14,7 +14,7 @@ use crate::{HedgeLayer, RetryLayer};
 
 type Outcome = Result<&'static str, &'static str>;
 
-/// An error may be mended.
+/// An error may be retried.
 fn verdict(outcome: Result<&&'static str, &&'static str>, _: &CallContext) -> Verdict {
     match outcome {
         Ok(_) => Verdict::Success,
@@ -36,7 +36,7 @@ fn hedging(attempts: u32) -> HedgeLayer<Verdicts> {
     )
 }
 
-/// What a backend does with every attempt.
+/// The behaviour of a backend.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Answers,
@@ -44,7 +44,7 @@ enum Does {
     Hangs,
     /// Is never ready.
     Stalls,
-    /// Says instead of being ready that it never will.
+    /// Its readiness is an error.
     Breaks,
 }
 
@@ -97,7 +97,7 @@ where
     (outcome.expect("it hangs"), watch.info())
 }
 
-/// Where the attempts went, by number.
+/// The backends of the attempts, by attempt number.
 fn went(info: &RetryInfo) -> Vec<String> {
     let mut went: Vec<_> = info
         .records()
@@ -108,13 +108,13 @@ fn went(info: &RetryInfo) -> Vec<String> {
     went.into_iter().map(|(_, backend)| name(backend)).collect()
 }
 
-/// Other calls take their turns, so that by turn alone the next attempt would go where the last one
-/// went.
+/// Other calls take their turns, so that by turn alone the next attempt would use the same backend
+/// again.
 fn others_take_turns(list: &Backends<Replica>) {
     list.list.turn.fetch_add(NAMES.len() - 1, Ordering::Relaxed);
 }
 
-/// R60: a connection that is refused moves on while there is a backend that the call has not tried.
+/// R60: a refused connection moves on while there is an untried backend.
 #[tokio::test(start_paused = true)]
 async fn a_refused_connection_moves_on_uncounted() {
     let refused = |outcome: Result<&&'static str, &&'static str>, _: &CallContext| match outcome {

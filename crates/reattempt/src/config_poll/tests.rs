@@ -16,7 +16,7 @@ use crate::{DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
-/// Asks for a configuration after each failed attempt; what comes of it, by attempt.
+/// Requests a configuration after each failed attempt; the waiter depends on the attempt number.
 #[derive(Clone, Debug)]
 struct Asks(fn(u32) -> Option<ConfigWaiter>);
 
@@ -72,7 +72,7 @@ async fn send_by(
     (told(&outcome), watch.info())
 }
 
-/// So many attempts, an hour apart: what comes earlier mends a failure.
+/// At most `attempts` attempts, one hour apart: earlier ones are retries of a failure.
 fn hedge(attempts: u32) -> HedgeLayer<Verdicts> {
     HedgeLayer::new(
         verdict as Verdicts,
@@ -128,7 +128,7 @@ async fn a_readiness_is_still_acquired_before_it_is_sent() {
     assert_eq!(probe.log().times(), [0, 5]);
 }
 
-/// Law 9: a server that always says "moved" never makes one poll last forever.
+/// Law 9: a server that always answers "moved" never makes one poll last forever.
 #[tokio::test(start_paused = true)]
 async fn a_configuration_that_is_always_newer_lets_others_run_between_attempts() {
     let probe = probe((1..=9).map(moved));
@@ -162,7 +162,7 @@ async fn a_configuration_that_moved_the_key_brings_a_mend_forward() {
     }
 }
 
-/// C33: of several that are out only what mends the failed one comes earlier.
+/// C33: of several attempts in flight only the retry of the failed one is sent earlier.
 #[tokio::test(start_paused = true)]
 async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
     let policy = HedgePolicy::new(4, ms(10)).hedge_non_idempotent();
@@ -177,14 +177,14 @@ async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
             .into_iter()
             .chain((4..=6).map(|n| attempt(n).after(ms(500)))),
     );
-    // The second fails at 50 ms, and its mend would go out 10 ms later.
+    // The second fails at 50 ms, and its retry would be sent 10 ms later.
     let asks = |n| (n == 2).then(|| resolves(3, true)).flatten();
     assert_eq!(send_by(layer, asks, &probe).await.0, Told::Answer(3));
     assert_eq!(probe.log().times(), [0, 10, 20, 26, 36, 53]);
 }
 
-/// Law 9: a cluster that moves the key with every answer is not asked at the speed of the network
-/// for ever.
+/// Law 9: a cluster that moves the key with every response does not receive requests without delay,
+/// forever.
 #[tokio::test(start_paused = true)]
 async fn a_hedged_call_is_brought_forward_sixteen_times_at_most() {
     let probe = probe((1..=17).map(moved).chain([attempt(18)]));
@@ -206,7 +206,7 @@ async fn no_configuration_brings_a_mend_forward_that_the_server_put_off() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_asks_for_nothing() {
     let probe = probe([attempt(1)]);
-    let asked = |_| panic!("the answer showed no sign of an old configuration");
+    let asked = |_| panic!("the response showed no sign of a stale configuration");
     assert_eq!(send(asked, &probe).await.0, Told::Answer(1));
 }
 
@@ -224,8 +224,7 @@ async fn outside_of_any_recovery_layer_it_still_asks_and_says_that_nobody_waits(
     );
 }
 
-/// The call's block is used again by the thread's next call: until then it must keep nothing of a
-/// caller's.
+/// The thread's next call reuses the block: until then it must keep no data of the caller.
 #[tokio::test(start_paused = true)]
 async fn where_no_recovery_layer_acts_no_waiter_outlives_its_call() {
     static ALIVE: AtomicU32 = AtomicU32::new(0);
@@ -255,7 +254,7 @@ async fn where_no_recovery_layer_acts_no_waiter_outlives_its_call() {
     assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}

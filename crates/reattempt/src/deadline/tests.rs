@@ -38,7 +38,7 @@ where
     (service.oneshot(request).await, watch.info())
 }
 
-/// A deadline of `limit` around retries, around the probe.
+/// A deadline of `limit` around a retry layer around the probe.
 async fn bounded(
     limit: u64,
     strategy: impl RetryStrategy + 'static,
@@ -68,11 +68,11 @@ async fn past_the_deadline_the_inner_future_is_dropped_and_the_caller_told() {
         (story.scope, story.limit),
         (DeadlineScope::Call, Some(ms(50)))
     );
-    assert!(story.ambiguous, "nobody said that it is idempotent");
+    assert!(story.ambiguous, "it is not marked as idempotent");
     assert_eq!(probe.log().future_dropped(1), Some((50, false)));
 }
 
-/// Takes any error for another timer's word on the same deadline.
+/// Treats any error as caused by another timer for the same deadline.
 #[derive(Clone, Copy)]
 struct ErrorsEcho;
 
@@ -96,7 +96,7 @@ async fn an_echo_of_the_deadline_is_the_deadline_and_an_earlier_one_is_not() {
             .service(probe.inner());
         let (outcome, info) = send(service, probe.request()).await;
         if is_deadline {
-            assert!(elapsed(outcome).ambiguous, "it was out");
+            assert!(elapsed(outcome).ambiguous, "it was in flight");
             assert_eq!(info.stopped(), Some(Stopped::Deadline));
         } else {
             assert_eq!(told(&outcome), Told::Error(1));
@@ -107,7 +107,7 @@ async fn an_echo_of_the_deadline_is_the_deadline_and_an_earlier_one_is_not() {
 
 #[test]
 fn an_answer_that_is_there_arms_no_timer() {
-    // There is no runtime here: any timer would panic.
+    // Without a runtime, any timer would panic.
     let probe = probe([attempt(1)]);
     let call = DeadlineLayer::new(ms(50))
         .layer(probe.inner())
@@ -160,15 +160,15 @@ async fn the_deadline_spans_all_attempts() {
     let (outcome, info) = bounded(50, every(10), &probe).await;
     let story = elapsed(outcome);
     assert_eq!(probe.log().now(), 50);
-    assert!(story.ambiguous, "the second attempt was out");
+    assert!(story.ambiguous, "the second attempt was in flight");
     let last = story.info.records().last().unwrap();
     assert_eq!((last.number, last.outcome), (2, AttemptOutcome::Cancelled));
     assert_eq!(
         last.stopped,
         Some(Stopped::Deadline),
-        "not the caller's doing"
+        "not cancelled by the caller"
     );
-    assert_eq!(info, *story.info, "the watch tells the same story");
+    assert_eq!(info, *story.info, "the watch has the same history");
     assert!(
         story
             .to_string()
@@ -176,7 +176,7 @@ async fn the_deadline_spans_all_attempts() {
     );
 }
 
-/// RFC 0049: unambiguous where it is known that nothing happened.
+/// RFC 0049: unambiguous if it is known that the request had no effect.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_is_unambiguous_where_nothing_is_out_that_may_have_left() {
     let ambiguous = |outcome: Outcome| elapsed(outcome).ambiguous;
@@ -208,7 +208,7 @@ async fn waiting_for_readiness_past_the_deadline_is_unambiguous() {
     assert_eq!(info.stopped(), Some(Stopped::Deadline));
 }
 
-/// E2: below the recovery layer it is the per-attempt timeout, and retried.
+/// E2: below the recovery layer it is a per-attempt timeout, which is retried.
 #[tokio::test(start_paused = true)]
 async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
     let probe = probe([attempt(1).hangs(), attempt(2)]);
@@ -334,8 +334,7 @@ async fn a_limit_that_has_passed_already_sends_nothing() {
     }
 }
 
-/// Polling once more after the answer is against the contract, and still must not make up a
-/// timeout.
+/// A poll after completion is against the contract, but must not produce a timeout.
 #[tokio::test(start_paused = true)]
 async fn after_its_answer_a_call_never_runs_into_its_deadline() {
     let mut service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| {
@@ -354,14 +353,14 @@ async fn after_its_answer_a_call_never_runs_into_its_deadline() {
     assert!(future.as_mut().poll(&mut context).is_pending());
 }
 
-/// tokio gives each poll of a task a budget; an inner future that uses it up every time must not
-/// starve the limit.
+/// tokio gives each poll of a task a budget; an inner future that always uses it up must not starve
+/// the limit.
 #[tokio::test]
 async fn a_busy_inner_future_is_ended_in_time() {
     let service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| async {
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let begun = tokio::time::Instant::now();
-        // Ends by itself, so that a fault fails the test and does not hang it.
+        // Ends on its own, so that a bug fails the test instead of hanging it.
         while begun.elapsed() < ms(3000) {
             let _ = sender.send(());
             receiver.recv().await;
@@ -414,7 +413,7 @@ impl OnElapsed<Answer, Fault> for AnswersInstead {
     }
 }
 
-/// Law 1: what a caller gets is made by the layer's own choice.
+/// Law 1: the layer's configuration decides what a caller gets.
 #[tokio::test(start_paused = true)]
 async fn what_the_caller_gets_can_be_chosen() {
     let probe = probe([attempt(1).hangs()]);
@@ -423,7 +422,7 @@ async fn what_the_caller_gets_can_be_chosen() {
     assert_eq!(told(&outcome), Told::Broken);
 }
 
-/// An attempt's limit answers in the server's place with what a policy may take for safe to repeat.
+/// An attempt timeout returns a local response that a policy may consider safe to retry.
 #[tokio::test(start_paused = true)]
 async fn an_attempts_limit_is_no_answer_of_the_servers() {
     let unavailable = |_: Result<&Answer, &Fault>, _: &CallContext| {
@@ -454,7 +453,7 @@ async fn an_attempts_limit_is_no_answer_of_the_servers() {
     assert_eq!((stage, attempts), (Stage::InFlight, 2));
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + std::fmt::Debug>() {}

@@ -1,4 +1,4 @@
-//! The first attempt: where it works at once, it is all there is to the call.
+//! The first attempt: if it succeeds at once, nothing else is needed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use super::future::{HedgeFuture, Outcome};
 use super::hedging::Hedging;
 use crate::stamping::as_poll;
 
-/// What acting on a call takes.
+/// What the layer needs to act on a call.
 pub(super) struct Start<S, Req> {
     pub(super) policy: Arc<HedgePolicy>,
     pub(super) source: Option<(Req, S)>,
@@ -24,7 +24,7 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// The first poll. Where the first attempt works at once the call ends here.
+    /// The first poll. If the first attempt succeeds at once, the call ends here.
     #[inline(always)]
     pub(super) fn poll_first(
         mut self: Pin<&mut Self>,
@@ -60,8 +60,8 @@ where
         Poll::Ready(outcome)
     }
 
-    // An `Option`, so that what is cold does not share the place of the hot path's outcome, which
-    // then stays in registers.
+    // An `Option`, so that the cold path does not share memory with the outcome of the hot path,
+    // which then stays in registers.
     #[cold]
     #[inline(never)]
     fn failed_first(
@@ -92,7 +92,7 @@ where
         self.poll_on(cx)
     }
 
-    /// The first attempt is not all there is to it.
+    /// More than the first attempt is needed.
     fn hedge(self: Pin<&mut Self>) {
         let this = self.project();
         if let Some(start) = this.start.take() {

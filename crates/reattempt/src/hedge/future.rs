@@ -18,17 +18,18 @@ use crate::stamping::as_poll;
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 pin_project! {
-    /// The future of [`Hedge`](super::Hedge). The first attempt is inline; what more attempts take
-    /// is allocated when the first one is pending or has failed, and each of them when it is sent.
+    /// The future of [`Hedge`](super::Hedge). The first attempt is inline; the state for further
+    /// attempts is allocated when the first one is pending or has failed, and each of them when it
+    /// is sent.
     pub struct HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
     {
         #[pin]
         pub(super) first: Option<S::Future>,
-        // The context of the first attempt; `None` where another layer acts.
+        // The context of the first attempt; `None` if another layer acts.
         pub(super) context: Option<CallContext>,
-        // Until the first poll.
+        // Present until the first poll.
         pub(super) start: Option<Start<S, Req>>,
         pub(super) config: Arc<Config<C>>,
         pub(super) hedging: Option<Box<Hedging<S, Req>>>,
@@ -51,7 +52,7 @@ impl<S, C, Req> HedgeFuture<S, C, Req>
 where
     S: Service<Req>,
 {
-    /// Dropped, over or not.
+    /// Called on drop, complete or not.
     #[inline(never)]
     fn abandoned(self: Pin<&mut Self>) {
         let this = self.project();
@@ -112,7 +113,7 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// Anything but the first poll.
+    /// Every poll but the first.
     #[inline(never)]
     pub(super) fn poll_on(
         mut self: Pin<&mut Self>,
@@ -124,8 +125,8 @@ where
                 Poll::Pending => None,
             };
         }
-        // Ends: at one instant only so many hedges, transparent retries and moved keys are sent,
-        // and every other attempt waits for its back-off.
+        // Terminates: a limited number of hedges, transparent retries and moved keys is due at one
+        // instant, and every other attempt waits for its back-off.
         loop {
             if let Some(outcome) = self.as_mut().cancel_cut_off(cx) {
                 return Some(outcome);
@@ -140,7 +141,7 @@ where
             let mut progress = false;
             let mut at = 0;
             while let Some(hedging) = self.as_mut().project().hedging.as_mut() {
-                // Nobody waits for a service that will not be called.
+                // A service that will not be called is not waited for.
                 let frozen = hedging.machine.is_frozen();
                 let Some(other) = hedging.others.get_mut(at) else {
                     break;
@@ -180,8 +181,7 @@ where
         }
     }
 
-    /// Another layer acts, or has to. If none did, the call is counted all the same (A6: every RPC
-    /// counts).
+    /// Another layer acts, or has to. If none did, the call is counted too (A6: every RPC counts).
     fn poll_passing(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
         let this = self.as_mut().project();
         let Some(first) = this.first.as_pin_mut() else {

@@ -1,4 +1,4 @@
-//! What it takes once one attempt may not be all.
+//! The state of a call with more than one attempt.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ pub(super) struct Hedging<S: Service<Req>, Req> {
     pub(super) policy: Arc<HedgePolicy>,
     pub(super) source: Option<(Req, S)>,
     pub(super) others: Vec<Other<S, Req>>,
-    /// The failure that is the call's if nothing else comes.
+    /// The failure to return if nothing else arrives.
     pub(super) last: Option<Outcome<S, Req>>,
-    /// Of failed attempts that are about to be mended, until it is known whether a newer
+    /// Waiters of failed attempts with a planned retry, kept until it is known whether a newer
     /// configuration moved the key.
     pub(super) waiters: Vec<(CallContext, ConfigWaiter)>,
     sleep: Option<Pin<Box<Sleep>>>,
-    /// The first delay runs, or does not have to any more.
+    /// The first delay is running or no longer needed.
     pub(super) armed: bool,
     /// Nothing more is sent or recorded.
     pub(super) over: bool,
@@ -63,7 +63,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         }
     }
 
-    /// Those of the attempts that are out.
+    /// The contexts of the attempts in flight.
     pub(super) fn contexts(&self) -> impl Iterator<Item = &CallContext> {
         self.others.iter().filter_map(|other| match other {
             Other::Flight { context, .. } => Some(context),
@@ -71,8 +71,8 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         })
     }
 
-    /// An attempt that is cut off, and its place among the others (`None`: the first). Never the
-    /// last that is out while there is no failure to return.
+    /// An attempt that is cut off, and its index among the others (`None`: the first). Never the
+    /// last one in flight if there is no failure to return.
     pub(super) fn cut_off(
         &self,
         first: Option<&CallContext>,
@@ -87,7 +87,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
             Other::Flight { context, .. } => Some((Some(at), context)),
             Other::Readying { .. } => None,
         });
-        // All are asked, so that a change wakes this task whichever it is about.
+        // All of them are polled, so that a change of any wakes this task.
         let first = first.map(|context| (None, context));
         let mut found = None;
         for (at, context) in first.into_iter().chain(flights) {
@@ -98,7 +98,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         found
     }
 
-    /// True if a service is still being made ready although nothing more is sent.
+    /// True if a service is still being prepared although nothing more is sent.
     pub(super) fn waits_in_vain(&self) -> bool {
         let readying = |other: &Other<S, Req>| matches!(other, Other::Readying { .. });
         self.machine.is_frozen() && self.others.iter().any(readying)
@@ -111,7 +111,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         self.waiters.clear();
     }
 
-    /// The deadline ends the call: nothing is held until then.
+    /// The deadline ends the call: until then nothing is kept.
     pub(super) fn expire(&mut self) {
         self.expired = true;
         self.source = None;
@@ -119,7 +119,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         self.waiters.clear();
     }
 
-    /// True when the instant has come.
+    /// True once the instant has passed.
     pub(super) fn poll_sleep(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
         let at = tokio::time::Instant::from_std(at);
         let sleep = self
@@ -133,7 +133,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
 }
 
 impl<S: Service<Req>, Req: Replay> Hedging<S, Req> {
-    /// An attempt is over, and what is kept for it may go.
+    /// An attempt is over: data kept for it is dropped.
     pub(super) fn lost(&self, context: &CallContext) {
         if let Some((request, _)) = &self.source {
             request.attempt_over(context.attempt());

@@ -34,26 +34,26 @@ impl<C> HedgeLayer<C> {
         }
     }
 
-    /// Hedges every call by this policy, unless the route's own says otherwise.
+    /// Hedges every call with this policy, unless the route has its own.
     #[must_use]
     pub fn new(classifier: C, policy: HedgePolicy) -> Self {
         Self::with(classifier, Some(Arc::new(policy)))
     }
 
-    /// Hedges only calls whose route's policy asks for it; others pass through.
+    /// Hedges only calls whose route policy hedges; others pass through.
     #[must_use]
     pub fn by_policy(classifier: C) -> Self {
         Self::with(classifier, None)
     }
 
-    /// Switches transparent retries (A6) on or off; on by default.
+    /// Enables or disables transparent retries (A6); enabled by default.
     #[must_use]
     pub fn transparent(mut self, on: bool) -> Self {
         self.transparent = on;
         self
     }
 
-    /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells
+    /// Sets the observer of every decision, instead of [`LogObserver`]; a pair of observers calls
     /// both.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {

@@ -17,7 +17,7 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// Plans what is due, and keeps a timer for what is not. True if something was planned.
+    /// Plans what is due, and arms a timer for what is not. True if an attempt was planned.
     pub(super) fn plan(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
         let this = self.project();
         let Some(hedging) = this.hedging.as_mut() else {
@@ -27,8 +27,7 @@ where
             hedging.armed = true;
             hedging.machine.pending(clock::now(), &hedging.policy);
         }
-        // Each until the configuration is known, or what it might bring forward went out without
-        // it.
+        // Each waiter is polled until its configuration is known or the retry was sent without it.
         let mut at = 0;
         while let Some((context, waiter)) = hedging.waiters.get_mut(at) {
             let moved = if hedging.machine.may_nudge(context.attempt()) {
@@ -64,8 +63,8 @@ where
                     });
                     planned = true;
                 }
-                // The request moved with the first attempt, because it could not be copied: that is
-                // said when the first hedge is missed.
+                // The request moved with the first attempt because it could not be copied: this is
+                // recorded when the first hedge is due.
                 (Due::Plan(_), None) => {
                     let env = this.context.as_ref().map(|of| this.config.env(of, false));
                     if let Some(env) = env {
@@ -79,7 +78,8 @@ where
         planned
     }
 
-    /// A planned attempt's service is ready (or broke): send it, if the machine permits.
+    /// A planned attempt's service is ready or has failed: sends the attempt if the machine
+    /// permits.
     pub(super) fn send(
         self: Pin<&mut Self>,
         at: usize,

@@ -1,4 +1,4 @@
-//! An attempt is over: what the machine makes of it.
+//! Settles attempts through the machine.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -17,8 +17,8 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// An attempt is over: `at` is its place among the others, `None` the first. The outcome, if
-    /// the call is over with it.
+    /// An attempt is over: `at` is its index among the others, `None` the first. Returns the
+    /// outcome if this ends the call.
     pub(super) fn settle(
         mut self: Pin<&mut Self>,
         at: Option<usize>,
@@ -47,7 +47,7 @@ where
         self.settled(&context, verdict, outcome)
     }
 
-    /// An attempt is over, and it is known what it came to.
+    /// An attempt is over and has been classified.
     pub(super) fn settled(
         mut self: Pin<&mut Self>,
         context: &CallContext,
@@ -67,8 +67,8 @@ where
                 .succeeded(committed);
             return Some(outcome);
         };
-        // What follows a failure is the machine's word; a first attempt that failed before it was
-        // ever pending must not have its delay planned on top.
+        // The machine plans what follows a failure; if the first attempt failed before it was
+        // pending, its hedging delay must not be planned in addition.
         hedging.armed = true;
         let next = NextAttempt {
             number: context.attempt() + 1,
@@ -114,8 +114,8 @@ where
         }
     }
 
-    /// Attempts whose copies can go no further, because another goes on alone, are cancelled at
-    /// once. The outcome, if the call is over with the last of them.
+    /// Cancels attempts whose copies are cut off because another attempt continues alone. Returns
+    /// the outcome if the call ends with the last of them.
     pub(super) fn cancel_cut_off(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -153,7 +153,7 @@ where
         }
     }
 
-    /// The call is over. Losers are dropped at once and recorded before its end is told of; the
+    /// The call is over. Losers are dropped at once and recorded before its end is reported; the
     /// caller does not wait for them.
     fn drop_losers(self: Pin<&mut Self>) {
         let mut this = self.project();

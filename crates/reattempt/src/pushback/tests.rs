@@ -10,7 +10,7 @@ use crate::probe::{Answer, Fault, Probe, Step, Told, attempt, listen, ms, probe,
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
-/// The server's words, by attempt.
+/// The server's pushback, by attempt.
 type Words = fn(u32) -> Option<ServerPushback>;
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ fn fails(n: u32) -> Step {
     attempt(n).fails(KV_TEMPORARY_FAILURE)
 }
 
-/// Up to four attempts, doubling from 10 ms.
+/// Up to four attempts, with a back-off that doubles from 10 ms.
 async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
     let strategy = Attempts::new(4, Backoff::exponential(ms(10), ms(1000)));
     let service = ServiceBuilder::new()
@@ -46,7 +46,7 @@ async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
     (told(&outcome), watch.info())
 }
 
-/// R31 R32: exactly as long as it says, then the back-off starts anew.
+/// R31 R32: exactly the server's delay, then the back-off restarts.
 #[tokio::test(start_paused = true)]
 async fn the_servers_delay_replaces_the_back_off_which_then_starts_anew() {
     let probe = probe([fails(1), fails(2), fails(3), attempt(4)]);
@@ -106,7 +106,7 @@ async fn on_a_success_it_is_ignored() {
     assert_eq!(info.stopped(), Some(Stopped::Success));
 }
 
-/// R22 R23: a stop on any code counts, also where nobody recovers the call.
+/// R22 R23: a stop on any code counts, also if no layer recovers the call.
 #[tokio::test(start_paused = true)]
 async fn a_stop_counts_for_the_bucket_on_any_failure() {
     use reattempt_core::{RetryThrottle, RoutePolicy};
@@ -137,7 +137,7 @@ async fn outside_of_any_recovery_layer_it_says_so_and_changes_nothing() {
     let plain = probe([fails(1)]);
     let outcome = layer.layer(plain.inner()).oneshot(plain.request()).await;
     assert_eq!(told(&outcome), Told::Error(1));
-    // Where the request has no context yet, nobody is above either.
+    // A request without a context has no recovery layer above either.
     let bare = probe([fails(1)]);
     let outcome = layer
         .layer(bare.inner())
@@ -153,7 +153,7 @@ async fn outside_of_any_recovery_layer_it_says_so_and_changes_nothing() {
     );
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}
@@ -162,7 +162,7 @@ const _: fn() = || {
     future::<<Pushback<Probe, Reader> as Service<Call<()>>>::Future>();
 };
 
-/// Reads nothing, and says that there was something.
+/// Reads nothing, and reports an unreadable pushback.
 #[derive(Clone, Debug)]
 struct Baffled;
 
@@ -176,7 +176,7 @@ impl ReadPushback<Answer, Fault> for Baffled {
     }
 }
 
-/// Law 8: what is ignored is recorded.
+/// Law 8: ignored pushback is recorded.
 #[tokio::test(start_paused = true)]
 async fn a_word_that_cannot_be_read_counts_as_none_and_is_recorded() {
     let probe = probe([fails(1), attempt(2)]);

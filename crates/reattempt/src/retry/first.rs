@@ -1,5 +1,4 @@
-//! The first attempt: where it works and nobody wants to hear of it, it is all there is to the
-//! call.
+//! The first attempt: if it succeeds and no observer wants its events, nothing else is needed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +18,7 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// Polls a first attempt. Where it works and nobody wants to hear of it the call ends here.
+    /// Polls a first attempt. If it succeeds and no observer wants its events, the call ends here.
     #[inline(always)]
     pub(super) fn poll_first(
         mut self: Pin<&mut Self>,
@@ -46,8 +45,8 @@ where
         Poll::Ready(outcome)
     }
 
-    // An `Option`, so that what is cold does not share the place of the hot path's outcome, which
-    // then stays in registers.
+    // An `Option`, so that the cold path does not share memory with the outcome of the hot path,
+    // which then stays in registers.
     #[cold]
     #[inline(never)]
     fn failed_first(

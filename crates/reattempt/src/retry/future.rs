@@ -20,14 +20,14 @@ use crate::stamping::as_poll;
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 pin_project! {
-    /// The future of [`Retry`](super::Retry). Unboxed; what only a failing call needs is allocated
-    /// with its first failure.
+    /// The future of [`Retry`](super::Retry). Unboxed; the state for retries is allocated with the
+    /// first failure.
     pub struct RetryFuture<S, C, Req>
     where
         S: Service<Req>,
         Req: Annotated,
     {
-        // The attempt that is out.
+        // The attempt in flight.
         #[pin]
         pub(super) flight: Option<S::Future>,
         pub(super) source: Source<S, Req>,
@@ -55,7 +55,7 @@ where
     S: Service<Req>,
     Req: Annotated,
 {
-    /// Dropped before it was over.
+    /// Called on drop before completion.
     #[cold]
     #[inline(never)]
     fn abandoned(self: Pin<&mut Self>) {
@@ -112,7 +112,7 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// Anything but a first attempt that works.
+    /// Everything but a first attempt that succeeds.
     #[inline(never)]
     pub(super) fn poll_on(
         mut self: Pin<&mut Self>,
@@ -139,7 +139,7 @@ where
         }
     }
 
-    /// One step of a call whose first attempt is not simply out.
+    /// One step of a call that is past the simple first attempt.
     #[inline(never)]
     fn step(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Step<Outcome<S, Req>> {
         let this = self.as_mut().project();
@@ -162,8 +162,8 @@ where
                         let env = this.config.env(context, true);
                         recovering.machine.nudged(clock::now(), &env);
                     }
-                    // No delay is left, so that other tasks run once, as after a zero delay: a
-                    // configuration that is always newer must not hold up the deadline.
+                    // No delay is left, so other tasks run once, as after a zero delay: a
+                    // configuration that is always newer must not starve the deadline.
                     *this.phase = if moved {
                         Phase::Yielding
                     } else {
@@ -192,7 +192,7 @@ where
         }
     }
 
-    /// Passing through, but nobody below claimed the call: count it all the same (A6: every RPC
+    /// Passed through, but no layer below claimed the call: it is counted too (A6: every RPC
     /// counts).
     fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
         let mut this = self.project();
@@ -202,7 +202,7 @@ where
             if !context.is_taken_up() {
                 this.config.no_hedge_layer.warn(
                     "RetryLayer",
-                    "got a policy that hedges, but no HedgeLayer stands below or above it",
+                    "got a policy that hedges, but there is no HedgeLayer below or above it",
                 );
                 let verdict = this.config.classifier.classify(outcome.as_ref(), context);
                 let found = context.findings();

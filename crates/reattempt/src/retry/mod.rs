@@ -1,9 +1,9 @@
-//! `RetryLayer`: sends a call again when an attempt fails in a way that another may mend.
+//! `RetryLayer`: sends a call again after a failure that a retry may fix.
 //!
-//! The layer settles each attempt: the classifier says once what it came to, the throttle is told,
-//! the strategy is asked, and pushback, throttle, deadline and idempotency have their say. Response
-//! and error of the inner service pass through unchanged: when no further attempt is made, the
-//! caller gets the failure that the server gave.
+//! The layer settles each attempt: the classifier is called once, the throttle counts the result,
+//! the strategy decides, and pushback, throttle, deadline and idempotency are checked. Response and
+//! error of the inner service are returned unchanged: if no further attempt is made, the caller
+//! gets the server's own failure.
 //!
 //! ```
 //! use reattempt::retry::RetryLayer;
@@ -12,8 +12,9 @@
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
-//! // The server's status, in your protocol's own words.
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! Classifies the protocol's own status.
 //! let classifier = classify_fn(|outcome: Result<&u16, &std::convert::Infallible>, _: &CallContext| {
 //!     match outcome {
 //!         Ok(0x00) => Verdict::Success,
@@ -68,18 +69,18 @@ pub use layer::RetryLayer;
 use phase::Phase;
 use source::{Source, with_context};
 
-/// What the layer was built with, shared by all its services.
+/// The layer's configuration, shared by all its services.
 struct Config<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
-    /// For policies that say "no recovery".
+    /// For policies without recovery.
     no_recovery: &'static dyn RetryStrategy,
     transparent: bool,
     observer: Arc<dyn Observer>,
-    /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
+    /// Whether the observer wants events of sent attempts and of calls that succeed at once.
     hears: bool,
-    /// Nobody hears of first attempts, and the layer's strategy allowed of a second one when the
-    /// layer was built: few calls have another strategy.
+    /// The observer wants no events of first attempts, and the layer's strategy allowed a second
+    /// attempt when the layer was built: few calls have another strategy.
     is_simple: bool,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
@@ -87,7 +88,7 @@ struct Config<C> {
 }
 
 impl<C> Config<C> {
-    /// The caller's strategy beats the policy's, the policy's beats the layer's.
+    /// The caller's strategy overrides the policy's, which overrides the layer's.
     #[inline(always)]
     fn strategy<'a>(&'a self, context: &'a CallContext) -> &'a dyn RetryStrategy {
         if let Some(strategy) = context.strategy() {
@@ -109,8 +110,8 @@ impl<C> Config<C> {
     }
 }
 
-/// Sends no call again, and treats a transparent retry that does not fit before the deadline as the
-/// layer's strategy does: of that the policy says nothing.
+/// Retries nothing, and handles a transparent retry that does not fit before the deadline as the
+/// layer's strategy does, since the policy does not specify this.
 fn no_recovery(layer: &dyn RetryStrategy) -> &'static dyn RetryStrategy {
     static GIVES_UP: Attempts =
         Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(OnDeadline::GiveUp);
@@ -125,7 +126,7 @@ fn may_follow(strategy: &dyn RetryStrategy) -> bool {
     strategy.max_attempts().is_none_or(|max| max > 1)
 }
 
-/// Sends calls again. Made by [`RetryLayer`].
+/// Retries calls. Made by [`RetryLayer`].
 pub struct Retry<S, C> {
     inner: S,
     config: Arc<Config<C>>,
@@ -167,7 +168,7 @@ where
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        // As in `stamping`, which has its own say on this.
+        // See `stamping` for the reason.
         let mut request = ManuallyDrop::new(request);
         let part = self
             .config
@@ -180,8 +181,7 @@ where
                 let mut request = ManuallyDrop::into_inner(request);
                 if let Some(copy) = request.replay(&FIRST) {
                     let future = self.inner.call(with_context(copy, &mut request));
-                    // The instance that was ready has been called; its clone gets ready for further
-                    // attempts.
+                    // The ready instance has been called; its clone is used for further attempts.
                     let service = self.inner.clone();
                     return RetryFuture {
                         flight: Some(future),
@@ -207,7 +207,7 @@ where
     }
 }
 
-/// A request that went out and is not to be sent again.
+/// A request that was sent without a copy being kept.
 struct Out<S: Service<Req>, Req> {
     future: S::Future,
     source: Source<S, Req>,
@@ -230,16 +230,16 @@ impl<S: Service<Req>, Req> Out<S, Req> {
     }
 }
 
-/// What the layer has to do with a call.
+/// How the layer handles a call.
 #[derive(Clone, Copy)]
 enum Part {
     /// A recovery layer above acts.
     Claimed,
-    /// One below has to: the policy hedges.
+    /// A recovery layer below has to act: the policy hedges.
     Other,
-    /// This one acts.
+    /// This layer acts.
     Act {
-        /// Could a first attempt be followed by another?
+        /// Whether another attempt could follow the first.
         may_follow: bool,
         phase: Phase,
     },
@@ -252,7 +252,7 @@ const FIRST: NextAttempt<'static> = NextAttempt {
 };
 
 impl<S, C> Retry<S, C> {
-    /// No attempt can follow the first: the request itself goes out.
+    /// No attempt can follow the first: the request itself is sent.
     #[cold]
     #[inline(never)]
     fn call_once<Req>(&mut self, mut request: Req) -> Out<S, Req>
@@ -328,7 +328,7 @@ impl<C> Config<C> {
             .policy()
             .is_some_and(|policy| policy.get_attempt_limit().is_some())
         {
-            // Once it is over somebody has to look whether its limit was enforced.
+            // The end of the attempt must check whether a layer enforced its limit.
             Phase::Flight
         } else {
             Phase::First
@@ -337,13 +337,13 @@ impl<C> Config<C> {
         Part::Act { may_follow, phase }
     }
 
-    // By value: an address taken would keep every context in memory.
+    // By value: taking an address would keep every context in memory.
     #[inline(never)]
     fn sent(&self, context: CallContext) {
         self.observer.attempt_sent(&context);
     }
 
-    /// True for a policy that hedges, unless the caller stamped a strategy for this one call.
+    /// True for a policy that hedges, unless the caller set a strategy for this call.
     #[inline(never)]
     fn leaves_to_others(
         &self,
@@ -361,7 +361,7 @@ impl<C> Config<C> {
         if !has_limit && policy.get_call_limit().is_some() {
             self.no_deadline_layer.warn(
                 "RetryLayer",
-                "got a policy with a time limit for the call, but no DeadlineLayer stands above it",
+                "got a policy with a time limit for the call, but there is no DeadlineLayer above it",
             );
         }
         false

@@ -1,28 +1,28 @@
-//! Where a call that is retried stands.
+//! The phases of a retried call.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The first attempt is out, and nobody wants to hear of it if it works.
+    /// The first attempt is in flight, and no observer wants its events if it succeeds.
     First,
-    /// An attempt of ours is out.
+    /// An attempt of this layer is in flight.
     Flight,
-    /// Over: the outcome was returned.
+    /// The outcome was returned.
     Done,
-    /// Not ours: a recovery layer above acts.
+    /// Another recovery layer, above, acts.
     Claimed,
-    /// Not ours: a recovery layer below has to act.
+    /// A recovery layer below has to act.
     Passing,
-    /// The strategy is making its decision.
+    /// The strategy's decision is pending.
     Asking,
     Waiting,
-    /// A zero delay touches no timer, but lets other tasks run once.
+    /// A zero delay arms no timer, but lets other tasks run once.
     Yielding,
     Readying,
     /// Nothing more is sent; the deadline above ends the call.
     Expired,
 }
 
-/// Where the loop goes next.
+/// The next step of the loop.
 pub(super) enum Step<O> {
     Again,
     Return(O),

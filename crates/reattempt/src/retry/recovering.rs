@@ -1,4 +1,4 @@
-//! What a call needs once an attempt has failed.
+//! The state of a call after its first failure.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -15,9 +15,9 @@ use crate::clock;
 /// Allocated with the first failure.
 pub(super) struct Recovering<O> {
     pub(super) machine: RetryMachine,
-    /// The failure that a gate still ahead may return.
+    /// The failure that a later gate may return.
     pub(super) kept: Option<O>,
-    /// A decision that is still being made, and the failure it is about.
+    /// A pending decision, and the failure it is about.
     pub(super) asked: Option<(Deferred, O)>,
     pub(super) kind: AttemptKind,
     pub(super) verdict: Verdict,
@@ -46,15 +46,14 @@ impl<O> Recovering<O> {
         }
     }
 
-    /// Takes up the waiter of the attempt that failed. True if what the call is about has moved by
-    /// now.
+    /// Takes the waiter of the failed attempt. True if the call's target has already moved.
     #[cold]
     pub(super) fn has_moved(&mut self, context: &CallContext) -> bool {
         self.waiter = context.take_config_waiter();
         let Some(waiter) = &mut self.waiter else {
             return false;
         };
-        // Nobody is to be woken: it is polled again as soon as there is something to wait for.
+        // No waker is needed: it is polled again when the call waits.
         match waiter
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
@@ -67,7 +66,7 @@ impl<O> Recovering<O> {
         }
     }
 
-    /// Ready when the delay is over (false), or a newer configuration moved what the call is about
+    /// Ready when the delay is over (false), or a newer configuration moved the call's target
     /// (true).
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Some(waiter) = &mut self.waiter {

@@ -1,4 +1,4 @@
-//! Sending once more, and what comes of it where that is not possible any more.
+//! Sends further attempts, and handles the cases where this is no longer possible.
 
 use std::pin::Pin;
 
@@ -17,7 +17,7 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// Nothing more will be sent: let go of everything and leave the rest to the deadline.
+    /// Nothing more will be sent: drops everything and leaves the end to the deadline.
     pub(super) fn expire(self: Pin<&mut Self>) {
         let this = self.project();
         *this.phase = Phase::Expired;
@@ -25,7 +25,7 @@ where
         this.source.shed();
     }
 
-    /// The service broke while it was to get ready again. The server's own failure beats it.
+    /// The service failed before it was ready again. A kept failure of the server takes precedence.
     pub(super) fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {
         let this = self.project();
         *this.phase = Phase::Done;
@@ -37,7 +37,7 @@ where
         recovering.kept.take().unwrap_or(Err(error))
     }
 
-    /// The service is ready: send the next attempt, unless the time is up.
+    /// The service is ready: sends the next attempt, unless the deadline has passed.
     pub(super) fn send(mut self: Pin<&mut Self>) -> Step<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
         let (Source::Template { request, service }, Some(recovering)) =
@@ -74,8 +74,8 @@ where
         };
         let context = request.context_mut();
         if copy.is_none() && may_follow && recovering.kept.is_some() {
-            // Refused at the last moment. A failure that was kept is the call's; else the
-            // request itself goes out as the last attempt.
+            // The copy was refused at send time. A kept failure is returned; otherwise the request
+            // itself is sent as the last attempt.
             recovering.machine.refused(&this.config.env(context, false));
             *this.phase = Phase::Done;
             return recovering.kept.take().map_or(Step::Pending, Step::Return);

@@ -1,4 +1,4 @@
-//! An attempt is over: what the machine makes of it.
+//! Settles attempts through the machine.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::recovering::Recovering;
 use super::source::Source;
 use crate::clock;
 
-/// Could the request be sent once more after this failure?
+/// Whether the request could be sent once more after this failure.
 fn replayable<S, Req: Replay>(
     source: &Source<S, Req>,
     context: &CallContext,
@@ -36,7 +36,7 @@ where
     C: Classify<S::Response, S::Error>,
     Req: Annotated + Replay,
 {
-    /// An attempt is over: classify it.
+    /// An attempt is over: classifies it.
     pub(super) fn settle(
         mut self: Pin<&mut Self>,
         outcome: Outcome<S, Req>,
@@ -62,7 +62,7 @@ where
         Step::Return(outcome)
     }
 
-    /// An attempt failed: let the machine decide.
+    /// An attempt failed: the machine decides.
     #[cold]
     #[inline(never)]
     pub(super) fn failed(
@@ -95,7 +95,7 @@ where
         self.act(action, outcome)
     }
 
-    /// A deferred decision is there.
+    /// A deferred decision is available.
     pub(super) fn decided(
         mut self: Pin<&mut Self>,
         decision: Result<Option<Duration>, StrategyError>,
@@ -110,8 +110,8 @@ where
             return Step::Pending;
         };
         if let Err(error) = &decision {
-            // The caller gets the attempt's failure, so nobody would ever hear of this one.
-            tracing::warn!(target: "reattempt", "the strategy failed, and the call with it: {error}");
+            // The caller gets the attempt's failure, so the strategy's error is only logged.
+            tracing::warn!(target: "reattempt", "the strategy failed, so the call fails: {error}");
         }
         let replayable = replayable(this.source, context, &recovering.verdict);
         let strategy = this.config.strategy(context);
@@ -149,8 +149,8 @@ where
             }
             Action::Wait(wait) => {
                 recovering.wait(&wait, outcome);
-                // After its answer was dropped, which may end the request in the transport's own
-                // way.
+                // Called after the response was dropped, since that may end the request in the
+                // transport.
                 if let Source::Template { request, .. } = &*this.source {
                     request.attempt_over(context.attempt());
                 }

@@ -1,18 +1,18 @@
-//! What is left of a request that is out: its template, or only its context.
+//! What is kept of a sent request: its template, or only its context.
 
 use reattempt_core::{Annotated, CallContext, Replay};
 
-/// One context a call: where there is a template it carries it.
+/// One context per call: a template carries it.
 pub(crate) enum Source<S, Req> {
-    /// The original, and a service to send a copy by.
+    /// The original, and a service that sends copies.
     Template { request: Req, service: S },
-    /// The last attempt that is possible took the request itself. Empty where another recovery
+    /// The last possible attempt took the request itself. The context is empty if another recovery
     /// layer acts.
     Last(CallContext),
 }
 
 impl<S, Req: Annotated> Source<S, Req> {
-    /// The context of the attempt that is out or was out last.
+    /// The context of the current or last attempt.
     #[inline]
     pub(crate) fn context(&self) -> Option<&CallContext> {
         match self {
@@ -21,7 +21,7 @@ impl<S, Req: Annotated> Source<S, Req> {
         }
     }
 
-    /// The context of the attempt that is out or was out last, to be written.
+    /// The context of the current or last attempt, mutable.
     #[inline(always)]
     pub(crate) fn context_mut(&mut self) -> Option<&mut CallContext> {
         match self {
@@ -30,7 +30,7 @@ impl<S, Req: Annotated> Source<S, Req> {
         }
     }
 
-    /// Lets go of the request and the service.
+    /// Drops the request and the service.
     pub(crate) fn shed(&mut self) {
         if let Self::Template { request, .. } = self {
             *self = Self::Last(std::mem::take(request.context_mut()));
@@ -39,8 +39,8 @@ impl<S, Req: Annotated> Source<S, Req> {
 }
 
 impl<S, Req: Replay> Source<S, Req> {
-    /// The call has its answer: whoever still holds the future does not hold what was kept for
-    /// another attempt.
+    /// The call has its response: whoever still holds the future does not hold data for further
+    /// attempts.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
         if let Self::Template { request, .. } = self {
@@ -49,7 +49,7 @@ impl<S, Req: Replay> Source<S, Req> {
     }
 }
 
-/// The copy with the original's context, which most copies carry already.
+/// Gives the copy the original's context, which most copies already have.
 #[inline(always)]
 pub(crate) fn with_context<Req: Annotated>(copy: Req, request: &mut Req) -> Req {
     let context = request.context_mut();

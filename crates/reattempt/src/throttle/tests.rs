@@ -104,14 +104,14 @@ async fn below_the_recovery_layer_it_says_loudly_and_once_that_nobody_asks_it() 
     );
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     service::<ThrottleLayer>();
     service::<Throttle<Probe>>();
 };
 
-/// Notes what is spent and given back, by the code of the failure.
+/// Records what is spent and refunded, by the code of the failure.
 #[derive(Debug, Default)]
 struct Priced(std::sync::Mutex<Vec<(&'static str, Option<i32>)>>);
 
@@ -164,7 +164,7 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
                 ("recovered", Some(2)),
             ],
         ),
-        // A transparent retry has no price, and leaves what was paid before it.
+        // A transparent retry has no price, and does not change what was paid before it.
         (
             vec![
                 fails(1, 1),
@@ -182,7 +182,7 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
     ] {
         let throttle = Arc::new(Priced::default());
         let probe = probe(steps);
-        // One of a pair pays as one alone does.
+        // One throttle of a pair pays as it does alone.
         let pair = reattempt_core::throttle::Both(throttle.clone(), full());
         let strategy = Attempts::new(4, Backoff::constant(std::time::Duration::ZERO));
         let service = ServiceBuilder::new()

@@ -1,4 +1,4 @@
-//! The rules of A6's retry policy, throttling and pushback that the retry machine keeps.
+//! The rules of A6's retry policy, throttling and pushback that the retry machine implements.
 
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ fn every_failure_costs_a_token_the_last_one_too_and_a_success_brings_a_tenth() {
 
 /// R21
 #[test]
-fn a_failure_for_good_costs_nothing() {
+fn a_fatal_failure_costs_nothing() {
     let tokens = bucket(10, 0);
     call()
         .throttled_by(&tokens)

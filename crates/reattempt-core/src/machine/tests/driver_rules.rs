@@ -1,5 +1,5 @@
-//! What the machines answer to a driver, step by step: where a whole call in the simulator would
-//! not show the difference.
+//! What the machines return to a driver step by step, where a whole simulated call would not show a
+//! difference.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn failure() -> Failure {
     Failure::new(UNKNOWN, Stage::Response)
 }
 
-/// An idempotent call whose first attempt is out.
+/// An idempotent call whose first attempt is in flight.
 fn first_attempt() -> CallContext {
     let mut context = CallContext::default();
     context.set_idempotency(Idempotency::Idempotent);
@@ -41,14 +41,14 @@ fn first_attempt() -> CallContext {
     context
 }
 
-/// What the record of the newest attempt says of the end.
+/// Outcome and stop reason in the record of the newest attempt.
 fn recorded(context: &CallContext) -> (AttemptOutcome, Option<Stopped>) {
     let info = context.info();
     let record = info.records().last().expect("a record");
     (record.outcome, record.stopped)
 }
 
-/// R1 R40: the request is moved only where no further attempt is possible.
+/// R1 R40: the request is moved only if no further attempt is possible.
 #[test]
 fn a_request_is_kept_as_long_as_another_attempt_may_follow() {
     let hedged = |max| HedgeMachine::new(&HedgePolicy::new(max, ms(1)));
@@ -61,7 +61,7 @@ fn a_request_is_kept_as_long_as_another_attempt_may_follow() {
     assert!(retried.may_follow(&attempts(2), false));
 }
 
-/// R13: the last of several attempts moves it too.
+/// R13: the last of several attempts moves the request too.
 #[test]
 fn nothing_follows_the_last_of_several_attempts() {
     let (context, mut machine) = (first_attempt(), RetryMachine::new());
@@ -78,7 +78,7 @@ fn nothing_follows_the_last_of_several_attempts() {
     assert!(machine.may_follow(&attempts(3), false));
 }
 
-/// R43 R44: what its failure asked for is not overruled by its own delay.
+/// R43 R44: the hedging delay does not replace what its failure requested.
 #[test]
 fn a_first_attempt_that_failed_before_it_was_pending_plans_by_its_failure_alone() {
     let policy = HedgePolicy::new(3, ms(200));
@@ -111,7 +111,7 @@ fn a_first_attempt_that_failed_before_it_was_pending_plans_by_its_failure_alone(
     }
 }
 
-/// R47: a call whose service breaks before any hedge is ready goes on with what is out and planned.
+/// R47: a call whose service fails before any hedge is ready continues with the other attempts.
 #[test]
 fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     let policy = HedgePolicy::new(3, ms(200));
@@ -133,7 +133,7 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     );
 }
 
-/// R21 R51: it never answers, so no failure of it is known.
+/// R21 R51: it is pending, so it has no failure.
 #[test]
 fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
     let policy = HedgePolicy::new(2, ms(200));
@@ -153,7 +153,7 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
     );
 }
 
-/// A failure is held only as long as somebody might still return it.
+/// A failure is kept only while it might still be returned.
 #[test]
 fn an_answer_is_kept_where_nobody_enforces_the_deadline() {
     let within = |limit: Option<TimeLimit>| {
@@ -174,8 +174,7 @@ fn an_answer_is_kept_where_nobody_enforces_the_deadline() {
     assert_eq!(within(Some(TimeLimit::stamped(at))), Keep::New);
 }
 
-/// What happens between a decision and the attempt that it planned stands in the record of the
-/// failure.
+/// Events between a decision and its planned attempt change the record of the failure.
 #[test]
 fn what_comes_between_is_recorded_with_the_failure() {
     for (happens, stopped) in [
@@ -195,7 +194,7 @@ fn what_comes_between_is_recorded_with_the_failure() {
     }
 }
 
-/// R15: of a call that was dropped it is known why, also while its strategy was still being asked.
+/// R15: the reason of a drop is recorded, also while the strategy's decision is pending.
 #[test]
 fn a_call_that_is_dropped_says_so() {
     #[derive(Debug)]
@@ -235,7 +234,7 @@ fn why_a_call_is_dropped_is_the_deadlines_word_only_from_its_instant_on() {
     assert_eq!(why(Some(TimeLimit::stamped(at)), 10), Stopped::Cancelled);
 }
 
-/// R41: losers leave a record, and the winner one beside theirs.
+/// R41: losers leave a record, and so does the winner then.
 #[test]
 fn the_winner_of_several_is_recorded_beside_the_losers() {
     let (mut context, first) = (first_attempt(), first_attempt());
@@ -255,7 +254,7 @@ fn the_winner_of_several_is_recorded_beside_the_losers() {
     assert_eq!(context.info().stopped(), Some(Stopped::Success));
 }
 
-/// R23: a call that no layer acted on counts by the same rules.
+/// R23: a call that no layer acted on is counted by the same rules.
 #[test]
 fn what_nobody_recovers_is_counted_all_the_same() {
     let stop = Findings {
@@ -280,7 +279,7 @@ fn what_nobody_recovers_is_counted_all_the_same() {
     }
 }
 
-/// R14: at the very instant of the deadline nothing more goes out.
+/// R14: at the instant of the deadline no further attempt is sent.
 #[test]
 fn a_wait_that_ends_with_the_deadline_sends_nothing() {
     for (limit, resume) in [
@@ -298,7 +297,7 @@ fn a_wait_that_ends_with_the_deadline_sends_nothing() {
     }
 }
 
-/// C29: failures without a code belong together by their reason.
+/// C29: failures without a code are grouped by their reason.
 #[test]
 fn a_streak_without_codes_is_of_one_reason() {
     #[derive(Debug)]
@@ -329,7 +328,7 @@ fn a_streak_without_codes_is_of_one_reason() {
     assert!(!third_in_a_row([one.code(1), one, one.code(1)]));
 }
 
-/// R62: nothing but a transparent retry follows where the strategy says no.
+/// R62: if the strategy refuses, only a transparent retry follows.
 #[test]
 fn a_strategy_that_never_retries_is_not_asked_about_what_was_never_seen() {
     let (context, mut machine) = (first_attempt(), RetryMachine::new());
@@ -340,8 +339,8 @@ fn a_strategy_that_never_retries_is_not_asked_about_what_was_never_seen() {
     assert!(matches!(again(), Action::Return(_)));
 }
 
-/// A newer configuration brings forward only what it may: what mends the very failure that asked
-/// for it, once, where no server named the time.
+/// A newer configuration only affects the retry of the failure that requested it, once, and only if
+/// no server pushback set its time.
 #[test]
 fn only_what_waits_for_a_configuration_is_brought_forward() {
     let policy = HedgePolicy::new(1, ms(200));
@@ -374,7 +373,7 @@ fn only_what_waits_for_a_configuration_is_brought_forward() {
     }
 }
 
-/// Without this a faulty cluster is asked at the speed of the network.
+/// Without this limit a faulty cluster receives requests without delay.
 #[test]
 fn sixteen_times_a_hedged_call_follows_its_configuration_at_once() {
     let policy = HedgePolicy::new(1, ms(200));

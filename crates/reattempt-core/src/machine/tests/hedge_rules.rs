@@ -447,7 +447,7 @@ fn the_failure_of_the_attempt_that_went_on_is_returned() {
 /// R46
 #[test]
 fn a_hedge_that_is_held_back_leaves_the_next_one_planned() {
-    // The answers are taken from the end.
+    // The answers are taken from the end of the list.
     let throttle = Arc::new(Listed::new(vec![true, false]));
     let silent = [every_attempt_from(1).never_answers()];
     let story = call()
@@ -466,7 +466,7 @@ fn what_is_being_made_ready_keeps_the_call_going() {
     ];
     let story = call().hedged(&HedgePolicy::new(2, ms(0)), &hedge);
     assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
-    // The hedge overtakes what mends the first.
+    // The hedge is ready before the retry of the first attempt.
     let mend = [
         attempt(1).fails(UNKNOWN).unseen(Transparent::Once),
         attempt(2).fails(UNKNOWN).ready_after(ms(50)),
@@ -480,7 +480,7 @@ fn what_is_being_made_ready_keeps_the_call_going() {
     );
 }
 
-/// R31 R44: exact, also where a reason that always retries asks for the next attempt.
+/// R31 R44: the server's delay is exact, also if an always-retry reason requests the next attempt.
 #[test]
 fn the_servers_delay_holds_for_a_reason_that_always_retries() {
     let script = [attempt(1).fails(KV_NOT_MY_VBUCKET).come_back_in(ms(400))];
@@ -489,7 +489,7 @@ fn the_servers_delay_holds_for_a_reason_that_always_retries() {
     assert_eq!(call().retried(FailFast, &script).sent_ms(), [0, 400]);
 }
 
-/// R44 R61: what was refused is sent again, and the server's own delay stands.
+/// R44 R61: a refused stream is sent again, and the server's delay is kept.
 #[test]
 fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
     let script = [
@@ -509,7 +509,7 @@ fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
     assert_eq!(story.kinds(), [Initial, Hedge, Mended, Hedge, Hedge]);
 }
 
-/// R40 R60: one backend that is never reached holds no hedge back.
+/// R40 R60: one backend that is never reached does not delay hedges.
 #[test]
 fn what_is_never_sent_again_and_again_does_not_starve_the_hedges() {
     let script = [
@@ -524,8 +524,8 @@ fn what_is_never_sent_again_and_again_does_not_starve_the_hedges() {
     assert_eq!(hedges, 2);
 }
 
-/// By default what is not idempotent has one attempt out at a time; a service config says
-/// otherwise.
+/// By default a non-idempotent call has one attempt in flight at a time; a service config may
+/// change that.
 #[test]
 fn only_idempotent_calls_are_hedged_by_default() {
     let every = four().hedge_non_idempotent();
@@ -542,7 +542,7 @@ fn only_idempotent_calls_are_hedged_by_default() {
     assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
 }
 
-/// Nothing happened, so that another may follow; it is alone again.
+/// The failure had no effect, so another attempt may follow; it is the only one in flight.
 #[test]
 fn after_a_failure_that_is_safe_another_one_follows_alone() {
     let script = [

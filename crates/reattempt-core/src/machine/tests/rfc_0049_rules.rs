@@ -1,4 +1,4 @@
-//! The rules of RFC 0049 that the retry machine keeps.
+//! The rules of RFC 0049 that the retry machine implements.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::reason::{
 use crate::strategy::{BestEffort, FailFast, Once, StrategyError};
 use crate::{Decision, OnDeadline, RetryStrategy, RetryThrottle, RetryView, Stage, Stopped};
 
-/// A strategy that asks elsewhere and gets this answer.
+/// A strategy whose deferred decision returns this result.
 #[derive(Debug)]
 struct Asks(fn() -> Result<Option<Duration>, StrategyError>);
 

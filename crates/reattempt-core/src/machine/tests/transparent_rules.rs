@@ -118,7 +118,7 @@ fn they_count_neither_as_attempts_nor_in_the_throttle() {
     assert_eq!((story.info.attempts(), story.info.retries()), (4, 0));
 }
 
-/// R60 and the word of the server
+/// R60 and pushback
 #[test]
 fn a_stop_beats_them() {
     let script = [attempt(1)
@@ -173,8 +173,8 @@ fn a_call_hedged_with_one_attempt_still_mends_them() {
     );
 }
 
-/// R62 and the word of the server, hedged: an option, a stop, or a request that cannot be copied
-/// leaves them to the policy, and then they count.
+/// R62 and pushback, hedged: with the option off, a stop, or a request that cannot be copied, the
+/// policy decides, and the failures count.
 #[test]
 fn a_hedged_call_mends_nothing_where_it_may_not() {
     let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
@@ -192,7 +192,7 @@ fn a_hedged_call_mends_nothing_where_it_may_not() {
     }
 }
 
-/// The same, retried.
+/// The same cases, retried.
 #[test]
 fn a_retried_call_mends_nothing_where_it_may_not() {
     let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
@@ -209,7 +209,7 @@ fn a_retried_call_mends_nothing_where_it_may_not() {
     }
 }
 
-/// R60: a lost connection, on which the request waited for a stream, or was in flight.
+/// R60: a lost connection; the request was waiting for a stream, or was in flight.
 #[test]
 fn a_lost_connection_is_transparent_where_the_body_was_unread() {
     let lost = |n| {
@@ -232,7 +232,7 @@ fn a_lost_connection_is_transparent_where_the_body_was_unread() {
     assert_eq!((story.end, story.count(Transparent)), (End::Worked(2), 1));
 }
 
-/// R60: no connection could be made to two backends of three; the third one is the policy's.
+/// R60: no connection to two of three backends; the policy decides on the third.
 #[test]
 fn an_untried_backend_is_tried_without_counting() {
     let refused = |n| {
@@ -257,8 +257,8 @@ fn an_untried_backend_is_tried_without_counting() {
     assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
     assert_eq!(bucket.milli_tokens(), Some(8000), "two were counted");
 
-    // Neither five times nor more and more slowly, as what is never sent where there is no
-    // deadline.
+    // All at once, unlike attempts that never left the client, which have a limit of five and a
+    // back-off without a deadline.
     let script: Vec<_> = (1..=9).map(|n| refused(n).leaves_a_backend()).collect();
     let story = call().retried(FailFast, &script);
     assert_eq!((story.end, story.at), (End::Worked(10), ms(0)));
@@ -273,7 +273,7 @@ fn an_untried_backend_is_tried_without_counting() {
     assert_eq!(story.end, End::Failed(1), "as the policy says");
 }
 
-/// A pushback that no call without a deadline waits for acts as a stop, also here.
+/// A pushback too long for a call without a deadline acts as a stop here too.
 #[test]
 fn a_pushback_of_more_than_a_day_ends_transparent_retries() {
     let unseen = |pushback| {

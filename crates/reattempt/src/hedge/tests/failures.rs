@@ -1,4 +1,4 @@
-//! What failures of single attempts do to the call.
+//! How failures of single attempts affect the call.
 
 use super::*;
 
@@ -87,7 +87,7 @@ async fn a_hedges_own_failure_never_ends_the_call_while_another_can_succeed() {
     assert_eq!(send(&three(), &probe).await.0, Told::Answer(1));
 }
 
-/// R61: takes the next planned hedge, uncounted.
+/// R61: uses the next planned hedge, uncounted.
 #[tokio::test(start_paused = true)]
 async fn a_refused_stream_is_mended_beyond_the_maximum() {
     let refused = attempt(1).fails(KV_LOCKED).transparently(Transparent::Once);

@@ -1,4 +1,4 @@
-//! Throttle, limits, policies: what keeps a hedge back.
+//! Throttle, limits and policies that refuse a hedge.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use reattempt_core::{AttemptRecord, Failure, Stage};
 
 use super::*;
 
-/// R46: a hedge refused is used up.
+/// R46: a refused hedge is used up.
 #[tokio::test(start_paused = true)]
 async fn a_drained_bucket_holds_back_hedges_but_never_the_first_attempt() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
@@ -21,7 +21,7 @@ async fn a_drained_bucket_holds_back_hedges_but_never_the_first_attempt() {
     assert_eq!(bucket.milli_tokens(), Some(2000));
 }
 
-/// R46: asked at the moment it would be sent.
+/// R46: asked when the hedge is due.
 #[tokio::test(start_paused = true)]
 async fn the_bucket_is_asked_when_a_hedge_would_be_sent() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
@@ -115,7 +115,7 @@ async fn a_caller_who_asks_for_retries_is_not_hedged() {
     assert_eq!(probe.log().times(), [0]);
 }
 
-/// What an observer was told, in order.
+/// The events that an observer received, in order.
 #[derive(Debug, Default)]
 pub(super) struct Diary(Mutex<Vec<String>>);
 
@@ -124,7 +124,7 @@ impl Diary {
         self.0.lock().unwrap().push(line);
     }
 
-    /// Without a word of the success itself, which is told as the end too.
+    /// The events without the record of a success, which is also reported as the end.
     pub(super) fn lines(&self) -> Vec<String> {
         let lines = self.0.lock().unwrap().clone();
         let said = lines.into_iter();

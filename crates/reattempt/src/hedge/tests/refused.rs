@@ -1,13 +1,12 @@
-//! Hedges that are held back while others are out: the decision is seen, also of a call that then
-//! works (law 8).
+//! Hedges that are refused while others are in flight: the decision is visible, also if the call
+//! then succeeds (law 8).
 
 use reattempt_core::{Failure, Stage};
 
 use super::gates::Diary;
 use super::*;
 
-/// What is said of a call that works although its hedges were held back, and what its caller reads
-/// of it.
+/// The events and the info of a call that succeeds although its hedges were refused.
 async fn held_back<R>(probe: &Probe, mut request: R) -> (Vec<String>, RetryInfo)
 where
     R: Annotated + Replay,
@@ -95,8 +94,8 @@ async fn a_stop_is_said_of_the_hedge_that_was_being_made_ready() {
     assert_eq!(refusals(&info), [(Stopped::Pushback, 1)]);
 }
 
-/// R45, R51 ("pending hedged requests should be canceled immediately"): the failure is not held
-/// back by a service that is busy.
+/// R45, R51 ("pending hedged requests should be canceled immediately"): a busy service does not
+/// delay the failure.
 #[tokio::test(start_paused = true)]
 async fn a_hedge_that_cannot_be_sent_any_more_is_not_made_ready() {
     for busy in [readiness(2).after(ms(9_000)), readiness(2).never()] {
@@ -114,7 +113,7 @@ async fn a_hedge_that_cannot_be_sent_any_more_is_not_made_ready() {
     }
 }
 
-/// R26, R46: a refusal that ends the call is seen as that too.
+/// R26, R46: a refusal that ends the call is counted as one too.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_leaves_nothing_is_counted_and_ends_the_call() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());

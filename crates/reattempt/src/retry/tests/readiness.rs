@@ -1,4 +1,4 @@
-//! Only ready instances are called, and never with a readiness held over a delay; the probe panics
+//! Only ready instances are called, and readiness is never held during a delay; the probe panics
 //! otherwise.
 
 use super::*;

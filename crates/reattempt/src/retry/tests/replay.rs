@@ -1,4 +1,4 @@
-//! What is cloned, and when; requests that cannot be.
+//! What is cloned, and when; requests that cannot be cloned.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,7 +32,7 @@ async fn a_classifier_that_may_force_keeps_the_template_to_the_end() {
     assert_eq!(probe.log().request_clones(), 3);
 }
 
-/// A request with a say in whether it can be sent again.
+/// A request that controls whether it can be sent again.
 #[derive(Debug)]
 struct Stubborn {
     call: Call<Payload>,
@@ -89,7 +89,7 @@ async fn send_stubborn(probe: &Probe, can: bool, most: u32) -> (Told, RetryInfo)
     (told(&outcome), watch.info())
 }
 
-/// R21, R51: an attempt that its own request broke off says nothing of the server.
+/// R21, R51: an attempt that its own request cut off says nothing about the server.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_cut_off_is_not_counted() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
