@@ -1,5 +1,5 @@
-//! The program `reattempt`: calls over four protocols that are carried through failure, and checks
-//! of the documents that say how.
+//! The program `reattempt`: makes calls over four protocols with retries and hedging, and checks
+//! the documents that configure them.
 
 mod call;
 mod check;
@@ -30,7 +30,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Standard output belongs to the answers.
+    // Standard output is reserved for answers.
     tracing_subscriber::fmt()
         .with_env_filter(
             EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),

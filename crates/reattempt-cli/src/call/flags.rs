@@ -1,4 +1,4 @@
-//! `reattempt call` for people: flags that make the same document a program would write.
+//! `reattempt call` for people: flags that create the same document as a program would write.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -146,7 +146,7 @@ impl ServiceFlag {
         }
     }
 
-    /// What people mean who do not say.
+    /// The default HTTP method.
     const fn method(self) -> &'static str {
         match self {
             Self::Query | Self::Analytics | Self::Search => "POST",
@@ -183,7 +183,7 @@ impl KindFlag {
     }
 }
 
-/// A document in the making: its own fields, those of each call, and files as they are written.
+/// A document under construction: its own fields, those of each call, and unparsed files.
 #[derive(Debug, Default)]
 struct Draft {
     document: Map<String, Value>,
@@ -209,8 +209,7 @@ impl Draft {
 }
 
 impl Arguments {
-    /// The document that a program would have written, and the files it refers to as they are
-    /// written.
+    /// The document, and the unparsed files that it refers to.
     pub(crate) fn into_document(self) -> Result<(Value, BTreeMap<String, String>), Fault> {
         let mut draft = Draft::default();
         let choice = |on, yes, no| json!(if on { yes } else { no });
@@ -278,7 +277,7 @@ impl Arguments {
             draft.set("service", service.name());
             self.couchbase(draft);
             draft.call("readonly", self.readonly.then_some(true));
-            // All of them take JSON.
+            // All of these services take JSON.
             if !body.is_empty() && headers.get("content-type").is_none() {
                 headers["content-type"] = json!("application/json");
             }
@@ -288,7 +287,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// What kv and the services over HTTP have in common.
+    /// Sets the fields common to kv and the services over HTTP.
     fn couchbase(&self, draft: &mut Draft) {
         draft.set("strategy", self.strategy.clone());
         let current = self.current_server_codes.then_some(true);
@@ -348,12 +347,12 @@ fn bytes(payload: &str) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Headers by name, with all their values.
+/// Headers by name, each with all its values.
 fn headers(lines: &[String]) -> Result<Value, Fault> {
     let mut headers: Map<String, Value> = Map::new();
     for (nth, line) in (1..).zip(lines) {
         let Some((name, value)) = line.split_once(':') else {
-            // Not repeated: it may be a secret.
+            // The line is not repeated: it may contain a secret.
             let fault = format!("number {nth} has no colon: write it as name: value");
             return Err(Fault::new("--header", fault));
         };

@@ -1,4 +1,4 @@
-//! `reattempt check`: says whether files can be used, and where they are wrong.
+//! `reattempt check`: reports whether files can be used, and where they are wrong.
 
 mod kinds;
 mod report;

@@ -1,4 +1,4 @@
-//! The four protocols: their names, and what their servers go through in each phase.
+//! The four protocols: their names, and their phases.
 
 use clap::ValueEnum;
 
@@ -34,12 +34,12 @@ impl Protocol {
         }
     }
 
-    /// Whether its servers can say when to come back.
+    /// Whether its servers can send pushback.
     pub(crate) const fn has_pushback(self) -> bool {
         !matches!(self, Self::Mongodb)
     }
 
-    /// What a phase is called.
+    /// The name of a phase.
     pub(crate) const fn phase(self, weather: Weather) -> &'static str {
         match (weather, self) {
             (Weather::Calm, _) => "calm",
@@ -54,7 +54,7 @@ impl Protocol {
         }
     }
 
-    /// What happens in it, in a line.
+    /// A description of the phase, in one line.
     pub(crate) const fn tells(self, weather: Weather) -> &'static str {
         match (weather, self) {
             (Weather::Calm, _) => "nothing happens",
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::demo::{table, trouble};
 
-    /// What the other columns of the table leave.
+    /// The width that the other columns of the table leave.
     const TELLS: usize = 33;
 
     #[test]

@@ -12,10 +12,10 @@ use super::trouble::{Weather, is_search};
 use crate::call::attempts::{Attempt, Pushback};
 use crate::call::waterfall::bar;
 
-/// The axis in characters.
+/// The width of the axis in characters.
 const WIDTH: usize = 20;
 
-/// Calls worth a look, each with what it shows: the first of its kind, so that a seed repeats them.
+/// Notable calls, each with its description: the first of each kind, so that a seed repeats them.
 pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static str)> {
     let calls = |weather| {
         let phase = comparison.phases.iter().find(|p| p.weather == weather);
@@ -27,7 +27,7 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
         let mended = calls(weather).filter(|call| call.worked() && call.attempts() > 1);
         mended.min_by_key(|call| {
             let (attempts, number) = (call.attempts(), call.number);
-            // Retries before hedges, and not more lines than can be taken in.
+            // Retries before hedges, and a limited number of lines.
             (
                 is_search(number),
                 attempts > 6,
@@ -53,10 +53,10 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
     .collect()
 }
 
-/// The calls that the tables show: three at most.
+/// The calls shown in the tables: three at most.
 pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
     let mut calls = interesting(comparison);
-    // Of the retries one is enough here; the page has them all.
+    // One retry is enough here; the page shows all of them.
     if calls.len() > 3 {
         let twin = if comparison.protocol.has_pushback() {
             Weather::Temporary
@@ -79,7 +79,7 @@ pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
     out
 }
 
-/// One call: a headline and a line an attempt, on a common axis of time.
+/// One call: a headline and one line per attempt, on a common time axis.
 pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> String {
     let mut out = String::new();
     let Some(Story { info, attempts }) = &call.story else {

@@ -1,4 +1,4 @@
-//! The results as one page: no scripts, nothing from elsewhere, readable in light and dark.
+//! The results as one page: no scripts, no external resources, readable in light and dark.
 
 mod charts;
 mod plot;
@@ -175,7 +175,7 @@ fn phases(out: &mut String, comparison: &Comparison) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Text for the page.
+/// Escapes text for the page.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{run, text};
 
-/// A file of its own for one test.
+/// Creates a file for one test.
 fn file(name: &str, content: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, content).unwrap();

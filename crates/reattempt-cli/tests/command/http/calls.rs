@@ -1,4 +1,4 @@
-//! Single calls: what goes out, and what is told of it.
+//! Single calls: the request on the wire, and the reported answer.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! What the server says of coming back.
+//! Server pushback: Retry-After and rate-limit headers.
 
 use reattempt_testbed::http::{Script, Server, Step};
 use serde_json::{Value, json};
 
 use super::super::{answer, document, each, ms, with};
 
-/// Two attempts 10 ms apart, unless the server says more.
+/// Two attempts 10 ms apart, unless the server asks for a longer delay.
 async fn told(first: Step, retry_after: Value) -> Value {
     let script = Script::new().then(first);
     let server = Server::start(script.otherwise(Step::status(200)))
@@ -79,7 +79,7 @@ async fn too_large_a_number_saturates() {
     let endless = || Step::status(503).header("retry-after", "99999999999999999999999");
     let script = Script::new().then(endless());
     let server = Server::start(script).await.unwrap();
-    // Without a deadline nobody waits for years.
+    // Without a deadline such a delay is not awaited.
     let without = answer(document("http", &server.uri(), json!([{}]))).await;
     assert_eq!(without["stopped"], "pushback", "{without}");
     let wait = told(endless(), json!({"cap": "0.02s", "beyondCap": "wait"})).await;

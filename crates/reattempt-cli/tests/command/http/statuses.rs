@@ -1,4 +1,4 @@
-//! Which statuses are mended by another attempt, by method.
+//! Which statuses are retried, by method.
 
 use reattempt_testbed::http::{Server, Step};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ async fn the_policy_says_which_statuses_and_which_are_safe() {
     assert_eq!(stopped(json!({}), "POST").await, "not_idempotent");
 }
 
-/// Nothing says so but a policy.
+/// Only a policy enables it.
 #[tokio::test]
 async fn an_idempotency_key_counts_only_where_the_policy_says_so() {
     let server = Server::start(Step::status(503)).await.unwrap();

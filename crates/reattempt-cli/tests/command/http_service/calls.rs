@@ -1,4 +1,4 @@
-//! Deadlines, strategies, and what goes wrong before an answer.
+//! Deadlines, strategies, and failures before an answer.
 
 use super::*;
 
@@ -38,7 +38,7 @@ async fn the_deadline_tells_what_failed_last() {
         (&given_up["code"], &given_up["timeout"]),
         (&json!(4040), &Value::Null)
     );
-    // The beginning of an answer, and nothing more.
+    // The beginning of an answer, then nothing more.
     server.set_script(
         Step::hang_during_body(30)
             .with_status(500)

@@ -1,4 +1,4 @@
-//! What a document asks for and an answer tells.
+//! Fields of documents and answers.
 
 use reattempt_testbed::kv::{Cluster, Node, Step, opcode};
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ async fn a_key_that_moved_is_followed_by_the_newer_configuration() {
         {"call": "after", "op": "get", "key": key, "timeout_ms": 20_000, "start_delay_ms": 2_000},
     ]);
     let document = couchbase(json!(targets), calls);
-    // No poll comes in between: the answer itself has to bring the newer configuration.
+    // No poll happens in between: the response itself must provide the newer configuration.
     let document = with(document, "config_poll_interval_ms", json!(60_000));
     let running = tokio::spawn(answers(document));
     while cluster.node(0).seen_data().is_empty() {
