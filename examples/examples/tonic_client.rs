@@ -1,8 +1,8 @@
-//! A tonic client with gRPC A6 around its channels: three servers, of which one is not up to it,
-//! and calls of all four kinds.
+//! A tonic client with gRPC A6 around its channels: three servers, one of which fails, and calls of
+//! all four kinds.
 //!
 //! The generated client takes the stack unchanged; the policies are a service config. docs/tonic.md
-//! explains the stack, with this file's own code. Run with
+//! explains the stack with the code of this file. Run with
 //! `cargo run -p reattempt-examples --example tonic_client`.
 
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ const SERVICE_CONFIG: &str = r#"{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
-    // Several endpoints: each attempt of a call goes to one that the call has not tried yet.
+    // Several endpoints: each attempt of a call is sent to one that the call has not tried yet.
     let mut channels = Vec::new();
     for name in ["north", "south", "west"] {
         let address = serve(name).await?;
@@ -59,28 +59,26 @@ async fn main() -> Result<(), BoxError> {
     }
     let backends = Backends::new(channels)?;
 
-    // The policies, which can be replaced while calls go on, and what is counted.
+    // The policies, which can be replaced while calls are running, and the statistics.
     let config = LiveServiceConfig::with_default(SERVICE_CONFIG, Options::new())?;
     let stats = GrpcStats::new((), "static:///bakery");
 
     let channel = ServiceBuilder::new()
-        // Measured and traced: the whole call.
+        // Metrics and traces of the whole call.
         .layer(CallSpanLayer::new())
         .layer(stats.call_layer())
-        // What the channel fails with, as the status that gRPC gives it.
+        // Converts the channel's errors to gRPC statuses.
         .layer(TonicStatusLayer)
-        // Stamped on the call: its method's policy and throttle, and until when.
+        // Attached to the call: its method's policy and throttle, and its deadline.
         .layer(RouteLayer::new(config.clone()))
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-        // Sent again: by the method's policy. `Once`: methods without one are retried only if the
-        // server saw nothing.
+        // The method's policy decides. The config has one for every method, so `Once` is unused.
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(GrpcClassifier::new(), Once).observer(stats.observer()))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
-        // In each attempt: waits for a connection if the method is to, and says and reads gRPC's
-        // own metadata.
+        // Each attempt: waits for a connection if the policy says so, and handles metadata.
         .layer(WaitForReadyLayer::new())
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
@@ -172,10 +170,10 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What is said, either way.
+/// The message of both directions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Note {
-    /// The words.
+    /// The text.
     #[prost(string, tag = "1")]
     pub text: String,
 }
@@ -196,8 +194,7 @@ mod bakery {
     include!(concat!(env!("OUT_DIR"), "/bakery.Counter.rs"));
 }
 
-/// One of the servers. In the north and in the south there is a rush; the north is also slow with
-/// its menu.
+/// One of the servers. North and south are overloaded; north is also slow with its menu.
 #[derive(Debug)]
 struct Bakery {
     name: &'static str,

@@ -1,5 +1,4 @@
-//! Frames of the memcached binary protocol: what was read can be written, and is read back the
-//! same.
+//! Frames of the memcached binary protocol: a decoded frame encodes and decodes to the same frame.
 #![no_main]
 
 use bytes::BytesMut;

@@ -1,4 +1,4 @@
-//! The figures are made by a program that runs: one short round of it.
+//! The benchmark program runs: one short round.
 
 use std::process::Command;
 
