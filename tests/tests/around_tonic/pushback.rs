@@ -5,7 +5,7 @@ use super::stack::client;
 use super::*;
 use reattempt::{ServerPushback, Stopped};
 
-/// R30, R31: the policy's own back-off would be an hour.
+/// R30, R31: the policy's own back-off is an hour.
 #[tokio::test]
 async fn the_servers_delay_is_waited_in_place_of_the_backoff() {
     let late = config(

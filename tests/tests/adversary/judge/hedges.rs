@@ -1,4 +1,4 @@
-//! Bounds of hedges: in all, at once, and in time.
+//! Bounds of hedges: in total, concurrently, and in time.
 
 use reattempt::{AttemptKind, Transparent};
 
@@ -37,7 +37,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
 }
 
-/// Attempts that are out right after this moment.
+/// Attempts in flight right after this moment.
 fn out_at(story: &Story<'_>, mark: Mark) -> usize {
     let attempts = story.attempts.iter();
     let out = attempts.filter(|of| of.sent <= mark && of.gone.is_none_or(|gone| gone > mark));
@@ -67,7 +67,7 @@ fn in_time(story: &Story<'_>, policy: &HedgeFacts, sent: Mark, number: u32, faul
     let first = story.attempts[0].sent.at;
     let last = failures.max_by_key(|(mark, _)| *mark);
     let Some((mark, failed)) = last else {
-        // As nothing failed, time alone sends: one more each delay.
+        // Without a failure only the delay sends hedges, one per delay.
         let hedges = story
             .attempts
             .iter()
@@ -78,7 +78,7 @@ fn in_time(story: &Story<'_>, policy: &HedgeFacts, sent: Mark, number: u32, faul
         });
         return;
     };
-    // A hedge that was being made ready already, or that another's failure planned, is not meant.
+    // Excludes a hedge that was becoming ready already, or that another failure planned.
     let at_once = |ready: &crate::scenario::Readiness| ready.after == Some(0);
     let plain = failed.failure.transparent == Transparent::No && !failed.is_forced();
     if !plain || !story.plan.readiness.iter().all(at_once) {

@@ -1,4 +1,4 @@
-//! The caller gets the server's own outcome, and nothing of its call goes on.
+//! The caller gets the server's own outcome, and nothing of its call continues afterwards.
 
 use reattempt::Verdict;
 
@@ -44,7 +44,7 @@ fn of_attempt(story: &Story<'_>, over: Mark, place: usize, verdict: Verdict, fau
     faults.check(attempt.ends.is_some_and(|ends| ends < over), || {
         format!("told of {place}, which has not ended")
     });
-    // Held failures aside it is the last one that said anything.
+    // Unless the strategy holds an earlier failure, the last attempt that ended is returned.
     let holds = matches!(&story.seen.facts.acts, Acts::Retry(strategy) if strategy.holds);
     let last = story.attempts.iter().filter_map(|of| {
         let (mark, _) = of.verdict.filter(|_| !of.broke_off)?;

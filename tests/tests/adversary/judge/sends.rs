@@ -1,4 +1,4 @@
-//! Bounds of what is sent: nothing that policy, idempotency, server or deadline forbid.
+//! Bounds of sends: nothing that policy, idempotency, server or deadline forbid.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::story::{Attempt, Failed, Story};
 use crate::facts::{Acts, StrategyFacts};
 use crate::log::Event;
 
-/// The most attempts that are sent early because a newer configuration moved the key.
+/// The maximum number of attempts sent early because a newer configuration moved the key.
 const MOST_NUDGED: u32 = 16;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
@@ -51,7 +51,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
 }
 
-/// An earlier attempt came to something after which none like `later` may follow.
+/// An earlier attempt has a result that forbids a later one like `later`.
 fn forbids_more(story: &Story<'_>, earlier: &Attempt<'_>, later: &Attempt<'_>) -> bool {
     let Some((_, verdict)) = earlier.verdict.filter(|(mark, _)| *mark < later.sent) else {
         return false;
@@ -62,7 +62,7 @@ fn forbids_more(story: &Story<'_>, earlier: &Attempt<'_>, later: &Attempt<'_>) -
     let unseen = failed.failure.transparent != Transparent::No;
     let one_by_one = matches!(story.seen.facts.acts, Acts::Retry(_));
     let next = one_by_one && later.number == earlier.number + 1;
-    // A loser that its own body broke off says nothing of the server.
+    // A losing attempt cut off by its own body tells nothing about the server.
     !earlier.broke_off
         && match verdict {
             _ if failed.stop => true,
@@ -168,7 +168,7 @@ fn least_delay(
     }
 }
 
-/// The strategy sees the right number of retries, and where it says no the call is over.
+/// The strategy sees the correct number of retries, and the call ends when it refuses.
 fn decisions(story: &Story<'_>, faults: &mut Faults) {
     for (mark, event) in &story.log {
         let Event::Decided { retries, stops } = event else {
