@@ -200,7 +200,7 @@ async fn exchange(
     let request = call.request.clone();
     let reply = stack.clone().oneshot(call).await?;
     match request.operation {
-        // A change stream has no end.
+        // It has no end.
         Operation::Watch => Ok(reply.count()),
         Operation::CountDocuments => Ok(counted(&reply)),
         _ if reply.cursor_id().is_some() => {
@@ -209,8 +209,8 @@ async fn exchange(
             let mut more = ServiceBuilder::new()
                 .map_request(move |request: MongoRequest| {
                     let mut call = Call::new(request);
-                    // The client may retry: a cursor that was advanced ends the call with the first
-                    // failure.
+                    // A timeout is unambiguous: the first failure ends the call, and its cursor is
+                    // not used again.
                     call.context_mut().set_idempotency(Idempotency::Idempotent);
                     if let Some(limit) = limit {
                         call.context_mut().stamp_limit(limit);

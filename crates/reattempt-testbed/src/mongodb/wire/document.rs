@@ -14,12 +14,12 @@ pub fn decode_document(bytes: &[u8]) -> Result<Document, String> {
     Document::try_from(raw).map_err(|error| error.to_string())
 }
 
-/// The fields of a reply that hold a list, besides a cursor's batch.
+/// The lists that a reply can bring, a cursor's batches among them.
 const LISTS: [&str; 3] = ["values", "databases", "results"];
 const BATCHES: [&str; 2] = ["firstBatch", "nextBatch"];
 
-/// Reads the document of a reply without its first list. The list stays encoded, because decoded
-/// values that are only counted would take many times their memory.
+/// Reads the document of a reply, without the first list that it brings: that one stays in the
+/// bytes that it came in, because values that are only counted would take many times their memory.
 pub(super) fn decode_reply(bytes: &[u8]) -> Result<(Document, Option<RawArrayBuf>), String> {
     let raw = RawDocument::from_bytes(bytes).map_err(|error| error.to_string())?;
     check(raw, MAX_NESTING)?;
@@ -80,7 +80,7 @@ fn check(document: &RawDocument, depth_left: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Code with scope contains a document that this walk does not check, and nothing here runs code.
+/// Code with scope hides a document from the walk, and nothing here runs code.
 fn scope(key: &str) -> String {
     format!("{key}: code with scope is not taken")
 }

@@ -51,7 +51,7 @@ impl OpMsg {
         })
     }
 
-    /// The kind 0 section, read by `decode`, and the kind 1 sections.
+    /// The section of kind 0, read by `decode`, and those of kind 1.
     pub(super) fn sections<T>(
         body: &[u8],
         decode: impl Fn(&[u8]) -> Result<T, String>,

@@ -13,9 +13,9 @@ pub struct Reply {
     pub response_to: i32,
     /// The reply without its list.
     pub document: Document,
-    /// A cursor's batch, or the first of `values`, `databases` and `results`, still encoded.
+    /// A cursor's batch, or the first of `values`, `databases` and `results`, as it came.
     pub list: Option<RawArrayBuf>,
-    /// Length of the whole message.
+    /// Of the whole message.
     pub bytes: usize,
 }
 
