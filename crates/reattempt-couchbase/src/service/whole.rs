@@ -48,10 +48,10 @@ impl HttpService {
     /// use http::StatusCode;
     /// use reattempt_couchbase::service::HttpService;
     ///
-    /// let body = br#"{"errors": [{"code": 4040, "msg": "no such statement"}], "status": "fatal"}"#;
+    /// let body = br#"{"errors": [{"code": 4040, "msg": "no such plan"}], "status": "fatal"}"#;
     /// let error = HttpService::query().read_error(StatusCode::OK, body).unwrap();
     /// assert_eq!(error.code(), Some(4040));
-    /// assert_eq!(error.message(), Some("no such statement"));
+    /// assert_eq!(error.message(), Some("no such plan"));
     ///
     /// let body = br#"{"error": "not_found", "reason": "missing"}"#;
     /// let error = HttpService::views().read_error(StatusCode::NOT_FOUND, body).unwrap();
