@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_of_no_time_is_still_seen_and_nothing_leaves_the_axis() {
+    fn an_attempt_of_no_time_is_seen_and_bars_stay_on_the_axis() {
         assert_eq!(cells(&attempt(1, 100, 100, Some(9_000)), 100.0, '█'), 1);
         assert_eq!(cells(&attempt(1, 0, 0, None), 0.0, '█'), 1);
         let far = bar(&attempt(1, 500, 900, None), 100.0, WIDTH);

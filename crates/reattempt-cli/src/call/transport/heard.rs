@@ -1,4 +1,4 @@
-//! A socket that knows if the peer has said anything yet.
+//! A socket that records whether the peer has sent anything yet.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Whether the peer of one connection has said anything. Clones share it.
+/// Whether the peer of one connection has sent anything. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard(Arc<AtomicBool>);
 

@@ -38,7 +38,7 @@ struct Ready<B> {
     connection: SendRequest<RequestBody<B>>,
     heard: Heard,
     number: u64,
-    /// Nobody has used it before, nor can it have been said good-bye to.
+    /// A new connection, which was not used before and cannot have received GOAWAY.
     fresh: bool,
 }
 
@@ -122,7 +122,7 @@ where
                 body.may_end_with_its_head();
             }
             if body.is_end_stream() {
-                // Never polled, so that nobody else reports that it goes out.
+                // The body is never polled, so it does not report the stage itself.
                 reporter.stage(Stage::InFlight);
             }
             let sent = ready
@@ -137,8 +137,8 @@ where
             }
             tried += 1;
             match unsent {
-                // A connection that was said good-bye to while nobody looked: nothing was sent, so
-                // this is still the same attempt.
+                // The connection received GOAWAY while it was idle: nothing was sent, so this is
+                // still the same attempt.
                 Some(unsent) if !ready.fresh && tried < MOST_TRIED => {
                     request = unsent.map(RequestBody::into_inner);
                 }

@@ -92,7 +92,7 @@ async fn a_retry_goes_on_with_messages_that_come_later() {
 
 /// R52: a buffer overflow during the back-off allows the retry, which is then the last.
 #[tokio::test]
-async fn a_stream_that_outgrows_its_buffer_in_backoff_is_retried_once_more() {
+async fn a_stream_that_overflows_during_backoff_is_retried_once_more() {
     let script = Script::new()
         .then(unavailable().after_messages(1).pushback("350"))
         .otherwise(unavailable());

@@ -139,7 +139,7 @@ async fn a_method_that_answers_once_has_exactly_one_message_with_ok() {
 }
 
 #[tokio::test]
-async fn calls_follow_one_another_or_run_side_by_side_on_one_connection() {
+async fn sequential_and_parallel_calls_share_one_connection() {
     let slow = Step::ok("world").after(millis(300));
     let server = Server::start(slow).await.unwrap();
     let names: Vec<_> = (0..4).map(|at| format!("call {at}")).collect();

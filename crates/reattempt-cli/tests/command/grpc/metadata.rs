@@ -7,7 +7,7 @@ use super::*;
 use crate::{answer, document, run, text};
 
 #[tokio::test]
-async fn the_callers_metadata_goes_out_in_order_and_whatever_the_case_of_its_names() {
+async fn the_callers_metadata_is_sent_in_order_in_any_case() {
     let server = Server::start(Step::ok("world")).await.unwrap();
     let metadata = json!({"X-One": "1", "x-many": ["2", "1", "2"], "x-none": "", "x-bin": "AAEC", "user-agent": "me"});
     answer(one(&server, json!({"metadata": metadata}))).await;

@@ -115,7 +115,7 @@ async fn an_answer_that_is_not_grpc_is_retried_by_its_code() {
 }
 
 #[tokio::test]
-async fn a_stream_without_a_status_is_internal_and_trailers_without_one_unknown() {
+async fn a_stream_without_trailers_is_internal_without_status_unknown() {
     let server = Server::start(Script::new()).await.unwrap();
     let cut = Step::http_status(200)
         .initial("content-type", "application/grpc")

@@ -47,7 +47,7 @@ async fn failures_drain_the_bucket_and_half_of_it_is_the_threshold() {
 
 /// R21 R23: successes fill it, also of methods without a policy; other failures do not change it.
 #[tokio::test]
-async fn every_success_fills_the_bucket_and_only_qualified_failures_drain_it() {
+async fn successes_fill_the_bucket_and_qualified_failures_drain_it() {
     let script = Script::new()
         .then_times(2, unavailable())
         .then_times(3, Step::trailers_only(5, ""))

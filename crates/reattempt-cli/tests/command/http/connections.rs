@@ -70,7 +70,7 @@ async fn closed_before_the_request_the_stage_tells_if_it_was_sent() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_dies_under_the_next_request_has_had_it() {
+async fn a_reused_connection_that_dies_after_the_request_is_in_flight() {
     for (method, attempts, stopped) in [("GET", 2, "success"), ("POST", 1, "not_idempotent")] {
         let server = Raw::start(|mut peer| async move {
             peer.request().await?;
@@ -128,7 +128,7 @@ async fn an_answer_that_comes_before_all_of_the_request_counts() {
 
 /// The rest arrives during the back-off. A large rest is not awaited.
 #[tokio::test]
-async fn the_connection_of_a_failed_answer_is_kept_if_its_body_is_small() {
+async fn a_failed_answer_with_a_small_body_keeps_its_connection() {
     for (rest, connections) in [(20_usize, 1), (200_000, 2)] {
         let server = Raw::start(move |mut peer| async move {
             peer.request().await?;

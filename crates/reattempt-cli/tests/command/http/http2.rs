@@ -90,7 +90,7 @@ async fn refuses(times: usize) -> Raw {
 }
 
 #[tokio::test]
-async fn a_refused_stream_is_sent_again_at_once_and_then_by_the_policy() {
+async fn a_refused_stream_is_retried_at_once_then_by_the_policy() {
     let post = json!([{"method": "POST", "body": POST}]);
     let once = three(&refuses(1).await.target, 2, post.clone()).await;
     assert_eq!(once[0]["status"], 200, "{}", once[0]);

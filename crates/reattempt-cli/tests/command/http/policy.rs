@@ -30,7 +30,7 @@ async fn by_policy(server: &Server, call: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_policy_retries_by_route_and_an_idempotency_key_makes_a_post_repeatable() {
+async fn routes_retry_and_an_idempotency_key_makes_a_post_repeatable() {
     let server = Server::start(Step::status(503)).await.unwrap();
     let order = json!({"method": "POST", "path": "/orders/7"});
     assert_eq!(
@@ -111,7 +111,7 @@ async fn a_policy_that_cannot_be_used_makes_the_document_unusable() {
 /// A non-idempotent request is in flight once at a time, unless the policy, its key or its caller
 /// allows more.
 #[tokio::test]
-async fn only_idempotent_requests_are_hedged_unless_the_policy_says_otherwise() {
+async fn only_idempotent_requests_are_hedged_unless_the_policy_allows() {
     let slow = Step::status(200).after(Duration::from_millis(150));
     let hedge = |only: Value| json!({"delay": "0.03s", "maxAttempts": 2, "budgetPercent": 100, "onlyIdempotent": only});
     let key = json!({"idempotency-key": "a"});

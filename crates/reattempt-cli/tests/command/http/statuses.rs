@@ -19,7 +19,7 @@ async fn by_method(status: u16, methods: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_another_attempt_may_mend_is_mended_for_idempotent_methods() {
+async fn retryable_statuses_are_retried_for_idempotent_methods() {
     for status in [408, 425, 429, 500, 502, 503, 504] {
         for answer in by_method(status, &IDEMPOTENT).await {
             assert_eq!(answer["status"], status);

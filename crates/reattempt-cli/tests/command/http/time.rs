@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::super::{answer, answers, document, each, ms, with};
 
 #[tokio::test]
-async fn a_timeout_is_ambiguous_only_for_what_is_not_idempotent_and_was_in_flight() {
+async fn a_timeout_is_ambiguous_only_in_flight_and_if_not_idempotent() {
     let server = Server::start(Step::hang()).await.unwrap();
     let calls = [
         ("GET", Value::Null, "unambiguous"),

@@ -4,7 +4,7 @@ use super::*;
 
 /// C5 C6 C7
 #[tokio::test]
-async fn views_without_an_active_partition_are_asked_until_the_deadline() {
+async fn views_without_active_partition_retry_until_the_deadline() {
     let server = start(Step::status(302).header("location", "/elsewhere")).await;
     let document = to(&server, "views", json!({"timeout_ms": 300}));
     let answer = answer(with(document, "strategy", json!("fail_fast"))).await;

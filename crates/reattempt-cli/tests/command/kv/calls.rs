@@ -19,7 +19,7 @@ fn named<'a>(answers: &'a [Value], name: &str) -> &'a Value {
 
 /// All on one connection; each answer is matched to its call.
 #[tokio::test]
-async fn parallel_calls_are_pipelined_and_answers_may_come_in_any_order() {
+async fn parallel_calls_are_pipelined_and_answered_in_any_order() {
     let node = Node::start().await.unwrap();
     for n in 0..100 {
         node.store().put(format!("k{n}"), format!("value {n}"));

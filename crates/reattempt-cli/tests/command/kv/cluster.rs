@@ -166,7 +166,7 @@ async fn a_node_that_serves_no_keys_is_sent_none() {
 
 /// RFC 0024, Conclusion: a node that accepts requests and never answers is an error like any other.
 #[tokio::test]
-async fn a_node_that_never_answers_has_another_one_asked_at_the_deadline() {
+async fn an_unresponsive_node_triggers_a_poll_of_another_at_deadline() {
     let cluster = Cluster::start(2).await.unwrap();
     let key = cluster.key_of(0, "key").unwrap();
     let silent = Step::execute().after(millis(20_000));
@@ -188,7 +188,7 @@ async fn a_node_that_never_answers_has_another_one_asked_at_the_deadline() {
 /// RFC 0024: with an alternate address as seed, the other nodes are reached by their alternate
 /// addresses.
 #[tokio::test]
-async fn a_cluster_that_is_seen_from_outside_is_reached_by_its_alternate_addresses() {
+async fn a_cluster_is_reached_by_its_alternate_addresses() {
     let cluster = Cluster::start(2).await.unwrap();
     let key = cluster.key_of(1, "key").unwrap();
     let mut config: Value = serde_json::from_slice(&cluster.node(0).config_json()).unwrap();

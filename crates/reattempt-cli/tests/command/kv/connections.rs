@@ -54,7 +54,7 @@ async fn a_read_whose_answer_is_lost_is_sent_again() {
 
 /// C12: under every strategy, because the write may have been executed.
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_is_not_sent_again_under_any_strategy() {
+async fn a_write_with_a_lost_answer_is_not_retried_by_any_strategy() {
     let strategies = [
         json!("best_effort"),
         json!("fail_fast"),

@@ -61,7 +61,7 @@ async fn what_always_retries_ends_at_the_deadline_under_any_strategy() {
 
 /// RFC 0049: a request in flight may have been executed, unless it only reads.
 #[tokio::test]
-async fn an_attempt_that_is_out_at_the_deadline_is_ambiguous_unless_it_is_idempotent() {
+async fn an_attempt_in_flight_at_the_deadline_is_ambiguous_if_a_write() {
     for (op, idempotent, timeout) in [
         ("append", None, "ambiguous"),
         ("set", None, "ambiguous"),

@@ -90,7 +90,7 @@ async fn the_nodes_own_error_map_says_what_an_unknown_status_means() {
 }
 
 #[tokio::test]
-async fn a_write_that_waits_for_a_connection_at_the_deadline_has_not_left() {
+async fn a_write_that_waits_for_a_connection_was_never_sent() {
     let node = Node::start().await.unwrap();
     node.script().push(Step::hang().only(opcode::HELLO));
     let call = json!({"op": "append", "key": "k", "value": HELLO, "timeout_ms": 500});
@@ -101,7 +101,7 @@ async fn a_write_that_waits_for_a_connection_at_the_deadline_has_not_left() {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_is_not_sent_again_unless_the_call_allows_it() {
+async fn a_write_with_a_lost_answer_is_retried_if_the_call_allows() {
     for (call, stopped) in [
         (json!({"op": "append", "key": "k"}), "not_idempotent"),
         (
@@ -168,7 +168,7 @@ async fn memcached_servers_need_no_bootstrap() {
 }
 
 #[tokio::test]
-async fn a_timeout_keeps_the_last_status_and_says_what_may_have_happened() {
+async fn a_timeout_keeps_the_last_status_and_its_ambiguity() {
     let node = Node::scripted(vec![Step::status(TEMPORARY_FAILURE); 500])
         .await
         .unwrap();

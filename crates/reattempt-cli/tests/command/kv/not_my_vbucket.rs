@@ -185,7 +185,7 @@ async fn an_empty_body_asks_for_the_configuration() {
 
 /// A cluster cannot make a call loop: after sixteen immediate retries the back-off applies.
 #[tokio::test]
-async fn a_cluster_that_moves_the_key_with_every_answer_ends_at_the_deadline() {
+async fn a_key_moved_by_every_answer_ends_at_the_deadline() {
     let nodes = [Node::start().await.unwrap(), Node::start().await.unwrap()];
     let addresses = nodes.each_ref().map(|node| node.addr().to_string());
     for rev in 2..1000 {

@@ -100,7 +100,7 @@ async fn a_seed_of_another_cluster_is_passed_by() {
 
 /// A bucket without vbuckets yet: the node responds itself until there are some.
 #[tokio::test]
-async fn a_configuration_without_a_map_is_waited_for_by_the_nodes_word() {
+async fn without_a_map_the_node_answers_until_there_is_one() {
     let node = Node::start().await.unwrap();
     let port = node.addr().port();
     let young = json!({"rev": 1, "revEpoch": 0, "name": "default", "nodeLocator": "vbucket",

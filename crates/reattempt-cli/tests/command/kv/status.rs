@@ -134,7 +134,7 @@ async fn config_only_fetches_the_configuration() {
 
 /// C34 C35
 #[tokio::test]
-async fn an_unlock_that_meets_a_lock_and_a_lookup_of_a_collection_have_their_answer() {
+async fn an_unlock_of_a_lock_and_a_failed_lookup_are_final() {
     for (call, status) in [
         (json!({"op": "unlock", "key": "k", "cas": 7}), 0x09),
         (json!({"op": "get_collection_id", "key": "s.c"}), 0x88),

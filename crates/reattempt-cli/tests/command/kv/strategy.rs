@@ -55,7 +55,7 @@ async fn what_always_retries_waits_in_a_controlled_way() {
 
 /// C4 C5: both count all retries of the call.
 #[tokio::test]
-async fn the_delay_goes_by_the_retries_of_the_call_whatever_their_reasons() {
+async fn the_delay_depends_on_all_retries_of_the_call() {
     let statuses = [0x86, 0x09, 0x88, 0xa2, 0x88, 0x86];
     let node = Node::scripted(statuses.map(Step::status)).await.unwrap();
     let answer = answer(one(&node, write())).await;

@@ -24,7 +24,7 @@ fn assert_left(answer: &Value, attempts: usize, after: f64) {
 
 /// E4, M31: the command in flight fails once, and its connection is closed.
 #[tokio::test]
-async fn a_command_that_is_out_has_failed_and_its_connection_is_closed() {
+async fn a_command_in_flight_fails_and_its_connection_is_closed() {
     for step in [
         Step::hang(),
         Step::stalled_reply(),

@@ -165,7 +165,7 @@ async fn an_old_server_selected_for_the_retry_raises_the_original() {
 /// M12 M23 M24: the connection of the first attempt survives a step-down, and is not used after its
 /// server was found to be too old.
 #[tokio::test]
-async fn a_server_that_grew_old_on_an_open_connection_raises_the_original() {
+async fn a_server_found_too_old_after_connecting_raises_the_original() {
     let set = replica_set(1).await;
     let (weak, done) = (Arc::downgrade(&set), AtomicBool::new(false));
     set.nodes()[0].script().handler(move |command| {

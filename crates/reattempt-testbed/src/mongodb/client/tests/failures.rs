@@ -230,7 +230,7 @@ async fn authentication_may_fail_on_the_way_too() {
 }
 
 #[tokio::test]
-async fn on_request_a_lost_handshake_is_an_overload_and_keeps_the_pool() {
+async fn with_overload_labels_a_lost_handshake_keeps_the_pool() {
     let node = node().await;
     let mut options = options(&node);
     options.overload_labels = true;
