@@ -30,7 +30,7 @@ fn one_short_round_of_gets_reports_every_contender() {
 }
 
 #[test]
-fn one_outage_tells_of_all_three_ways() {
+fn one_outage_reports_all_three_ways() {
     let text = said(env!("CARGO_BIN_EXE_kv_failover"), &["1"]);
     assert!(text.starts_with("interval 2.5s, floor 50ms"), "{text}");
     for way in ["poll only", "refresh on error only", "both"] {

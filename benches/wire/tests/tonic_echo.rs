@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn one_short_round_tells_of_every_contender() {
+fn one_short_round_reports_every_contender() {
     let output = Command::new(env!("CARGO_BIN_EXE_tonic_echo"))
         .args(["64", "1"])
         .output()

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_is_asked_only_about_what_the_first_does_not_know() {
+    fn the_second_classifier_decides_only_if_the_first_is_unknown() {
         let both = by_code.or_else(classify_fn(|_: Result<&u16, &()>, _| {
             Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response))
         }));

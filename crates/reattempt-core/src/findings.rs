@@ -160,7 +160,7 @@ impl Slots {
             .unwrap_or(first)
     }
 
-    /// Changes this attempt's word; false if the slot belongs to a later attempt.
+    /// Changes the word of this attempt; false if the slot belongs to a later attempt.
     fn change(&self, seat: Seat, change: impl Fn(u64) -> u64) -> bool {
         self.slot(seat.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_is_read_back() {
+    fn reports_are_read_back() {
         let slots = Slots::default();
         let three = slots.begin(3);
         let after = ServerPushback::After(Duration::from_millis(250));
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_is_still_out_keeps_its_slot_however_many_follow() {
+    fn an_attempt_in_flight_keeps_its_slot_while_others_follow() {
         let slots = Slots::default();
         let one = slots.begin(1);
         slots.pushback(one, ServerPushback::Stop);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_are_out_together_do_not_mix() {
+    fn concurrent_attempts_do_not_mix() {
         let slots = Slots::default();
         let seats: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
         slots.forbid(seats[4]);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_word_counts_also_one_that_cannot_be_read() {
+    fn the_latest_pushback_counts_even_if_unreadable() {
         let slots = Slots::default();
         let one = slots.begin(1);
         for word in [

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_call_of_the_thread_uses_the_block_and_sees_nothing_in_it() {
+    fn the_threads_next_call_reuses_the_block_without_its_data() {
         let mut first = CallContext::default();
         drop(first.begin());
         first.reporter().pushback(ServerPushback::Stop);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_not_kept() {
+    fn blocks_of_failed_calls_are_not_kept() {
         let mut context = CallContext::default();
         context.claim_first();
         context

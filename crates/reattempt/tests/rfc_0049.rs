@@ -38,7 +38,7 @@ async fn call(why: RetryReason, idempotency: Idempotency) -> (Result<(), ()>, Re
 
 /// C3: an idempotent request, or a reason that allows it for any request.
 #[tokio::test(start_paused = true)]
-async fn best_effort_retries_what_is_idempotent_or_what_its_reason_allows() {
+async fn best_effort_retries_if_idempotent_or_allowed_by_the_reason() {
     use Idempotency::{Idempotent, NotIdempotent};
     let allows = reason::KV_TEMPORARY_FAILURE;
     let forbids = reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;

@@ -42,7 +42,7 @@ fn a_cloned_template_never_shares_its_calls_block() {
 }
 
 #[test]
-fn a_request_cloned_between_the_layers_becomes_a_call_of_its_own() {
+fn a_request_cloned_between_layers_becomes_its_own_call() {
     let mut one = CallContext::default();
     one.stamp_throttle(&ThrottleStamp::new(bucket()));
     let mut two = one.clone();
@@ -54,7 +54,7 @@ fn a_request_cloned_between_the_layers_becomes_a_call_of_its_own() {
 }
 
 #[test]
-fn a_handle_never_belongs_to_the_call_that_the_request_was_cloned_from() {
+fn a_handle_never_refers_to_the_call_of_the_cloned_request() {
     let mut one = CallContext::default();
     drop(one.begin());
     let mut two = one.clone();

@@ -34,7 +34,7 @@ fn two_reports_of_one_attempt_are_both_kept() {
 }
 
 #[test]
-fn a_late_writer_of_a_dead_attempt_is_ignored_while_its_slot_changes_hands() {
+fn a_late_report_is_ignored_while_its_slot_is_reassigned() {
     loom::model(|| {
         let slots = Arc::new(Slots::default());
         let one = slots.begin(1);
@@ -57,7 +57,7 @@ fn a_late_writer_of_a_dead_attempt_is_ignored_while_its_slot_changes_hands() {
 }
 
 #[test]
-fn a_late_report_never_brings_back_an_attempt_that_is_over() {
+fn a_late_report_never_revives_a_finished_attempt() {
     loom::model(|| {
         let slots = Arc::new(Slots::default());
         let one = slots.begin(1);

@@ -6,7 +6,7 @@ use super::{AttemptRecord, RetryInfo};
 use crate::ServerPushback;
 
 /// One line, such as
-/// `attempt 1 (initial) at 10.0.0.1:50051: retry, GRPC_UNAVAILABLE, code 14, response; 9.5 tokens; next after 10ms`.
+/// `attempt 1 (initial) at 10.0.0.1:50051: retry, GRPC_UNAVAILABLE, response; next after 10ms`.
 impl fmt::Display for AttemptRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "attempt {} ({})", self.number, self.kind.name())?;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_all_that_it_knows() {
+    fn a_record_displays_all_its_fields() {
         assert_eq!(
             record().to_string(),
             "attempt 1 (initial): retry, KV_LOCKED, code 9, response"

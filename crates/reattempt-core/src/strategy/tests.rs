@@ -88,7 +88,7 @@ fn of_several_strategies_the_most_attempts_bound_the_call() {
 
 /// The choice of the returned failure does not depend on the reason.
 #[test]
-fn the_failure_that_is_returned_is_chosen_by_the_strategy_that_is_extended() {
+fn the_extended_strategy_chooses_the_returned_failure() {
     #[derive(Debug)]
     struct First;
     impl RetryStrategy for First {

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_refuses_costs_the_other_nothing() {
+    fn an_attempt_refused_by_one_costs_the_other_nothing() {
         let bucket = || TokenBucket::new(2, 1000).unwrap();
         let budget = || HedgeBudget::of_thousandths(1).unwrap();
         let both = Both(bucket(), budget());

@@ -124,7 +124,7 @@ mod tests {
     use crate::reason::UNKNOWN;
 
     #[test]
-    fn what_is_no_share_is_refused() {
+    fn invalid_shares_are_refused() {
         for wrong in [0, 1001, u32::MAX] {
             let refused = HedgeBudget::of_thousandths(wrong).map(|_| ());
             assert_eq!(refused, Err(InvalidHedgeBudget(wrong)));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_share_keeps_what_was_saved() {
+    fn a_new_share_keeps_the_fill() {
         let budget = HedgeBudget::of_thousandths(500).unwrap();
         (0..4).for_each(|_| budget.settled(Settled::Success));
         assert_eq!(budget.milli_tokens(), Some(3000));

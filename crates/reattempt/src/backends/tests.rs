@@ -197,7 +197,7 @@ async fn a_failed_backend_is_passed_over_by_the_calls_next_attempt() {
 
 /// R40
 #[tokio::test(start_paused = true)]
-async fn hedges_go_where_the_attempts_that_are_out_did_not() {
+async fn hedges_use_backends_without_an_attempt_in_flight() {
     let list = three([Does::Hangs, Does::Hangs, Does::Answers]);
     let others = async {
         for wait in [5, 10] {
@@ -212,7 +212,7 @@ async fn hedges_go_where_the_attempts_that_are_out_did_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_that_is_not_ready_holds_up_no_hedge_and_a_broken_one_is_a_failed_attempt() {
+async fn a_stalled_backend_delays_no_hedge_and_a_broken_one_fails() {
     let list = three([Does::Stalls, Does::Breaks, Does::Answers]);
     for _ in 0..3 {
         assert_eq!(send(&hedging(3), &list).await.0, Ok("three"));

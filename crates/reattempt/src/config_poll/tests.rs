@@ -130,7 +130,7 @@ async fn a_readiness_is_still_acquired_before_it_is_sent() {
 
 /// Law 9: a server that always answers "moved" never makes one poll last forever.
 #[tokio::test(start_paused = true)]
-async fn a_configuration_that_is_always_newer_lets_others_run_between_attempts() {
+async fn an_always_newer_configuration_yields_between_attempts() {
     let probe = probe((1..=9).map(moved));
     let asks = Asks(|_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter));
     let mut call = pin!(stack(asks, &probe).oneshot(probe.request()));
@@ -143,7 +143,7 @@ async fn a_configuration_that_is_always_newer_lets_others_run_between_attempts()
 
 /// C33: a hedged call too.
 #[tokio::test(start_paused = true)]
-async fn a_configuration_that_moved_the_key_brings_a_mend_forward() {
+async fn a_configuration_that_moved_the_key_nudges_a_hedged_call() {
     for (moves, third) in [(true, 31), (false, 61)] {
         let probe = probe([moved(1), moved(2), moved(3), attempt(4)]);
         let asks: fn(u32) -> _ = match moves {
@@ -164,7 +164,7 @@ async fn a_configuration_that_moved_the_key_brings_a_mend_forward() {
 
 /// C33: of several attempts in flight only the retry of the failed one is sent earlier.
 #[tokio::test(start_paused = true)]
-async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
+async fn only_the_retry_of_the_failed_attempt_is_nudged() {
     let policy = HedgePolicy::new(4, ms(10)).hedge_non_idempotent();
     let layer = HedgeLayer::new(verdict as Verdicts, policy);
     let steps = [
@@ -186,7 +186,7 @@ async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
 /// Law 9: a cluster that moves the key with every response does not receive requests without delay,
 /// forever.
 #[tokio::test(start_paused = true)]
-async fn a_hedged_call_is_brought_forward_sixteen_times_at_most() {
+async fn a_hedged_call_follows_at_most_sixteen_configurations() {
     let probe = probe((1..=17).map(moved).chain([attempt(18)]));
     let asks = |_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter);
     assert_eq!(send_by(hedge(2), asks, &probe).await.0, Told::Answer(18));
@@ -195,7 +195,7 @@ async fn a_hedged_call_is_brought_forward_sixteen_times_at_most() {
 
 /// A6, Pushback: a server's own delay is exact.
 #[tokio::test(start_paused = true)]
-async fn no_configuration_brings_a_mend_forward_that_the_server_put_off() {
+async fn no_configuration_shortens_server_pushback() {
     let after = crate::ServerPushback::After(ms(40));
     let probe = probe([moved(1).pushback(after), attempt(2)]);
     let asks = |_| resolves(5, true);
@@ -211,7 +211,7 @@ async fn an_answer_asks_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outside_of_any_recovery_layer_it_still_asks_and_says_that_nobody_waits() {
+async fn outside_of_any_recovery_layer_it_still_asks_and_warns() {
     let listener = listen();
     let probe = probe([moved(1)]);
     let layer = ConfigPollLayer::new(Asks(|_| resolves(1, true)));

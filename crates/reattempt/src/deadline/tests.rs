@@ -60,7 +60,7 @@ async fn an_answer_at_the_very_instant_of_the_deadline_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn past_the_deadline_the_inner_future_is_dropped_and_the_caller_told() {
+async fn past_the_deadline_the_call_is_dropped_and_the_error_returned() {
     let probe = probe([attempt(1).after(ms(51))]);
     let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
     let story = elapsed(service.oneshot(probe.request()).await);
@@ -87,7 +87,7 @@ impl OnElapsed<Answer, Fault> for ErrorsEcho {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_echo_of_the_deadline_is_the_deadline_and_an_earlier_one_is_not() {
+async fn an_echo_counts_as_the_deadline_only_once_it_has_passed() {
     for (at, limit, is_deadline) in [(49, 50, false), (50, 50, true), (51, 50, true)] {
         let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(at))]);
         let service = ServiceBuilder::new()
@@ -118,7 +118,7 @@ fn an_answer_that_is_there_arms_no_timer() {
 
 /// C7: RFC 0049, Capping the Retry Duration.
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_does_not_fit_waits_for_the_deadline_and_sends_no_more() {
+async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
     let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
     let (outcome, info) = bounded(35, every(20), &probe).await;
     let story = elapsed(outcome);
@@ -178,7 +178,7 @@ async fn the_deadline_spans_all_attempts() {
 
 /// RFC 0049: unambiguous if it is known that the request had no effect.
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_unambiguous_where_nothing_is_out_that_may_have_left() {
+async fn a_timeout_is_unambiguous_if_nothing_in_flight_may_have_left() {
     let ambiguous = |outcome: Outcome| elapsed(outcome).ambiguous;
 
     let idempotent = probe([attempt(1).hangs()]);
@@ -210,7 +210,7 @@ async fn waiting_for_readiness_past_the_deadline_is_unambiguous() {
 
 /// E2: below the recovery layer it is a per-attempt timeout, which is retried.
 #[tokio::test(start_paused = true)]
-async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
+async fn inside_the_recovery_layer_it_bounds_each_attempt() {
     let probe = probe([attempt(1).hangs(), attempt(2)]);
     let mut request = probe.request();
     request
@@ -228,7 +228,7 @@ async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inside_a_hedge_layer_an_attempt_that_times_out_sends_the_next_at_once() {
+async fn inside_a_hedge_layer_a_timed_out_attempt_sends_the_next() {
     let probe = probe([attempt(1).hangs(), attempt(2).after(ms(3))]);
     let hedge = HedgeLayer::new(
         verdict as Verdicts,
@@ -245,7 +245,7 @@ async fn inside_a_hedge_layer_an_attempt_that_times_out_sends_the_next_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_attempts_own_deadline_says_attempt() {
+async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
     let probe = probe([attempt(1).hangs()]);
     let service = ServiceBuilder::new()
         .layer(retry(every(10)))
@@ -286,7 +286,7 @@ async fn of_several_limits_the_earliest_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_limits_of_its_own_it_enforces_the_policys_and_the_callers() {
+async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     let probe = probe([attempt(1).hangs()]);
     let mut request = probe.request();
     let policy = RoutePolicy::new("p").attempt_limit(ms(7));
@@ -415,7 +415,7 @@ impl OnElapsed<Answer, Fault> for AnswersInstead {
 
 /// Law 1: the layer's configuration decides what a caller gets.
 #[tokio::test(start_paused = true)]
-async fn what_the_caller_gets_can_be_chosen() {
+async fn the_outcome_for_the_caller_is_configurable() {
     let probe = probe([attempt(1).hangs()]);
     let layer = DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead);
     let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;

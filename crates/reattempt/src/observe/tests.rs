@@ -59,7 +59,7 @@ fn classify(outcome: Result<&Answer, &Fault>, context: &crate::CallContext) -> c
 
 /// C10
 #[tokio::test(start_paused = true)]
-async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_reason() {
+async fn a_scheduled_retry_logs_at_debug_and_a_refused_one_at_info() {
     // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::probe::listen());
     let heard = All::default();
@@ -94,7 +94,7 @@ async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_r
 /// C10 C6 C7: decisions that no strategy makes are logged too: an always-retry reason, and a delay
 /// that the deadline cuts off.
 #[tokio::test(start_paused = true)]
-async fn a_forced_retry_is_said_and_so_is_the_delay_that_does_not_fit() {
+async fn forced_retries_and_delays_that_do_not_fit_are_logged() {
     // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::probe::listen());
     let heard = All::default();
@@ -125,7 +125,7 @@ async fn a_forced_retry_is_said_and_so_is_the_delay_that_does_not_fit() {
 
 /// R46 and law 8
 #[tokio::test(start_paused = true)]
-async fn a_hedge_that_is_held_back_is_said_at_info_with_what_held_it() {
+async fn a_refused_hedge_logs_at_info_with_its_gate() {
     // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::probe::listen());
     let heard = All::default();
@@ -149,7 +149,7 @@ async fn a_hedge_that_is_held_back_is_said_at_info_with_what_held_it() {
 
 /// C10
 #[tokio::test(start_paused = true)]
-async fn a_call_that_works_is_not_worth_a_line() {
+async fn a_successful_call_logs_nothing() {
     // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::probe::listen());
     let heard = All::default();

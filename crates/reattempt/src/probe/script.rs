@@ -77,7 +77,7 @@ impl Step {
         self.verdict = match self.verdict {
             Verdict::Retry(_) => Verdict::Retry(failure),
             Verdict::Fatal(_) => Verdict::Fatal(failure),
-            Verdict::Success | Verdict::Committed => panic!("call `fails` or `fails_for_good` first"),
+            Verdict::Success | Verdict::Committed => panic!("call `fails` first"),
         };
         self
     }
@@ -85,7 +85,7 @@ impl Step {
     const fn said(&self) -> Failure {
         match self.verdict {
             Verdict::Retry(failure) | Verdict::Fatal(failure) => failure,
-            Verdict::Success | Verdict::Committed => panic!("call `fails` or `fails_for_good` first"),
+            Verdict::Success | Verdict::Committed => panic!("call `fails` first"),
         }
     }
 

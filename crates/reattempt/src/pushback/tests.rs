@@ -48,7 +48,7 @@ async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
 
 /// R31 R32: exactly the server's delay, then the back-off restarts.
 #[tokio::test(start_paused = true)]
-async fn the_servers_delay_replaces_the_back_off_which_then_starts_anew() {
+async fn the_servers_delay_replaces_the_back_off_and_restarts_it() {
     let probe = probe([fails(1), fails(2), fails(3), attempt(4)]);
     let (told, info) = send(|n| if n == 2 { after(5000) } else { None }, &probe).await;
     assert_eq!(told, Told::Answer(4));
@@ -62,7 +62,7 @@ async fn the_servers_delay_replaces_the_back_off_which_then_starts_anew() {
 
 /// R30
 #[tokio::test(start_paused = true)]
-async fn a_word_of_zero_sends_at_once() {
+async fn a_pushback_of_zero_sends_at_once() {
     let probe = probe([fails(1), attempt(2)]);
     assert_eq!(send(|_| after(0), &probe).await.0, Told::Answer(2));
     assert_eq!(probe.log().times(), [0, 0]);
@@ -131,7 +131,7 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outside_of_any_recovery_layer_it_says_so_and_changes_nothing() {
+async fn outside_of_any_recovery_layer_it_warns_and_changes_nothing() {
     let listener = listen();
     let layer = PushbackLayer::new(Reader(|_| after(1)));
     let plain = probe([fails(1)]);
@@ -178,7 +178,7 @@ impl ReadPushback<Answer, Fault> for Baffled {
 
 /// Law 8: ignored pushback is recorded.
 #[tokio::test(start_paused = true)]
-async fn a_word_that_cannot_be_read_counts_as_none_and_is_recorded() {
+async fn unreadable_pushback_counts_as_none_and_is_recorded() {
     let probe = probe([fails(1), attempt(2)]);
     let strategy = Attempts::new(4, Backoff::exponential(ms(10), ms(1000)));
     let service = ServiceBuilder::new()

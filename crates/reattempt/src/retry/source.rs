@@ -39,8 +39,7 @@ impl<S, Req: Annotated> Source<S, Req> {
 }
 
 impl<S, Req: Replay> Source<S, Req> {
-    /// The call has its response: whoever still holds the future does not hold data for further
-    /// attempts.
+    /// The call has its response: a future that is held longer holds no data for further attempts.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
         if let Self::Template { request, .. } = self {

@@ -59,7 +59,7 @@ async fn a_bucket_at_half_sends_first_attempts_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_throttle_beats_the_policys_and_the_policys_the_layers() {
+async fn throttles_apply_in_the_order_caller_policy_layer() {
     let (caller, policy, layer) = (full(), full(), full());
     let fills = |buckets: [&TokenBucket; 3]| buckets.map(fill);
     let send = |stamp: fn(&mut CallContext, [&Arc<TokenBucket>; 2])| {
@@ -87,7 +87,7 @@ async fn the_callers_throttle_beats_the_policys_and_the_policys_the_layers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn below_the_recovery_layer_it_says_loudly_and_once_that_nobody_asks_it() {
+async fn below_the_recovery_layer_it_warns_once() {
     let listener = listen();
     let bucket = full();
     let layer = ThrottleLayer::new(bucket.clone());

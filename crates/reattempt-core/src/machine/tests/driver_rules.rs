@@ -80,7 +80,7 @@ fn nothing_follows_the_last_of_several_attempts() {
 
 /// R43 R44: the hedging delay does not replace what its failure requested.
 #[test]
-fn a_first_attempt_that_failed_before_it_was_pending_plans_by_its_failure_alone() {
+fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
     let policy = HedgePolicy::new(3, ms(200));
     let context = first_attempt();
     let env = Env::new(&context);
@@ -155,7 +155,7 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
 
 /// A failure is kept only while it might still be returned.
 #[test]
-fn an_answer_is_kept_where_nobody_enforces_the_deadline() {
+fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
     let within = |limit: Option<TimeLimit>| {
         let (mut context, mut machine) = (first_attempt(), RetryMachine::new());
         if let Some(limit) = limit {
@@ -176,7 +176,7 @@ fn an_answer_is_kept_where_nobody_enforces_the_deadline() {
 
 /// Events between a decision and its planned attempt change the record of the failure.
 #[test]
-fn what_comes_between_is_recorded_with_the_failure() {
+fn events_before_the_next_attempt_change_the_failures_record() {
     for (happens, stopped) in [
         (
             RetryMachine::refused as fn(&mut RetryMachine, &Env<'_>),
@@ -196,7 +196,7 @@ fn what_comes_between_is_recorded_with_the_failure() {
 
 /// R15: the reason of a drop is recorded, also while the strategy's decision is pending.
 #[test]
-fn a_call_that_is_dropped_says_so() {
+fn a_dropped_call_is_recorded() {
     #[derive(Debug)]
     struct Asks;
     impl crate::RetryStrategy for Asks {
@@ -219,7 +219,7 @@ fn a_call_that_is_dropped_says_so() {
 
 /// R14 R15
 #[test]
-fn why_a_call_is_dropped_is_the_deadlines_word_only_from_its_instant_on() {
+fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
     let why = |limit: Option<TimeLimit>, at| {
         let mut context = first_attempt();
         limit.into_iter().for_each(|limit| {
@@ -256,7 +256,7 @@ fn the_winner_of_several_is_recorded_beside_the_losers() {
 
 /// R23: a call that no layer acted on is counted by the same rules.
 #[test]
-fn what_nobody_recovers_is_counted_all_the_same() {
+fn a_call_without_a_recovery_layer_is_counted_too() {
     let stop = Findings {
         pushback: Some(ServerPushback::Stop),
         ..NONE
@@ -330,7 +330,7 @@ fn a_streak_without_codes_is_of_one_reason() {
 
 /// R62: if the strategy refuses, only a transparent retry follows.
 #[test]
-fn a_strategy_that_never_retries_is_not_asked_about_what_was_never_seen() {
+fn transparent_retries_do_not_ask_the_strategy() {
     let (context, mut machine) = (first_attempt(), RetryMachine::new());
     let env = Env::new(&context);
     let unseen = failure().transparent(Transparent::Once);
@@ -342,7 +342,7 @@ fn a_strategy_that_never_retries_is_not_asked_about_what_was_never_seen() {
 /// A newer configuration only affects the retry of the failure that requested it, once, and only if
 /// no server pushback set its time.
 #[test]
-fn only_what_waits_for_a_configuration_is_brought_forward() {
+fn a_configuration_only_nudges_the_retry_that_requested_it() {
     let policy = HedgePolicy::new(1, ms(200));
     let coming = Findings {
         config_coming: true,
@@ -375,7 +375,7 @@ fn only_what_waits_for_a_configuration_is_brought_forward() {
 
 /// Without this limit a faulty cluster receives requests without delay.
 #[test]
-fn sixteen_times_a_hedged_call_follows_its_configuration_at_once() {
+fn a_hedged_call_is_nudged_at_most_sixteen_times() {
     let policy = HedgePolicy::new(1, ms(200));
     let coming = Findings {
         config_coming: true,

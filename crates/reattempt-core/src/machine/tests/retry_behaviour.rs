@@ -43,7 +43,7 @@ fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
 
 /// Without this limit a faulty cluster receives requests without delay, forever.
 #[test]
-fn a_key_that_moves_with_every_answer_comes_to_the_back_off_after_all() {
+fn a_key_that_moves_with_every_response_reaches_the_back_off() {
     let moves = [every_attempt_from(1)
         .fails(KV_NOT_MY_VBUCKET)
         .key_moves_after(ms(0))];
@@ -109,7 +109,7 @@ impl<F: Fn(&RetryView<'_>) -> bool + std::fmt::Debug + Send + Sync> RetryStrateg
 
 /// C29
 #[test]
-fn a_streak_is_of_one_code_and_begins_anew_with_another() {
+fn a_streak_has_one_code_and_restarts_with_another() {
     let third = |view: &RetryView<'_>| view.streak == 3;
     let script = [
         every_attempt_from(1).fails(KV_LOCKED).with_code(9),
@@ -203,7 +203,7 @@ impl RetryStrategy for Bounds {
 }
 
 #[test]
-fn a_strategy_may_bound_what_the_server_asks_for() {
+fn a_strategy_may_bound_the_servers_delay() {
     let asks = |n, by| attempt(n).fails(UNKNOWN).come_back_in(ms(by));
     let script = [asks(1, 1), asks(2, 15), asks(3, 99)];
     let boxed: Box<dyn RetryStrategy> = Box::new(Bounds);

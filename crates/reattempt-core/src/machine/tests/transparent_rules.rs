@@ -17,7 +17,7 @@ fn attempts(max: u32) -> Attempts {
 
 /// R60
 #[test]
-fn what_never_left_is_sent_again_until_the_deadline() {
+fn attempts_that_never_left_are_retried_until_the_deadline() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
@@ -33,7 +33,7 @@ fn what_never_left_is_sent_again_until_the_deadline() {
 
 /// R60
 #[test]
-fn what_never_left_is_tried_five_times_more_where_no_deadline_ends_it() {
+fn attempts_that_never_left_are_retried_five_times_at_most() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
@@ -44,7 +44,7 @@ fn what_never_left_is_tried_five_times_more_where_no_deadline_ends_it() {
 
 /// R60
 #[test]
-fn what_never_left_stops_after_a_thousand() {
+fn attempts_that_never_left_stop_after_a_thousand() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
@@ -57,7 +57,7 @@ fn what_never_left_stops_after_a_thousand() {
 
 /// R61
 #[test]
-fn a_refused_stream_is_sent_again_once_and_then_left_to_the_policy() {
+fn a_refused_stream_is_retried_once_then_the_policy_decides() {
     let script = [every_attempt_from(1).fails(UNKNOWN).unseen(Unseen::Once)];
     let story = call().retried(attempts(2), &script);
     assert_eq!(story.end, End::Failed(3));
@@ -67,7 +67,7 @@ fn a_refused_stream_is_sent_again_once_and_then_left_to_the_policy() {
 
 /// R61
 #[test]
-fn a_refused_stream_is_sent_again_also_after_a_processed_attempt() {
+fn a_refused_stream_is_retried_also_after_a_processed_attempt() {
     let script = [
         attempt(1).fails(UNKNOWN),
         attempt(2).fails(UNKNOWN).unseen(Unseen::Once),
@@ -153,7 +153,7 @@ fn a_hedged_call_sends_it_again_uncounted_and_unthrottled() {
 
 /// R61
 #[test]
-fn a_hedged_call_mends_a_refused_stream_once() {
+fn a_hedged_call_retries_a_refused_stream_once() {
     let script = [every_attempt_from(1).fails(UNKNOWN).unseen(Unseen::Once)];
     let story = call().hedged(&HedgePolicy::new(2, ms(10)), &script);
     assert_eq!(
@@ -164,7 +164,7 @@ fn a_hedged_call_mends_a_refused_stream_once() {
 
 /// R62
 #[test]
-fn a_call_hedged_with_one_attempt_still_mends_them() {
+fn a_hedge_policy_of_one_attempt_still_retries_transparently() {
     let script = [attempt(1).fails_for_good(UNKNOWN).unseen(Unseen::Once)];
     let story = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
     assert_eq!(
@@ -176,7 +176,7 @@ fn a_call_hedged_with_one_attempt_still_mends_them() {
 /// R62 and pushback, hedged: with the option off, a stop, or a request that cannot be copied, the
 /// policy decides, and the failures count.
 #[test]
-fn a_hedged_call_mends_nothing_where_it_may_not() {
+fn a_hedged_call_without_permission_retries_nothing() {
     let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
     let policy = HedgePolicy::new(1, ms(10));
     for (call, line) in [
@@ -194,7 +194,7 @@ fn a_hedged_call_mends_nothing_where_it_may_not() {
 
 /// The same cases, retried.
 #[test]
-fn a_retried_call_mends_nothing_where_it_may_not() {
+fn a_retried_call_without_permission_retries_nothing() {
     let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
     for (call, line) in [
         (call().without_transparent_retries(), unseen.clone()),

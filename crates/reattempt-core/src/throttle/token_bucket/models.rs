@@ -80,7 +80,7 @@ fn a_new_configuration_and_a_failure_come_one_after_the_other() {
 
 /// R20: a thread that has seen a failure counted sees its effect on the bucket.
 #[test]
-fn a_permit_is_asked_of_what_was_counted() {
+fn a_permit_sees_every_counted_failure() {
     loom::model(|| {
         let bucket = bucket(2, 1000, 0);
         let failing = {

@@ -60,7 +60,7 @@ async fn the_failure_of_the_attempt_that_went_on_is_the_calls() {
 
 /// A hedge that was being prepared meanwhile changes nothing.
 #[tokio::test(start_paused = true)]
-async fn a_call_with_nothing_but_cut_off_attempts_ends_with_one_of_them() {
+async fn a_call_whose_attempts_are_all_cut_off_returns_one_of_them() {
     let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(15))]);
     let probe = probe.ready([readiness(2).after(ms(20))]);
     let (told, info, tokens) = send_cut_off(&probe, 9, &[1]).await;
@@ -87,7 +87,7 @@ async fn an_answer_is_never_taken_for_a_cut() {
 /// R51, Memory Management: a loser that would wait forever (for its server to read on) is cancelled
 /// at once, and the call ends with the remaining attempt.
 #[tokio::test(start_paused = true)]
-async fn a_loser_that_never_says_so_is_cancelled_at_once() {
+async fn a_loser_that_stays_pending_is_cancelled_at_once() {
     let failing = attempt(1).fails(KV_LOCKED).after(ms(100));
     let probe = probe([failing, attempt(2).after(ms(60_000))]);
     let bucket = Arc::new(TokenBucket::new(10, 1).unwrap());

@@ -9,7 +9,7 @@ use super::*;
 
 /// R46: a refused hedge is used up.
 #[tokio::test(start_paused = true)]
-async fn a_drained_bucket_holds_back_hedges_but_never_the_first_attempt() {
+async fn a_drained_bucket_refuses_hedges_but_never_the_first_attempt() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
     let failure = Failure::new(KV_LOCKED, Stage::Response);
     bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
@@ -45,7 +45,7 @@ async fn the_bucket_is_asked_when_a_hedge_would_be_sent() {
 
 /// Law 6: the server's own failure, not "throttled".
 #[tokio::test(start_paused = true)]
-async fn when_the_throttle_leaves_nothing_the_last_failure_is_returned() {
+async fn if_the_throttle_refuses_all_the_last_failure_is_returned() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
     let probe = probe([attempt(1).fails(KV_LOCKED)]);
     let mut request = probe.request();
@@ -152,7 +152,7 @@ impl Observer for Diary {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_every_step() {
+async fn an_observer_receives_every_step() {
     let diary = Arc::new(Diary::default());
     let probe = probe([attempt(1).hangs(), attempt(2).fails(KV_LOCKED), attempt(3)]);
     let layer = three().observer(diary.clone());

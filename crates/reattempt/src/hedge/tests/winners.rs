@@ -22,7 +22,7 @@ fn an_answer_that_is_there_arms_no_timer() {
 
 /// R40
 #[tokio::test(start_paused = true)]
-async fn attempts_go_out_one_delay_after_another_up_to_the_maximum() {
+async fn attempts_are_sent_one_delay_apart_up_to_the_maximum() {
     let probe = probe((1..=3).map(|n| attempt(n).after(ms(95))));
     let (told, info) = send(&three(), &probe).await;
     assert_eq!(told, Told::Answer(1));
@@ -129,7 +129,7 @@ async fn a_first_attempt_that_wins_is_recorded_after_the_losers() {
 
 /// R42 and law 8: the end is reported after the records of attempts that a fatal failure drops.
 #[tokio::test(start_paused = true)]
-async fn a_fatal_failure_says_the_end_after_the_losers() {
+async fn a_fatal_failure_reports_the_end_after_the_losers() {
     let fatal = attempt(2).fails_for_good(KV_LOCKED).after(ms(15));
     let probe = probe([attempt(1).hangs(), fatal, attempt(3).hangs()]);
     let order = std::sync::Arc::new(Order::default());
@@ -142,7 +142,7 @@ async fn a_fatal_failure_says_the_end_after_the_losers() {
 
 /// R47, R45 and law 8: also if the call ends with the last of several failures or with a stop.
 #[tokio::test(start_paused = true)]
-async fn the_last_failure_is_recorded_before_the_end_is_said() {
+async fn the_last_failure_is_recorded_before_the_end_is_reported() {
     let all_fail = vec![
         attempt(1).fails(KV_LOCKED).after(ms(15)),
         attempt(2).fails(KV_LOCKED).after(ms(15)),

@@ -139,7 +139,7 @@ fn stop() -> Attempts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_strategy_beats_the_policys_and_the_policys_the_layers() {
+async fn strategies_apply_in_the_order_caller_policy_layer() {
     let layer = retry(stop());
     let policy = Arc::new(RoutePolicy::new("two").retry(Once));
     let failing = || probe((1..=9).map(|n| attempt(n).fails(TMPFAIL)));

@@ -71,7 +71,7 @@ async fn one_stack_serves_both_policies_in_either_order() {
 
 /// R23
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_acted_on_is_counted_once() {
+async fn a_call_that_no_layer_acted_on_is_counted_once() {
     let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let mut request = probe.request();

@@ -31,7 +31,7 @@ async fn a_readiness_error_never_stands_in_for_the_servers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_no_error_left_a_readiness_error_is_what_there_is() {
+async fn with_no_kept_error_the_readiness_error_is_returned() {
     let broken = [readiness(2).breaks()];
     let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]).ready(broken);
     assert_eq!(send(&retry(three()), &probe).await.0, Told::Broken);

@@ -84,7 +84,7 @@ impl RetryStrategy for NeverDecides {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_cancelled_while_its_strategy_ponders_still_tells_why_it_failed() {
+async fn a_call_cancelled_during_a_deferred_decision_has_its_record() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let info = cancelled_at(5, retry(NeverDecides), &probe).await;
     assert_eq!(info.count(TMPFAIL), 1);
@@ -127,7 +127,7 @@ impl Observer for Diary {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_every_step() {
+async fn an_observer_receives_every_step() {
     let diary = Arc::new(Diary::default());
     let layer = retry(three()).observer(diary.clone());
     send(&layer, &probe([attempt(1).fails(TMPFAIL), attempt(2)])).await;
@@ -138,7 +138,7 @@ async fn an_observer_hears_of_every_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_the_end_of_a_cancelled_call() {
+async fn an_observer_receives_the_end_of_a_cancelled_call() {
     let diary = Arc::new(Diary::default());
     let layer = retry(three()).observer(diary.clone());
     let probe = probe([attempt(1).hangs()]);
@@ -147,7 +147,7 @@ async fn an_observer_hears_of_the_end_of_a_cancelled_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_a_service_that_broke() {
+async fn an_observer_receives_a_readiness_error() {
     let diary = Arc::new(Diary::default());
     let layer = retry(three()).observer(diary.clone());
     let probe = probe([attempt(1).fails(TMPFAIL)]).ready([readiness(2).breaks()]);

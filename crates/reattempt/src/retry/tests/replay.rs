@@ -110,7 +110,7 @@ async fn an_attempt_that_is_cut_off_is_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_cannot_be_sent_again_gets_its_own_failure_back() {
+async fn a_request_that_cannot_be_resent_gets_its_own_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, false, 9).await;
     assert_eq!(told, Told::Error(1));
@@ -129,7 +129,7 @@ async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
 
 /// M24
 #[tokio::test(start_paused = true)]
-async fn a_copy_refused_at_the_last_moment_returns_the_failure_that_was_kept() {
+async fn a_copy_refused_at_send_time_returns_the_kept_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, true, 1).await;
     assert_eq!(told, Told::Error(1));
@@ -139,7 +139,7 @@ async fn a_copy_refused_at_the_last_moment_returns_the_failure_that_was_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_no_failure_was_kept_the_original_goes_out_instead_of_a_refused_copy() {
+async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
     let failing = attempt(1).fails(TMPFAIL).as_answer();
     let probe = probe([failing, attempt(2).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, true, 1).await;
