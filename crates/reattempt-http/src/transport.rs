@@ -381,7 +381,7 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
 /// from what the type knows.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known as the error of an HTTP transport",
-    note = "switch on reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"
+    note = "enable reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"
 )]
 pub trait TransportError {
     /// What failed.
@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     fn what_nothing_is_known_of_is_fatal() {
-        let error: Box<dyn Error + Send + Sync> = "who knows".into();
+        let error: Box<dyn Error + Send + Sync> = "unknown".into();
         assert!(matches!(error.fault().verdict(), Verdict::Fatal(_)));
     }
 

@@ -149,7 +149,7 @@ async fn a_body_that_stops_by_itself_is_no_reset_of_the_servers() {
         .body(behind)
         .unwrap();
     let answer = tokio::time::timeout(PATIENCE, client.request(request)).await;
-    let error = answer.unwrap().expect_err("nobody answers");
+    let error = answer.unwrap().expect_err("the server never answers");
     assert_eq!(error.fault(), TransportFault::Abandoned);
 }
 

@@ -95,7 +95,7 @@ impl StaleKvConfig {
                 true
             }
             Err(error) => {
-                tracing::debug!(%error, "the configuration in a not-my-vbucket answer is refused");
+                tracing::debug!(%error, "rejected the configuration in a not-my-vbucket response");
                 false
             }
         }

@@ -42,7 +42,7 @@ static UNREAD: AtomicBool = AtomicBool::new(false);
 fn warn_unread() {
     if !UNREAD.swap(true, Ordering::Relaxed) {
         tracing::warn!(
-            "ServiceClassifier got an answer whose body nobody has looked into, so it knows no error but by status: \
+            "ServiceClassifier got a response whose body was not read, so it knows only the status: \
              put ServiceErrorLayer below the recovery layer"
         );
     }

@@ -89,7 +89,7 @@ impl<E> OnBodyElapsed<E> for AsBodyError {
 #[derive(Debug, thiserror::Error)]
 pub enum DeadlineBodyError<E> {
     /// The body itself failed.
-    #[error("the answer's body failed")]
+    #[error("the response body failed")]
     Body(#[source] E),
     /// The deadline passed before the body's end. The server has received the request by then, so
     /// for a request that is not idempotent the timeout is always ambiguous.

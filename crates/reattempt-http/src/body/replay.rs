@@ -27,7 +27,7 @@ impl fmt::Display for ReplayBodyError {
         f.write_str(match self {
             Self::Body(_) => "the request's own body failed",
             Self::Abandoned => {
-                "the request's body outgrew its buffer and another attempt goes on alone: \
+                "the request's body exceeded its buffer and another attempt continues alone: \
                  raise the limit of ReplayBodyLayer to keep more"
             }
         })

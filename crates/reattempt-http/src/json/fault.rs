@@ -81,7 +81,7 @@ impl Found {
             let untold = self.untold;
             self.faults.push(Fault {
                 path: "$".to_owned(),
-                what: format!("has {untold} faults more than are told here"),
+                what: format!("has {untold} more faults than are listed"),
                 advice: false,
             });
         }

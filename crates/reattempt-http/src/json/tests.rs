@@ -43,7 +43,7 @@ fn only_the_first_faults_are_listed_and_the_others_counted() {
     assert_eq!(faults.faults()[9_999].path, "$[9999]");
     assert_eq!(
         faults.faults()[10_000].to_string(),
-        "$: has 2345 faults more than are told here"
+        "$: has 2345 more faults than are listed"
     );
 }
 

@@ -156,7 +156,7 @@ fn pattern(place: &mut Place<'_>, json: &Json) -> Option<Path> {
         .find(|part| part.len() > 1 && part.starts_with([':', '*', '<']))
     {
         place.warn(&format!(
-            "{other:?} is taken as it is written: a parameter is \"{{name}}\", and the rest of a path \"{{*name}}\""
+            "{other:?} is matched literally: a parameter is \"{{name}}\", and the rest of a path \"{{*name}}\""
         ));
     }
     let mut router = Router::new();

@@ -138,7 +138,7 @@ impl Hedge {
         });
         match ["budget", "budgetPercent"].map(|name| members.get(name).is_some()) {
             [false, false] => place.advise(
-                "can amplify load: without budgetPercent a slow server gets every hedge there is",
+                "can amplify load: without budgetPercent a slow server receives every hedge",
             ),
             [true, true] => {
                 place.wrong("has both budget and budgetPercent: only one may be set");
@@ -150,13 +150,13 @@ impl Hedge {
         if delay == Some(Duration::ZERO) {
             place
                 .field("delay")
-                .advise("can amplify load: every call goes out several times at once");
+                .advise("can amplify load: all attempts of every call are sent at once");
         }
         let only_idempotent = members.optional(place, "onlyIdempotent", json::boolean);
         let only_idempotent = only_idempotent.unwrap_or(true);
         if may_be_unsafe && !only_idempotent {
             place.field("onlyIdempotent").advise(
-                "requests that are not idempotent are sent several times too: name the methods in match",
+                "requests that are not idempotent are hedged too: name the methods in match",
             );
         }
         let mut policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
@@ -252,7 +252,7 @@ fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32, usual: Backing) ->
         jitter: jitter.unwrap_or(usual.jitter),
     };
     if attempts > 2 && (backing.initial.is_zero() || backing.max.is_zero()) {
-        place.advise("can amplify load: all retries go out at once");
+        place.advise("can amplify load: all retries are sent without delay");
     } else if backing.max < backing.initial {
         place
             .field("max")

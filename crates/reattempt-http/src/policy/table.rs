@@ -148,7 +148,7 @@ fn routes(place: &mut Place<'_>, json: &Json, shared: &mut Shared<'_>) -> Option
     json::array(place, json, "routes", |place, json| {
         if let Some(earlier) = for_all {
             place.warn(&format!(
-                "is never asked, because routes[{earlier}] is for every request"
+                "never matches, because routes[{earlier}] matches every request"
             ));
         }
         let entry = Entry::read_route(place, json, at, shared);
@@ -236,7 +236,7 @@ fn read_all<T>(
     let read = |(name, json): &(&str, &Json)| {
         let mut place = place.field(name);
         if !names.is_used(name) {
-            place.warn("no route counts in it");
+            place.warn("no route uses it");
         }
         Some(((*name).to_owned(), read(&mut place, json)?))
     };
@@ -258,7 +258,7 @@ impl Throttle {
                 if members.get(own).is_some() {
                     place
                         .field(own)
-                        .wrong("cannot be set beside preset, which has figures of its own");
+                        .wrong("cannot be set together with preset, which defines it");
                 }
             }
             let version = members.optional(place, "preset", recovery::preset);

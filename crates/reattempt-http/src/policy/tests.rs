@@ -158,7 +158,7 @@ fn what_is_not_known_has_no_effect_and_is_said() {
             "$.version: is not known and has no effect",
             "$.default.match: is not known and has no effect",
             "$.default.retry.max: is not known and has no effect",
-            "$.throttles.idle: no route counts in it",
+            "$.throttles.idle: no route uses it",
             "$.throttles.idle.why: is not known and has no effect",
         ]
     );
@@ -203,7 +203,7 @@ fn a_parameter_in_the_words_of_another_router_is_warned_of() {
     for (pattern, part) in [("/users/:id", ":id"), ("/files/*rest", "*rest")] {
         let text = format!(r#"{{"routes": [{{"match": {{"pattern": "{pattern}"}}}}]}}"#);
         let warned = warnings(&text);
-        let begins = format!("$.routes[0].match.pattern: \"{part}\" is taken as it is written");
+        let begins = format!("$.routes[0].match.pattern: \"{part}\" is matched literally");
         assert!(
             warned.len() == 1 && warned[0].starts_with(&begins),
             "{warned:?}"
@@ -225,12 +225,12 @@ fn what_contradicts_itself_is_warned_of() {
     assert_eq!(
         warnings(text),
         [
-            "$.routes[0].hedge.onlyIdempotent: requests that are not idempotent are sent several times too: name the methods in match",
+            "$.routes[0].hedge.onlyIdempotent: requests that are not idempotent are hedged too: name the methods in match",
             "$.routes[1].retry.backoff.max: is below initial, so that every delay is max",
             "$.routes[1].retry.safeStatuses: 429 has no effect, because statuses does not list it",
             "$.routes[1].retryAfter.beyondCap: has no effect, because there is no cap",
             "$.routes[1].attemptTimeout: has no effect, because timeout is no longer",
-            "$.routes[2]: is never asked, because routes[1] is for every request",
+            "$.routes[2]: never matches, because routes[1] matches every request",
         ]
     );
 }

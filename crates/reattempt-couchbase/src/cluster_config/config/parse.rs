@@ -164,7 +164,7 @@ fn node(
 /// The origin, which the caller may not know.
 fn known<'a>(origin: &'a str, path: &str) -> Result<&'a str, ConfigError> {
     if origin.is_empty() {
-        let problem = "stands for the host that the configuration came from, which is not known";
+        let problem = "is the host that the configuration came from, which is unknown";
         return Err(ConfigError::at(path, problem));
     }
     Ok(origin)

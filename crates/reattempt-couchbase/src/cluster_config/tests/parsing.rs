@@ -93,7 +93,7 @@ fn a_missing_hostname_is_the_older_lists_or_else_the_origin() {
     let unknown = ClusterConfig::parse(alone.as_bytes(), "").unwrap_err();
     assert_eq!(
         unknown.to_string(),
-        "$.nodesExt[0].hostname: stands for the host that the configuration came from, which is not known"
+        "$.nodesExt[0].hostname: is the host that the configuration came from, which is unknown"
     );
     let only_older = r#"{"nodes": [{"hostname": "[::1]:8091", "ports": {"direct": 11210}}]}"#;
     assert_eq!(kv(&parsed(only_older), &Network::Default), ["[::1]:11210"]);

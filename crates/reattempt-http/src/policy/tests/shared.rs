@@ -160,7 +160,7 @@ fn faults_of_presets_and_budgets_are_told() {
         format!(r#"$.routes[0].retry.preset: {names} "aws-standard-3""#),
         r#"$.routes[1].hedge.budget: must be the name of one of budgets (there are "spare", "more"), got "none""#.to_owned(),
         "$.routes[1].hedge: has both budget and budgetPercent: only one may be set".to_owned(),
-        "$.throttles.a.maxTokens: cannot be set beside preset, which has figures of its own".to_owned(),
+        "$.throttles.a.maxTokens: cannot be set together with preset, which defines it".to_owned(),
         format!("$.throttles.b.preset: {names} 2"),
         "$.budgets.spare.percent: is missing: a number is needed".to_owned(),
         format!("$.budgets.more.percent: {percent}"),
@@ -170,6 +170,6 @@ fn faults_of_presets_and_budgets_are_told() {
     assert_eq!(found, expected);
     assert_eq!(
         warnings(r#"{"budgets": {"idle": {"percent": 1}}}"#),
-        ["$.budgets.idle: no route counts in it"]
+        ["$.budgets.idle: no route uses it"]
     );
 }
