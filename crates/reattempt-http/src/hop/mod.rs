@@ -56,7 +56,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Infallible> {
-//! A service that calls another one, which is down.
+//! // A service that calls another one, which is down.
 //! let server = ServiceBuilder::new()
 //!     .layer(ServeHopLayer::new())
 //!     .service_fn(|request: Request<()>| async move {

@@ -38,7 +38,7 @@
 //! assert_eq!(of(Request::post("/users/7/orders")).name(), "orders");
 //! assert_eq!(of(Request::delete("/")).get_call_limit(), Some(Duration::from_secs(5)));
 //!
-//! An invalid text changes nothing, and the error contains all its faults.
+//! // An invalid text changes nothing, and the error contains all its faults.
 //! let bad = r#"{"routes": [{"match": {"methods": ["get"]}, "timeout": "5m"}]}"#;
 //! let faults = routes.update(bad).unwrap_err();
 //! let lines: Vec<_> = faults.faults().iter().map(ToString::to_string).collect();
@@ -111,7 +111,7 @@
 //! use reattempt::Route;
 //! use reattempt_http::HttpPolicies;
 //!
-//! A watch stays open on purpose; a list takes seconds.
+//! // A watch stays open on purpose; a list takes seconds.
 //! let table = HttpPolicies::parse(r#"{"routes": [
 //!     {"name": "watch", "match": {"methods": ["GET"], "prefix": "/api/",
 //!         "query": {"watch": "true"}}},
