@@ -15,7 +15,7 @@ pub(super) enum Kind {
     /// A gRPC service config (A6)
     #[default]
     ServiceConfig,
-    /// A list of choices of a gRPC service config (A2), all of which are looked into
+    /// A list of choices of a gRPC service config (A2), all of which are checked
     ServiceConfigChoices,
     /// An HTTP policy of this project
     HttpPolicy,

@@ -35,11 +35,11 @@ const QUICK_CALLS: usize = 150;
 const RATE: u32 = 500;
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// Shows what the layers do: the same load without and with them, through scripted trouble, on
+/// Shows what the layers do: the same load without and with them, through scripted failures, on
 /// embedded servers
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Decides which calls meet which trouble; the same seed repeats the demo
+    /// Determines which calls fail and how; the same seed repeats the demo
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Only these protocols; may be given several times
@@ -48,7 +48,7 @@ pub(crate) struct DemoArgs {
     /// Also writes the results, with plots, as one self-contained page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// A tenth of the load, to see that it works
+    /// A tenth of the load, as a quick check
     #[arg(long)]
     quick: bool,
 }
@@ -56,7 +56,7 @@ pub(crate) struct DemoArgs {
 /// Why the demo failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
-    #[error("a server on 127.0.0.1: {0}; are there ports and descriptors left?")]
+    #[error("cannot run a server on 127.0.0.1: {0}; check for free ports and file descriptors")]
     Io(#[from] io::Error),
     #[error("a call of the load broke off: {0}")]
     Call(#[from] tokio::task::JoinError),
@@ -64,7 +64,7 @@ pub(crate) enum DemoError {
     Throttle(#[from] reattempt::throttle::InvalidTokenBucket),
     #[error(transparent)]
     ServiceConfig(#[from] reattempt_grpc::service_config::InvalidServiceConfig),
-    #[error("cannot write {path}: {error}; give --html a file in a folder that exists")]
+    #[error("cannot write {path}: {error}; --html needs a file in an existing folder")]
     Html { path: String, error: io::Error },
 }
 

@@ -83,25 +83,21 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
         (
             "latency p50",
             0.5,
-            "half of the calls that worked were faster",
+            "half of the successful calls were faster",
         ),
         (
             "latency p99",
             0.99,
-            "with the stack, the waits of mended calls are in it",
+            "with the stack, including retries and their delays",
         ),
-        (
-            "latency p99.9",
-            0.999,
-            "calls that failed, most of them without it, are not",
-        ),
+        ("latency p99.9", 0.999, "failed calls are not included"),
     ] {
         line(label, both(&|side| millis(side.percentile(share))), tells);
     }
     line(
         "attempts per call",
         both(&|side| format!("{:.2}", side.attempts_per_call(0, side.records.len()))),
-        "what the servers had to bear",
+        "the load on the servers",
     );
     line(
         "held by the throttle",
@@ -109,12 +105,12 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
             "–".to_owned(),
             grouped(with.stopped_by(Stopped::Throttled) as u64),
         ],
-        "calls not sent again, so that an overload is not fed",
+        "calls not retried, to avoid more overload",
     );
     line(
         "ended by the deadline",
         both(&|side| grouped(side.timeouts() as u64)),
-        &format!("callers who waited {limit} ms for nothing"),
+        &format!("calls without an answer after {limit} ms"),
     );
     out.push('\n');
 }
@@ -182,7 +178,7 @@ fn list(out: &mut String, label: &str, counts: &[(&str, u32)], style: Style) {
         column += length;
     }
     if counts.is_empty() {
-        out.push_str("nothing else than answers");
+        out.push_str("successes only");
     }
     out.push('\n');
 }

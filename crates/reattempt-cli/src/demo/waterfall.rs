@@ -39,14 +39,17 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
     let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts() > 1);
     let held = calls(Weather::Overload).find(|call| call.stopped() == Some(Stopped::Throttled));
     [
-        (hardest(Weather::Temporary), "a temporary failure is mended"),
+        (
+            hardest(Weather::Temporary),
+            "a temporary failure is retried",
+        ),
         (hedged, "a hedge overtakes a slow attempt"),
         (
             hardest(Weather::Pushback),
-            "sent again when the server said so",
+            "retried after the server's pushback",
         ),
-        (hardest(Weather::Move), "carried over a move"),
-        (held, "held back by the throttle"),
+        (hardest(Weather::Move), "retried through a move"),
+        (held, "stopped by the throttle"),
     ]
     .into_iter()
     .filter_map(|(call, shows)| Some((call?, shows)))
@@ -157,7 +160,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
         (None, verdict) => out.push_str(verdict),
     }
     if let Some(Pushback(ServerPushback::Stop)) = attempt.pushback_ms {
-        out.push_str(", told to stop");
+        out.push_str(", pushback: stop");
     }
     if let Some(delay) = attempt.delay_ms {
         let told = if attempt.pushback_ms.is_some() {

@@ -211,7 +211,7 @@ pub fn fetch_over(client: RoutedClient) -> impl FetchConfig {
             let connection = client.connect().await?;
             if !connected {
                 let config = connection.cluster_config_json();
-                let config = config.ok_or_else(|| format!("{node} gave no configuration"))?;
+                let config = config.ok_or_else(|| format!("{node} returned no configuration"))?;
                 return Ok(Some(ClusterConfig::parse(&config, node.host())?));
             }
             // A node without this feature rejects a request with a revision as malformed.

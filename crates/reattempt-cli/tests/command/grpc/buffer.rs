@@ -86,7 +86,9 @@ async fn a_retry_goes_on_with_messages_that_come_later() {
     assert_eq!(each(&answer, "kind"), ["initial", "retry"]);
     let seen = server.seen();
     assert_eq!((seen[0].messages.len(), seen[1].messages.len()), (2, 4));
-    let reset = seen[0].cancelled.expect("the client ends what is over");
+    let reset = seen[0]
+        .cancelled
+        .expect("the client resets the ended attempt");
     assert_eq!(reset.code, Some(ErrorCode::NO_ERROR));
 }
 
@@ -102,14 +104,13 @@ async fn a_stream_that_overflows_during_backoff_is_retried_once_more() {
     assert_eq!(answer["stopped"], "not_replayable", "{answer}");
     let seen = server.seen();
     assert_eq!(seen.len(), 2);
-    assert_eq!(
-        seen[1].messages.len(),
-        4,
-        "all of them, those of the wait at once"
-    );
+    assert_eq!(seen[1].messages.len(), 4, "the delayed ones at once");
     assert!(seen[1].half_closed);
     let whole = crate::ms(&answer["elapsed_ms"]);
-    assert!(whole < 350.0 + ROOM, "their times had come: {answer}");
+    assert!(
+        whole < 350.0 + ROOM,
+        "messages already due are not delayed: {answer}"
+    );
 }
 
 /// R51: one hedge continues alone, and the others are cancelled.

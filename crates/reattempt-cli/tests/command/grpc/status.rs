@@ -90,7 +90,7 @@ async fn an_answer_that_is_not_grpc_goes_by_its_http_status() {
     }
     server.set_script(Step::http_status(503).initial("grpc-status", "5"));
     let answer = answer(one(&server, json!({}))).await;
-    assert_eq!(answer["code"], 5, "what is said beats what is guessed");
+    assert_eq!(answer["code"], 5, "grpc-status takes precedence");
 }
 
 /// R10: such an answer has no gRPC response headers, so it may be retried.
@@ -184,7 +184,11 @@ async fn a_lost_connection_is_unavailable() {
         server.set_script(step);
         let answer = answer(one(&server, json!({}))).await;
         assert_eq!(answer["code"], 14, "{answer}");
-        assert_eq!(each(&answer, "kind"), ["initial"], "it may have been seen");
+        assert_eq!(
+            each(&answer, "kind"),
+            ["initial"],
+            "not transparent, it may have been processed"
+        );
         assert_eq!(each(&answer, "stage"), [stage]);
     }
     // With a policy it is retried on a new connection.

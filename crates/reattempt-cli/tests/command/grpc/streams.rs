@@ -39,7 +39,7 @@ async fn an_early_answer_ends_the_call_and_the_stream() {
             let seen = &server.seen()[0];
             assert!(
                 seen.messages.len() < 3,
-                "nothing goes to a stream that is over"
+                "nothing is sent on an ended stream"
             );
             if let Some(reset) = seen.cancelled {
                 assert_eq!(reset.code, Some(ErrorCode::NO_ERROR));
@@ -47,7 +47,7 @@ async fn an_early_answer_ends_the_call_and_the_stream() {
         }
         assert!(
             server.seen()[0].cancelled.is_some(),
-            "it was left to the client"
+            "the client ends the stream"
         );
     }
 }

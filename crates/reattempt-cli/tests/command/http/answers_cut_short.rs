@@ -53,7 +53,7 @@ async fn a_failed_answer_is_retried_without_its_body() {
         let answers = three(&server.target, 1, json!([{}])).await;
         assert_eq!(answers[0]["status"], 200, "{}", answers[0]);
         assert_eq!(each(&answers[0], "verdict"), ["retry", "success"]);
-        assert_eq!(server.connections(), 2, "the first is of no use any more");
+        assert_eq!(server.connections(), 2, "the first is not reused");
     }
 }
 

@@ -88,7 +88,11 @@ async fn a_reused_connection_that_dies_after_the_request_is_in_flight() {
         assert_eq!(answers[1]["stopped"], stopped);
         assert_eq!(each(&answers[1], "reason")[0], CLOSED);
         assert_eq!(answers[2]["status"], 200);
-        assert_eq!(server.connections(), 2, "the third call has the second's");
+        assert_eq!(
+            server.connections(),
+            2,
+            "the third call reuses the second's"
+        );
     }
 }
 

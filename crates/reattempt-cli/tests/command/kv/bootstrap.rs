@@ -80,7 +80,7 @@ async fn memcached_servers_are_asked_nothing_but_the_calls() {
     assert_eq!(
         answers[0]["reasons"],
         json!(["KV_TEMPORARY_FAILURE"]),
-        "the list holds all the same"
+        "the retry list applies without a map"
     );
     assert_final(&answers[1], 0xff0);
     assert_eq!(answers[0]["config_revision"], Value::Null);

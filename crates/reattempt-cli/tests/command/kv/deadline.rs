@@ -35,7 +35,7 @@ async fn a_delay_that_does_not_fit_is_cut_and_nothing_more_is_sent() {
     assert_eq!(seen(&node, opcode::SET).len(), 10);
     assert!(
         ms(each(&answer, "end_ms").last().unwrap()) < 650.0,
-        "the wait is no attempt"
+        "the delay is not an attempt"
     );
 }
 
@@ -100,7 +100,7 @@ async fn of_several_attempts_the_one_that_is_out_decides() {
     assert_timed_out(&answer, "ambiguous", 300.0);
     assert_eq!(
         answer["status"], TEMPORARY_FAILURE,
-        "the last that was given"
+        "the last received status"
     );
     assert_eq!(each(&answer, "verdict"), ["retry", "cancelled"]);
 }

@@ -45,9 +45,9 @@ async fn a_command_in_flight_fails_and_its_connection_is_closed() {
         let connections = [0, 1].map(|call| events(&answers[call], "connection")[0].clone());
         assert_ne!(
             connections[0], connections[1],
-            "a reply is still owed on it"
+            "a reply is outstanding on it"
         );
-        assert_eq!(sent(&node).len(), 2, "nothing is sent for who has left");
+        assert_eq!(sent(&node).len(), 2, "nothing is sent for a cancelled call");
     }
 }
 

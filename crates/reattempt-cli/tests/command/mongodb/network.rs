@@ -74,7 +74,7 @@ async fn a_server_that_stays_silent_ends_the_call() {
     assert_eq!(
         answer["timeout"],
         Value::Null,
-        "it was the socket's, not the call's"
+        "the socket timed out, not the call"
     );
     assert!(answer["elapsed_ms"].as_f64().unwrap() >= 199.0, "{answer}");
 }

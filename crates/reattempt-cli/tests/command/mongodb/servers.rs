@@ -73,7 +73,7 @@ async fn a_router_that_is_gone_leaves_the_other() {
     assert_eq!(
         mode(&sent(&routers[1 - gone])[0]),
         Some("nearest"),
-        "a router is told"
+        "a router receives the preference"
     );
 }
 

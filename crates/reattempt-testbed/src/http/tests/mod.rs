@@ -65,7 +65,7 @@ impl Caller {
     async fn fail(&self, server: &Server) -> BoxError {
         self.send(server, "/")
             .await
-            .expect_err("the step should have failed the call")
+            .expect_err("the call succeeded")
     }
 }
 
@@ -76,7 +76,7 @@ fn h2_error<'a>(error: &'a (dyn Error + 'static)) -> &'a h2::Error {
         if let Some(found) = error.downcast_ref() {
             return found;
         }
-        error = error.source().expect("an error of h2 in the chain");
+        error = error.source().expect("no h2 error in the chain");
     }
 }
 
@@ -85,6 +85,6 @@ async fn both(script: impl Fn() -> Script, test: impl AsyncFn(bool, Server, Call
         let server = Server::start(script()).await.unwrap();
         timeout(SOON * 2, test(http2, server, Caller::new(http2)))
             .await
-            .expect("the test hangs");
+            .expect("the test timed out");
     }
 }

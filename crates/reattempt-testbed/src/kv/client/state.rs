@@ -297,7 +297,7 @@ fn read(map: &[u8], address: &str) -> Option<ErrorMap> {
             if let [first, ..] = map.faults() {
                 // One log line, whatever the number of faults.
                 let faults = map.faults().len();
-                tracing::info!(address, faults, %first, "parts of an error map are not used");
+                tracing::info!(address, faults, %first, "parts of an error map are ignored");
             }
             Some(map)
         }
