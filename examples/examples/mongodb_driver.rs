@@ -117,7 +117,7 @@ async fn main() -> Result<(), BoxError> {
     let loaves = prices.map(|(name, price)| doc! { "_id": name, "price": price });
     store
         .insert("bakery", "loaves", loaves)
-        .map_err(|n| format!("document {n} is there already"))?;
+        .map_err(|n| format!("document {n} already exists"))?;
     let primary = || -> Result<&Node, BoxError> {
         let primary = set.primary().ok_or("no primary")?;
         Ok(&set.nodes()[primary])
@@ -137,7 +137,7 @@ async fn main() -> Result<(), BoxError> {
     let (found, info) = told(&bakery, Question::UpTo(4)).await;
     assert_eq!((found?, info.attempts()), (2, 2));
 
-    println!("the connection breaks within the answer");
+    println!("the connection breaks within the response");
     primary()?.script().on("aggregate", Step::half_reply());
     let (found, info) = told(&bakery, Question::UpTo(9)).await;
     assert_eq!((found?, info.attempts()), (3, 2));

@@ -102,7 +102,7 @@ async fn main() -> Result<(), BoxError> {
     assert_eq!(
         (status, order.attempts()),
         (503, 1),
-        "an hour is past the cap"
+        "an hour exceeds the cap"
     );
 
     // A text with faults changes nothing, and all faults are reported.

@@ -89,7 +89,7 @@ async fn main() -> Result<(), BoxError> {
         .service(backends);
     let mut client = CounterClient::new(channel);
 
-    println!("--- an order: two servers are busy, one of them says when to come back");
+    println!("--- an order: two servers are busy, one of them sends pushback");
     let mut request = Request::new(note("rye bread"));
     let watch = CallContext::watch(request.extensions_mut());
     let answer = client.order(request).await?;
@@ -107,7 +107,7 @@ async fn main() -> Result<(), BoxError> {
     println!("{:#}", watch.info());
     assert_eq!(watch.info().attempts(), 2);
 
-    println!("--- a box is packed: the stream of the request is sent again whole");
+    println!("--- a box: the retry sends the whole request stream again");
     let dishes = tokio_stream::iter(["rolls", "cake", "rye bread"].map(note));
     let answer = client.pack(dishes).await?;
     let before = answer.metadata().get("grpc-previous-rpc-attempts");
@@ -116,7 +116,7 @@ async fn main() -> Result<(), BoxError> {
         answer.get_ref().text
     );
 
-    println!("--- a chat: once the answer has begun both sides talk on");
+    println!("--- a chat: both sides stream once the response has begun");
     let (say, says) = mpsc::channel(1);
     let mut hear = client.chat(ReceiverStream::new(says)).await?.into_inner();
     for question in ["fresh?", "how much?"] {
@@ -126,7 +126,7 @@ async fn main() -> Result<(), BoxError> {
     drop(say);
     assert!(hear.message().await?.is_none());
 
-    println!("--- what no attempt can mend is the server's own word, at once");
+    println!("--- a fatal failure is returned at once, unchanged");
     let mut request = Request::new(note(""));
     let watch = CallContext::watch(request.extensions_mut());
     let status = client.order(request).await.unwrap_err();
@@ -152,7 +152,7 @@ async fn main() -> Result<(), BoxError> {
     println!("{:?}: {}", status.code(), status.message());
     assert_eq!(status.code(), Code::DeadlineExceeded);
 
-    println!("--- the config is replaced; a bad one changes nothing");
+    println!("--- the config is replaced; an invalid one changes nothing");
     let faults = config.update(r#"{"methodConfig": [{"name": [{}], "timeout": "soon"}]}"#);
     println!("refused: {}", faults.unwrap_err());
     config.update(r#"{"methodConfig": []}"#)?;

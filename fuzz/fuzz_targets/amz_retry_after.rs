@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let ServerPushback::After(asked) = word else {
-        panic!("{word:?}: this header cannot say stop");
+        panic!("{word:?}: this header cannot mean stop");
     };
     assert!(asked <= Duration::from_secs(25));
     assert!(response.headers().contains_key("x-amz-retry-after"));

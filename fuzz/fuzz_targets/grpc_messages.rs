@@ -169,7 +169,7 @@ fuzz_target!(|data: &[u8]| {
     let mut call = pin!(limited.call(Request::new(Pieces(pieces))));
     let answer = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let Poll::Ready(Ok(answer)) = answer else {
-        panic!("the answer was there at once");
+        panic!("the response is ready at once");
     };
     assert_eq!(read(answer.into_body()), stream[..passed(stream, longest)]);
 });

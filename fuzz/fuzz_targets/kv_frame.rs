@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
             decode_duration(frame.specific),
         );
         let mut out = BytesMut::new();
-        frame.encode(&mut out).expect("its parts fitted once");
+        frame.encode(&mut out).expect("a decoded frame fits");
         assert_eq!(Frame::decode(&mut out, LIMIT), Ok(Some(frame)));
     }
 });

@@ -129,6 +129,6 @@ async fn a_strategy_sees_the_annotation_of_its_request() {
     assert_eq!(
         *of_layer.1.lock().unwrap(),
         [],
-        "the request's own beats it"
+        "the request's own overrides it"
     );
 }

@@ -37,7 +37,7 @@ fn a_cloned_template_never_shares_its_calls_block() {
     assert_eq!(
         watch.info().attempts(),
         2,
-        "the call that began last is seen"
+        "the watch shows the latest call"
     );
 }
 
@@ -66,7 +66,7 @@ fn a_handle_never_refers_to_the_call_of_the_cloned_request() {
     assert!(handle.is_claimed() && handle.in_flight());
     assert_eq!(handle.info().stopped(), None);
     three.claim_first();
-    assert!(!three.is_copy_of(&one), "each acts on a call of its own");
+    assert!(!three.is_copy_of(&one), "each acts on its own call");
     let below = one.begin();
     assert!(!below.in_flight(), "below its own recovery layer it stays");
 }

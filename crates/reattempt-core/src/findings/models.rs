@@ -52,7 +52,7 @@ fn a_late_report_is_ignored_while_its_slot_is_reassigned() {
         });
         let later = Seat::first_choice(1 + SLOTS as u32);
         assert_eq!(slots.read(later), Findings::default());
-        assert!(slots.any_may_have_left(later.attempt), "it is out");
+        assert!(slots.any_may_have_left(later.attempt), "it is in flight");
     });
 }
 

@@ -309,6 +309,6 @@ mod tests {
             assert_eq!(info.dropped_records(), number.saturating_sub(most));
         }
         assert!(info.records().map(|record| record.number).eq(6..=most + 5));
-        assert_eq!(info.count(KV_LOCKED), most + 5, "what was dropped counts");
+        assert_eq!(info.count(KV_LOCKED), most + 5, "dropped records count");
     }
 }

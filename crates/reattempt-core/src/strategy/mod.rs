@@ -87,7 +87,7 @@ pub struct RetryView<'a> {
 /// Builders for unit tests of a strategy.
 ///
 /// ```
-/// use std::time::{Duration, Instant};
+/// use std::time::Instant;
 /// use reattempt_core::strategy::BestEffort;
 /// use reattempt_core::{CallContext, Decision, Failure, RetryStrategy, RetryView, Stage, reason};
 ///

@@ -101,7 +101,10 @@ mod tests {
         let budget = || HedgeBudget::of_thousandths(1).unwrap();
         let both = Both(bucket(), budget());
         both.settled(Settled::Failure(&FAILURE));
-        assert!(!both.allows(None), "half of the bucket is too little");
+        assert!(
+            !both.allows(None),
+            "exactly half of the bucket is not enough"
+        );
         assert_eq!(both.1.milli_tokens(), Some(1001), "counted, and not spent");
         both.settled(Settled::Success);
         assert!(both.allows(None) && both.spend(None));

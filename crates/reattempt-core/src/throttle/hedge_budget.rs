@@ -34,7 +34,7 @@ pub struct InvalidHedgeBudget(u32);
 /// use reattempt_core::throttle::{HedgeBudget, RetryThrottle, Settled};
 ///
 /// let budget = HedgeBudget::of_thousandths(100)?; // a tenth of the calls
-/// assert!(budget.spend(None), "the first is there at the start");
+/// assert!(budget.spend(None), "the budget starts with one token");
 /// assert!(!budget.allows(None));
 /// (0..10).for_each(|_| budget.settled(Settled::Success));
 /// assert!(budget.allows(None));
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(
             sent,
             1 + 4 * EACH / 10,
-            "asked often enough to never be full"
+            "spent often enough to never be full"
         );
     }
 

@@ -177,7 +177,7 @@ mod tests {
         fail(&bucket, 4);
         assert!(bucket.allows(None));
         fail(&bucket, 1);
-        assert!(!bucket.allows(None), "exactly half is too little");
+        assert!(!bucket.allows(None), "exactly half is not enough");
         bucket.settled(Settled::Success);
         assert!(bucket.allows(None));
     }

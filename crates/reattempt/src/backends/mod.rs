@@ -65,7 +65,7 @@ pub use layer::{AtBackend, BackendLayer};
 
 /// The list of backends was empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a list of backends needs one at least")]
+#[error("the list of backends is empty")]
 pub struct NoBackends;
 
 /// A list of services, one per backend, from which each attempt uses one. Clones share the list and

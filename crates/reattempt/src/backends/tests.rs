@@ -171,7 +171,7 @@ async fn attempts_go_to_distinct_backends_and_then_round_again() {
     let mut first_round = went[..3].to_vec();
     first_round.sort();
     assert_eq!(first_round, ["one", "three", "two"]);
-    assert_eq!(went[3..6], went[..3], "the one that was tried longest ago");
+    assert_eq!(went[3..6], went[..3], "the least recently used one");
     assert_eq!(went[6], went[0]);
 }
 

@@ -20,7 +20,7 @@
 //!         _: (),
 //!         outcome: Result<&&'static str, &()>,
 //!     ) -> Option<ConfigWaiter> {
-//! A real one starts a refresh here and resolves when it has finished.
+//!         // A real one starts a refresh here and resolves when it has finished.
 //!         (outcome == Ok(&"moved")).then(|| Box::pin(async { true }) as ConfigWaiter)
 //!     }
 //! }
@@ -50,7 +50,7 @@ pub use layer::ConfigPollLayer;
 
 /// Detects a stale configuration and fetches a newer one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not know the signs of an old configuration in `Result<&{Res}, &{Err}>`"
+    message = "`{Self}` cannot detect a stale configuration in `Result<&{Res}, &{Err}>`"
 )]
 pub trait StaleConfig<Req, Res, Err> {
     /// Data of the request that `check` needs (its key, its partition).

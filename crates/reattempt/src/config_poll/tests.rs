@@ -98,7 +98,7 @@ async fn a_configuration_that_moved_the_key_ends_the_back_off() {
     assert_eq!(probe.log().times(), [0, 1, 11, 31]);
     assert_eq!(info.count(KV_NOT_MY_VBUCKET), 3);
     let delays: Vec<_> = info.records().filter_map(|record| record.delay).collect();
-    assert_eq!(delays, [ms(1), ms(10), ms(20)], "what was really waited");
+    assert_eq!(delays, [ms(1), ms(10), ms(20)], "the time actually waited");
 }
 
 /// C33
@@ -157,7 +157,7 @@ async fn a_configuration_that_moved_the_key_nudges_a_hedged_call() {
         assert_eq!(
             delays,
             [ms(1), ms(10), ms(third - 11)],
-            "what was really waited"
+            "the time actually waited"
         );
     }
 }

@@ -124,14 +124,14 @@ async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
     let story = elapsed(outcome);
     assert_eq!(probe.log().now(), 35);
     assert_eq!(probe.log().times(), [0, 20]);
-    assert!(!story.ambiguous, "both attempts were answered");
+    assert!(!story.ambiguous, "both attempts had responses");
     assert_eq!(story.info.attempts(), 2);
     assert_eq!(story.info.count(KV_TEMPORARY_FAILURE), 2);
     assert_eq!(info.stopped(), Some(Stopped::Deadline));
     assert_eq!(
         probe.log().outcome_dropped(2),
         Some(20),
-        "nothing is held meanwhile"
+        "nothing is kept during the wait"
     );
 }
 
@@ -448,7 +448,11 @@ async fn an_attempts_limit_is_no_answer_of_the_servers() {
     assert_eq!(run(attempt(1).hangs(), write).await, lost);
     let queued = attempt(1).hangs().reaches(Stage::Dispatch);
     let (stage, _, attempts) = run(queued, write).await;
-    assert_eq!((stage, attempts), (Stage::Dispatch, 2), "it never left");
+    assert_eq!(
+        (stage, attempts),
+        (Stage::Dispatch, 2),
+        "it never left the client"
+    );
     let (stage, _, attempts) = run(attempt(1).hangs(), Idempotency::Idempotent).await;
     assert_eq!((stage, attempts), (Stage::InFlight, 2));
 }

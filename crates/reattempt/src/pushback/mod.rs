@@ -6,9 +6,6 @@
 //! A call without a deadline waits up to a day if a server asks for it (more than a day means
 //! stop): put a [`DeadlineLayer`](crate::DeadlineLayer) outside of the recovery layer, or a cap
 //! into the reader.
-//! A call without a deadline waits up to a day because a server said so (more than a day means
-//! stop): put a [`DeadlineLayer`](crate::DeadlineLayer) outside of the recovery layer, or a cap
-//! into the reader.
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,7 +15,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), std::convert::Infallible> {
-//! Any closure over the outcome can read it; protocol crates provide their own readers.
+//! // Any closure over the outcome can read it; protocol crates provide their own readers.
 //! let service = ServiceBuilder::new()
 //!     .layer(PushbackLayer::new(|outcome: Result<&u32, &std::convert::Infallible>| {
 //!         let busy_for = *outcome.ok()?;

@@ -145,7 +145,7 @@ async fn outside_of_any_recovery_layer_it_warns_and_changes_nothing() {
         .await;
     assert_eq!(told(&outcome), Told::Error(1));
     let heard = listener.heard();
-    assert_eq!(heard.len(), 2, "one of each service: {heard:?}");
+    assert_eq!(heard.len(), 2, "one warning per service: {heard:?}");
     assert!(
         heard
             .iter()

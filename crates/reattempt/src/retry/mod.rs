@@ -14,7 +14,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), std::convert::Infallible> {
-//! Classifies the protocol's own status.
+//! // Classifies the protocol's own status.
 //! let classifier = classify_fn(|outcome: Result<&u16, &std::convert::Infallible>, _: &CallContext| {
 //!     match outcome {
 //!         Ok(0x00) => Verdict::Success,

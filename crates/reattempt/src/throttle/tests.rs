@@ -230,7 +230,7 @@ async fn a_throttle_pays_only_for_retries_that_are_sent() {
     assert_eq!(
         run(None, second / 2).await,
         given_back,
-        "dropped in its delay"
+        "dropped during its delay"
     );
-    assert_eq!(run(None, long).await, [paid], "sent, and dropped then");
+    assert_eq!(run(None, long).await, [paid], "dropped after it was sent");
 }

@@ -208,7 +208,7 @@ fn a_dropped_call_is_recorded() {
     let env = Env::new(&context);
     let action = machine.failed(start(), &Verdict::Retry(failure()), NONE, &Asks, &env);
     assert!(matches!(action, Action::Ask(_)));
-    assert_eq!(context.info().records().len(), 0, "nothing is decided yet");
+    assert_eq!(context.info().records().len(), 0, "the decision is pending");
     machine.dropped(Stopped::Cancelled, &env);
     assert_eq!(
         recorded(&context),
@@ -239,7 +239,11 @@ fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
 fn the_winner_of_several_is_recorded_beside_the_losers() {
     let (mut context, first) = (first_attempt(), first_attempt());
     Env::new(&first).succeeded(true);
-    assert_eq!(first.info().records().len(), 0, "alone it leaves none");
+    assert_eq!(
+        first.info().records().len(),
+        0,
+        "a single attempt leaves none"
+    );
     assert_eq!(first.info().stopped(), Some(Stopped::Committed));
 
     let loser = context.clone();
@@ -366,7 +370,7 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
             other
         };
         machine.nudged(start(), &Env::new(&other));
-        assert_eq!(machine.wake(), waits, "another attempt's");
+        assert_eq!(machine.wake(), waits, "the waiter of another attempt");
         machine.nudged(start(), &env);
         let brought = if may_nudge { Some(start()) } else { waits };
         assert_eq!((machine.wake(), machine.may_nudge(1)), (brought, false));
@@ -387,7 +391,7 @@ fn a_hedged_call_is_nudged_at_most_sixteen_times() {
     for number in 1..=20 {
         machine.failed(start(), &verdict, coming, &policy, &Env::new(&context));
         nudged += u32::from(machine.may_nudge(number));
-        let at = machine.wake().expect("it is mended");
+        let at = machine.wake().expect("a retry is planned");
         assert_eq!(machine.due(at, &policy), Due::Plan(AttemptKind::Retry));
         let env = Env::new(&context);
         assert_eq!(

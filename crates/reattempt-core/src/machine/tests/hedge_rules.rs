@@ -161,7 +161,7 @@ fn the_throttle_refuses_a_hedge_when_it_is_due() {
     assert_eq!(
         story.sent_ms(),
         [0, 200],
-        "the failure of the second brought it to half"
+        "the second failure drained it to half"
     );
     assert_eq!(
         (story.end, tokens.milli_tokens()),
@@ -202,7 +202,7 @@ fn the_last_failure_is_returned_at_once_if_its_hedge_is_refused() {
     assert_eq!(
         (last.stopped, last.delay),
         (Some(Stopped::Throttled), None),
-        "its record says why"
+        "its record has the reason"
     );
 }
 
@@ -268,7 +268,7 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
     let gave_up = call().within(ms(300)).hedged(&gives_up, &script);
     assert_eq!((gave_up.end, gave_up.at), (End::Failed(1), ms(10)));
     let last = gave_up.info.records().last().unwrap();
-    assert_eq!(last.delay, None, "nobody waits");
+    assert_eq!(last.delay, None, "the call does not wait");
 }
 
 /// R48
@@ -331,7 +331,7 @@ fn a_configuration_that_moved_the_key_nudges_the_retry() {
     assert_eq!(
         story.sent_ms(),
         [0, 1, 11, 31, 131],
-        "the later one is too late"
+        "the later configuration is too late"
     );
     let delays = story.info.records().filter_map(|record| record.delay);
     assert!(delays.eq([ms(1), ms(10), ms(20), ms(100)]));

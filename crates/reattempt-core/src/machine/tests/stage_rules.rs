@@ -38,6 +38,6 @@ fn an_answer_of_this_side_is_in_the_stage_that_was_reported() {
     let write = |line| call().not_idempotent().retried(attempts(3), &[line]);
     let shed = every_attempt_from(1).fails(UNKNOWN).answered_here();
     let story = write(shed.clone().found_at(Stage::Dispatch));
-    assert_eq!(story.sent.len(), 3, "it never left");
+    assert_eq!(story.sent.len(), 3, "it never left the client");
     assert_eq!(write(shed).sent.len(), 1, "it may have been carried out");
 }

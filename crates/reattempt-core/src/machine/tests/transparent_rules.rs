@@ -270,7 +270,7 @@ fn an_untried_backend_is_tried_without_counting() {
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
     let off = call().without_transparent_retries();
     let story = off.retried(FailFast, &[refused(1).leaves_a_backend()]);
-    assert_eq!(story.end, End::Failed(1), "as the policy says");
+    assert_eq!(story.end, End::Failed(1), "the policy decides");
 }
 
 /// A pushback too long for a call without a deadline acts as a stop here too.

@@ -37,7 +37,7 @@ async fn the_info_shows_that_the_throttle_refused_hedges() {
     let refused = "refused: throttled";
     assert_eq!(said, ["sent 1", refused, refused, "ended: success"]);
     assert_eq!(refusals(&info), [(Stopped::Throttled, 2)]);
-    assert_eq!(info.stopped(), Some(Stopped::Success), "the call worked");
+    assert_eq!(info.stopped(), Some(Stopped::Success), "the call succeeded");
 }
 
 /// R51

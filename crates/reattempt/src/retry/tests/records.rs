@@ -49,7 +49,7 @@ async fn cancelled_at(at: u64, layer: RetryLayer<Verdicts>, probe: &Probe) -> Re
     let watch = CallContext::watch(&mut request);
     let call = layer.layer(probe.inner()).oneshot(request);
     let outcome = tokio::time::timeout(ms(at), call).await;
-    assert!(outcome.is_err(), "it was to be cancelled");
+    assert!(outcome.is_err(), "the call was not cancelled");
     watch.info()
 }
 

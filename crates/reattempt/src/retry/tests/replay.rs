@@ -133,7 +133,7 @@ async fn a_copy_refused_at_send_time_returns_the_kept_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, true, 1).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(probe.log().now(), 10, "it was found at send time");
+    assert_eq!(probe.log().now(), 10, "refused at send time");
     let last = info.records().last().cloned().unwrap();
     assert_eq!(last.stopped, Some(Stopped::NotReplayable));
 }

@@ -87,7 +87,7 @@ impl<'a> RetryCall<'a> {
         strategy: &dyn RetryStrategy,
     ) -> Result<AttemptKind, End> {
         let env = self.call.env(&self.context);
-        let verdict = line.verdict.expect("it was answered");
+        let verdict = line.verdict.expect("the attempt has ended");
         let mut found = self.context.findings();
         found.cut_off = line.cut_off;
         found.unread = line.unread;
