@@ -13,7 +13,8 @@ use super::heard::Heard;
 use super::request_body::{Length, RequestBody};
 use super::{Address, AnswerBody, TransportError, sending};
 
-/// So often one attempt looks for another connection, after ones that took nothing of it.
+/// How often one attempt looks for another connection, after connections that accepted nothing of
+/// it.
 const MOST_TRIED: u32 = 4;
 
 pub(super) struct Connection<B>(Mutex<Slot<B>>);
@@ -51,7 +52,7 @@ where
     async fn ready(&self, address: &Address, length: Length) -> Result<Ready<B>, TransportError> {
         let mut slot = self.0.lock().await;
         if let Some((connection, heard)) = slot.open.as_mut() {
-            // One that the server has said good-bye to is not ready, although its streams go on.
+            // After a GOAWAY the connection is not ready, although its open streams continue.
             if !connection.is_closed() && connection.ready().await.is_ok() {
                 return Ok(Ready {
                     connection: connection.clone(),

@@ -99,7 +99,7 @@ impl Connection {
         &self.origin
     }
 
-    /// What the server said of itself in the handshake.
+    /// The server's description from the handshake.
     #[must_use]
     pub fn description(&self) -> &ServerDescription {
         &self.description
