@@ -185,7 +185,7 @@ async fn a_post_that_was_lost_in_flight_is_not_sent_again() {
         let server = start(
             Script::new()
                 .then(step)
-                .otherwise(Step::status(200).body("not asked for")),
+                .otherwise(Step::status(200).body("not expected")),
         )
         .await;
         let (answer, info) = call(&http(http2), request(Method::POST, &server.uri())).await;

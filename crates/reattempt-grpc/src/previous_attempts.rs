@@ -95,7 +95,7 @@ where
         if !request.context().is_some_and(CallContext::is_claimed) {
             self.order.warn(
                 "PreviousAttemptsLayer",
-                "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
+                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
             );
         }
         let previous = request.context().map_or(0, previous_attempts);

@@ -194,7 +194,7 @@ async fn statistics_that_miss_a_part_say_so_once() {
     assert_eq!(two.retry_statistics()["other"].attempts(), 3);
     let heard = listener.heard();
     assert_eq!(heard.len(), 2, "{heard:?}");
-    assert!(heard[0].starts_with("GrpcStats is not told of retries"));
+    assert!(heard[0].starts_with("GrpcStats receives no retry reports"));
     assert!(heard[1].starts_with("GrpcStats observes calls that did not come through"));
 }
 

@@ -81,7 +81,7 @@ impl World {
 
     /// Logs an event of the call that is being polled.
     pub(crate) fn note(&self, event: Event) {
-        let call = self.state().polled.expect("some call is polled");
+        let call = self.state().polled.expect("a call is polled");
         self.note_of(call, event);
     }
 
@@ -135,7 +135,7 @@ impl World {
             breaks: false,
         };
         let mut state = self.state();
-        let call = state.polled.expect("some call is polled");
+        let call = state.polled.expect("a call is polled");
         let used = &mut state.used[call][1];
         *used += 1;
         let readiness = &self.scenario.calls[call].readiness;

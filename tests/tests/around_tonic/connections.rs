@@ -200,7 +200,7 @@ async fn a_draining_server_finishes_its_calls_and_gets_no_more() {
     let mut stream = answer.into_inner();
     server.drain();
     for name in ["apples", "pears"] {
-        sender.send(item(name)).await.expect("it is read");
+        sender.send(item(name)).await.expect("the stream is read");
         let back = within(stream.message()).await.expect("a message");
         assert_eq!(back, Some(item(name)));
     }

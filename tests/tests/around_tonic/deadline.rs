@@ -35,9 +35,9 @@ async fn the_callers_deadline_is_deadline_exceeded_every_time() {
 
 /// `grpc-timeout`, in microseconds.
 fn micros(call: &Seen) -> u64 {
-    let timeout = call.metadata.get("grpc-timeout").expect("it is told");
+    let timeout = call.metadata.get("grpc-timeout").expect("a grpc-timeout");
     let micros = timeout.to_str().expect("text").strip_suffix('u');
-    let micros = micros.expect("microseconds, for a tenth of a second and more");
+    let micros = micros.expect("microseconds, from a tenth of a second");
     micros.parse().expect("a number")
 }
 
@@ -51,7 +51,7 @@ async fn the_earlier_of_both_deadlines_counts() {
         let (request, _) = within_ms(item("pie"), of_caller);
         let status = within(client.add(request)).await.unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded);
-        assert!(micros(&server.seen()[0]) <= 500_000, "the server hears it");
+        assert!(micros(&server.seen()[0]) <= 500_000, "the server receives it");
     }
 }
 

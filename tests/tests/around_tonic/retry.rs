@@ -96,7 +96,7 @@ async fn a_call_that_its_caller_drops_sends_no_more() {
         }
     };
     tokio::select! {
-        _ = call => panic!("nobody waits for an hour"),
+        _ = call => panic!("the delay is an hour"),
         () = within(failed) => {}
     }
     let info = watch.info();

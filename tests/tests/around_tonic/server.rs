@@ -343,7 +343,7 @@ impl Server {
     /// Accepts no more calls (GOAWAY) and exits after its open calls.
     pub(crate) fn drain(&mut self) {
         if let Some(drain) = self.drain.take() {
-            drain.send(()).expect("it still runs");
+            drain.send(()).expect("the server is running");
         }
     }
 

@@ -56,9 +56,9 @@ async fn an_open_client_stream_is_replayed_as_far_as_it_was_read() {
     let mut client = client(&retrying(4), &server);
     let (sender, receiver) = mpsc::channel(1);
     let feed = async {
-        sender.send(item("apples")).await.expect("it is read");
+        sender.send(item("apples")).await.expect("the stream is read");
         server.seen_when(|seen| seen.len() == 2).await;
-        sender.send(item("pears")).await.expect("it is read");
+        sender.send(item("pears")).await.expect("the stream is read");
         drop(sender);
     };
     let call = client.fill(ReceiverStream::new(receiver));
@@ -80,7 +80,7 @@ async fn both_streams_talk_on_once_the_answer_has_begun() {
     let mut stream = answer.into_inner();
     for n in 0..200 {
         let sent = items("ping", n);
-        sender.send(sent.clone()).await.expect("it is read");
+        sender.send(sent.clone()).await.expect("the stream is read");
         let back = within(stream.message()).await.expect("a message");
         assert_eq!(back, Some(sent));
         assert_eq!(budget.used(), 0, "nothing is kept after the answer's head");

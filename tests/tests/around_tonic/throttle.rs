@@ -20,7 +20,7 @@ async fn a_drained_bucket_returns_the_failure_at_once() {
     assert_eq!((sent, tokens(&config)), (5, 5_000));
     let (request, watch) = watched(item("pie"));
     let status = within(client.add(request)).await.unwrap_err();
-    assert_eq!(status.message(), "busy", "the server's own word");
+    assert_eq!(status.message(), "busy", "the server's own message");
     assert_eq!(watch.info().stopped(), Some(Stopped::Throttled));
     assert_eq!(server.seen().len(), sent + 1, "one attempt, no more");
 }

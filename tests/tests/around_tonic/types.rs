@@ -56,7 +56,7 @@ async fn a_stack_around_boxed_errors_can_be_moved_into_a_task() {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a transport of one's own")]
+#[error("a custom transport error")]
 struct Mine(#[source] tonic::transport::Error);
 
 /// With `BoxError::from` in place of `AnyTransportError::new` this does not compile.

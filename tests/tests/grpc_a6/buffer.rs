@@ -49,13 +49,13 @@ async fn a_streaming_request_is_replayed_whole() {
     let (request, tell) = streaming(&server);
     let channel = Channel::new(&retrying(4, "0.001s"));
     let messages = async {
-        tell.send("one").expect("the call is on");
-        tell.send("two").expect("the call is on");
+        tell.send("one").expect("the call is in progress");
+        tell.send("two").expect("the call is in progress");
         within(server.wait_for(1, |call| {
             call.previous_attempts() == Some(1) && call.messages.len() == 2
         }))
         .await;
-        tell.send("three").expect("the call is on");
+        tell.send("three").expect("the call is in progress");
         drop(tell);
     };
     let (ended, ()) = tokio::join!(channel.call(request), messages);
@@ -73,12 +73,12 @@ async fn a_request_over_the_buffers_limit_commits_the_call() {
     let server = start(
         Script::new()
             .then(busy())
-            .otherwise(Step::ok("not asked for")),
+            .otherwise(Step::ok("not expected")),
     )
     .await;
     let (request, tell) = streaming(&server);
     for message in ["short", LONG] {
-        tell.send(message).expect("the call is on");
+        tell.send(message).expect("the call is in progress");
     }
     drop(tell);
     let ended = Channel::new(&retrying(4, "0.001s"))
@@ -99,15 +99,15 @@ async fn a_retry_over_the_buffers_limit_sends_all_and_is_final() {
         Script::new()
             .then(busy().after_messages(1))
             .then(busy())
-            .otherwise(Step::ok("not asked for")),
+            .otherwise(Step::ok("not expected")),
     )
     .await;
     let (request, tell) = streaming(&server);
     let channel = Channel::new(&retrying(4, "0.001s")).bytes_per_call(32);
     let messages = async {
-        tell.send("short").expect("the call is on");
+        tell.send("short").expect("the call is in progress");
         within(server.wait_seen(2)).await;
-        tell.send(LONG).expect("the call is on");
+        tell.send(LONG).expect("the call is in progress");
         drop(tell);
     };
     let (ended, ()) = tokio::join!(channel.call(request), messages);
@@ -124,7 +124,7 @@ async fn hedges_over_the_buffers_limit_leave_one_that_is_whole() {
     let server = start(Script::handler(|_| Step::echo())).await;
     let (request, tell) = streaming(&server);
     for message in ["short", LONG] {
-        tell.send(message).expect("the call is on");
+        tell.send(message).expect("the call is in progress");
     }
     drop(tell);
     let ended = Channel::new(&hedging(3, "0s"))
@@ -147,9 +147,9 @@ async fn hedges_that_are_cut_off_cost_no_tokens() {
         let server = start(Script::handler(move |_| last.clone())).await;
         let (request, tell) = streaming(&server);
         let messages = async {
-            tell.send("short").expect("the call is on");
+            tell.send("short").expect("the call is in progress");
             within(server.wait_for(3, |call| call.messages.len() == 1)).await;
-            tell.send(LONG).expect("the call is on");
+            tell.send(LONG).expect("the call is in progress");
             within(server.wait_cancelled(2)).await;
             drop(tell);
         };
@@ -180,7 +180,7 @@ async fn every_hedge_gets_the_whole_stream_also_what_comes_later() {
     let channel = Channel::new(&hedging(3, "0.01s"));
     let messages = async {
         for (sent, message) in ["one", "two", "three"].into_iter().enumerate() {
-            tell.send(message).expect("the call is on");
+            tell.send(message).expect("the call is in progress");
             within(server.wait_for(3, |call| call.messages.len() == sent + 1)).await;
         }
         assert_eq!(channel.budget.used(), 3 * 5 + 11, "kept once for all");
@@ -213,7 +213,7 @@ async fn at_response_headers_an_open_request_is_no_longer_buffered() {
         let server = start(script.otherwise(Step::echo().after_messages(1))).await;
         let (request, tell) = streaming(&server);
         let channel = Channel::new(&config);
-        tell.send("one").expect("the call is on");
+        tell.send("one").expect("the call is in progress");
         let answer = channel.send(request).await.expect("an answer");
         assert_eq!(channel.budget.used(), 0);
         if hedges {
@@ -226,7 +226,7 @@ async fn at_response_headers_an_open_request_is_no_longer_buffered() {
             );
         }
         for message in ["two", "three"] {
-            tell.send(message).expect("the call is on");
+            tell.send(message).expect("the call is in progress");
             let got = |call: &SeenCall| call.messages.last().is_some_and(|last| last == message);
             within(server.wait_for(1, got)).await;
             assert_eq!(channel.budget.used(), 0);

@@ -99,7 +99,7 @@ async fn a_stop_ends_new_hedges_and_those_in_flight_go_on() {
         Script::new()
             .then(Step::ok("pie").after(Duration::from_millis(1500)))
             .then(busy().pushback("-1"))
-            .otherwise(Step::trailers_only(INVALID_ARGUMENT, "not asked for")),
+            .otherwise(Step::trailers_only(INVALID_ARGUMENT, "not expected")),
     )
     .await;
     let channel = Channel::new(&hedging(5, "0.5s"));

@@ -292,7 +292,7 @@ async fn data_that_nobody_reads_is_taken_as_far_as_the_windows_go() {
             end => break end,
         }
     };
-    assert!(matches!(end, Some(Err(_))), "it goes on");
+    assert!(matches!(end, Some(Err(_))), "the stream continues");
     assert!(kept < NOT_MUCH / 4, "{kept} bytes were kept");
 }
 

@@ -159,11 +159,11 @@ async fn an_answer_before_the_replay_is_whole_commits_the_call() {
     let script = Script::new()
         .then(busy().after_messages(3))
         .then(early)
-        .otherwise(Step::ok("not asked for"));
+        .otherwise(Step::ok("not expected"));
     let server = start(script).await;
     let (request, tell) = buffer::streaming(&server);
     for message in ["one", "two", "three"] {
-        tell.send(message).expect("the call is on");
+        tell.send(message).expect("the call is in progress");
     }
     let ended = Channel::new(&retrying(4, "0.001s")).call(request).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 2));
@@ -187,7 +187,7 @@ async fn each_attempt_gets_the_stream_from_its_start() {
     let told = async {
         for (attempt, message) in messages.into_iter().enumerate() {
             within(server.wait_seen(attempt + 1)).await;
-            tell.send(message).expect("the call is on");
+            tell.send(message).expect("the call is in progress");
         }
         drop(tell);
     };

@@ -71,7 +71,7 @@ async fn a_stop_and_junk_end_the_call_with_the_servers_failure() {
         let server = start(
             Script::new()
                 .then(busy().pushback(value))
-                .otherwise(Step::ok("not asked for")),
+                .otherwise(Step::ok("not expected")),
         )
         .await;
         let ended = Channel::new(&retrying(4, "0.001s"))

@@ -68,7 +68,7 @@ async fn a_caller_who_leaves_during_the_backoff_sends_no_more() {
     tokio::select! {
         biased;
         () = within(failed) => {}
-        _ = channel.send(request) => panic!("nobody waited"),
+        _ = channel.send(request) => panic!("the back-off was skipped"),
     }
     assert_eq!(watch.info().stopped(), Some(Stopped::Cancelled));
     let other = Channel::new(&retrying(4, "0.1s"))

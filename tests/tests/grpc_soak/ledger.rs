@@ -36,7 +36,7 @@ fn on(calls: &mut [Option<Call>], id: u32) -> &mut Call {
     calls[(id % CALLERS) as usize]
         .as_mut()
         .filter(|call| call.id == id)
-        .expect("the call is on")
+        .expect("the call is in progress")
 }
 
 impl Ledger {
@@ -242,6 +242,6 @@ impl Ledger {
         self.assert_all_told();
         self.calls[(id % CALLERS) as usize]
             .take_if(|call| call.id == id)
-            .expect("the call is on")
+            .expect("the call is in progress")
     }
 }

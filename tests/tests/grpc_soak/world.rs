@@ -59,7 +59,7 @@ impl World {
         id: u32,
         change: impl FnOnce(&mut Option<(SmallRng, Chances)>) -> T,
     ) -> T {
-        let mut fates = self.fates.lock().expect("nobody panics with it");
+        let mut fates = self.fates.lock().expect("no panic while it is held");
         change(&mut fates[(id % CALLERS) as usize])
     }
 
@@ -72,7 +72,7 @@ impl World {
     pub(crate) fn fate(&self, id: u32) -> Fate {
         let weather = Weather::at(self.began.elapsed());
         self.of_caller(id, |fates| {
-            let (rng, chances) = fates.as_mut().expect("the call is on");
+            let (rng, chances) = fates.as_mut().expect("the call is in progress");
             Fate::draw(rng, weather, *chances)
         })
     }

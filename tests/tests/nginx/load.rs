@@ -159,7 +159,7 @@ async fn connections_closed_after_a_few_requests_cost_nothing() {
         })
         .await;
         let lost = load.lost.load(Ordering::SeqCst);
-        assert_eq!(lost, 0, "the server said good-bye each time");
+        assert_eq!(lost, 0, "the server announced each close");
     }
 }
 
@@ -241,8 +241,5 @@ async fn ten_thousand_reads_over_four_streams_lose_none() {
     let log = server.log();
     let answered = log.iter().filter(|(_, status)| *status == 200).count();
     assert!(answered >= READS, "{answered}");
-    assert!(
-        again.load(Ordering::SeqCst) > 0,
-        "some were met by a good-bye"
-    );
+    assert!(again.load(Ordering::SeqCst) > 0, "some met a GOAWAY");
 }

@@ -14,7 +14,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The caller gave up on the call, or the call was ended.
 #[derive(Debug, thiserror::Error)]
-#[error("the call was over before its request was")]
+#[error("the call ended before its request")]
 struct CallOver;
 
 pub(super) struct Watched {

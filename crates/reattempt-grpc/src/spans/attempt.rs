@@ -96,7 +96,7 @@ where
         if !context.is_some_and(CallContext::is_claimed) {
             layer.order.warn(
                 "AttemptSpanLayer",
-                "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
+                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
             );
         }
         let span = tracing::info_span!(

@@ -55,7 +55,7 @@ impl<C, R> AttemptStatsLayer<C, R> {
         if !context.is_some_and(CallContext::is_claimed) {
             self.order.warn(
                 "AttemptStatsLayer",
-                "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
+                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
             );
         }
         let progress = context
@@ -71,7 +71,7 @@ impl<C, R> AttemptStatsLayer<C, R> {
             if !progress.attempt_began(began) && number > 1 {
                 self.order.warn(
                     "GrpcStats",
-                    "is not told of retries, so it counts none: give GrpcStats::observer to the recovery layer",
+                    "receives no retry reports, so it counts none: set GrpcStats::observer on the recovery layer",
                 );
             }
         }

@@ -104,7 +104,7 @@ impl Instrument {
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
-            Self::AttemptStarted => "Attempts started, also those that have not ended yet",
+            Self::AttemptStarted => "Attempts started, including those that have not ended",
             Self::AttemptDuration => "Time from the start of an attempt to its status",
             Self::AttemptSent => {
                 "Compressed bytes of all request messages of an attempt, without framing"
@@ -113,10 +113,12 @@ impl Instrument {
                 "Compressed bytes of all response messages of an attempt, without framing"
             }
             Self::CallDuration => "Time that a call takes from the application's perspective",
-            Self::CallRetries => "Retries of a call; none is not reported",
-            Self::CallTransparentRetries => "Transparent retries of a call; none is not reported",
-            Self::CallHedges => "Hedges of a call; none is not reported",
-            Self::CallRetryDelay => "Time of a call between its attempts, with none active",
+            Self::CallRetries => "Retries of a call; zero is not reported",
+            Self::CallTransparentRetries => "Transparent retries of a call; zero is not reported",
+            Self::CallHedges => "Hedges of a call; zero is not reported",
+            Self::CallRetryDelay => {
+                "Time of a call without an active attempt, between its attempts"
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Create one [`GrpcStats`] per server. It has three parts, each of which sees something else:
 //!
-//! | part | where it goes | what it tells |
+//! | part | position | provides |
 //! | --- | --- | --- |
 //! | [`GrpcStats::call_layer`] | outermost | `grpc.client.call.*`; the call's method, for the other two |
 //! | [`GrpcStats::observer`] | the recovery layers' `observer` | retries, hedges, transparent retries: [`RetryStatistics`] and A96 |

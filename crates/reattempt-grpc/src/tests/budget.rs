@@ -212,7 +212,7 @@ async fn live(life: Life, budget: BufferBudget, limit: usize) {
     tokio::time::sleep(SOON).await;
     let readers = std::mem::take(&mut *of_call.lock().unwrap());
     let reading = readers.iter().filter(|reader| !reader.is_finished());
-    assert!(reading.count() <= 1, "attempts that are over read on");
+    assert!(reading.count() <= 1, "attempts that have ended still read");
     for reader in readers {
         let ended = tokio::time::timeout(Duration::from_secs(9), reader).await;
         ended.expect("the request is not read to its end").unwrap();

@@ -190,7 +190,7 @@ fn one_frame_is_kept_and_it_comes_out_first() {
         assert_eq!(
             asked.load(Ordering::Relaxed),
             2,
-            "the empty one says nothing"
+            "the empty frame is skipped"
         );
         assert_eq!(body.size_hint().lower(), 3);
         assert!(!body.is_end_stream());

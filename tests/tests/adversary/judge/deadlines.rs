@@ -31,7 +31,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     {
         if *scope == DeadlineScope::Call {
             faults.check(Some(mark.at) == ends_by, || {
-                format!("elapsed at {}, and the deadline is {ends_by:?}", mark.at)
+                format!("elapsed at {}, but the deadline is {ends_by:?}", mark.at)
             });
             said(story, *ambiguous, *attempts, faults);
         } else {
@@ -85,7 +85,7 @@ fn answers_win(story: &Story<'_>, attempt: &Attempt<'_>, faults: &mut Faults) {
         gone.at < answers || left || another || story.has_body(),
         || {
             format!(
-                "{} was dropped at {}, and its answer was there",
+                "{} was dropped at {}, although its response was ready",
                 attempt.number, gone.at
             )
         },
@@ -97,17 +97,17 @@ fn said(story: &Story<'_>, ambiguous: bool, attempts: u32, faults: &mut Faults) 
     let sent = story.attempts.len();
     let claimed = story.attempts.iter().any(|of| of.number > 0);
     faults.check(!claimed || attempts as usize == sent, || {
-        format!("told of {attempts} attempts, and {sent} were sent")
+        format!("reported {attempts} attempts, but {sent} were sent")
     });
     let idempotent = story.seen.facts.idempotent;
     faults.check(!ambiguous || !idempotent, || {
-        "ambiguous although it may take effect twice".into()
+        "ambiguous although idempotent".into()
     });
     let out = story.attempts.iter().any(|of| {
         of.verdict.is_none() && of.ends.is_none() && of.fate.stages[0] != Some(Stage::Dispatch)
     });
     let cut = story.has_body();
     faults.check(ambiguous || idempotent || !out || cut, || {
-        "unambiguous although an attempt was out".into()
+        "unambiguous although an attempt was in flight".into()
     });
 }

@@ -13,20 +13,20 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let of_kind = |kind| story.attempts.iter().filter(move |of| of.kind == kind);
     let planned = 1 + of_kind(AttemptKind::Hedge).count();
     faults.check(planned <= policy.max as usize, || {
-        format!("{planned} attempts by a policy of {}", policy.max)
+        format!("{planned} attempts by a policy of at most {}", policy.max)
     });
     let forced = of_kind(AttemptKind::Retry).count();
     let failures = story.attempts.iter().filter_map(|of| story.failed(of));
     let always = failures.filter(super::story::Failed::is_forced).count();
     faults.check(forced <= always, || {
-        format!("{forced} attempts for {always} failures that are always retried")
+        format!("{forced} attempts for {always} always-retry failures")
     });
     let alone = policy.only_idempotent && !story.seen.facts.idempotent;
     for attempt in &story.attempts {
         let out = out_at(story, attempt.sent);
         let most = if alone { 1 } else { policy.max as usize };
         faults.check(out <= most, || {
-            format!("{out} attempts are out with {}", attempt.number)
+            format!("{out} attempts in flight with {}", attempt.number)
         });
         if alone {
             after_harmless_failures(story, attempt.sent, attempt.number, faults);
@@ -52,7 +52,7 @@ fn after_harmless_failures(story: &Story<'_>, sent: Mark, number: u32, faults: &
         });
         faults.check(harmless, || {
             format!(
-                "{number} repeats what may have happened in {}",
+                "{number} repeats {}, which may have had an effect",
                 earlier.number
             )
         });

@@ -28,7 +28,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
         ends_once(story, claimed, &observed, faults);
     } else {
         faults.check(observed.is_empty(), || {
-            "told of a call of another layer's".into()
+            "reported a call of another layer".into()
         });
     }
     let settled: Vec<_> = observed
@@ -62,15 +62,15 @@ fn ends_once(
         (_, true) => 1..=1,
     };
     faults.check(told.contains(&ends.len()), || {
-        format!("{} ends are told of instead of {told:?}", ends.len())
+        format!("{} ends reported instead of {told:?}", ends.len())
     });
     let Some((end, Observed::Ended(info))) = ends.first() else {
         return;
     };
     let last = observed.last().is_some_and(|(last, _)| last == end);
-    faults.check(last, || "told of something after the end".into());
+    faults.check(last, || "reported something after the end".into());
     let before = story.over.as_ref().is_none_or(|(over, _)| end < over);
-    faults.check(before, || "the end was told after the call".into());
+    faults.check(before, || "reported the end after the call".into());
     let stopped = info.stopped();
     let right = match (&story.over, stopped) {
         (_, None) => false,
@@ -110,7 +110,7 @@ fn attempts(
     // A limit that has already passed is enforced below the recovery layer.
     let kept = seen.is_empty() && story.seen.facts.cut_at == Some(story.begins.at);
     faults.check(sent == seen || kept, || {
-        format!("told of {sent:?}, and {seen:?} were sent")
+        format!("reported {sent:?}, but {seen:?} were sent")
     });
     let mut numbers: Vec<_> = settled.iter().map(|of| (of.number, of.kind)).collect();
     numbers.sort_unstable_by_key(|(number, _)| *number);

@@ -24,9 +24,11 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
         let claimed = !matches!(facts.acts, Acts::Nothing);
         faults.check(
             number as usize == if claimed { place + 1 } else { 0 },
-            || format!("send {place} says that it is number {number}"),
+            || format!("send {place} has number {number}"),
         );
-        faults.check(claimed || place == 0, || "sent again by nobody".into());
+        faults.check(claimed || place == 0, || {
+            "retried without a recovery layer".into()
+        });
         let late = facts.limit.is_some_and(|(at, _)| attempt.sent.at >= at);
         faults.check(place == 0 || !late, || {
             format!("{number} sent after the deadline")
@@ -35,7 +37,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
         faults.check(!over, || format!("{number} sent after the call's end"));
         faults.check(
             kind != AttemptKind::Transparent || facts.transparent,
-            || format!("{number} is transparent, which is switched off"),
+            || format!("{number} is transparent, which is disabled"),
         );
         let before = story.attempts[..place].iter();
         for earlier in before.filter(|of| forbids_more(story, of, attempt)) {
@@ -108,11 +110,11 @@ fn one_by_one(story: &Story<'_>, strategy: &StrategyFacts, faults: &mut Faults) 
         let (before, next) = (&pair[0], &pair[1]);
         let number = next.number;
         faults.check(before.gone.is_some_and(|gone| gone < next.sent), || {
-            format!("{number} sent while the one before was out")
+            format!("{number} sent while the previous one was in flight")
         });
         let (Some(failed), Some((mark, _))) = (story.failed(before), before.verdict) else {
             faults.0.push(format!(
-                "{number} sent although the one before did not fail"
+                "{number} sent although the previous one did not fail"
             ));
             continue;
         };
@@ -125,7 +127,7 @@ fn one_by_one(story: &Story<'_>, strategy: &StrategyFacts, faults: &mut Faults) 
         }
         let allowed = story.seen.facts.idempotent || failed.safe || failed.is_forced();
         faults.check(allowed, || {
-            format!("{number} repeats what may have happened")
+            format!("{number} repeats an attempt that may have had an effect")
         });
         let fits = failed.is_forced() || strategy.max.is_none_or(|max| retries + 2 <= max);
         faults.check(fits, || {
@@ -178,11 +180,11 @@ fn decisions(story: &Story<'_>, faults: &mut Faults) {
         let made = attempts.filter(|of| of.kind == AttemptKind::Retry && of.sent < *mark);
         let made = made.count();
         faults.check(*retries as usize == made, || {
-            format!("{retries} retries are said to be made instead of {made}")
+            format!("the strategy saw {retries} retries instead of {made}")
         });
         let later = story.attempts.iter().find(|of| of.sent > *mark);
         faults.check(!stops || later.is_none(), || {
-            "sent again against the strategy".into()
+            "retried against the strategy".into()
         });
     }
 }

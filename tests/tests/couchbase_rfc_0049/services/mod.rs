@@ -61,7 +61,7 @@ impl Ended {
     fn code(&self) -> Option<i32> {
         let answered = self.outcome.as_ref().expect("an answer");
         let found = answered.0.extensions().get::<ServiceAnswer>();
-        found.expect("somebody has looked into it").error()?.code()
+        found.expect("the layer has read it").error()?.code()
     }
 
     fn reasons(&self) -> Vec<RetryReason> {
