@@ -32,8 +32,8 @@ pub struct Item {
     /// The name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// How many of it.
-    # The quantity.
+    /// The quantity.
+    #[prost(uint32, tag = "2")]
     pub count: u32,
 }
 

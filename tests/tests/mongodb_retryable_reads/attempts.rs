@@ -32,8 +32,8 @@ fn text(command: &SeenCommand, field: &str) -> String {
     value.expect("the field").to_string()
 }
 
-/// M25, M26: written anew, in the same session.
-# M25, M26: a new message in the same session.
+/// M25, M26: a new message in the same session.
+#[tokio::test]
 async fn the_retry_is_a_new_message_in_the_same_session() {
     let set = replica_set().await;
     let client = Client::new(of_set(&set));

@@ -23,7 +23,7 @@
 //! let token = |call: &http::request::Parts| {
 //!     let audience = call.uri.path().to_owned();
 //!     async move {
-//! Ask your token service here.
+//!         // Call your token service here.
 //!         # let first = ASKED.fetch_add(1, Ordering::Relaxed) == 0;
 //!         # if first {
 //!         #     return Err(ControlPlaneFailure::new(Code::Unavailable, "no token service"));

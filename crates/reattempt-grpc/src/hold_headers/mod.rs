@@ -32,7 +32,7 @@
 //!     .layer(GrpcOutcomeLayer::new())
 //!     .layer(HoldHeadersLayer::new())
 //!     .service_fn(|_: Request<()>| async {
-//! Headers, then UNAVAILABLE in trailers; OK the second time.
+//!         // Headers, then UNAVAILABLE in trailers; OK the second time.
 //!         # let status = if CALLS.fetch_add(1, Ordering::Relaxed) == 0 { 14 } else { 0 };
 //!         let mut trailers = HeaderMap::new();
 //!         trailers.insert("grpc-status", status.into());

@@ -32,7 +32,7 @@ use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig};
 /// )?;
 /// let layer = RouteLayer::new(live.clone());
 ///
-/// Later, with each text from the resolver:
+/// // Later, with each text from the resolver:
 /// let refused = live
 ///     .update(r#"{"methodConfig": [{"name": [{}], "timeout": "soon"}]}"#)
 ///     .unwrap_err();

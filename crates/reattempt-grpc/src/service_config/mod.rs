@@ -29,7 +29,7 @@
 //! let policy = live.route(&request).unwrap();
 //! assert_eq!(policy.get_call_limit(), Some(Duration::from_millis(250)));
 //!
-//! Later: a call keeps the policy it started with, the next one gets the newer config.
+//! // Later: a call keeps the policy it started with, the next one gets the newer config.
 //! live.update(r#"{"methodConfig": []}"#)?;
 //! assert_eq!(live.route(&request).unwrap().get_call_limit(), None);
 //! # Ok::<(), reattempt_grpc::service_config::InvalidServiceConfig>(())

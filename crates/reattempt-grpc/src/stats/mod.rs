@@ -50,7 +50,7 @@
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //! # use bytes::Bytes;
 //!
-//! Prints the values. Use an `OpenTelemetryMeter` or a `MetricsMeter` instead.
+//! /// Prints the values. Use an `OpenTelemetryMeter` or a `MetricsMeter` instead.
 //! #[derive(Debug)]
 //! struct Print;
 //!

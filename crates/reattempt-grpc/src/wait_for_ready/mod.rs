@@ -38,7 +38,7 @@
 //!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
 //!     .layer(WaitForReadyLayer::new())
 //!     .service_fn(move |_: Request<ReplayBody<Empty<Bytes>>>| async move {
-//! A server that starts after ten minutes.
+//!         // A server that starts after ten minutes.
 //!         if began.elapsed() < Duration::from_secs(600) {
 //!             return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
 //!         }

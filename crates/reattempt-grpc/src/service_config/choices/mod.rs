@@ -10,14 +10,14 @@
 //! use reattempt_grpc::service_config::choices::{self, Client};
 //! use reattempt_grpc::service_config::LiveServiceConfig;
 //!
-//! One record; its strings are concatenated.
+//! // One record; its strings are concatenated.
 //! let record = [
 //!     r#"grpc_config=[{"clientLanguage": ["go", "Rust"], "percentage": 10, "serviceConfig": "#,
 //!     r#"{"methodConfig": [{"name": [{}], "timeout": "2s"}]}}, {"serviceConfig": {}}]"#,
 //! ];
 //! let list = choices::txt_value(record)?.expect("a record with the attribute");
 //!
-//! A client keeps its percentile, so that it does not change config with each DNS response.
+//! // A client keeps its percentile, so that its config does not change with each DNS response.
 //! let client = Client::new(7);
 //! let live = LiveServiceConfig::default();
 //! match choices::choose(&list, &client)? {
