@@ -51,7 +51,10 @@ async fn the_earlier_of_both_deadlines_counts() {
         let (request, _) = within_ms(item("pie"), of_caller);
         let status = within(client.add(request)).await.unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded);
-        assert!(micros(&server.seen()[0]) <= 500_000, "the server receives it");
+        assert!(
+            micros(&server.seen()[0]) <= 500_000,
+            "the server receives it"
+        );
     }
 }
 

@@ -56,9 +56,15 @@ async fn an_open_client_stream_is_replayed_as_far_as_it_was_read() {
     let mut client = client(&retrying(4), &server);
     let (sender, receiver) = mpsc::channel(1);
     let feed = async {
-        sender.send(item("apples")).await.expect("the stream is read");
+        sender
+            .send(item("apples"))
+            .await
+            .expect("the stream is read");
         server.seen_when(|seen| seen.len() == 2).await;
-        sender.send(item("pears")).await.expect("the stream is read");
+        sender
+            .send(item("pears"))
+            .await
+            .expect("the stream is read");
         drop(sender);
     };
     let call = client.fill(ReceiverStream::new(receiver));
