@@ -101,7 +101,7 @@ async fn a_call_that_waits_finds_a_server_that_comes_up_later() {
     assert_eq!(watch.info().attempts(), 1);
 }
 
-/// R16: also for connector errors that only the connector can tell from others.
+/// R16: also for errors that do not show by themselves that there is no connection.
 #[tokio::test]
 async fn a_call_that_waits_waits_out_every_fault_of_a_connector() {
     let server = Server::start([]).await;

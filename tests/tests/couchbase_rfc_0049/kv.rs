@@ -65,7 +65,7 @@ async fn best_effort_waits_by_the_retries_already_made() {
     assert_eq!(ended.delays(), [1, 2, 4, 8, 16, 32]);
 }
 
-/// C36, C37: a status that leaves this open, or that is permanent, is final.
+/// C36, C37: a status that may follow an effect, or that is permanent, is final.
 #[tokio::test]
 async fn other_statuses_are_the_callers() {
     for status in [

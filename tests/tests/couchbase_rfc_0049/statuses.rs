@@ -47,7 +47,7 @@ async fn of_all_statuses_six_are_sent_again() {
             }
             assert_eq!(ended.status(), status.0, "unchanged");
             assert_eq!(ended.info.attempts(), 1, "{status}");
-            // Other success codes do not apply to the two operations here.
+            // Partial success statuses belong to other operations, so they are final here.
             let stopped = if *status == Status::SUCCESS {
                 Stopped::Success
             } else {

@@ -188,8 +188,8 @@ impl Caller {
         let last: Option<i32> = last.map(|code| code.to_str().unwrap().parse().unwrap());
         match (ledger.call(id).ended, last) {
             (Some(code), Some(last)) if known(last) == code => {}
-            // No other source; or the stream failed exactly at the deadline, which counts as the
-            // deadline's effect.
+            // The status is the deadline's own; a stream that failed exactly at the deadline also
+            // counts as its effect.
             (_, Some(last)) => {
                 assert_eq!(last, 4);
                 ledger.times_out(id, Instant::now());
