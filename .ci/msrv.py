@@ -1,4 +1,4 @@
-"""Checks that no dependency of a published crate asks for a newer Rust than the workspace promises."""
+"""Checks that no dependency of a published crate needs a newer Rust than the workspace declares."""
 import json
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-//! Writes the code of the tonic example's service. Described here in Rust, so that no protoc is
-//! needed; a `.proto` with tonic-prost-build does the same.
+//! Generates the code of the tonic example's service. Described in Rust, so that no protoc is
+//! needed; a `.proto` file with tonic-prost-build gives the same.
 //!
 //! ```proto
 //! package bakery;

@@ -1,5 +1,5 @@
-//! Writes the code of the service that the tests around tonic talk to. Described here in Rust, so
-//! that no protoc is needed.
+//! Generates the service code for the tests around tonic. The service is described here in Rust, so
+//! that protoc is not needed.
 
 use tonic_build::manual::{Builder, Method, Service};
 

@@ -1,4 +1,4 @@
-//! Everything that is measured, by name.
+//! All measured cases, by name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::{Bare, drive, peer};
 
-/// Any answer is a success, any error may be retried.
+/// Any response is a success, any error may be retried.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyAnswer;
 
@@ -63,12 +63,12 @@ fn route() -> RouteLayer<Arc<RoutePolicy>> {
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// A case: its name, and how to send some calls through it.
+/// A case: a name and a function that sends calls through it.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Its name, on the command line and in the table.
+    /// The name on the command line and in the table.
     pub name: &'static str,
-    /// Sends so many calls; the service is built anew each time.
+    /// Sends this many calls through a new service.
     pub run: fn(u64) -> u64,
     /// The size of its future, in bytes.
     pub future: usize,

@@ -1,5 +1,5 @@
-//! What a gRPC call keeps while it is in flight: the documented stack around a transport that has
-//! read the request, of one message of 1 KiB, and does not answer.
+//! The memory held by a gRPC call in flight: the documented stack around a transport that has read
+//! the request, with one message of 1 KiB, and does not respond.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,30 +18,31 @@ use reattempt_grpc::{
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
 use tower::{BoxError, Service, ServiceBuilder};
 
-/// What each of many calls keeps.
+/// The memory held by each of many calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// What the calls are waiting for.
+    /// The state of the calls.
     pub name: &'static str,
-    /// Bytes allocated, the future and the request with its message included.
+    /// Bytes allocated, including the future and the request with its message.
     pub bytes: u64,
-    /// Allocations.
+    /// Number of allocations.
     pub allocations: u64,
-    /// Bytes of the future alone.
+    /// Size of the future alone, in bytes.
     pub future: usize,
 }
 
 const MESSAGE: usize = 1024;
-/// Fewer than half of the tokens: a failure each must not drain the bucket.
+/// Fewer than half of the tokens: one failure per call must not drain the bucket.
 const CALLS: u64 = 400;
 
-/// The transport: takes the request, reads its body, and answers never, or at once that it is busy.
+/// The transport: takes the request, reads its body, and either never responds or returns an error
+/// at once.
 #[derive(Clone, Copy, Debug)]
 struct Transport {
     answers: bool,
 }
 
-/// An attempt that is out: it holds its request's body.
+/// An attempt in flight: it holds its request's body.
 #[derive(Debug)]
 struct Flight<B> {
     body: B,
@@ -95,7 +96,7 @@ fn request() -> Request<Full<Bytes>> {
     request
 }
 
-/// Begins many calls and leaves them waiting.
+/// Starts many calls and leaves them pending.
 fn measure<S>(name: &'static str, mut service: S) -> Kept
 where
     S: Service<Request<Full<Bytes>>>,
@@ -107,7 +108,7 @@ where
         assert!(call.as_mut().poll(&mut cx).is_pending());
         call
     };
-    // What is made once and kept is made before.
+    // One-time allocations are made before measuring.
     let first = begin();
     let future = size_of_val(&*first);
     let mut calls = Vec::with_capacity(CALLS as usize);
@@ -121,7 +122,7 @@ where
     }
 }
 
-/// Calls through the documented stack, with this policy for all methods.
+/// Calls through the documented stack with this policy for all methods.
 fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
     let text = format!(
         r#"{{"methodConfig":[{{"name":[{{}}],"timeout":"60s",{policy}}}],"retryThrottling":{{"maxTokens":1000,"tokenRatio":1}}}}"#
@@ -143,7 +144,7 @@ fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
     measure(name, service)
 }
 
-/// Everything that is measured. Needs a runtime with timers.
+/// All measured cases. Needs a runtime with timers.
 #[must_use]
 pub fn all() -> Vec<Kept> {
     const RETRY: &str = r#""retryPolicy":{"maxAttempts":3,"initialBackoff":"30s","maxBackoff":"30s",

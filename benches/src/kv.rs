@@ -1,8 +1,8 @@
-//! What key-value answers cost: the verdict on one, a look into the error map, a strategy's
-//! decision, and the stack around a call.
+//! The cost of key-value responses: the verdict, an error map lookup, a strategy's decision, and
+//! the stack around a call.
 //!
-//! The answers are made before; what is measured is what is made of them. `kv-answer` only reads
-//! the status, and is in all others.
+//! Responses are created in advance; only their processing is measured. `kv-answer` only reads the
+//! status, and is part of all others.
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -27,7 +27,7 @@ use tower::{Service, ServiceBuilder};
 
 use crate::cases::Case;
 
-/// An answer to a get, and the error map of the connection that it came by.
+/// A response to a get, and the error map of its connection.
 #[derive(Clone, Debug)]
 struct Answer {
     status: u16,
@@ -48,7 +48,7 @@ impl KvAnswer for Answer {
     }
 }
 
-/// An attempt without an answer; there is none here but at the deadline.
+/// An attempt without a response; here this only happens at the deadline.
 #[derive(Clone, Copy, Debug)]
 struct Lost;
 
@@ -77,7 +77,7 @@ impl KvRequest for Get {
     }
 }
 
-/// As many entries as today's servers send; two of them are not known to clients.
+/// The number of entries that current servers send; clients do not know two of them.
 const BY_MAP: u16 = 0xff01;
 const BY_SPEC: u16 = 0xff02;
 
@@ -105,7 +105,7 @@ fn answer(status: u16) -> Answer {
     Answer { status, map }
 }
 
-/// Looks at one answer so many times.
+/// Processes one response this many times.
 fn each(calls: u64, status: u16, look: impl Fn(&Answer) -> u64) -> u64 {
     let answer = answer(status);
     let mut sum = 0_u64;
@@ -124,12 +124,12 @@ fn verdicts(calls: u64, status: u16, expected: fn(&Verdict) -> bool) -> u64 {
     })
 }
 
-/// As a recovery layer calls it.
+/// Classifies as a recovery layer does.
 fn judge(classifier: &KvClassifier, answer: &Answer, context: &CallContext) -> Verdict {
     classifier.classify(Ok::<_, &Lost>(answer), context)
 }
 
-/// Decides so many times about the first failure of a call.
+/// Makes this many decisions about the first failure of a call.
 fn decisions(calls: u64, status: u16, reason: RetryReason, expected: Duration) -> u64 {
     let node = Backend::new("127.0.0.1:11210");
     let maps = ErrorMaps::new();
@@ -149,7 +149,7 @@ fn decisions(calls: u64, status: u16, reason: RetryReason, expected: Duration) -
     calls
 }
 
-/// The client: ready, and answers at once.
+/// The client: always ready, responds at once.
 #[derive(Clone, Debug)]
 struct Client(Answer);
 
@@ -215,7 +215,7 @@ macro_rules! cases {
     };
 }
 
-/// Every case, in the order of the table. Only the last two have a future.
+/// All cases in the order of the table. Only the last two have a future.
 #[must_use]
 pub fn all() -> Vec<Case> {
     let mut cases = cases! {

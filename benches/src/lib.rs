@@ -1,7 +1,7 @@
-//! Stacks to measure: the layers one by one, stacked, and tower's own beside them.
+//! Stacks to measure: single layers, combined stacks, and tower's own for comparison.
 //!
-//! Every case drives the same bare service, which is ready and answers at once, so that what is
-//! measured is what the layers add to a call that works.
+//! Every case drives the same bare service, which is ready and responds at once, so that the result
+//! is the cost of the layers for a call that succeeds.
 
 pub mod cases;
 pub mod in_flight;
@@ -14,11 +14,11 @@ use std::task::{Context, Poll, Waker};
 
 use tower::Service;
 
-/// The bare service: ready, and answers at once.
+/// The bare service: always ready, responds at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bare;
 
-/// What [`Bare`] answers with: ready at once, but not known to be so at compile time.
+/// The future of [`Bare`]: ready at once, but not known to be so at compile time.
 pub type Answer = std::future::Ready<Result<u64, tower::BoxError>>;
 
 impl<R: Number> Service<R> for Bare {
@@ -35,7 +35,7 @@ impl<R: Number> Service<R> for Bare {
     }
 }
 
-/// A request that is a number, plain or in a call.
+/// A request that holds a number, plain or in a call.
 pub trait Number {
     /// The number.
     fn number(&self) -> u64;
@@ -53,7 +53,7 @@ impl Number for reattempt::Call<u64> {
     }
 }
 
-/// Sends `calls` requests one after another. Panics if one is not answered at once.
+/// Sends `calls` requests one after another. Panics if one is not completed at once.
 pub fn drive<S, R>(service: &mut S, calls: u64, request: impl Fn(u64) -> R) -> u64
 where
     S: Service<R, Response = u64, Error = tower::BoxError>,
@@ -75,9 +75,8 @@ where
     black_box(sum)
 }
 
-/// Allocations and bytes per call, in the steady state: the difference between 2000 calls and 1000,
-/// so that building the service does not count, after some calls that leave the thread with what it
-/// keeps.
+/// Allocations and bytes per call in the steady state: the difference between 2000 calls and 1000,
+/// so that building the service does not count, after some calls that fill the thread's caches.
 pub fn allocations_per_call(run: fn(u64) -> u64) -> (u64, u64) {
     run(10);
     let of = |calls| {
@@ -92,7 +91,7 @@ pub fn allocations_per_call(run: fn(u64) -> u64) -> (u64, u64) {
     )
 }
 
-/// Runs `work` where timers can be made.
+/// Runs `work` in a runtime with timers.
 pub fn with_timers<T>(work: impl FnOnce() -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

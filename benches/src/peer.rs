@@ -1,5 +1,5 @@
 //! tower's own retry with a budget over its timeout, which does less: no deadline over all
-//! attempts, no reasons, no pushback, no record.
+//! attempts, no reasons, no pushback, no records.
 
 use std::future;
 use std::sync::Arc;

@@ -1,13 +1,11 @@
-//! What a gRPC call in flight keeps, pinned: it does not depend on how busy the machine is.
+//! The memory held by a gRPC call in flight, pinned: it does not depend on the load of the machine.
 
 use reattempt_benches::{in_flight, with_timers};
 
-/// Tokio's timer; its size depends on tokio's features, which other packages of a build may switch
-/// on.
+/// Tokio's timer; its size depends on tokio's features, which other packages of a build may enable.
 const TIMER: u64 = size_of::<tokio::time::Sleep>() as u64;
 
-/// Case, bytes kept per call, allocations. A change here is a decision: say in the commit why it is
-/// worth it.
+/// Case, bytes held per call, allocations. A change here is a decision: justify it in the commit.
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, u64); 6] = [
     ("no layers", 40, 1),

@@ -1,8 +1,8 @@
-//! How many instructions a call that works takes, counted by callgrind in the release build: no
-//! clock, no noise.
+//! Instructions of a successful call, counted by callgrind in the release build, independent of
+//! clock and load.
 //!
-//! `cargo test --release -p reattempt-benches`. Needs valgrind; says so and passes where there is
-//! none.
+//! `cargo test --release -p reattempt-benches`. Needs valgrind; without it the tests print a
+//! message and pass.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
@@ -10,9 +10,8 @@ use std::process::{Command, Stdio};
 use reattempt_benches::cases::{self, Case};
 use reattempt_benches::kv;
 
-/// Instructions per call of each case on x86-64. Bounds, with two per cent for another compiler;
-/// lower them with every gain. Tower's is in the table because it is the measure, not because we
-/// answer for it.
+/// Instructions per call of each case on x86-64. Upper bounds, with two per cent for other
+/// compilers; lower them with every gain. tower's case is in the table for comparison only.
 const PINS: [(&str, u64); 13] = [
     ("bare", 5),
     ("bare-call", 24),
@@ -29,7 +28,8 @@ const PINS: [(&str, u64); 13] = [
     ("tower", 300),
 ];
 
-/// The same of key-value answers. In all of them `kv-answer`, or `kv-client`, is the loop itself.
+/// The same for key-value responses. `kv-answer` and `kv-client` are the loops that the others
+/// contain.
 const KV_PINS: [(&str, u64); 10] = [
     ("kv-answer", 6),
     ("kv-success", 35),
@@ -43,7 +43,7 @@ const KV_PINS: [(&str, u64); 10] = [
     ("kv-stack", 719),
 ];
 
-/// So many more calls are sent to find out what one of them takes.
+/// The number of additional calls from which the cost of one is computed.
 const CALLS: u64 = 1000;
 
 fn count(case: &str, calls: u64) -> u64 {
@@ -58,7 +58,7 @@ fn count(case: &str, calls: u64) -> u64 {
         .lines()
         .find_map(|line| line.split("Collected :").nth(1))
         .and_then(|number| number.trim().parse().ok());
-    collected.unwrap_or_else(|| panic!("{case}: no count in what valgrind said: {said}"))
+    collected.unwrap_or_else(|| panic!("{case}: no count in valgrind's output: {said}"))
 }
 
 fn per_call(case: &str) -> u64 {
@@ -82,7 +82,7 @@ fn can_count() -> bool {
     cfg!(target_arch = "x86_64")
 }
 
-/// What each case takes; fails where that is over its pin.
+/// The instructions of each case; fails if one exceeds its pin.
 fn within(pins: &[(&'static str, u64)], cases: &[Case]) -> HashMap<&'static str, u64> {
     let names: Vec<_> = cases.iter().map(|case| case.name).collect();
     let pinned: Vec<_> = pins.iter().map(|(name, _)| *name).collect();

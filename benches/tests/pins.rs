@@ -1,14 +1,14 @@
-//! What a call allocates, and the size of each case's future, pinned to the byte: neither depends
-//! on how busy the machine is.
+//! Allocations per call and the size of each case's future, pinned to the byte: neither depends on
+//! the load of the machine.
 
 use reattempt_benches::{allocations_per_call, cases, kv, with_timers};
 
-/// Tokio's timer, inline in the future of a deadline; its size depends on tokio's features, which
-/// other packages of a build may switch on.
+/// Tokio's timer, inline in a deadline's future; its size depends on tokio's features, which other
+/// packages of a build may enable.
 const TIMER: usize = size_of::<tokio::time::Sleep>();
 
 /// Case, allocations per call in the steady state, bytes of its future. A change here is a
-/// decision: say in the commit why it is worth it.
+/// decision: justify it in the commit.
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, usize); 13] = [
     ("bare", 0, 24),
@@ -26,7 +26,7 @@ const PINS: [(&str, u64, usize); 13] = [
     ("tower", 0, TIMER + 72),
 ];
 
-/// The same of key-value answers; only the last two are calls.
+/// The same for key-value responses; only the last two are calls.
 #[cfg(target_pointer_width = "64")]
 const KV_PINS: [(&str, u64, usize); 10] = [
     ("kv-answer", 0, 0),
@@ -52,7 +52,7 @@ fn allocations_and_future_sizes_are_as_pinned() {
     assert_eq!(found(kv::all()), KV_PINS);
 }
 
-/// The first call of a thread makes one block; no case needs more than that.
+/// The first call of a thread allocates one block; no case needs more.
 #[test]
 fn a_threads_first_call_allocates_once() {
     with_timers(|| {

@@ -1,4 +1,4 @@
-//! Writes the code of the echo service. Described here in Rust, so that no protoc is needed.
+//! Generates the code of the echo service. Described in Rust, so that no protoc is needed.
 
 use tonic_build::manual::{Builder, Method, Service};
 

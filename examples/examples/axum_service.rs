@@ -1,8 +1,9 @@
-//! An axum service that calls another service, with a policy for each of that service's routes.
+//! An axum service that calls another service, with a policy for each route of that service.
 //!
-//! Its handlers know nothing of retries: they send one request and hand on the answer. Reads are
-//! hedged, a charge with an `Idempotency-Key` is retried as the other service asks, and what it
-//! never answers ends in time. Run with `cargo run -p reattempt-examples --example axum_service`.
+//! Its handlers contain no retry logic: they send one request and return the response. Reads are
+//! hedged, a charge with an `Idempotency-Key` is retried as the other service asks, and calls
+//! without a response end in time. Run with
+//! `cargo run -p reattempt-examples --example axum_service`.
 
 use axum::Router;
 use axum::body::Body;
@@ -51,7 +52,7 @@ impl Shop {
             .map_response(|answer: http::Response<_>| answer.map(Body::new))
             .layer(RouteLayer::new(routes))
             .layer(IdempotencyKeyLayer::new().by_policy())
-            // The time limit is the answer's body's too.
+            // The time limit covers the response body too.
             .layer(DeadlineLayer::unlimited())
             .layer(DeadlineBodyLayer::new())
             .layer(ReplayBodyLayer::new())
@@ -79,7 +80,7 @@ impl Shop {
     }
 }
 
-/// What a caller hears where the other service has no answer.
+/// The response to the caller if the other service did not respond.
 struct NoAnswer(AnyTransportError);
 
 impl From<AnyTransportError> for NoAnswer {
@@ -113,7 +114,7 @@ async fn order(
     body: Bytes,
 ) -> Result<Response, NoAnswer> {
     let mut request = Request::post(format!("{}/charges", shop.uri));
-    // The caller's key is the charge's: one order, one charge, however often both are sent.
+    // The charge uses the caller's key: one order is one charge, however often both are sent.
     if let Some(key) = headers.get(KEY) {
         request = request.header(KEY, key);
     }
@@ -127,7 +128,7 @@ async fn report(State(shop): State<Shop>) -> Result<Response, NoAnswer> {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    // The other service: its first read hangs, charges work the third time, reports never end.
+    // The other service: its first read hangs, charges succeed the third time, reports never end.
     let other = Server::start(Script::handler({
         let (reads, charges) = (Count::default(), Count::default());
         move |request| match request.path.as_str() {
@@ -153,7 +154,7 @@ async fn main() -> Result<(), BoxError> {
     let address = listener.local_addr()?;
     tokio::spawn(async move { axum::serve(listener, app).await });
 
-    // And one who calls it.
+    // A client of this service.
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let call = async |method: &str, path: &str, key: Option<&str>| -> Result<_, BoxError> {
         let mut request = Request::builder()
@@ -180,7 +181,7 @@ async fn main() -> Result<(), BoxError> {
         .filter(|seen| seen.path == "/charges");
     assert_eq!(charges.count(), 3);
 
-    // It had begun to answer: what is left for the caller is an answer that breaks off in time.
+    // The response had begun: the caller gets a body that breaks off in time.
     let (status, body) = call("GET", "/report", None).await?;
     assert!(status == 200 && body.is_err());
 
@@ -190,7 +191,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// How often something was asked.
+/// How often an endpoint was called.
 #[derive(Default)]
 struct Count(std::sync::atomic::AtomicUsize);
 

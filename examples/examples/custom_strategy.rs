@@ -1,8 +1,7 @@
-//! A strategy of your own: extend another one for single reasons, by data that the application put
-//! on the call.
+//! A custom strategy: extends another one by data that the application attached to the call.
 //!
-//! RFC 0049's own example: requests of robots are not worth a second attempt.
-//! Run with `cargo run -p reattempt-examples --example custom_strategy`.
+//! RFC 0049's own example: requests of robots are not retried. Run with
+//! `cargo run -p reattempt-examples --example custom_strategy`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,14 +14,14 @@ use reattempt::{
 };
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-/// Who is asking; the web layer knows.
+/// The kind of client, set by the web layer.
 #[derive(Clone, Copy, PartialEq)]
 enum Asker {
     Person,
     Robot,
 }
 
-/// Best effort for people, nothing for robots.
+/// Best effort for people, no retries for robots.
 #[derive(Debug, Default)]
 struct PeopleFirst(BestEffort);
 
@@ -45,7 +44,7 @@ async fn main() -> Result<(), BoxError> {
             _ => Verdict::Success,
         },
     );
-    // A server that is busy twice before it answers.
+    // A server that is busy twice before it responds.
     let calls = Arc::new(AtomicU32::new(0));
     let server = {
         let calls = Arc::clone(&calls);

@@ -1,5 +1,5 @@
-//! Hedged reads over several hosts: the slow one of three replicas no longer decides how long a
-//! read takes.
+//! Hedged reads over several hosts: the slowest of three replicas does not determine the latency of
+//! a read.
 //!
 //! The picker below the hedge layer sends each attempt to a host that the call has not tried yet.
 //! Run with `cargo run -p reattempt-examples --example hedged_reads`.

@@ -1,5 +1,5 @@
 //! hyper-util's client with the whole stack: a deadline over all attempts, a token bucket, retries
-//! with a reason, and the server's own word on when to come back.
+//! with a reason, and server pushback.
 //!
 //! Run with `cargo run -p reattempt-examples --example hyper_client`.
 
@@ -22,7 +22,7 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
-    // A server that closes the connection once, asks for patience once, and then answers.
+    // A server that closes the connection once, asks for a delay once, and then responds.
     let server = Server::start(
         Script::new()
             .then(Step::close_before())

@@ -1,10 +1,9 @@
-//! A key-value client of one's own, made to survive a failover: three nodes, one of them dies,
-//! another takes over.
+//! A custom key-value client that survives a failover: three nodes, one of them dies, another takes
+//! over.
 //!
-//! Routing sits below the recovery layer, so that a retry goes where the newest configuration says.
-//! A lost connection asks another node for that configuration at once (RFC 0024), and the retry
-//! waits no longer than it takes to arrive. Run with
-//! `cargo run -p reattempt-examples --example kv_client`.
+//! Routing is below the recovery layer, so that a retry is routed by the newest configuration. A
+//! lost connection requests that configuration from another node at once (RFC 0024), and the retry
+//! is sent as soon as it arrives. Run with `cargo run -p reattempt-examples --example kv_client`.
 
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ async fn main() -> Result<(), BoxError> {
         .map(ToString::to_string)
         .collect();
 
-    // One store of the newest configuration; a poller that keeps it new; the client routes by it.
+    // A store for the newest configuration, updated by a poller and used by the client's routing.
     let store = ConfigStore::new();
     let options = ClientOptions::couchbase("Administrator", "password", "default")
         .on_config(kv::offer_to(store.clone()));

@@ -1,9 +1,9 @@
-//! The official MongoDB driver with its own retry switched off and reattempt's around it: a
-//! step-down, a server that is too busy, and what is never sent twice.
+//! The official MongoDB driver with its own retries disabled and reattempt's around it: a
+//! step-down, an overloaded server, and an operation that is never sent twice.
 //!
-//! The request that is retried is the logical read. Every attempt calls the driver again, which
-//! selects a server, checks out a connection and encodes anew; nothing of the failed attempt is
-//! held meanwhile. Leave `retryReads` on, and each of the attempts below could be two. Run with
+//! The retried request is the logical read. Every attempt calls the driver again, which selects a
+//! server, checks out a connection and encodes the command; nothing of the failed attempt is kept.
+//! With `retryReads` enabled, each attempt below could become two. Run with
 //! `cargo run -p reattempt-examples --example mongodb_driver`.
 
 use std::time::Duration;
@@ -16,12 +16,12 @@ use reattempt_testbed::mongodb::{Node, ReplicaSet, Step};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-/// What this application asks of its database.
+/// The queries of this application.
 #[derive(Clone, Debug)]
 enum Question {
     /// The loaves that cost at most this.
     UpTo(i32),
-    /// Copies the cheap ones: an aggregate that writes.
+    /// Copies the cheap ones: an aggregate with a write stage.
     CopyUpTo(i32),
 }
 
@@ -37,7 +37,7 @@ impl Question {
     }
 }
 
-/// Says what may be retried at all.
+/// Defines what may be retried.
 impl ReadCall for Question {
     fn operation(&self) -> ReadOperation {
         let stages = self.stages();
@@ -46,9 +46,8 @@ impl ReadCall for Question {
     }
 }
 
-/// One attempt: the driver's own call, and its own error. It ends with the first batch: what a
-/// cursor fetches later is read by whoever holds the cursor, because nobody can know if a lost
-/// `getMore` has moved it.
+/// One attempt: the driver's own call, and its own error. It ends with the first batch: later
+/// batches are not retried, since it is unknown whether a lost `getMore` has advanced the cursor.
 async fn ask(
     loaves: Collection<Document>,
     question: Question,
@@ -70,7 +69,7 @@ fn bakery(loaves: Collection<Document>) -> Bakery {
     BoxCloneSyncService::new(service)
 }
 
-/// Asks, reads the cursor to its end, and tells what became of it.
+/// Sends the query, reads the cursor to its end, and prints what happened.
 async fn told(bakery: &Bakery, question: Question) -> (Result<usize, BoxError>, RetryInfo) {
     let mut call = Call::new(question.clone());
     let watch = CallContext::watch(&mut call);
@@ -111,14 +110,14 @@ async fn count(mut cursor: Cursor<Document>) -> Result<usize, BoxError> {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    // A replica set in this process; yours is a connection string.
+    // A replica set in this process; an application uses a connection string.
     let set = ReplicaSet::start(3).await?;
     let store = set.store().ok_or("no store")?;
     let prices = [("rye", 4), ("wheat", 3), ("spelt", 6)];
     let loaves = prices.map(|(name, price)| doc! { "_id": name, "price": price });
     store
         .insert("bakery", "loaves", loaves)
-        .map_err(|n| format!("document {n} is there already"))?;
+        .map_err(|n| format!("document {n} already exists"))?;
     let primary = || -> Result<&Node, BoxError> {
         let primary = set.primary().ok_or("no primary")?;
         Ok(&set.nodes()[primary])
@@ -138,7 +137,7 @@ async fn main() -> Result<(), BoxError> {
     let (found, info) = told(&bakery, Question::UpTo(4)).await;
     assert_eq!((found?, info.attempts()), (2, 2));
 
-    println!("the connection breaks within the answer");
+    println!("the connection breaks within the response");
     primary()?.script().on("aggregate", Step::half_reply());
     let (found, info) = told(&bakery, Question::UpTo(9)).await;
     assert_eq!((found?, info.attempts()), (3, 2));

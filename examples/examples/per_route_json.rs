@@ -1,5 +1,5 @@
 //! Policies of single routes from JSON: reads are hedged, orders with an `Idempotency-Key` are
-//! retried, and the table is replaced while calls go on.
+//! retried, and the table is replaced while calls are running.
 //!
 //! Run with `cargo run -p reattempt-examples --example per_route_json`.
 
@@ -39,8 +39,8 @@ const POLICIES: &str = r#"{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
-    // The first read hangs, and so does every report. The first order is refused for 30 ms, the
-    // second for too long.
+    // The first read hangs, and so does every report. The first order gets a Retry-After of 30 ms,
+    // the second one that is too long.
     let server = Server::start(Script::handler({
         let (reads, orders) = (Count::default(), Count::default());
         move |request| match (request.method.as_str(), request.path.as_str()) {
@@ -65,10 +65,11 @@ async fn main() -> Result<(), BoxError> {
         .layer(DeadlineLayer::unlimited())
         .layer(IdempotencyKeyLayer::new())
         .layer(ReplayBodyLayer::new())
-        // The route says which of the two acts; these settings are for calls that no route is for.
+        // The route decides which of the two acts; these settings apply to calls without a route.
         .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
         .layer(HedgeLayer::by_policy(HttpStatus::new()))
-        // The time of one attempt. The transport's error is boxed below it, for both to fit.
+        // The time limit of one attempt. The transport's error is boxed below, so that both types
+        // match.
         .layer(DeadlineLayer::unlimited())
         .layer(PushbackLayer::new(RetryAfter::new()))
         .map_err(BoxError::from)
@@ -101,10 +102,10 @@ async fn main() -> Result<(), BoxError> {
     assert_eq!(
         (status, order.attempts()),
         (503, 1),
-        "an hour is past the cap"
+        "an hour exceeds the cap"
     );
 
-    // A text that cannot be used changes nothing, and tells all that is wrong.
+    // A text with faults changes nothing, and all faults are reported.
     let slip = POLICIES.replace("\"5s\"", "\"5m\"");
     let faults = routes.update(&slip).unwrap_err();
     for fault in faults.faults() {
@@ -112,7 +113,7 @@ async fn main() -> Result<(), BoxError> {
     }
     assert_eq!(faults.faults().len(), 3);
 
-    // A good one is for the calls from now on; the bucket stays as full as it was.
+    // A valid one applies to new calls; the bucket keeps its fill fraction.
     routes.update(&POLICIES.replace(
         "\"default\": {\"timeout\": \"5s\"}",
         "\"default\": {\"timeout\": \"0.1s\"}",
@@ -124,7 +125,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// How often something was asked.
+/// How often an endpoint was called.
 #[derive(Default)]
 struct Count(std::sync::atomic::AtomicUsize);
 

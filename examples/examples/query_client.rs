@@ -1,5 +1,5 @@
 //! A client of Couchbase's query service: hyper-util's client with the layers of RFC 0049 around
-//! it. The node forgets a prepared statement, loses an answer half-way, and then works.
+//! it. The node forgets a prepared statement, loses a response half-way, and then succeeds.
 //!
 //! Run with `cargo run -p reattempt-examples --example query_client`.
 
@@ -29,7 +29,7 @@ async fn main() -> Result<(), BoxError> {
         r#"{"results": [], "errors": [{"code": 4040, "msg": "No such prepared statement"}]}"#;
     let node = Server::start(
         Script::new()
-            // An answer of the query service may be an error with any status, this one too.
+            // A response of the query service may be an error with any status, also with 200.
             .then(Step::status(200).body(gone))
             .then(Step::close_during_body(30).body(ROWS))
             .otherwise(Step::status(200).body(ROWS)),
@@ -44,7 +44,7 @@ async fn main() -> Result<(), BoxError> {
         .layer(ReplayBodyLayer::new())
         .map_err(BoxError::from)
         .layer(RetryLayer::new(
-            // What a lost attempt means is told by the HTTP client's own classifier.
+            // Lost attempts are classified by the HTTP client's own classifier.
             ServiceClassifier::new(query, HttpStatus::new()),
             BestEffort::new(),
         ))
@@ -54,7 +54,7 @@ async fn main() -> Result<(), BoxError> {
     let statement = r#"{"prepared": "airlines", "readonly": true}"#;
     let mut request = Request::post(format!("{}/query/service", node.uri()))
         .header("content-type", "application/json")
-        // Or an answer that was lost would not be asked for again.
+        // Without this, a request with a lost response would not be retried.
         .extension(ReadOnly)
         .body(Full::new(Bytes::from(statement)))?;
     let watch = CallContext::watch(&mut request);

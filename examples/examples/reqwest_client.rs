@@ -1,7 +1,7 @@
 //! reqwest as a tower service, with retries around it.
 //!
-//! reqwest's own retries are off; the stack sees its errors as they are.
-//! Run with `cargo run -p reattempt-examples --example reqwest_client`.
+//! reqwest's own retries are off; the stack sees its errors unchanged. Run with
+//! `cargo run -p reattempt-examples --example reqwest_client`.
 
 use std::time::Duration;
 
@@ -15,8 +15,7 @@ use reattempt_http::{HttpStatus, RetryAfter};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-/// What is sent: reqwest's own request cannot be cloned with certainty, so the parts travel and are
-/// built per attempt.
+/// The request: reqwest's own cannot always be cloned, so each attempt builds one from these parts.
 #[derive(Clone)]
 struct Get(String);
 
@@ -48,7 +47,7 @@ async fn main() -> Result<(), BoxError> {
         .service_fn(move |get: Get| send(reqwest.clone(), get));
 
     let mut call = Call::new(Get(format!("{}/greeting", server.uri())));
-    // `Call` knows nothing of methods: say that a GET may be sent twice.
+    // `Call` has no method: state that a GET may be sent twice.
     call.context_mut().set_idempotency(Idempotency::Idempotent);
     let watch = CallContext::watch(&mut call);
     let response = client.ready().await?.call(call).await?;

@@ -1,8 +1,8 @@
-//! A tonic client with gRPC A6 around its channels: three servers, of which one is not up to it,
-//! and calls of all four kinds.
+//! A tonic client with gRPC A6 around its channels: three servers, one of which fails, and calls of
+//! all four kinds.
 //!
 //! The generated client takes the stack unchanged; the policies are a service config. docs/tonic.md
-//! explains the stack, with this file's own code. Run with
+//! explains the stack with the code of this file. Run with
 //! `cargo run -p reattempt-examples --example tonic_client`.
 
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ const SERVICE_CONFIG: &str = r#"{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
-    // Several endpoints: each attempt of a call goes to one that the call has not tried yet.
+    // Several endpoints: each attempt of a call is sent to one that the call has not tried yet.
     let mut channels = Vec::new();
     for name in ["north", "south", "west"] {
         let address = serve(name).await?;
@@ -59,28 +59,26 @@ async fn main() -> Result<(), BoxError> {
     }
     let backends = Backends::new(channels)?;
 
-    // The policies, which can be replaced while calls go on, and what is counted.
+    // The policies, which can be replaced while calls are running, and the statistics.
     let config = LiveServiceConfig::with_default(SERVICE_CONFIG, Options::new())?;
     let stats = GrpcStats::new((), "static:///bakery");
 
     let channel = ServiceBuilder::new()
-        // Measured and traced: the whole call.
+        // Metrics and traces of the whole call.
         .layer(CallSpanLayer::new())
         .layer(stats.call_layer())
-        // What the channel fails with, as the status that gRPC gives it.
+        // Converts the channel's errors to gRPC statuses.
         .layer(TonicStatusLayer)
-        // Stamped on the call: its method's policy and throttle, and until when.
+        // Attached to the call: its method's policy and throttle, and its deadline.
         .layer(RouteLayer::new(config.clone()))
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-        // Sent again: by the method's policy. `Once`: methods without one are retried only if the
-        // server saw nothing.
+        // The method's policy decides. The config has one for every method, so `Once` is unused.
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(GrpcClassifier::new(), Once).observer(stats.observer()))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
-        // In each attempt: waits for a connection if the method is to, and says and reads gRPC's
-        // own metadata.
+        // Each attempt: waits for a connection if the policy says so, and handles metadata.
         .layer(WaitForReadyLayer::new())
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
@@ -91,7 +89,7 @@ async fn main() -> Result<(), BoxError> {
         .service(backends);
     let mut client = CounterClient::new(channel);
 
-    println!("--- an order: two servers are busy, one of them says when to come back");
+    println!("--- an order: two servers are busy, one of them sends pushback");
     let mut request = Request::new(note("rye bread"));
     let watch = CallContext::watch(request.extensions_mut());
     let answer = client.order(request).await?;
@@ -109,7 +107,7 @@ async fn main() -> Result<(), BoxError> {
     println!("{:#}", watch.info());
     assert_eq!(watch.info().attempts(), 2);
 
-    println!("--- a box is packed: the stream of the request is sent again whole");
+    println!("--- a box: the retry sends the whole request stream again");
     let dishes = tokio_stream::iter(["rolls", "cake", "rye bread"].map(note));
     let answer = client.pack(dishes).await?;
     let before = answer.metadata().get("grpc-previous-rpc-attempts");
@@ -118,7 +116,7 @@ async fn main() -> Result<(), BoxError> {
         answer.get_ref().text
     );
 
-    println!("--- a chat: once the answer has begun both sides talk on");
+    println!("--- a chat: both sides stream once the response has begun");
     let (say, says) = mpsc::channel(1);
     let mut hear = client.chat(ReceiverStream::new(says)).await?.into_inner();
     for question in ["fresh?", "how much?"] {
@@ -128,7 +126,7 @@ async fn main() -> Result<(), BoxError> {
     drop(say);
     assert!(hear.message().await?.is_none());
 
-    println!("--- what no attempt can mend is the server's own word, at once");
+    println!("--- a fatal failure is returned at once, unchanged");
     let mut request = Request::new(note(""));
     let watch = CallContext::watch(request.extensions_mut());
     let status = client.order(request).await.unwrap_err();
@@ -154,7 +152,7 @@ async fn main() -> Result<(), BoxError> {
     println!("{:?}: {}", status.code(), status.message());
     assert_eq!(status.code(), Code::DeadlineExceeded);
 
-    println!("--- the config is replaced; a bad one changes nothing");
+    println!("--- the config is replaced; an invalid one changes nothing");
     let faults = config.update(r#"{"methodConfig": [{"name": [{}], "timeout": "soon"}]}"#);
     println!("refused: {}", faults.unwrap_err());
     config.update(r#"{"methodConfig": []}"#)?;
@@ -172,10 +170,10 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What is said, either way.
+/// The message of both directions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Note {
-    /// The words.
+    /// The text.
     #[prost(string, tag = "1")]
     pub text: String,
 }
@@ -196,8 +194,7 @@ mod bakery {
     include!(concat!(env!("OUT_DIR"), "/bakery.Counter.rs"));
 }
 
-/// One of the servers. In the north and in the south there is a rush; the north is also slow with
-/// its menu.
+/// One of the servers. North and south are overloaded; north is also slow with its menu.
 #[derive(Debug)]
 struct Bakery {
     name: &'static str,

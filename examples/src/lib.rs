@@ -1,4 +1,4 @@
-//! The examples of reattempt, one file a real use, and the code of README and guides as tests.
+//! The examples of reattempt, one file per use case, and the code of README and guides as tests.
 
 /// The README's code blocks, compiled and run as doctests.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! The guides' code is the examples', which are compiled and run.
+//! The code of the guides is that of the examples, which are compiled and run.
 
 struct Guide {
     text: &'static str,
@@ -35,7 +35,7 @@ const MONGODB: Guide = Guide {
     least: 4,
 };
 
-/// Without what moves when code is moved to another depth.
+/// Removes indentation, which changes when code is moved.
 fn unindented(code: &str) -> String {
     let lines = code.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join("\n")

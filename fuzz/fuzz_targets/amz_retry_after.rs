@@ -1,4 +1,4 @@
-//! `x-amz-retry-after` and what stands beside it, one value a line: never longer than 25 s, and for
+//! `x-amz-retry-after` and the related headers, one value per line: never longer than 25 s, and for
 //! the strategy never more than 5 s beyond its own back-off.
 #![no_main]
 
@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let ServerPushback::After(asked) = word else {
-        panic!("{word:?}: this header cannot say stop");
+        panic!("{word:?}: this header cannot mean stop");
     };
     assert!(asked <= Duration::from_secs(25));
     assert!(response.headers().contains_key("x-amz-retry-after"));

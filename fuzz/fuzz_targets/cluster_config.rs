@@ -1,5 +1,5 @@
-//! A cluster configuration: no bytes panic, and every vbucket of one that was accepted leads to a
-//! node of it.
+//! A cluster configuration: no input panics, and every vbucket of an accepted one maps to one of
+//! its nodes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

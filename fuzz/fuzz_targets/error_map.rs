@@ -1,4 +1,4 @@
-//! A KV error map: no bytes panic, and no retry specification computes a delay that does.
+//! A KV error map: no input panics, and no retry specification computes a delay that does.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! gRPC messages out of body frames cut anywhere: the program's reader against one that has all
-//! bytes at once, and the limits on messages in both directions, which pass on a prefix of the
-//! stream and nothing of a message that is too long.
+//! gRPC messages in body frames split anywhere: the program's reader against one that has all bytes
+//! at once, and the message limits of both directions, which pass on a prefix of the stream and no
+//! part of a message that is too long.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ impl Body for Pieces {
     }
 }
 
-/// All data of a body up to its end, to its trailers, or to where it waits for what never comes.
+/// All data of a body up to its end, to its trailers, or until it stays pending.
 fn read<B: Body<Data = Bytes>>(body: B) -> Vec<u8> {
     let mut body = pin!(body);
     let mut all = Vec::new();
@@ -49,7 +49,7 @@ fn read<B: Body<Data = Bytes>>(body: B) -> Vec<u8> {
     all
 }
 
-/// Reads the request and answers with the same pieces.
+/// Reads the request and responds with the same pieces.
 struct Server<'a> {
     answer: Pieces,
     read: &'a mut Vec<u8>,
@@ -70,8 +70,7 @@ impl Service<Request<LimitedRequestBody<Pieces>>> for Server<'_> {
     }
 }
 
-/// The messages of a stream that is there as a whole, how many bytes hold them, and why there are
-/// no more.
+/// The messages of a complete stream, their total number of bytes, and why there are no more.
 fn model(mut rest: &[u8], longest: usize) -> (Vec<&[u8]>, Result<(), MessageError>) {
     let mut messages = Vec::new();
     loop {
@@ -99,7 +98,8 @@ fn model(mut rest: &[u8], longest: usize) -> (Vec<&[u8]>, Result<(), MessageErro
     (messages, end)
 }
 
-/// How much of a stream goes on: all up to the prefix of a message that is too long.
+/// The part of a stream that is passed on: everything up to the prefix of a message that is too
+/// long.
 fn passed(stream: &[u8], limit: usize) -> usize {
     let mut at = 0;
     while let Some([_, length @ ..]) = stream[at..].first_chunk::<5>() {
@@ -169,7 +169,7 @@ fuzz_target!(|data: &[u8]| {
     let mut call = pin!(limited.call(Request::new(Pieces(pieces))));
     let answer = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let Poll::Ready(Ok(answer)) = answer else {
-        panic!("the answer was there at once");
+        panic!("the response is ready at once");
     };
     assert_eq!(read(answer.into_body()), stream[..passed(stream, longest)]);
 });

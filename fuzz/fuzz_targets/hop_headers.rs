@@ -1,4 +1,4 @@
-//! What crosses hops: any header values, one a line; nothing panics, and no word that is kept is
+//! Headers that cross hops, with any values, one per line: nothing panics, and no stored value is
 //! long.
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! HTTP policies: no text panics, faults and warnings name a path and stay in proportion, and what
-//! was accepted matches requests.
+//! HTTP policies: no text panics, faults and warnings have a path and a bounded size, and an
+//! accepted document matches requests.
 #![no_main]
 
 use http::Request;

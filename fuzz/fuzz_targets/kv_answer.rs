@@ -1,5 +1,4 @@
-//! A KV answer of any status, with any framing extras and body: throttle duration, verdict, error
-//! map.
+//! A KV response with any status, framing extras and body: throttle duration, verdict, error map.
 #![no_main]
 
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! A KV node that answers as the bytes say, from HELLO to the last request: features, error map,
-//! SASL, bucket, configurations, also in 0x07 and pushed; then what classifier, pushback and
-//! strategy make of the answers.
+//! A KV node whose responses come from the input, from HELLO to the last request: features, error
+//! map, SASL, bucket, configurations, also in 0x07 and pushed; then classifier, pushback and
+//! strategy on the responses.
 //!
-//! Over a socket on loopback, because that is what the client takes. The node resets most of its
-//! connections, so that few ports are left in TIME_WAIT.
+//! Uses a loopback socket, because the client needs one. The node resets most of its connections,
+//! so that few ports remain in TIME_WAIT.
 #![no_main]
 
 use std::cell::RefCell;
@@ -46,7 +46,7 @@ thread_local! {
     });
 }
 
-/// Takes answers off the bytes: a byte of flags, then what the flags ask for.
+/// Takes responses from the input: a byte of flags, then the data for the flags.
 struct Answers<'a>(&'a [u8]);
 
 impl<'a> Answers<'a> {
@@ -71,8 +71,8 @@ impl<'a> Answers<'a> {
         self.bytes(usize::from(count) % 4096)
     }
 
-    /// What the node writes when it has this request; false if that may answer nothing, so that it
-    /// has to close.
+    /// What the node writes for this request; false if the request may have no response, so that
+    /// the node must close.
     fn to(&mut self, request: &Frame, out: &mut BytesMut) -> bool {
         let flags = self.byte();
         let mut frame = Frame::new(Magic::Response, request.opcode, request.opaque);
@@ -96,7 +96,7 @@ impl<'a> Answers<'a> {
                 1 => frame.opcode = self.byte(),
                 2 => frame.magic = Magic::ServerRequest,
                 _ => {
-                    // Not a frame at all.
+                    // Not a frame.
                     out.extend_from_slice(self.long());
                     return false;
                 }
@@ -114,8 +114,8 @@ impl<'a> Answers<'a> {
             .collect(),
             (opcode::SASL_LIST_MECHS, false) => Bytes::from_static(b"SCRAM-SHA1"),
             (opcode::SASL_AUTH, false) => {
-                // Behind the client's own nonce, which the bytes cannot know; few rounds, so that
-                // it is quick.
+                // Starts with the client's own nonce, which the input cannot contain; few rounds,
+                // so that it is fast.
                 let said = String::from_utf8_lossy(&request.value);
                 let nonce = said.rsplit_once("r=").map_or("", |(_, nonce)| nonce);
                 let rest = String::from_utf8_lossy(self.long());
@@ -128,7 +128,7 @@ impl<'a> Answers<'a> {
             _ => Bytes::copy_from_slice(self.long()),
         };
         if flags & 32 != 0 {
-            // An unasked configuration, before the answer.
+            // A pushed configuration before the response.
             let pushed = Frame {
                 value: Bytes::copy_from_slice(self.long()),
                 ..Frame::new(Magic::ServerRequest, opcode::CLUSTERMAP_CHANGED, 0)
@@ -156,7 +156,7 @@ async fn node(mut stream: TcpStream, mut answers: Answers<'_>, resets: bool) {
                 return;
             }
             let _ = stream.shutdown().await;
-            // A reset now would take the rest from a client that has not read it yet.
+            // A reset now would discard data that the client has not read yet.
             while matches!(stream.read_buf(&mut input).await, Ok(1..)) {}
             return;
         }

@@ -1,5 +1,4 @@
-//! Frames of the memcached binary protocol: what was read can be written, and is read back the
-//! same.
+//! Frames of the memcached binary protocol: a decoded frame encodes and decodes to the same frame.
 #![no_main]
 
 use bytes::BytesMut;
@@ -18,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
             decode_duration(frame.specific),
         );
         let mut out = BytesMut::new();
-        frame.encode(&mut out).expect("its parts fitted once");
+        frame.encode(&mut out).expect("a decoded frame fits");
         assert_eq!(Frame::decode(&mut out, LIMIT), Ok(Some(frame)));
     }
 });

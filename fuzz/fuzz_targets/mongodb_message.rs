@@ -1,4 +1,4 @@
-//! OP_MSG, OP_QUERY and OP_REPLY: any bytes behind any header, and any document on its own.
+//! OP_MSG, OP_QUERY and OP_REPLY: any bytes after any header, and any document alone.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,5 @@
-//! A MongoDB reply of any elements, as a success and as an error: cursor, counts and write errors
-//! of the one, code, labels and back-off of the other, and what the classifier makes of them under
-//! every gate.
+//! A MongoDB reply with any elements, as a success (cursor, counts, write errors) and as an error
+//! (code, labels, back-off), and the classifier's verdict on both under every gate.
 #![no_main]
 
 use std::future::Future as _;
@@ -24,7 +23,7 @@ const GATES: [Option<ReadGate>; 4] = [
 ];
 
 fuzz_target!(|data: &[u8]| {
-    // Header, lengths and end are given, so that the bytes go to the elements.
+    // Header, lengths and end are fixed, so that the input is used for the elements.
     let mut document = (data.len() as i32 + 5).to_le_bytes().to_vec();
     document.extend(data);
     document.push(0);

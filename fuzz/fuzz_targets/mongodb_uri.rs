@@ -1,4 +1,4 @@
-//! A MongoDB connection string: no text panics, and no password is in what is printed.
+//! A MongoDB connection string: no text panics, and no password appears in the output.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ fuzz_target!(|text: &str| {
         .parse::<ConnectionString>()
         .map_err(|error| error.to_string());
     let _ = format!("mongodb://{text}").parse::<ConnectionString>();
-    // A password of letters and digits that stands nowhere else.
+    // A password of letters and digits that occurs nowhere else.
     let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if plain && text.len() >= 24 {
         let given = format!("mongodb://u:{text}@h/?appName=x");

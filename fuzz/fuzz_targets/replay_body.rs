@@ -1,5 +1,5 @@
 //! `ReplayBody`: copies are made, read, committed and dropped in any order. Every copy reads a
-//! prefix of the same body, never more than the limits is kept, and at the end nothing is.
+//! prefix of the same body, never more than the limits is kept, and at the end nothing is kept.
 #![no_main]
 
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use reattempt::{AttemptKind, NextAttempt, Replay};
 use reattempt_http::body::{BufferBudget, ReplayBody};
 
 /// Ready frames of up to seven bytes, pending polls, empty frames, trailers and an error, as the
-/// bytes say.
+/// input says.
 struct Source(Vec<u8>, u8);
 
 impl Body for Source {

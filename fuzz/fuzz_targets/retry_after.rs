@@ -1,4 +1,4 @@
-//! `Retry-After` and its kin: any header values, one a line; the delay never passes the cap.
+//! `Retry-After` and related headers: any values, one per line; the delay never exceeds the cap.
 #![no_main]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! SCRAM of both databases: what a server says in any bytes behind the right nonce, one message a
-//! line, never logs it in; what a client says never gets past a server.
+//! SCRAM of both databases: no server messages after the right nonce, one per line, make a client
+//! accept the server; no client messages make a server accept the client.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -10,8 +10,8 @@ use reattempt_testbed::mongodb::scram::{ClientFirst, SaltedPassword, ServerExcha
 
 const NONCE: &str = "fyko+d2lbbFgONRv9qkxdawL";
 const SALT: &[u8] = b"salt";
-/// PBKDF2 is as slow as a server wants, within the bounds: inputs with more rounds than this are
-/// left out.
+/// The server chooses the cost of PBKDF2, within bounds: inputs with more rounds than this are
+/// skipped.
 const ROUNDS: u32 = 5_000;
 
 static KEPT: LazyLock<SaltedPassword> =
@@ -19,7 +19,7 @@ static KEPT: LazyLock<SaltedPassword> =
 static STORED: LazyLock<Stored> =
     LazyLock::new(|| Stored::derive("pencil", SALT, 4096).expect("plain ASCII"));
 
-/// Some part that a client could read as a number of rounds within the bounds is large.
+/// True if some part that a client could read as a number of rounds within the bounds is large.
 fn is_slow(message: &[u8]) -> bool {
     let rounds = |part: &[u8]| {
         let digits = part.strip_prefix(b"i=")?;
@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let whole = lines.next().is_some();
-    // Most bytes fail at the nonce: it is given, unless the input has a third line.
+    // Most inputs would fail at the nonce: it is inserted, unless the input has a third line.
     let server_first = if whole {
         first.to_vec()
     } else {

@@ -1,5 +1,5 @@
-//! A service config: no text panics, faults and warnings name a path, and what was accepted can be
-//! looked up.
+//! A service config: no text panics, faults and warnings have a path, and an accepted config can be
+//! queried.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A list of service config choices, and the TXT record it comes in: neither panics, faults name a
-//! path, and what was chosen is read as any service config.
+//! A list of service config choices and its TXT record: neither panics, faults have a path, and the
+//! chosen entry is read as any service config.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

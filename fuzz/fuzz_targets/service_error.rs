@@ -1,5 +1,5 @@
-//! The body of an answer of a Couchbase service over HTTP, in pieces of any size: no bytes panic,
-//! the pieces make no difference, and the caller gets all of it.
+//! The response body of a Couchbase service over HTTP, in pieces of any size: no input panics, the
+//! split does not change the result, and the caller gets all of it.
 #![no_main]
 
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use reattempt_couchbase::service::{HttpService, ServiceAnswer, ServiceErrorLayer
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// The bytes that are left, and how many come at once.
+/// The remaining bytes, and the size of a piece.
 #[derive(Clone)]
 struct Pieces(Bytes, usize);
 
@@ -52,7 +52,7 @@ impl Service<Request<()>> for Node {
     }
 }
 
-/// Everything here is ready, but may yield.
+/// Every future here is ready, but may yield.
 fn finish<F: Future>(future: F) -> F::Output {
     let mut cx = Context::from_waker(Waker::noop());
     let mut future = pin!(future);
@@ -78,7 +78,7 @@ fn verdict(service: HttpService, status: StatusCode, body: &[u8], size: usize) -
         came.extend_from_slice(frame.data_ref().expect("data"));
     }
     assert_eq!(came, body);
-    service.verdict(status, &found.expect("it was looked into"))
+    service.verdict(status, &found.expect("the body was inspected"))
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -98,7 +98,7 @@ fuzz_target!(|data: &[u8]| {
     let status = StatusCode::from_u16(status).expect("a status");
     let in_pieces = verdict(service, status, body, usize::from(*size).max(1));
     let at_once = verdict(service, status, body, body.len().max(1));
-    // What is longer than the bounds may be cut at another place.
+    // Longer bodies than the bounds may be cut at another position.
     if body.len() < 8 * 1024 {
         assert_eq!(in_pieces, at_once);
         assert_eq!(service.verdict_on(status, body), at_once);

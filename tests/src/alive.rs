@@ -1,14 +1,14 @@
-//! A count of what is alive, for tests that nothing leaks.
+//! A count of live values, for tests that nothing leaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// One that is alive. Subtracts itself from its count when dropped.
+/// One live value. Decrements the count when dropped.
 #[derive(Debug)]
 pub struct Live(Arc<AtomicI64>);
 
 impl Live {
-    /// Adds one to this count.
+    /// Increments this count.
     #[must_use]
     pub fn one_of(count: &Arc<AtomicI64>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
@@ -22,7 +22,7 @@ impl Drop for Live {
     }
 }
 
-/// How many are alive.
+/// The number of live values.
 #[must_use]
 pub fn count(alive: &Arc<AtomicI64>) -> i64 {
     alive.load(Ordering::Relaxed)

@@ -1,5 +1,5 @@
-//! The documented stack around the testbed's KV client, against a cluster on loopback. The tests of
-//! the three Couchbase specifications share it.
+//! The documented stack around the testbed's KV client, against a cluster on loopback. Shared by
+//! the tests of the three Couchbase specifications.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use reattempt_testbed::kv::{
 use reattempt_testbed::report::ReportLayer;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-/// Fails instead of hanging.
+/// The time after which a test fails instead of hanging.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits for it, but not for ever.
+/// Waits for a future, at most `PATIENCE`.
 pub async fn within<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future)
         .await
         .expect("it hangs")
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub async fn until(test: impl Fn() -> bool) {
     within(async {
         while !test() {
@@ -47,13 +47,13 @@ pub async fn until(test: impl Fn() -> bool) {
 /// One client of a cluster with the stack around it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// The configuration in force, which it routes by.
+    /// The configuration in force, used for routing.
     pub store: ConfigStore,
-    /// How it connects.
+    /// The connection options.
     pub options: ClientOptions,
-    /// What the stack is around.
+    /// The client inside the stack.
     pub routed: RoutedClient,
-    /// The ids of collections that it knows.
+    /// The known collection ids.
     pub collections: CollectionIds,
     strategy: Arc<dyn RetryStrategy>,
     current_server_codes: bool,
@@ -61,17 +61,17 @@ pub struct Client {
     poller: Option<ConfigPoller>,
 }
 
-/// What the caller got.
+/// The result of a call.
 #[derive(Debug)]
 pub struct Ended {
-    /// The answer, or the error.
+    /// The response, or the error.
     pub outcome: Result<KvResponse, BoxError>,
-    /// The story of the call.
+    /// The record of the call.
     pub info: RetryInfo,
 }
 
 impl Ended {
-    /// The status of the answer; panics with the error where there is none.
+    /// The status of the response; panics with the error if there is none.
     pub fn status(&self) -> u16 {
         match &self.outcome {
             Ok(answer) => answer.status,
@@ -79,7 +79,7 @@ impl Ended {
         }
     }
 
-    /// The value of the answer as text.
+    /// The value of the response as text.
     pub fn value(&self) -> String {
         match &self.outcome {
             Ok(answer) => String::from_utf8_lossy(&answer.value).into_owned(),
@@ -99,7 +99,7 @@ impl Ended {
         error.downcast_ref().expect("the client's error")
     }
 
-    /// Why attempts failed, first seen first.
+    /// The reasons of failed attempts, in order of first occurrence.
     pub fn reasons(&self) -> Vec<RetryReason> {
         self.info.reasons().collect()
     }
@@ -112,18 +112,18 @@ impl Ended {
 }
 
 impl Client {
-    /// Best effort, a generous deadline, no config poll.
+    /// Best effort, a long deadline, no config poll.
     pub fn of(cluster: &Cluster) -> Self {
         Self::with(cluster, |options| options)
     }
 
-    /// The same with other options of the connections.
+    /// The same with other connection options.
     pub fn with(cluster: &Cluster, change: impl FnOnce(ClientOptions) -> ClientOptions) -> Self {
         let options = ClientOptions::couchbase("Administrator", "password", "default");
         Self::around(seeds(cluster), change(options))
     }
 
-    /// The same around servers that may be any.
+    /// The same for any servers.
     pub fn around(seeds: Vec<String>, options: ClientOptions) -> Self {
         let store = ConfigStore::new();
         let options = options.on_config(kv::offer_to(store.clone()));
@@ -141,14 +141,14 @@ impl Client {
         }
     }
 
-    /// Retries by another strategy.
+    /// Uses another strategy.
     #[must_use]
     pub fn strategy(mut self, strategy: impl RetryStrategy + 'static) -> Self {
         self.strategy = Arc::new(strategy);
         self
     }
 
-    /// Also goes by the codes of current servers.
+    /// Also retries the status codes of current servers.
     #[must_use]
     pub fn current_server_codes(mut self) -> Self {
         self.current_server_codes = true;
@@ -162,19 +162,20 @@ impl Client {
         self
     }
 
-    /// Has a `ConfigPollLayer` in the stack.
+    /// Adds a `ConfigPollLayer` to the stack.
     #[must_use]
     pub fn config_poll(mut self, poller: &ConfigPoller) -> Self {
         self.poller = Some(poller.clone());
         self
     }
 
-    /// One call through the whole stack, stamped with what RFC 0049's list says of the operation.
+    /// One call through the whole stack, with the idempotency that RFC 0049's list gives the
+    /// operation.
     pub async fn call(&self, request: KvRequest) -> Ended {
         self.begin(request).1.await
     }
 
-    /// A call to be looked at while it goes on.
+    /// A call that can be observed while it is in progress.
     pub fn begin(&self, request: KvRequest) -> (Watch, impl Future<Output = Ended> + use<>) {
         let mut call = Call::new(request);
         stamp_idempotency(&mut call);
@@ -209,14 +210,14 @@ impl Client {
         (watch, ended)
     }
 
-    /// Waits until the client knows that its connection to this node is gone.
+    /// Waits until the client has noticed the loss of its connection to this node.
     pub async fn has_lost(&self, cluster: &Cluster, node: usize) {
         let node = self.routed.node(&cluster.node(node).addr().to_string());
         until(|| !node.is_connected()).await;
     }
 }
 
-/// Where the nodes listen, as seeds.
+/// The addresses of the nodes, as seeds.
 pub fn seeds(cluster: &Cluster) -> Vec<String> {
     cluster
         .addresses()
@@ -225,7 +226,7 @@ pub fn seeds(cluster: &Cluster) -> Vec<String> {
         .collect()
 }
 
-/// Where the nodes listen, as addresses.
+/// The addresses of the nodes.
 pub fn addresses(cluster: &Cluster) -> Vec<Address> {
     let address = |seed: &String| seed.parse().expect("an address");
     seeds(cluster).iter().map(address).collect()

@@ -1,6 +1,6 @@
-//! The tests of reattempt, and what they share.
+//! The cross-crate tests of reattempt, and the code they share.
 
-// One copy for the tests beside the layers and for those that cross crates.
+// Shared by the tests beside the layers and those that cross crates.
 #[path = "../../crates/reattempt/src/probe/mod.rs"]
 pub mod probe;
 

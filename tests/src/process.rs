@@ -1,12 +1,12 @@
-//! Real servers as processes of a test: is one installed, where may it listen, how is it signalled.
+//! Real servers as child processes of a test: installation check, ports, signals.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whether this program is on the machine. Where it is not, prints a line that names the Debian
-/// package, so that a skipped test can be seen.
+/// Returns true if this program is installed. Otherwise prints a line with the name of the Debian
+/// package, so that a skipped test is visible.
 #[must_use]
 pub fn is_installed(program: &str, version: &str, package: &str) -> bool {
     let asked = Command::new(program)
@@ -16,7 +16,7 @@ pub fn is_installed(program: &str, version: &str, package: &str) -> bool {
         .status();
     let found = asked.is_ok_and(|status| status.success());
     if !found {
-        // `eprintln` would go to the harness, which shows the output of failed tests only.
+        // `eprintln` is captured by the harness, which shows only the output of failed tests.
         let _ = writeln!(
             std::io::stderr(),
             "skipped: {program} is not installed (apt-get install {package})"
@@ -25,22 +25,22 @@ pub fn is_installed(program: &str, version: &str, package: &str) -> bool {
     found
 }
 
-/// A port of loopback that is free now. Another process may take it before the server does.
+/// A free port on loopback. Another process may take it before the server does.
 ///
 /// # Panics
 ///
-/// If none is free.
+/// If no port is free.
 #[must_use]
 pub fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("its address").port()
 }
 
-/// Sends a process that the test started a signal by name, such as `STOP`.
+/// Sends a signal by name, such as `STOP`, to a process that the test started.
 ///
 /// # Panics
 ///
-/// If there is no such process.
+/// If the process does not exist.
 pub fn signal(process: &Child, name: &str) {
     let sent = Command::new("sh")
         .args(["-c", "kill -\"$0\" \"$1\"", name, &process.id().to_string()])
@@ -48,16 +48,16 @@ pub fn signal(process: &Child, name: &str) {
     assert!(sent.expect("a shell").success(), "kill -{name}");
 }
 
-/// A temporary folder. Removed, with all that is in it, when dropped.
+/// A temporary folder. Removed with its content when dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// An empty one, with this word in its name.
+    /// An empty folder, with this word in its name.
     ///
     /// # Panics
     ///
-    /// If it cannot be made.
+    /// If it cannot be created.
     #[must_use]
     pub fn new(word: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -68,7 +68,7 @@ impl Folder {
         Self(folder)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

@@ -1,4 +1,4 @@
-//! The conformance pages name tests that exist: a rule whose test was renamed or lost is not held.
+//! Every test named on the conformance pages exists, so that no rule loses its test.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// All files below with this ending, build results left out.
+/// All files with this extension below the folder, without build results.
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
@@ -27,7 +27,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).expect("a text")
 }
 
-/// Every name behind `fn `.
+/// Every name after `fn `.
 fn functions() -> HashSet<String> {
     let mut sources = Vec::new();
     for folder in ["crates", "tests"] {
@@ -45,7 +45,7 @@ fn functions() -> HashSet<String> {
     names
 }
 
-/// What stands in backticks and reads like a sentence.
+/// Backticked names that look like test names.
 fn tests_named(page: &str) -> impl Iterator<Item = &str> {
     let quoted = page.split('`').skip(1).step_by(2);
     quoted.filter(|name| {
@@ -68,7 +68,7 @@ fn every_test_that_a_page_names_exists() {
     }
 }
 
-/// The rules that have a row of a page, each one of its own and with a test.
+/// Checks that each rule has its own row with a test, and returns the rules of a page.
 fn rules(page: &str, letter: char) -> usize {
     let page = read(&root().join("docs/conformance").join(page));
     let mut seen = HashSet::new();

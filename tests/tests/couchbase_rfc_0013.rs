@@ -1,4 +1,5 @@
-//! RFC 0013, the KV error map, on the wire. Rule numbers as in docs/conformance/couchbase.md.
+//! RFC 0013, the KV error map, on the wire. Rule numbers are those of
+//! docs/conformance/couchbase.md.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ async fn start(builder: NodeBuilder) -> Cluster {
     builder.start_cluster(1).await.expect("a cluster")
 }
 
-/// A map of one entry for 0xff01.
+/// A map with one entry, for 0xff01.
 fn map(entry: &str) -> String {
     format!(r#"{{"version":2,"revision":1,"errors":{{"ff01":{entry}}}}}"#)
 }
@@ -32,7 +33,7 @@ fn attributes(attributes: &[&str]) -> String {
     map(&entry.to_string())
 }
 
-/// How often a read is sent that meets this status once.
+/// How often a read is sent that gets this status once.
 async fn sent(cluster: &Cluster, status: u16) -> usize {
     let client = Client::of(cluster);
     cluster.node(0).script().push(Step::status(status));
@@ -47,7 +48,7 @@ async fn sent(cluster: &Cluster, status: u16) -> usize {
     sent
 }
 
-/// C25: version 2 is asked for, after HELLO and before the login.
+/// C25: version 2 is requested, after HELLO and before authentication.
 #[tokio::test]
 async fn the_map_is_fetched_while_the_connection_is_set_up() {
     let cluster = Cluster::start(1).await.expect("a cluster");
@@ -61,7 +62,7 @@ async fn the_map_is_fetched_while_the_connection_is_set_up() {
     assert_eq!(operations.iter().filter(asked).count(), 1);
 }
 
-/// C16: the client's own table wins, whatever the map says.
+/// C16: the client's own table takes precedence over the map.
 #[tokio::test]
 async fn a_known_status_beats_the_map() {
     let cluster = with_map(
@@ -105,7 +106,7 @@ async fn of_an_unknown_status_its_attributes_decide() {
     }
 }
 
-/// C17: a write too, because the server has done nothing.
+/// C17: also for writes, because the server has done nothing.
 #[tokio::test]
 async fn a_retry_that_the_map_indicates_is_for_every_operation() {
     let cluster = with_map(attributes(&["retry-now"])).await;
@@ -117,7 +118,7 @@ async fn a_retry_that_the_map_indicates_is_for_every_operation() {
     assert_eq!(ended.reasons(), [KV_ERROR_MAP_RETRY_INDICATED]);
 }
 
-/// C23, C18: the connection goes on without a map.
+/// C23, C18: the connection works without a map.
 #[tokio::test]
 async fn what_is_no_map_is_ignored_and_the_connection_goes_on() {
     let no_maps = [
@@ -154,8 +155,7 @@ async fn a_malformed_entry_is_skipped() {
     assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
 }
 
-/// C23, C24, C26: whatever a map looks like, the connection goes on, and what can be read of it
-/// counts.
+/// C23, C24, C26: with a map of any shape the connection works, and the readable parts apply.
 #[tokio::test]
 async fn of_a_map_of_any_shape_what_can_be_read_counts() {
     let again = r#"{"attrs":["retry-now"]}"#;
@@ -221,7 +221,7 @@ async fn of_a_map_of_any_shape_what_can_be_read_counts() {
         let cluster = with_map(text.clone()).await;
         assert_eq!(sent(&cluster, 0xff01).await, expected, "{shape}");
         assert_eq!(cluster.node(0).connections(), 1, "{shape}");
-        // Best effort stands in for a specification that cannot be read.
+        // Best effort replaces a specification that cannot be read.
         if expected == 2 {
             cluster.node(0).script().push(Step::status(0xff01));
             let ended = by_the_map(&cluster).call(KvRequest::get("k")).await;
@@ -230,8 +230,8 @@ async fn of_a_map_of_any_shape_what_can_be_read_counts() {
     }
 }
 
-/// C19, C20, C39: what an unknown status asks for besides, by the map; and the known ones that cost
-/// the connection.
+/// C19, C20, C39: further effects of an unknown status, by the map; and the known statuses that
+/// close the connection.
 #[tokio::test]
 async fn some_answers_cost_the_connection() {
     for (attrs, status, attempts, connections) in [
@@ -263,7 +263,7 @@ async fn some_answers_cost_the_connection() {
     }
 }
 
-/// C19: whether or not the request is sent again.
+/// C19: whether or not the request is retried.
 #[tokio::test]
 async fn the_map_may_ask_for_a_configuration() {
     for (attrs, attempts, asked) in [
@@ -302,7 +302,7 @@ async fn a_map_of_another_version_is_used_as_far_as_it_is_understood() {
     }
 }
 
-/// C22: each answer is judged by the map of the connection that it came on.
+/// C22: each response is classified by the map of its own connection.
 #[tokio::test]
 async fn maps_do_not_cross_between_nodes() {
     let cluster = Cluster::start(2).await.expect("a cluster");
@@ -319,7 +319,7 @@ async fn maps_do_not_cross_between_nodes() {
     }
 }
 
-/// C22: a new connection brings a new map.
+/// C22: a new connection fetches a new map.
 #[tokio::test]
 async fn a_new_connection_brings_a_new_map() {
     let cluster = with_map(attributes(&["item-only"])).await;
@@ -349,7 +349,7 @@ fn by_the_map(cluster: &Cluster) -> Client {
 const LINEAR: &str = r#"{"name":"X","desc":"","attrs":["retry-later"],
     "retry":{"strategy":"linear","interval":3,"after":7,"ceil":8}}"#;
 
-/// C26, C27, C29: only for who asks for it.
+/// C26, C27, C29: only for a strategy that uses it.
 #[tokio::test]
 async fn the_retry_specification_of_the_node_gives_the_delays() {
     let cluster = with_map(map(LINEAR)).await;
@@ -373,7 +373,7 @@ async fn any_other_strategy_uses_its_own_delays() {
     assert_eq!(ended.delays(), [1, 2, 4]);
 }
 
-/// C28: counted from the first failure.
+/// C28: measured from the first failure.
 #[tokio::test]
 async fn max_duration_ends_the_retries_with_the_servers_answer() {
     let entry = LINEAR.replace("\"ceil\":8", "\"max-duration\":60");
@@ -382,7 +382,7 @@ async fn max_duration_ends_the_retries_with_the_servers_answer() {
     let ended = by_the_map(&cluster).call(KvRequest::get("k")).await;
     assert_eq!(ended.status(), 0xff01);
     assert_eq!(ended.info.stopped(), Some(Stopped::Strategy));
-    // 7 + 3 + 6 + … + 15 = 52, and 18 more are too many.
+    // 7 + 3 + 6 + … + 15 = 52, and 18 more would exceed the limit.
     assert!(
         (2..=7).contains(&ended.info.attempts()),
         "{}",

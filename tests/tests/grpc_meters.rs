@@ -1,4 +1,4 @@
-//! gRPC metrics (R72) as the `opentelemetry` SDK and the `metrics` crate get them.
+//! gRPC metrics (R72) as the `opentelemetry` SDK and the `metrics` crate receive them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,7 +30,7 @@ fn full(bytes: &'static [u8]) -> Full<Bytes> {
     Full::from(bytes)
 }
 
-/// A message of three bytes in its frame.
+/// A message of three bytes with its prefix.
 const FRAME: &[u8] = b"\0\0\0\0\x03pie";
 
 /// One call: UNAVAILABLE after 10 ms, a delay of 50 ms, then OK with a message after 20 ms.
@@ -66,7 +66,7 @@ async fn call(meter: impl GrpcMeter + 'static) {
     answer.into_body().collect().await.unwrap();
 }
 
-/// What was told in that call: instrument and status, how often, and the sum.
+/// The expected values of that call: instrument and status, count and sum.
 fn expected() -> BTreeMap<(&'static str, &'static str), (u64, f64)> {
     use Instrument::*;
     let told = [
@@ -85,7 +85,7 @@ fn expected() -> BTreeMap<(&'static str, &'static str), (u64, f64)> {
         .into()
 }
 
-/// The status among these labels, once the others are seen to be right.
+/// The status among these labels, after a check of the others.
 fn status_of<'a>(labels: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let mut labels: BTreeMap<_, _> = labels.into_iter().collect();
     assert_eq!(
@@ -115,7 +115,7 @@ fn point<T: Copy>(
     (status, (point.count(), sum(point.sum())))
 }
 
-/// The points of one metric, once its unit and text are seen to be right.
+/// The points of one metric, after a check of its unit and description.
 fn points(metric: &Metric) -> Vec<(String, (u64, f64))> {
     let instrument = Instrument::ALL
         .into_iter()
@@ -152,7 +152,7 @@ fn points(metric: &Metric) -> Vec<(String, (u64, f64))> {
 
 /// R72
 #[tokio::test(start_paused = true)]
-async fn opentelemetry_gets_every_instrument_with_its_unit_and_buckets() {
+async fn opentelemetry_gets_each_instrument_with_unit_and_buckets() {
     let exporter = InMemoryMetricExporter::default();
     let reader = PeriodicReader::builder(exporter.clone()).build();
     let provider = SdkMeterProvider::builder().with_reader(reader).build();
@@ -172,7 +172,7 @@ async fn opentelemetry_gets_every_instrument_with_its_unit_and_buckets() {
     assert_eq!(got, expected().into_iter().map(owned).collect());
 }
 
-/// What a recorder of the `metrics` crate was told.
+/// What a recorder of the `metrics` crate received.
 #[derive(Default)]
 struct Heard {
     described: BTreeMap<String, (Option<metrics::Unit>, String, InstrumentKind)>,

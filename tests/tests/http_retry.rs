@@ -22,7 +22,8 @@ use reattempt_testbed::http::{Options, Protocol, Script, Server, Step};
 use tokio::net::TcpSocket;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-/// Fails instead of hanging. Also longer than any delay here that is not to be waited out.
+/// The time after which a test fails instead of hanging. Longer than any delay here that must not
+/// be waited out.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn within<F: Future>(future: F) -> F::Output {
@@ -33,7 +34,7 @@ async fn within<F: Future>(future: F) -> F::Output {
 
 type Http = Client<HttpConnector, ReplayBody<Full<Bytes>>>;
 
-/// hyper-util's own retries are off, so that every further attempt is the stack's.
+/// hyper-util's own retries are off, so every further attempt is made by the stack.
 fn http(http2: bool) -> Http {
     Client::builder(TokioExecutor::new())
         .http2_only(http2)
@@ -41,7 +42,7 @@ fn http(http2: bool) -> Http {
         .build_http()
 }
 
-/// A thousand attempts, this long apart.
+/// A thousand attempts, this far apart.
 async fn call_every(
     client: &Http,
     apart: Duration,
@@ -92,7 +93,7 @@ fn status(outcome: &Result<Response<Incoming>, BoxError>) -> StatusCode {
     outcome.as_ref().expect("an answer").status()
 }
 
-/// The server's word beats the back-off.
+/// Server-provided pushback replaces the back-off.
 #[tokio::test]
 async fn a_503_comes_back_when_the_server_said() {
     for http2 in [false, true] {
@@ -115,7 +116,7 @@ async fn a_503_comes_back_when_the_server_said() {
     }
 }
 
-/// RFC 9110: 503 does not say that nothing happened.
+/// RFC 9110: 503 does not mean that nothing happened.
 #[tokio::test]
 async fn a_post_stays_where_it_is_after_503() {
     let server = start(Step::status(503).header("retry-after", "0")).await;
@@ -125,7 +126,7 @@ async fn a_post_stays_where_it_is_after_503() {
     assert_eq!(server.seen_count(), 1);
 }
 
-/// RFC 6585: 429 says so.
+/// RFC 6585: 429 does mean that.
 #[tokio::test]
 async fn a_429_sends_a_post_again_too() {
     for method in [Method::GET, Method::POST] {
@@ -151,7 +152,7 @@ async fn a_status_that_another_attempt_does_not_mend_is_the_callers() {
     }
 }
 
-/// The connection worked before; the server closes it with the next request.
+/// The connection worked before; the server closes it on the next request.
 #[tokio::test]
 async fn a_reused_connection_that_is_closed_is_replaced() {
     for step in [Step::close_before(), Step::reset(), Step::half_frame()] {
@@ -172,7 +173,7 @@ async fn a_reused_connection_that_is_closed_is_replaced() {
     }
 }
 
-/// It may have been carried out.
+/// The request may have been processed.
 #[tokio::test]
 async fn a_post_that_was_lost_in_flight_is_not_sent_again() {
     for (http2, step) in [
@@ -184,7 +185,7 @@ async fn a_post_that_was_lost_in_flight_is_not_sent_again() {
         let server = start(
             Script::new()
                 .then(step)
-                .otherwise(Step::status(200).body("not asked for")),
+                .otherwise(Step::status(200).body("not expected")),
         )
         .await;
         let (answer, info) = call(&http(http2), request(Method::POST, &server.uri())).await;
@@ -194,7 +195,7 @@ async fn a_post_that_was_lost_in_flight_is_not_sent_again() {
     }
 }
 
-/// RFC 9113, 8.7: a refused stream, or one past the last of a GOAWAY, was not processed.
+/// RFC 9113, 8.7: a refused stream, or one above a GOAWAY's last stream, was not processed.
 #[tokio::test]
 async fn a_post_on_a_refused_stream_is_sent_again() {
     for step in [Step::refuse_stream(), Step::go_away()] {
@@ -215,10 +216,10 @@ async fn a_post_on_a_refused_stream_is_sent_again() {
     }
 }
 
-/// Nothing has left the client.
+/// Nothing was sent.
 #[tokio::test]
 async fn a_post_to_a_refused_connection_is_sent_again() {
-    // Bound but not listening: connections are refused, and nobody else gets the port.
+    // Bound but not listening: connections are refused, and no other process gets the port.
     let reserved = TcpSocket::new_v4().expect("a socket");
     reserved.set_reuseaddr(true).expect("an option");
     reserved
@@ -251,7 +252,7 @@ async fn a_post_to_a_refused_connection_is_sent_again() {
     assert_eq!(server.seen_count(), 1);
 }
 
-/// A body that breaks off is the reader's: the answer had begun.
+/// The response had begun, so the caller gets the error of the broken body.
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_not_asked_for_again() {
     let server = start(Step::close_during_body(5)).await;

@@ -1,5 +1,5 @@
-//! What a client owes the layers above it: how far an attempt came, a node by the newest that is
-//! known, the ids of collections. Rule numbers as in docs/conformance/couchbase.md.
+//! What the layers require of a client: the stage of an attempt, routing by the newest
+//! configuration, the ids of collections. Rule numbers are those of docs/conformance/couchbase.md.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use reattempt_testbed::kv::{Cluster, Step, opcode, status};
 use reattempt_tests::kv::{Client, data};
 use tokio::task::JoinSet;
 
-/// Time enough to get as far as the server, also on a busy machine.
+/// Enough time to reach the server, also on a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// C7, C13: the deadline strikes while the very first connection is set up; the write has not left.
+/// C7, C13: the deadline passes during setup of the first connection; the write was not sent.
 #[tokio::test]
-async fn a_write_that_waits_for_a_connection_at_the_deadline_is_an_unambiguous_timeout() {
+async fn a_write_still_waiting_to_connect_times_out_unambiguously() {
     let cluster = Cluster::start(1).await.expect("a cluster");
     let client = Client::of(&cluster).limit(SHORT);
     cluster
@@ -28,7 +28,7 @@ async fn a_write_that_waits_for_a_connection_at_the_deadline_is_an_unambiguous_t
     assert_eq!(elapsed.info.attempts(), 1);
     assert_eq!(elapsed.info.stopped(), Some(Stopped::Deadline));
     assert_eq!(data(&cluster, 0).len(), 0);
-    // The same operation once it has left.
+    // The same operation once it has been sent.
     let client = Client::of(&cluster);
     assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
     cluster.node(0).script().push(Step::hang());
@@ -36,7 +36,7 @@ async fn a_write_that_waits_for_a_connection_at_the_deadline_is_an_unambiguous_t
     assert!(ended.elapsed().ambiguous);
 }
 
-/// C12: a report of "in flight" does not outlive the word of an answer or an error.
+/// C12: a response or an error replaces an earlier report of "in flight".
 #[tokio::test]
 async fn the_stage_of_an_attempt_is_that_of_its_end() {
     let cluster = Cluster::start(1).await.expect("a cluster");
@@ -52,10 +52,10 @@ async fn the_stage_of_an_attempt_is_that_of_its_end() {
     assert_eq!(stages, [Stage::Response, Stage::InFlight, Stage::Response]);
 }
 
-/// C33, C51: the map in force first; once its node refuses, the fast-forward map, and no way back
-/// until there is a new revision.
+/// C33, C51: first the map in force; after a rejection by its node the fast-forward map, until
+/// there is a new revision.
 #[tokio::test]
-async fn during_a_rebalance_a_vbucket_that_was_refused_goes_where_it_will_be() {
+async fn in_a_rebalance_a_rejected_vbucket_goes_to_its_new_node() {
     let cluster = Cluster::start(3).await.expect("a cluster");
     cluster.begin_rebalance(0, 1);
     let client = Client::of(&cluster);
@@ -63,7 +63,7 @@ async fn during_a_rebalance_a_vbucket_that_was_refused_goes_where_it_will_be() {
     let set = |value: &'static str| client.call(KvRequest::set(key.clone(), value, 0, 0));
     assert_eq!(set("before").await.info.attempts(), 1);
     assert_eq!((data(&cluster, 0).len(), data(&cluster, 1).len()), (1, 0));
-    // The vbuckets go before the configuration says so.
+    // The vbuckets move before the configuration says so.
     cluster.hand_over();
     let moved = set("meanwhile").await;
     assert_eq!(moved.status(), 0);
@@ -72,7 +72,7 @@ async fn during_a_rebalance_a_vbucket_that_was_refused_goes_where_it_will_be() {
     assert_eq!((data(&cluster, 0).len(), data(&cluster, 1).len()), (2, 1));
     assert_eq!(set("again").await.info.attempts(), 1);
     assert_eq!((data(&cluster, 0).len(), data(&cluster, 1).len()), (2, 2));
-    // Another vbucket of the same node has its own first refusal.
+    // Another vbucket of the same node is rejected independently.
     let other = cluster.vbucket_of(key.as_bytes());
     let other = (0..1000)
         .map(|n| format!("o{n}"))
@@ -86,7 +86,7 @@ async fn during_a_rebalance_a_vbucket_that_was_refused_goes_where_it_will_be() {
         (read.status(), read.info.attempts()),
         (status::KEY_ENOENT, 2)
     );
-    // A rebalance that is given up: the new revision's map counts, from its beginning.
+    // A cancelled rebalance: the new revision's map applies from the start.
     cluster.end_rebalance();
     cluster.move_vbuckets(1, 0);
     let back = set("after").await;
@@ -95,7 +95,7 @@ async fn during_a_rebalance_a_vbucket_that_was_refused_goes_where_it_will_be() {
     assert_eq!(&*back.outcome.expect("an answer").node, owner);
 }
 
-/// C34: the id is looked up once, and goes before the key on the wire.
+/// C34: the id is looked up once, and precedes the key on the wire.
 #[tokio::test]
 async fn a_collection_is_found_by_its_name() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);
@@ -112,13 +112,13 @@ async fn a_collection_is_found_by_its_name() {
     let set = opcode::SET;
     assert_eq!(opcodes, [opcode::GET_COLLECTION_ID, set, set, set]);
     assert_eq!((seen[1].collection, &*seen[1].key), (Some(0x81), &b"k"[..]));
-    // The default collection is another one, and needs no lookup.
+    // The default collection needs no lookup.
     let other = client.call(KvRequest::get("k")).await;
     assert_eq!(other.status(), status::KEY_ENOENT);
     assert_eq!(data(&cluster, 0).len(), 5);
 }
 
-/// C34: dropped and made again it has another id, and the retry goes out with that.
+/// C34: after it is dropped and recreated it has another id, which the retry uses.
 #[tokio::test]
 async fn an_outdated_collection_id_is_looked_up_anew_before_the_retry() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);
@@ -135,7 +135,7 @@ async fn an_outdated_collection_id_is_looked_up_anew_before_the_retry() {
     assert_eq!(client.collections.get("shop.carts"), Some(0x82));
 }
 
-/// C34: to a lookup 0x88 is the answer; there is no such collection, and nobody asks for ever.
+/// C34: 0x88 is the final result of a lookup: there is no such collection.
 #[tokio::test]
 async fn a_collection_that_is_not_there_is_the_callers() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);
@@ -155,14 +155,15 @@ async fn a_collection_that_is_not_there_is_the_callers() {
         assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
     }
     assert_eq!(get("shop.carts").await.status(), status::KEY_ENOENT);
-    // It goes away: the first attempt meets the old id, the second one the lookup's answer.
+    // The collection is dropped: the first attempt uses the old id, the second gets the lookup's
+    // result.
     cluster.node(0).set_collection("shop.carts", None);
     let ended = get("shop.carts").await;
     assert_eq!(ended.info.attempts(), 2);
     assert_eq!(ended.reasons(), [KV_COLLECTION_OUTDATED]);
 }
 
-/// C13, C34: a lookup that is lost has sent nothing of the write.
+/// C13, C34: when a lookup is lost, the write was not sent.
 #[tokio::test]
 async fn a_write_whose_lookup_was_lost_is_sent() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);
@@ -174,7 +175,7 @@ async fn a_write_whose_lookup_was_lost_is_sent() {
     let ended = client.call(write).await;
     assert_eq!(ended.status(), 0);
     assert_eq!(ended.reasons(), [SOCKET_NOT_AVAILABLE]);
-    // A deadline in the lookup is unambiguous for the same reason.
+    // A deadline during the lookup is unambiguous for the same reason.
     let client = Client::of(&cluster);
     assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
     let hang = Step::hang().only(opcode::GET_COLLECTION_ID);
@@ -184,7 +185,7 @@ async fn a_write_whose_lookup_was_lost_is_sent() {
     assert!(!ended.elapsed().ambiguous);
 }
 
-/// C34: of all requests that need the same id one looks it up, and the others go by what it found.
+/// C34: of all requests that need the same id one does the lookup, and the others share its result.
 #[tokio::test]
 async fn requests_that_need_the_same_id_share_one_lookup() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);
@@ -208,14 +209,14 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
         let script = cluster.node(0).script();
         script.push(step.only(opcode::GET_COLLECTION_ID));
     };
-    // Who looks it up is lost with it, and the request of nobody has left.
+    // The request that does the lookup fails with it, and no request was sent.
     late(Step::close_before());
     for ended in together("shop.carts").await {
         assert_eq!(ended.status(), status::KEY_ENOENT);
         assert_eq!(ended.reasons(), [SOCKET_NOT_AVAILABLE]);
     }
     assert_eq!(lookups(), 2);
-    // The id is outdated: whoever is told so first forgets it for all.
+    // The id is outdated: the first request that learns it removes the id for all.
     cluster.node(0).set_collection("shop.carts", None);
     cluster.node(0).set_collection("shop.carts", Some(0x82));
     late(Step::execute());
@@ -223,7 +224,7 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
         assert_eq!(ended.status(), status::KEY_ENOENT);
     }
     assert_eq!(lookups(), 3);
-    // There is no such collection, which is the answer to all of them.
+    // There is no such collection, for all of them.
     late(Step::execute());
     for ended in together("shop.other").await {
         assert_eq!(ended.status(), status::UNKNOWN_COLLECTION);
@@ -232,7 +233,7 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
     assert_eq!(lookups(), 4);
 }
 
-/// C34: who waits for a lookup that its caller gave up makes it itself.
+/// C34: a request that waits for a lookup takes it over if its caller gives up.
 #[tokio::test]
 async fn a_lookup_that_is_given_up_is_made_by_the_next() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);
@@ -254,7 +255,7 @@ async fn a_lookup_that_is_given_up_is_made_by_the_next() {
     assert_eq!(opcodes, [opcode::NOOP, lookup, lookup, opcode::GET]);
 }
 
-/// C34: a late word about an id that was looked up anew meanwhile is not about the new one.
+/// C34: a late rejection of an old id does not remove the id that was looked up since.
 #[tokio::test]
 async fn a_late_refusal_of_an_old_id_leaves_the_new_one() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);

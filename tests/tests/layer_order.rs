@@ -1,6 +1,6 @@
-//! Every order of the six layers works, or is said loudly. (An order that is impossible does not
-//! compile: only `Deadline` needs an error type, and only the recovery layers a request that can be
-//! sent again.)
+//! Every order of the six layers works, or is reported by a warning. (An impossible order does not
+//! compile: only `Deadline` needs an error type, and only the recovery layers need a request that
+//! can be replayed.)
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn orders() -> Vec<Vec<Kind>> {
     all
 }
 
-/// Asks for 40 ms after the first attempt.
+/// Reports a pushback of 40 ms after the first attempt.
 #[derive(Clone, Debug)]
 struct Reader;
 
@@ -69,7 +69,7 @@ impl ReadPushback<Answer, Fault> for Reader {
     }
 }
 
-/// Finds the key moved, at once.
+/// Reports at once that the key has moved.
 #[derive(Clone, Debug)]
 struct Moved;
 
@@ -84,7 +84,7 @@ impl<Req> StaleConfig<Req, Answer, Fault> for Moved {
     }
 }
 
-/// What varies from one scenario to the next.
+/// The parameters of a scenario.
 struct Parts {
     bucket: Arc<TokenBucket>,
     limit: Duration,
@@ -124,14 +124,14 @@ impl Parts {
     }
 }
 
-/// Is `inner` below `outer`?
+/// True if `inner` is below `outer`.
 fn below(order: &[Kind], inner: Kind, outer: Kind) -> bool {
     let place = |kind| order.iter().position(|k| *k == kind);
     place(inner) > place(outer)
 }
 
-/// The layers that have to say that they stand where they can do nothing, under the recovery layer
-/// that acts.
+/// The layers that must warn that they have no effect in their position, relative to the recovery
+/// layer that acts.
 fn misplaced(order: &[Kind], parts: &Parts, acts: Kind) -> Vec<&'static str> {
     let may_speak = [
         (
@@ -148,7 +148,7 @@ fn misplaced(order: &[Kind], parts: &Parts, acts: Kind) -> Vec<&'static str> {
     speaking.map(|(_, layer)| layer).collect()
 }
 
-/// The layers that did, sorted.
+/// The layers that warned, sorted.
 fn speakers(heard: &[String]) -> Vec<&str> {
     let first_words = heard.iter().filter_map(|said| said.split(' ').next());
     let mut speakers: Vec<_> = first_words.collect();
@@ -157,7 +157,7 @@ fn speakers(heard: &[String]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_with_pushback_and_throttle_work_in_every_order_or_it_is_said() {
+async fn retries_with_pushback_and_throttle_work_or_warn_in_any_order() {
     for order in orders() {
         let listener = listen();
         let parts = Parts {

@@ -1,5 +1,5 @@
-//! Attempts that never left, however many, hide nothing of the one that is out; a clone hides
-//! nothing of its original.
+//! Any number of attempts that were never sent do not hide one that is in flight; a clone does not
+//! hide its original.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ fn write() -> Call<()> {
     call
 }
 
-/// RFC 0049: ambiguous while a write may be out, also after a thousand attempts beside it.
+/// RFC 0049: ambiguous while a write may be in flight, also after a thousand more attempts.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_is_ambiguous_while_the_first_attempt_is_out() {
     let never_sent = Failure::new(UNKNOWN, Stage::Dispatch).transparent(Transparent::Unlimited);
@@ -52,9 +52,9 @@ async fn a_timeout_is_ambiguous_while_the_first_attempt_is_out() {
     assert!(story.ambiguous);
 }
 
-/// Somebody between the layers sends the request twice: the second call's end is its own.
+/// A service between the layers sends the request twice: the second call has its own deadline.
 #[tokio::test(start_paused = true)]
-async fn a_call_cloned_below_a_layer_of_ours_has_a_deadline_of_its_own() {
+async fn a_call_cloned_below_our_layers_has_its_own_deadline() {
     let classifier = classify_fn(|_: Result<&u8, &BoxError>, _: &CallContext| Verdict::Success);
     let sent = Arc::new(AtomicU32::new(0));
     let inner = ServiceBuilder::new()

@@ -1,4 +1,4 @@
-//! A route's policy that asks for what this stack cannot do is said loudly.
+//! A route policy that the stack cannot serve is reported.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ macro_rules! stack {
 
 type Build = fn(Stack) -> Stack;
 
-/// The one thing that is said while a request goes through.
+/// The single warning for a request.
 async fn said(build: Build, policy: Option<RoutePolicy>) -> String {
     let listener = listen();
     let probe = probe([attempt(1).after(ms(1))]);
@@ -56,7 +56,7 @@ async fn said(build: Build, policy: Option<RoutePolicy>) -> String {
     heard[0].clone()
 }
 
-/// A policy's time limit that nobody enforces, or that its layer sees too late.
+/// A policy's time limit that no layer enforces, or that is attached too late.
 #[tokio::test(start_paused = true)]
 async fn a_policys_time_limit_that_cannot_work_is_said() {
     let cases: [(&str, Build); 5] = [
@@ -88,7 +88,7 @@ async fn a_policys_time_limit_that_cannot_work_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policys_time_limit_in_its_right_place_ends_the_call_without_a_word() {
+async fn a_policys_time_limit_in_its_place_ends_the_call_silently() {
     let listener = listen();
     let probe = probe([attempt(1).after(ms(60))]);
     let right = stack!(limited(), deadline(), retry(), hedge() => probe.inner());
@@ -97,9 +97,9 @@ async fn a_policys_time_limit_in_its_right_place_ends_the_call_without_a_word() 
     assert!(listener.heard().is_empty());
 }
 
-/// A recovery layer cannot see below: it says so once an attempt is over that nobody limited.
+/// A recovery layer cannot see the layers below: it warns after an attempt without a limit.
 #[tokio::test(start_paused = true)]
-async fn a_policys_limit_for_each_attempt_that_nobody_enforces_is_said() {
+async fn a_policys_attempt_limit_that_no_layer_enforces_warns() {
     fn each() -> RouteLayer<Arc<RoutePolicy>> {
         RouteLayer::new(Arc::new(RoutePolicy::new("slow").attempt_limit(ms(50))))
     }
@@ -124,7 +124,7 @@ async fn a_policys_limit_for_each_attempt_that_nobody_enforces_is_said() {
     assert!(listener.heard().is_empty());
 }
 
-/// A policy that asks for what no layer in the stack does.
+/// A policy with a feature that no layer in the stack serves.
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_no_layer_serves_is_said() {
     let hedges =

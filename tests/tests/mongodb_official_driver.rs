@@ -1,5 +1,5 @@
-//! The official MongoDB driver below the stack, against a node on the wire: what its errors mean,
-//! and that each attempt is one.
+//! The official MongoDB driver below the stack, against a scripted node: how its errors are
+//! classified, and that each attempt is one message.
 
 use std::future::Future;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn node() -> Node {
     node
 }
 
-/// The driver without its own retry; what is added to the connection string.
+/// The driver without its own retries; `more` is added to the connection string.
 async fn collection(node: &Node, more: &str) -> Collection<Document> {
     let uri = format!(
         "mongodb://{}/?retryReads=false&retryWrites=false{more}",
@@ -99,7 +99,7 @@ async fn what_may_be_mended_is_sent_a_second_time() {
     }
 }
 
-/// M4, M8: the code decides, and it reaches the records.
+/// M4, M8: the code decides, and is in the records.
 #[tokio::test]
 async fn another_error_is_the_callers() {
     let node = node().await;
@@ -160,7 +160,7 @@ async fn a_failed_selection_is_the_callers() {
     assert_eq!((failure.stage, info.attempts()), (Stage::Dispatch, 1));
 }
 
-/// M6: a login that is refused is final; one that a server interrupts because it goes away is not.
+/// M6: rejected authentication is final; authentication interrupted by a server's shutdown is not.
 #[tokio::test]
 async fn a_refused_login_is_final_and_an_interrupted_one_is_retried() {
     let node = Node::builder()
@@ -193,7 +193,7 @@ async fn a_refused_login_is_final_and_an_interrupted_one_is_retried() {
     );
 }
 
-/// E5: what the driver cannot read is final.
+/// E5: a reply that the driver cannot parse is final.
 #[tokio::test]
 async fn a_reply_that_is_no_reply_is_final() {
     let node = node().await;
@@ -209,7 +209,7 @@ async fn a_reply_that_is_no_reply_is_final() {
     assert_eq!((failure.reason, info.attempts()), (MONGODB_CLIENT_ERROR, 1));
 }
 
-/// M35: with the driver's own retry on, two attempts are up to four; so it is switched off.
+/// M35: with the driver's own retries, two attempts become up to four; so they are switched off.
 #[tokio::test]
 async fn with_the_drivers_own_retry_on_the_two_multiply() {
     let node = node().await;

@@ -1,4 +1,4 @@
-//! tower's readiness contract through whole stacks, and around services that keep permits.
+//! tower's readiness contract through whole stacks, and around services that hold permits.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -44,7 +44,7 @@ impl<Req> StaleConfig<Req, Answer, Fault> for Silent {
     }
 }
 
-/// The whole house, as the picture in the design has it, around this service.
+/// The whole documented stack around this service.
 fn house<S>(
     inner: S,
 ) -> impl Service<Call<Payload>, Response = Answer, Error = Fault, Future: Send> + Clone
@@ -92,7 +92,7 @@ async fn an_error_of_readiness_passes_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn through_the_whole_house_readiness_is_acquired_after_each_delay() {
+async fn through_the_whole_stack_readiness_follows_each_delay() {
     let slow = [readiness(2).after(ms(3)), readiness(3).after(ms(4))];
     let probe = probe([fails(1), fails(2), attempt(3)]).ready(slow);
     let outcome = house(probe.inner()).oneshot(probe.request()).await;
@@ -102,7 +102,7 @@ async fn through_the_whole_house_readiness_is_acquired_after_each_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_called_is_ready_for_the_next_call_while_the_first_is_out() {
+async fn a_service_becomes_ready_while_its_first_call_is_in_flight() {
     let probe = probe([fails(1), attempt(2)]);
     let mut service = house(probe.inner());
     let first = service.ready().await.unwrap().call(probe.request());
@@ -110,7 +110,7 @@ async fn a_service_that_called_is_ready_for_the_next_call_while_the_first_is_out
     assert_eq!(told(&first.await), Told::Answer(2));
 }
 
-/// E1: a pool of one connection never deadlocks with the attempt that failed.
+/// E1: a pool of one connection does not deadlock with the failed attempt.
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_given_back_before_the_next_attempt_wants_one() {
     let by_error: fn(u32) -> Step = fails;
@@ -123,9 +123,9 @@ async fn a_permit_is_given_back_before_the_next_attempt_wants_one() {
     }
 }
 
-/// A permit is not held through a back-off either: another call runs meanwhile.
+/// A permit is not held during a back-off: another call runs in the meantime.
 #[tokio::test(start_paused = true)]
-async fn two_calls_take_turns_on_one_permit_while_one_of_them_backs_off() {
+async fn two_calls_share_one_permit_while_one_of_them_backs_off() {
     let one = probe([fails(1), attempt(2)]);
     let two = probe([attempt(1).after(ms(5))]);
     let permits = tower::limit::GlobalConcurrencyLimitLayer::new(1);
@@ -171,7 +171,7 @@ impl std::fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// As [`verdict`], through the boxed error that tower's buffer makes of any.
+/// Like [`verdict`], through the boxed error of tower's buffer.
 fn unboxed(outcome: Result<&Answer, &BoxError>, context: &CallContext) -> Verdict {
     match outcome {
         Ok(answer) => verdict(Ok(answer), context),

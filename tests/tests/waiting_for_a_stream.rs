@@ -1,4 +1,4 @@
-//! HTTP/2 servers that allow one stream at a time and say good-bye while calls wait for it:
+//! HTTP/2 servers that allow one stream at a time and send GOAWAY while calls wait for it:
 //! hyper-util, reqwest and tonic.
 
 use std::future::Future;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-/// Fails instead of hanging.
+/// The time after which a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn within<F: Future>(future: F) -> F::Output {
@@ -31,20 +31,20 @@ async fn within<F: Future>(future: F) -> F::Output {
         .expect("it hangs")
 }
 
-/// What the server does next, as the test says.
+/// The server's next step, set by the test.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Stand {
     Open,
     /// GOAWAY on the first connection.
     GoneAway,
-    /// Answers what that connection still has.
+    /// Responds to what that connection still has.
     Finished,
 }
 
 struct Server {
     address: SocketAddr,
     stand: watch::Sender<Stand>,
-    /// The requests that came, by the name that the caller gave them.
+    /// The requests received, by the caller's name for them.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -84,8 +84,8 @@ impl Server {
     }
 }
 
-/// Answers each request. The first connection allows one stream at a time, and holds its second
-/// answer back.
+/// Responds to each request. The first connection allows one stream at a time, and delays its
+/// second response.
 async fn serve(
     socket: TcpStream,
     stands: Option<watch::Receiver<Stand>>,
@@ -123,7 +123,7 @@ async fn serve(
         seen.lock()
             .expect("no panic")
             .push(name.unwrap_or_default().to_owned());
-        // So that hyper may go on with its body.
+        // Lets hyper continue with its body.
         tokio::spawn(async move {
             let mut body = request.into_body();
             while let Some(Ok(data)) = body.data().await {
@@ -139,7 +139,7 @@ async fn serve(
     }
 }
 
-/// Good for HTTP and for gRPC.
+/// Valid for HTTP and for gRPC.
 fn answer(mut respond: h2::server::SendResponse<Bytes>) {
     let head = Response::builder()
         .header("content-type", "application/grpc")
@@ -147,7 +147,7 @@ fn answer(mut respond: h2::server::SendResponse<Bytes>) {
     let _ = respond.send_response(head.body(()).expect("a head"), true);
 }
 
-/// What became of one call.
+/// The result of one call.
 struct Ended {
     outcome: Result<u16, BoxError>,
     info: RetryInfo,
@@ -189,7 +189,7 @@ struct HyperUtil(
 );
 
 impl HyperUtil {
-    /// Its own retries are off, so that every further attempt is the stack's.
+    /// Its own retries are off, so every further attempt is made by the stack.
     fn new() -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
         Self(
@@ -236,7 +236,7 @@ impl Caller for Reqwest {
     }
 }
 
-/// Nothing is retried but what the server never saw.
+/// Retries only what the server never saw.
 #[derive(Clone)]
 struct Tonic(tonic::transport::Channel);
 
@@ -280,8 +280,8 @@ fn request(
         .expect("a request")
 }
 
-/// A call in a task of its own, which has done what it can before the next one comes: nothing but
-/// tasks of this thread has to run until it waits for a stream.
+/// Starts a call in its own task and lets it progress: only tasks of this thread must run until it
+/// waits for a stream.
 async fn begin<C: Caller>(client: &C, request: Request<Full<Bytes>>) -> JoinHandle<Ended> {
     let client = client.clone();
     let task = tokio::spawn(async move { client.call(request).await });
@@ -291,8 +291,8 @@ async fn begin<C: Caller>(client: &C, request: Request<Full<Bytes>>) -> JoinHand
     task
 }
 
-/// One call has the only stream, `method` with `body` waits for it, and another behind that; then
-/// comes GOAWAY.
+/// One call has the only stream, `method` with `body` waits for it, and another call behind that;
+/// then GOAWAY arrives.
 async fn waits<C: Caller>(
     client: impl Fn(&Server) -> C,
     method: Method,
@@ -324,7 +324,7 @@ async fn waits<C: Caller>(
     (waits, server.times("waits"))
 }
 
-/// R60: with a body of which nothing was read it was never sent, whatever its method.
+/// R60: if its body was not read, it was never sent, whatever the method.
 async fn is_sent_again_uncounted<C: Caller>(client: impl Fn(&Server) -> C) {
     let (ended, seen) = waits(client, Method::POST, "apples").await;
     assert_eq!(ended.outcome.expect("an answer"), 200);
@@ -340,7 +340,7 @@ async fn is_sent_again_uncounted<C: Caller>(client: impl Fn(&Server) -> C) {
     assert_eq!(lost.expect("a failure").stage, Stage::Dispatch);
 }
 
-/// Without one it may have gone out with its head: the method says if it goes out again.
+/// Without a body its head may have been sent: the method decides whether it is retried.
 async fn counts_as_in_flight<C: Caller>(client: impl Fn(&Server) -> C) {
     for method in [Method::GET, Method::PUT, Method::DELETE] {
         let (ended, seen) = waits(&client, method, "").await;

@@ -1,7 +1,7 @@
 //! Times the cases, or sends calls through one of them for an instruction counter.
 //!
 //! `hotpath` prints nanoseconds per call and the ratio to tower's retry with budget over timeout:
-//! the median of rounds in which every case has its turn. `hotpath CASE N` sends N calls and prints
+//! the median of rounds in which each case runs once. `hotpath CASE N` sends N calls and prints
 //! nothing.
 
 use reattempt_benches::{cases, kv, with_timers};

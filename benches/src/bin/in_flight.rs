@@ -1,4 +1,4 @@
-//! Prints what a gRPC call with a message of 1 KiB keeps while it is in flight.
+//! Prints the memory held by a gRPC call in flight with a message of 1 KiB.
 
 use reattempt_benches::{in_flight, with_timers};
 

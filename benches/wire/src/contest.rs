@@ -1,4 +1,4 @@
-//! Contenders that take turns.
+//! Contenders that take turns in one run.
 
 use std::fmt;
 use std::future::Future;
@@ -10,15 +10,15 @@ use crate::cpu::cpu_time;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A contender: its name, and how one worker makes so many calls, one after another.
+/// A contender: a name, and a worker that makes calls one after another.
 pub struct Case {
     name: &'static str,
     work: Box<dyn Fn(u32) -> Work>,
 }
 
 impl Case {
-    /// `work` makes the future of one worker, which makes so many calls. It is not part of the
-    /// call's cost.
+    /// `work` returns the future of one worker, which makes that many calls. Creating it is not
+    /// part of a call's cost.
     pub fn new<F>(name: &'static str, work: impl Fn(u32) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -42,28 +42,27 @@ impl fmt::Debug for Case {
     }
 }
 
-/// How long it goes on.
+/// The length of a contest.
 #[derive(Clone, Copy, Debug)]
 pub struct Contest {
-    /// Calls of one contender in one round.
+    /// Calls of one contender per round.
     pub calls: u32,
-    /// How often each has its turn.
+    /// The number of rounds.
     pub rounds: u32,
 }
 
-/// What one contender came to: medians over the rounds.
+/// The result of one contender: medians over the rounds.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// Its name.
     pub name: &'static str,
     /// Calls in flight at once.
     pub in_flight: u32,
-    /// The client's CPU time a call, in microseconds.
+    /// The client's CPU time per call, in microseconds.
     pub micros: f64,
-    /// What it takes more than the first contender in the same round, in microseconds.
+    /// The difference to the first contender in the same round, in microseconds.
     pub more: f64,
-    /// Its share of the first contender's in the same round: lower quartile, median, upper
-    /// quartile.
+    /// The ratio to the first contender in the same round: lower quartile, median, upper quartile.
     pub ratio: [f64; 3],
 }
 
@@ -80,14 +79,14 @@ impl fmt::Display for Figure {
 }
 
 impl Figure {
-    /// The head of the table.
+    /// The header of the table.
     pub const HEAD: &str = "| in flight | contender | CPU a call, us | more than the first | ratio | quartiles |\n\
                             | ---: | --- | ---: | ---: | ---: | --- |";
 }
 
 impl Contest {
-    /// Runs all contenders with so many calls in flight, after one round that does not count. Each
-    /// round begins with another contender.
+    /// Runs all contenders with this many calls in flight, after one warm-up round. Each round
+    /// starts with another contender.
     pub async fn run(self, cases: &[Case], in_flight: u32) -> Vec<Figure> {
         let mut rounds: Vec<Vec<f64>> = Vec::new();
         for round in 0..=self.rounds {

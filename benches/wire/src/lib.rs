@@ -1,8 +1,8 @@
-//! Whole calls over loopback: the client's CPU time a call, of several contenders in one run.
+//! Whole calls over loopback: the client's CPU time per call, of several contenders in one run.
 //!
-//! The server runs in another process, so that its time does not count. Contenders take turns,
-//! round by round, so that whatever else the machine does falls on all of them: read the ratios
-//! inside of one run.
+//! The server runs in another process, so that its time does not count. Contenders take turns in
+//! each round, so that other load on the machine affects all of them: compare ratios within one
+//! run.
 
 mod contest;
 mod cpu;

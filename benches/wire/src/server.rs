@@ -1,11 +1,11 @@
-//! The server's process.
+//! The server process.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// This program once more, started with the argument `serve`; gone when it is dropped.
+/// A child process of this program with the argument `serve`, killed on drop.
 ///
-/// It says its address as the first line of its output.
+/// It prints its address as the first line of output.
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Child,
@@ -13,11 +13,11 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts it, and waits until it has said its address.
+    /// Starts it and waits for its address.
     ///
     /// # Errors
     ///
-    /// If it cannot be started, or says nothing.
+    /// If it cannot be started or prints nothing.
     pub fn start() -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("serve")
@@ -28,12 +28,12 @@ impl ServerProcess {
         BufReader::new(stdout).read_line(&mut address)?;
         let address = address.trim().to_owned();
         if address.is_empty() {
-            return Err(io::Error::other("the server's process said no address"));
+            return Err(io::Error::other("the server process printed no address"));
         }
         Ok(Self { child, address })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
@@ -42,7 +42,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have gone by itself.
+        // It may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

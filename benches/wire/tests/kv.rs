@@ -1,4 +1,4 @@
-//! The figures are made by programs that run: one short round of each.
+//! The benchmark programs run: one short round of each.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ fn rows(text: &str, of: &str) -> usize {
 }
 
 #[test]
-fn one_short_round_of_gets_tells_of_every_contender() {
+fn one_short_round_of_gets_reports_every_contender() {
     let text = said(env!("CARGO_BIN_EXE_kv_get"), &["64", "1"]);
     for contender in ["bare client", "tower retry", "the whole stack"] {
         assert_eq!(
@@ -30,7 +30,7 @@ fn one_short_round_of_gets_tells_of_every_contender() {
 }
 
 #[test]
-fn one_outage_tells_of_all_three_ways() {
+fn one_outage_reports_all_three_ways() {
     let text = said(env!("CARGO_BIN_EXE_kv_failover"), &["1"]);
     assert!(text.starts_with("interval 2.5s, floor 50ms"), "{text}");
     for way in ["poll only", "refresh on error only", "both"] {

@@ -1,9 +1,9 @@
-//! The figures are made by a program that runs: one short round of it.
+//! The benchmark program runs: one short round.
 
 use std::process::Command;
 
 #[test]
-fn one_short_round_tells_of_every_contender() {
+fn one_short_round_reports_every_contender() {
     let output = Command::new(env!("CARGO_BIN_EXE_tonic_echo"))
         .args(["64", "1"])
         .output()

@@ -1,5 +1,5 @@
-//! The program `reattempt`: calls over four protocols that are carried through failure, and checks
-//! of the documents that say how.
+//! The program `reattempt`: makes calls over four protocols with retries and hedging, and checks
+//! the documents that configure them.
 
 mod call;
 mod check;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-/// Carries calls through failure: retry with a reason, hedging, throttling, pushback, deadlines.
+/// Makes calls with retries and reasons, hedging, throttling, pushback and deadlines.
 #[derive(Debug, Parser)]
 #[command(name = "reattempt", version, about)]
 struct Arguments {
@@ -23,14 +23,14 @@ struct Arguments {
 enum Command {
     /// Makes calls and shows every attempt: by flags for people, or by a JSON document for programs
     Call(Box<call::Arguments>),
-    /// Says whether files of policy and configuration can be used, and where they are wrong
+    /// Reports whether policy and configuration files can be used, and where they are wrong
     Check(check::Arguments),
-    /// Shows what the layers do, without any set-up: the same load without and with them
+    /// Shows what the layers do, without any setup: the same load without and with them
     Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
-    // Standard output belongs to the answers.
+    // Standard output is reserved for answers.
     tracing_subscriber::fmt()
         .with_env_filter(
             EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),

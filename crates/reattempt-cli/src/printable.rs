@@ -1,11 +1,11 @@
-//! Text that others wrote, among lines of one's own: it moves no cursor and begins no line.
+//! Untrusted text in the program's output: it cannot move the cursor or begin a line.
 
 use std::fmt::{self, Display, Write};
 
-/// On one line: what is no visible character stands escaped, as `\n` or `\u{1b}`.
+/// On one line: invisible characters are escaped, as `\n` or `\u{1b}`.
 pub(crate) struct OneLine<T>(pub(crate) T);
 
-/// The same, but for line breaks and tabs, which stay.
+/// Like [`OneLine`], but keeps line breaks and tabs.
 pub(crate) struct Lines<T>(pub(crate) T);
 
 impl<T: Display> Display for OneLine<T> {
@@ -26,7 +26,7 @@ struct Escaping<'a, 'f> {
     keep: &'static [char],
 }
 
-/// Control characters, separators of lines, and what turns the direction of writing.
+/// Control characters, line separators and bidirectional controls.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,4 +1,4 @@
-//! `reattempt demo`, as it was built, over real sockets.
+//! `reattempt demo`, the built program, over real sockets.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 const PROTOCOLS: [&str; 4] = ["gRPC", "HTTP", "KV", "MongoDB"];
 
-/// One demo at a time: each is a load of its own.
+/// One demo at a time: each one loads the machine.
 static MACHINE: Mutex<()> = Mutex::new(());
 
 fn demo(arguments: &[&str]) -> Output {
@@ -90,7 +90,7 @@ fn one_protocol_can_be_chosen_and_a_seed_repeats_its_trouble() {
     };
     let (one, other) = (tell(), tell());
     assert_eq!(sections(&one).len(), 1);
-    // The phases that no socket has a say in.
+    // The phases that do not depend on socket timing.
     for phase in [
         "calm",
         "temporary failures",
@@ -101,7 +101,7 @@ fn one_protocol_can_be_chosen_and_a_seed_repeats_its_trouble() {
         let rates = |text: &str| {
             let line = text.lines().find(|line| line.starts_with(phase));
             let words = line.expect("a line for each phase")[phase.len()..].split_whitespace();
-            // Calls, and both rates with their percent signs.
+            // Call counts, and both rates with their percent signs.
             words.take(5).map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(rates(&one), rates(&other), "{phase}");

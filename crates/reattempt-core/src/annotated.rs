@@ -11,14 +11,14 @@ use crate::{CallContext, Idempotency};
     note = "put `CallLayer` outermost, which wraps any request in `Call<T>`, or use `http::Request`"
 )]
 pub trait Annotated {
-    /// The context, if there is one yet.
+    /// The context, if the request has one.
     fn context(&self) -> Option<&CallContext>;
 
-    /// The context, made empty if there is none.
+    /// The context; an empty one is inserted if there is none.
     fn context_mut(&mut self) -> &mut CallContext;
 
-    /// What the request's protocol says of its idempotency, where nobody stamped anything. HTTP
-    /// goes by the method (RFC 9110, Idempotent Methods).
+    /// The idempotency that the request's protocol defines, used when none was set explicitly. HTTP
+    /// derives it from the method (RFC 9110, Idempotent Methods).
     fn natural_idempotency(&self) -> Idempotency {
         Idempotency::Unknown
     }
@@ -48,8 +48,8 @@ impl<B> Annotated for http::Request<B> {
     }
 }
 
-/// The extensions of a request in the making: `CallContext::watch(request.extensions_mut())` on a
-/// `tonic::Request`.
+/// The extensions of a request under construction: `CallContext::watch(request.extensions_mut())`
+/// on a `tonic::Request`.
 #[cfg(feature = "http")]
 impl Annotated for http::Extensions {
     fn context(&self) -> Option<&CallContext> {

@@ -1,4 +1,4 @@
-//! The block that all attempts and layers of one call share.
+//! State shared by all attempts and layers of one call.
 
 #[cfg(all(test, loom))]
 mod models;
@@ -10,26 +10,27 @@ use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
 
-/// One block a call. Atomics for what every attempt writes; the rest behind a lock that a
-/// call which works at once never takes.
+/// One block per call. Every attempt writes the atomics; the rest is behind a lock that a call
+/// whose first attempt succeeds never takes.
 #[derive(Debug, Default)]
 pub(crate) struct CallBlock {
     pub(crate) slots: Slots,
-    /// Written by the recovery layer only, so that a plain load and store will do.
+    /// Written by the recovery layer only, so a plain load and store is enough.
     progress: AtomicU64,
-    /// True once there is a log.
+    /// True once the log is allocated.
     logged: AtomicBool,
-    /// Boxed with its first entry, so that a call which works at once neither makes nor drops one.
+    /// Boxed on its first entry, so that a call that succeeds at once neither allocates nor drops
+    /// one.
     log: Mutex<Option<Box<CallLog>>>,
 }
 
-/// The fields of the progress word: attempts sent, whether one of them ended the call well, and
-/// whether a recovery layer acts on it. In one word, so that a block is made new with one store.
+/// The fields of the progress word: attempts sent, whether one of them ended the call successfully,
+/// and whether a recovery layer acts on it. One word, so that one store resets a block.
 const SENT_MASK: u64 = (1 << 32) - 1;
-/// Why the call ended: one byte.
+/// Why the call ended, in one byte.
 const STOPPED_SHIFT: u32 = 32;
 const STOPPED: u64 = 0xff << STOPPED_SHIFT;
-/// A layer below the recovery layer enforces the policy's limit of one attempt.
+/// A layer below the recovery layer enforces the policy's attempt timeout.
 const ATTEMPT_LIMITED: u64 = 1 << 61;
 const WON: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
@@ -41,15 +42,15 @@ const fn stopped_bits(stopped: Stopped) -> u64 {
 #[derive(Default)]
 struct CallLog {
     info: RetryInfo,
-    /// The failure after which the throttle last paid for a retry.
+    /// The failure for which the throttle last paid for a retry.
     permitted: Option<Failure>,
     backends: Vec<(u32, Backend)>,
     waiters: Vec<(u32, ConfigWaiter)>,
 }
 
 impl CallLog {
-    /// Stores the attempt's waiter. Returns what is not stored: another of the same attempt, or one
-    /// too many.
+    /// Stores the attempt's waiter. Returns the waiter that is not kept: an earlier one of the same
+    /// attempt, or one over the limit.
     fn leave_waiter(&mut self, attempt: u32, waiter: ConfigWaiter) -> Option<ConfigWaiter> {
         if let Some((_, other)) = self.waiters.iter_mut().find(|(n, _)| *n == attempt) {
             return Some(std::mem::replace(other, waiter));
@@ -82,20 +83,20 @@ impl CallBlock {
         log.as_deref().map(read)
     }
 
-    /// True once anything was logged of the call.
+    /// True once something of the call was logged.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
         self.logged.load(Ordering::Relaxed)
     }
 
-    /// Forgets what was logged, whatever it was.
+    /// Clears the log.
     pub(crate) fn clear_log(&mut self) {
         *self.log.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
         self.logged.store(false, Ordering::Relaxed);
     }
 
-    /// Forgets everything but the log. A slot is written before it is read, by its attempt; only
-    /// attempt 0, that is no recovery layer's, finds it as it lies.
+    /// Resets everything but the log. Each attempt writes its slot before it is read. Only attempt
+    /// 0, which no recovery layer sends, uses its slot without writing it first.
     #[inline]
     pub(crate) fn reset(&self) {
         self.progress.store(0, Ordering::Relaxed);
@@ -107,15 +108,15 @@ impl CallBlock {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// False if a recovery layer acts on the call already. One atomic step: of two clones of a
-    /// request on two threads only one may get the block.
+    /// False if a recovery layer already acts on the call. One atomic step: two clones of a request
+    /// may claim on two threads, and only one of them may succeed.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
         self.progress.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
-    /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt at once; false, and
-    /// nothing done, if a recovery layer acts on the call already.
+    /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt in one step. Returns
+    /// false and changes nothing if a recovery layer already acts on the call.
     #[inline(always)]
     pub(crate) fn claim_first(&self) -> bool {
         let claimed =
@@ -145,7 +146,7 @@ impl CallBlock {
         seat
     }
 
-    /// True once there was more than one attempt.
+    /// True once a second attempt was sent.
     #[inline]
     pub(crate) fn sent_several(&self) -> bool {
         self.progress() & SENT_MASK > 1
@@ -156,8 +157,8 @@ impl CallBlock {
         self.slots.over(seat);
     }
 
-    /// An attempt worked, or its answer began: the call is over for the recovery layer, and none is
-    /// out.
+    /// An attempt succeeded or its response is committed: the call is over for the recovery layer,
+    /// and no attempt is in flight.
     #[inline]
     pub(crate) fn won(&self, stopped: Stopped) {
         let rest = self.progress() & !STOPPED;
@@ -165,7 +166,7 @@ impl CallBlock {
             .store(rest | WON | stopped_bits(stopped), Ordering::Relaxed);
     }
 
-    /// May be said by a layer above at any time, so it is one step.
+    /// A layer above may call this at any time, so it is one atomic step.
     pub(crate) fn stop(&self, stopped: Stopped) {
         let _ = self
             .progress
@@ -174,17 +175,17 @@ impl CallBlock {
             });
     }
 
-    /// A layer below the recovery layer enforces the policy's limit of one attempt.
+    /// A layer below the recovery layer enforces the policy's attempt timeout.
     pub(crate) fn limit_attempts(&self) {
         self.progress.fetch_or(ATTEMPT_LIMITED, Ordering::Relaxed);
     }
 
-    /// True once a layer said so.
+    /// True once a layer enforces the attempt timeout.
     pub(crate) fn is_attempt_limited(&self) -> bool {
         self.progress() & ATTEMPT_LIMITED != 0
     }
 
-    /// True if some attempt is out that may have left the client.
+    /// True if an attempt is in flight that may have left the client.
     pub(crate) fn in_flight(&self) -> bool {
         let mut progress = self.progress();
         loop {
@@ -197,9 +198,9 @@ impl CallBlock {
             if self.slots.any_may_have_left((progress & SENT_MASK) as u32) {
                 return true;
             }
-            // Who asks may be on another thread: one more may have gone out before those that were
-            // looked at ended. It was counted before they were over, and the slots are read with
-            // acquire.
+            // The caller may be on another thread: a further attempt may have been sent before the
+            // ones already checked ended. It was counted before they ended, and the slots are read
+            // with acquire ordering.
             let before = std::mem::replace(&mut progress, self.progress());
             if before == progress {
                 return false;
@@ -216,8 +217,8 @@ impl CallBlock {
         self.write(|log| log.permitted = Some(*failure));
     }
 
-    /// The failure after which the throttle last paid for a retry. A call that works at once has no
-    /// log to look into.
+    /// The failure for which the throttle last paid for a retry. A call that succeeds at once has
+    /// no log to read.
     pub(crate) fn last_permitted(&self) -> Option<Failure> {
         if !self.is_logged() {
             return None;
@@ -225,12 +226,12 @@ impl CallBlock {
         self.read(|log| log.permitted)?
     }
 
-    /// A planned hedge was held back.
+    /// A planned hedge was refused.
     pub(crate) fn refused(&self, stopped: Stopped) {
         self.write(|log| log.info.count_refused(stopped));
     }
 
-    /// Changes the newest record of an attempt, once a deferred decision or a late gate is known.
+    /// Changes the newest record of an attempt after a deferred decision or a late gate.
     pub(crate) fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
         self.write(|log| {
             if let Some(record) = log
@@ -245,8 +246,8 @@ impl CallBlock {
         });
     }
 
-    /// A committed answer ended in a failure. The success path left no record of it, unless
-    /// somebody wanted one.
+    /// A committed response ended in a failure. The success path left no record of it, unless an
+    /// observer wanted one.
     pub(crate) fn concluded(&self, seat: Seat, kind: AttemptKind, failure: &Failure, counts: bool) {
         self.write(|log| {
             if counts {
@@ -286,7 +287,7 @@ impl CallBlock {
         })?
     }
 
-    /// The one that was used longest ago first.
+    /// The backends used by this call, least recently used first.
     pub(crate) fn backends(&self) -> Vec<Backend> {
         // A first attempt takes no lock.
         if !self.is_logged() {
@@ -305,23 +306,23 @@ impl CallBlock {
         used.unwrap_or_default()
     }
 
-    /// Stores a waiter until its attempt is settled. One whose attempt or call is over is dropped
-    /// at once: no one takes it, and the block may live for as long as someone looks at the call's
-    /// story.
+    /// Stores a waiter until its attempt is settled. If the attempt or the call is over, the waiter
+    /// is dropped at once: nothing would take it, and a `Watch` may keep the block alive for a long
+    /// time.
     pub(crate) fn leave_waiter(&self, seat: Seat, waiter: ConfigWaiter) {
         if !self.slots.config_coming(seat) {
             return;
         }
-        // A waiter is the caller's code, so it is dropped outside the lock.
+        // Dropping a waiter runs user code, so it happens outside the lock.
         let _unwanted = self.write(|log| log.leave_waiter(seat.attempt, waiter));
-        // After it was stored, so that a call which ends meanwhile finds it, or is found ended
-        // here.
+        // Checked after the waiter was stored: a call that ends meanwhile either finds the waiter
+        // or is seen as ended here.
         if self.progress() & (WON | STOPPED) != 0 {
             self.drop_waiters();
         }
     }
 
-    /// The call is over.
+    /// Called when the call is over.
     #[cold]
     pub(crate) fn drop_waiters(&self) {
         let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));

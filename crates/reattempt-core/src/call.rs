@@ -1,15 +1,15 @@
-//! `Call<T>`: a request of any protocol with its context inline.
+//! `Call<T>`: a request of any protocol with its context stored inline.
 
 use crate::{Annotated, CallContext};
 
-/// A request of any protocol, carrying its [`CallContext`] inline.
+/// A request of any protocol that carries its [`CallContext`] inline.
 ///
-/// Use it where the request has no room of its own for extensions; `CallLayer` wraps plain requests
-/// and `UncallLayer` unwraps them again for the transport.
+/// Use it for requests that have no extensions. `CallLayer` wraps plain requests, and `UncallLayer`
+/// unwraps them for the transport.
 #[derive(Clone, Debug, Default)]
 pub struct Call<T> {
     context: CallContext,
-    /// The request itself.
+    /// The wrapped request.
     pub request: T,
 }
 
@@ -29,7 +29,7 @@ impl<T> Call<T> {
         Self { context, request }
     }
 
-    /// Takes the call apart.
+    /// Splits the call into request and context.
     #[must_use]
     pub fn into_parts(self) -> (T, CallContext) {
         (self.request, self.context)

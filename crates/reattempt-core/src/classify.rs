@@ -1,4 +1,4 @@
-//! Classifiers: one answer or error in, one [`Verdict`] out.
+//! Classifiers: turn one response or error into one [`Verdict`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -6,12 +6,11 @@ use std::sync::Arc;
 use crate::reason::UNKNOWN;
 use crate::{CallContext, Verdict};
 
-/// Says what one attempt came to. The recovery layer asks it exactly once per attempt.
+/// Classifies the result of one attempt. The recovery layer calls it exactly once per attempt.
 ///
-/// Closures over `(Result<&Res, &Err>, &CallContext)` implement it; where their types cannot be
-/// inferred, [`classify_fn`] names them. Classifiers compose: [`Classify::or_else`] asks a second
-/// one where the first only knows `UNKNOWN`, [`Classify::with_override`] lets a closure speak
-/// first.
+/// Closures over `(Result<&Res, &Err>, &CallContext)` implement it; [`classify_fn`] names their
+/// types where these cannot be inferred. Classifiers compose: [`Classify::or_else`] asks a second
+/// one if the first returns `UNKNOWN`, and [`Classify::with_override`] lets a closure decide first.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot classify `Result<&{Res}, &{Err}>`",
     label = "not a classifier of this service's response and error",
@@ -19,18 +18,17 @@ use crate::{CallContext, Verdict};
     note = "for a closure, write its argument types or wrap it in `classify_fn(|outcome, context| …)`"
 )]
 pub trait Classify<Res, Err> {
-    /// The verdict on one attempt; `context` is that attempt's own.
+    /// Returns the verdict on one attempt; `context` is the context of that attempt.
     fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict;
 
     /// True (the default) if a verdict of this classifier can force a further attempt past the
-    /// strategy's maximum: an always-retry reason or a transparent failure. A classifier that never
-    /// says such a thing answers `false`, and the last attempt then moves the request instead of
-    /// copying it.
+    /// strategy's maximum: an always-retry reason or a transparent failure. With `false`, the last
+    /// attempt moves the request instead of copying it.
     fn may_force(&self) -> bool {
         true
     }
 
-    /// Asks `next` wherever this classifier's reason is `UNKNOWN`.
+    /// Asks `next` when this classifier's reason is `UNKNOWN`.
     fn or_else<B>(self, next: B) -> OrElse<Self, B>
     where
         Self: Sized,
@@ -39,7 +37,7 @@ pub trait Classify<Res, Err> {
         OrElse { first: self, next }
     }
 
-    /// Lets `special` speak first; where it says `None`, this classifier decides.
+    /// Asks `special` first; if it returns `None`, this classifier decides.
     fn with_override<F>(self, special: F) -> Override<Self, F>
     where
         Self: Sized,
@@ -75,7 +73,7 @@ where
     }
 }
 
-/// A closure as a classifier, with its types named by the closure's place of use.
+/// Turns a closure into a classifier, with argument types inferred from its use.
 pub fn classify_fn<F, Res, Err>(f: F) -> ClassifyFn<F, Res, Err>
 where
     F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,
@@ -86,7 +84,7 @@ where
     }
 }
 
-/// Made by [`classify_fn`].
+/// Returned by [`classify_fn`].
 pub struct ClassifyFn<F, Res, Err> {
     f: F,
     outcome: PhantomData<fn(Res, Err)>,
@@ -116,7 +114,7 @@ where
     }
 }
 
-/// Made by [`Classify::or_else`].
+/// Returned by [`Classify::or_else`].
 #[derive(Clone, Debug)]
 pub struct OrElse<A, B> {
     first: A,
@@ -141,7 +139,7 @@ where
     }
 }
 
-/// Made by [`Classify::with_override`].
+/// Returned by [`Classify::with_override`].
 #[derive(Clone)]
 pub struct Override<C, F> {
     special: F,
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_is_asked_only_about_what_the_first_does_not_know() {
+    fn the_second_classifier_decides_only_if_the_first_is_unknown() {
         let both = by_code.or_else(classify_fn(|_: Result<&u16, &()>, _| {
             Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response))
         }));

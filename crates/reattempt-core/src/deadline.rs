@@ -1,22 +1,22 @@
-//! Time limits and what happens when one passes.
+//! Time limits and their effect when they pass.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::RetryInfo;
 
-/// The instant by which a call (or one attempt) has to end.
+/// The instant by which a call or one attempt must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimit {
-    /// When.
+    /// The instant of the limit.
     pub at: Instant,
-    /// True when a `Deadline` layer ends the call at that instant; false when it was only stamped
-    /// on the request, to be respected by who reads it.
+    /// True if a `Deadline` layer ends the call at that instant; false if the limit was only
+    /// attached to the request for other code to respect.
     pub enforced: bool,
 }
 
 impl TimeLimit {
-    /// A limit that was only stamped.
+    /// A limit that is attached but not enforced.
     #[must_use]
     pub const fn stamped(at: Instant) -> Self {
         Self {
@@ -31,19 +31,19 @@ impl TimeLimit {
         Self { at, enforced: true }
     }
 
-    /// The time left; zero when it has passed.
+    /// The remaining time; zero once the limit has passed.
     #[must_use]
     pub fn left(&self, now: Instant) -> Duration {
         self.at.saturating_duration_since(now)
     }
 
-    /// True from the very instant on.
+    /// True from exactly that instant on.
     #[must_use]
     pub fn passed(&self, now: Instant) -> bool {
         now >= self.at
     }
 
-    /// The earlier of two limits; of two at the same instant the enforced one.
+    /// The earlier of two limits; at the same instant, the enforced one.
     #[must_use]
     pub fn earlier(self, other: Option<Self>) -> Self {
         match other {
@@ -57,7 +57,7 @@ impl TimeLimit {
     }
 }
 
-/// What to do with a delay that does not fit before the deadline.
+/// What to do if a delay does not fit before the deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnDeadline {
     /// Wait until the deadline, do not send again, and time out (RFC 0049, Capping the Retry
@@ -77,18 +77,18 @@ pub enum DeadlineScope {
     Attempt,
 }
 
-/// The deadline passed before there was an answer.
+/// The deadline passed before there was a response.
 ///
-/// Carries the story of the call up to then: attempts, reasons, and whether the request may
-/// have taken effect.
+/// Carries the history of the call: attempts, reasons, and whether the request may have taken
+/// effect.
 #[derive(Clone, Debug)]
 pub struct Elapsed {
-    /// What was bounded.
+    /// What the deadline bounds.
     pub scope: DeadlineScope,
-    /// How long it was given; `None` when only an instant had been stamped.
+    /// The configured duration; `None` if only an instant was set.
     pub limit: Option<Duration>,
-    /// True when a request that is not idempotent was in flight: it may or may not have been
-    /// carried out (RFC 0049: an ambiguous timeout).
+    /// True if a non-idempotent request was in flight, so that it may or may not have been carried
+    /// out (RFC 0049: an ambiguous timeout).
     pub ambiguous: bool,
     /// Attempts and reasons up to the deadline.
     pub info: Box<RetryInfo>,
@@ -105,7 +105,7 @@ impl fmt::Display for Elapsed {
         } else {
             "unambiguous"
         };
-        write!(f, "the {what} ran into its deadline")?;
+        write!(f, "the {what} exceeded its deadline")?;
         if let Some(limit) = self.limit {
             write!(f, " of {limit:?}")?;
         }

@@ -1,4 +1,4 @@
-//! What inner layers and transports found in one attempt, on its way up.
+//! What inner layers and transports report of one attempt.
 
 #[cfg(all(test, loom))]
 mod models;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{ServerPushback, Stage};
 
-/// Where an attempt went: an address or a name, as the transport spells it.
+/// Where an attempt was sent: an address or a name, in the transport's spelling.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Backend(Arc<str>);
 
@@ -42,48 +42,47 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Resolves when a newer configuration was looked for: `true` if it moved what the call
-/// is about, so that it is sent at once; `false` leaves it to the back-off.
+/// Resolves after a newer configuration was looked up: `true` if it moved the call's target, so
+/// that the retry is sent at once; `false` leaves the delay to the back-off.
 pub type ConfigWaiter = Pin<Box<dyn Future<Output = bool> + Send + 'static>>;
 
-/// What was found in one attempt, as the recovery layer reads it.
+/// What one attempt reported, as the recovery layer reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Findings {
-    /// The server's word on another attempt.
+    /// The server-provided pushback.
     pub pushback: Option<ServerPushback>,
-    /// The server's word cannot be read, and counts as none.
+    /// The server's pushback could not be parsed and counts as none.
     pub pushback_unreadable: bool,
-    /// How far the attempt came, if a layer knows better than the error tells. The classifier's
-    /// [`Stage::Response`] is final: this stage counts against it only in an
-    /// [own answer](Self::own_answer).
+    /// How far the attempt came, if a layer knows better than the error says. The classifier's
+    /// [`Stage::Response`] is final: this stage overrides it only for an [own
+    /// answer](Self::own_answer).
     pub stage: Option<Stage>,
-    /// A layer of this side made the answer itself (an attempt's deadline, a call that was shed).
+    /// A local layer produced the response (an attempt's deadline, load shedding).
     pub own_answer: bool,
-    /// There is a backend that the call had not tried when this attempt was sent.
+    /// When this attempt was sent, there was a backend that the call had not tried.
     pub untried_backend: bool,
-    /// Some layer forbids another attempt (nested recovery, a hop that gave up).
+    /// A layer forbids further attempts (nested recovery, a hop that gave up).
     pub forbidden: bool,
-    /// A newer configuration was asked for; a waiter may have been left.
+    /// A newer configuration was requested; a waiter may have been stored.
     pub config_coming: bool,
-    /// The waiter said at once that what the call is about has moved: the recovery layer's own
-    /// finding.
+    /// The waiter resolved at once: the call's target has moved. Set by the recovery layer.
     pub config_moved: bool,
-    /// The request itself broke the attempt off, because another one goes on alone: the recovery
-    /// layer's own finding, by [`Replay::was_cut_off`](crate::Replay::was_cut_off).
+    /// The request cancelled the attempt itself because another attempt continues alone. Set by the
+    /// recovery layer from [`Replay::was_cut_off`](crate::Replay::was_cut_off).
     pub cut_off: bool,
-    /// The attempt's copy of the request had content of which nothing was read: the recovery
-    /// layer's own finding, by [`Replay::was_unread`](crate::Replay::was_unread).
+    /// The attempt's copy of the request had content, and none of it was read. Set by the recovery
+    /// layer from [`Replay::was_unread`](crate::Replay::was_unread).
     pub unread: bool,
 }
 
-/// The most attempts of one call that can be out at once and still report.
+/// The maximum number of attempts of one call that can be in flight and still report.
 pub(crate) const SLOTS: usize = 16;
 
-/// An attempt's number and the slot it was given.
+/// An attempt's number and the slot assigned to it.
 ///
-/// The slot is not the number's own: transparent and forced mends go on past [`SLOTS`] while an
-/// early attempt may still be out, and none may take the slot of one that is.
+/// The slot does not follow from the number: transparent and forced retries continue past [`SLOTS`]
+/// while an early attempt may still be in flight, and none may take a slot in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) attempt: u32,
@@ -91,8 +90,8 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// The slot that is looked at first; the only one for the first [`SLOTS`] attempts, as nobody
-    /// had it before them.
+    /// The slot that is tried first. For the first [`SLOTS`] attempts it is always free, since no
+    /// earlier attempt used it.
     #[inline]
     pub(crate) const fn first_choice(attempt: u32) -> Self {
         Self {
@@ -102,13 +101,13 @@ impl Seat {
     }
 }
 
-/// One word an attempt: 12 bits of its number, 10 of flags, 42 of pushback in microseconds.
+/// One word per attempt: 12 bits of attempt number, 10 of flags, 42 of pushback in microseconds.
 ///
-/// A report names its attempt; if the slot has gone to a later one since, it is ignored.
+/// A report names its attempt; if a later attempt owns the slot, the report is ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Slots([AtomicU64; SLOTS]);
 
-/// Fifty days, which is more than any protocol's pushback says.
+/// Fifty days, longer than any protocol's pushback.
 const VALUE_BITS: u32 = 42;
 const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 const FLAG_STAGE: u64 = 0b11 << VALUE_BITS;
@@ -116,7 +115,7 @@ const FLAG_FORBID: u64 = 1 << (VALUE_BITS + 2);
 const FLAG_CONFIG: u64 = 1 << (VALUE_BITS + 3);
 const FLAG_STOP: u64 = 1 << (VALUE_BITS + 4);
 const FLAG_AFTER: u64 = 1 << (VALUE_BITS + 5);
-/// Both at once say a third thing.
+/// Both flags together encode a third state.
 const UNREADABLE: u64 = FLAG_STOP | FLAG_AFTER;
 const FLAG_COMMITTED: u64 = 1 << (VALUE_BITS + 6);
 const FLAG_OVER: u64 = 1 << (VALUE_BITS + 7);
@@ -134,13 +133,13 @@ impl Slots {
         &self.0[slot as usize % SLOTS]
     }
 
-    /// Hands a slot to this attempt, empty: its own, or where an earlier attempt is still out in
-    /// that, one that is over.
+    /// Assigns an empty slot to this attempt: its first choice or, if an earlier attempt is still
+    /// in flight there, the slot of an attempt that is over.
     #[inline]
     pub(crate) fn begin(&self, attempt: u32) -> Seat {
         let mut seat = Seat::first_choice(attempt);
-        // Up to here every attempt is the first of this call in its slot, and what lies there is an
-        // older call's.
+        // Up to this number every attempt is the first of this call in its slot, whose content is
+        // left over from an earlier call.
         if attempt > SLOTS as u32 && !self.is_over(seat.slot) {
             seat.slot = self.free(seat.slot);
         }
@@ -152,8 +151,8 @@ impl Slots {
         self.slot(slot).load(Ordering::Acquire) & FLAG_OVER != 0
     }
 
-    /// A slot whose attempt is over. There is one: fewer than [`SLOTS`] attempts are out when one
-    /// more is sent.
+    /// The slot of an attempt that is over. One always exists: fewer than [`SLOTS`] attempts are in
+    /// flight when a further one is sent.
     #[cold]
     fn free(&self, first: u8) -> u8 {
         (0..SLOTS as u8)
@@ -161,7 +160,7 @@ impl Slots {
             .unwrap_or(first)
     }
 
-    /// Changes this attempt's word; false when the slot belongs to a later one.
+    /// Changes the word of this attempt; false if the slot belongs to a later attempt.
     fn change(&self, seat: Seat, change: impl Fn(u64) -> u64) -> bool {
         self.slot(seat.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -205,21 +204,21 @@ impl Slots {
         self.change(seat, |word| (word & !FLAG_UNTRIED_BACKEND) | bits);
     }
 
-    /// False when the slot belongs to a later attempt, or this one is out no more.
+    /// False if the slot belongs to a later attempt or this attempt is over.
     pub(crate) fn config_coming(&self, seat: Seat) -> bool {
         self.change(seat, |word| word | FLAG_CONFIG) && !self.is_over(seat.slot)
     }
 
-    /// This attempt is out no more.
+    /// Marks this attempt as over.
     pub(crate) fn over(&self, seat: Seat) {
         self.change(seat, |word| word | FLAG_OVER);
     }
 
-    /// True if one of the first `sent` attempts is out and may have left the client.
+    /// True if one of the first `sent` attempts is in flight and may have left the client.
     pub(crate) fn any_may_have_left(&self, sent: u32) -> bool {
         let dispatch = (Stage::Dispatch as u64 + 1) << VALUE_BITS;
         (0..SLOTS as u32)
-            // The others were not handed out yet, and hold what an older call left.
+            // The other slots are not assigned yet and hold data of an earlier call.
             .filter(|slot| sent >= SLOTS as u32 || (1..=sent).contains(slot))
             .any(|slot| {
                 let word = self.slot(slot as u8).load(Ordering::Acquire);
@@ -231,7 +230,7 @@ impl Slots {
         self.change(seat, |word| word | FLAG_COMMITTED);
     }
 
-    /// True exactly once for an attempt that was committed: its final status may now be counted.
+    /// True exactly once for a committed attempt: its final status may now be counted.
     pub(crate) fn conclude(&self, seat: Seat) -> bool {
         self.slot(seat.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -318,7 +317,7 @@ mod tests {
     }
 
     proptest! {
-        /// However often and in whatever order: against one plain value for each attempt.
+        /// Compares any sequence of reports with one plain value per attempt.
         #[test]
         #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
         fn a_report_changes_its_own_finding_of_its_own_attempt(
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_is_read_back() {
+    fn reports_are_read_back() {
         let slots = Slots::default();
         let three = slots.begin(3);
         let after = ServerPushback::After(Duration::from_millis(250));
@@ -425,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_is_still_out_keeps_its_slot_however_many_follow() {
+    fn an_attempt_in_flight_keeps_its_slot_while_others_follow() {
         let slots = Slots::default();
         let one = slots.begin(1);
         slots.pushback(one, ServerPushback::Stop);
@@ -443,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_are_out_together_do_not_mix() {
+    fn concurrent_attempts_do_not_mix() {
         let slots = Slots::default();
         let seats: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
         slots.forbid(seats[4]);
@@ -463,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_word_counts_also_one_that_cannot_be_read() {
+    fn the_latest_pushback_counts_even_if_unreadable() {
         let slots = Slots::default();
         let one = slots.begin(1);
         for word in [

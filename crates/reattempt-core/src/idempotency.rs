@@ -3,12 +3,12 @@
 /// Whether sending a request twice does the same as sending it once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Idempotency {
-    /// Nobody said; treated as not idempotent.
+    /// Not specified; treated as not idempotent.
     #[default]
     Unknown,
     /// Safe to send again at every stage.
     Idempotent,
-    /// Sent again only where it is known that nothing happened.
+    /// Sent again only if the failed attempt is known to have had no effect.
     NotIdempotent,
 }
 

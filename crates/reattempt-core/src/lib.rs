@@ -1,21 +1,21 @@
 //! The vocabulary and the pure decision machines of reattempt.
 //!
-//! This crate knows no runtime and no I/O. It holds what the tower layers of the `reattempt` crate,
-//! the protocol crates and any simulator share: [reasons](reason) why an attempt failed,
-//! [classifiers](Classify) that find them, [strategies](strategy) that answer to them, and the
-//! [machines](machine) that make every decision exactly once.
+//! This crate uses no runtime and no I/O. It holds what the tower layers of the `reattempt` crate,
+//! the protocol crates and simulators share: [reasons](reason) why an attempt failed,
+//! [classifiers](Classify) that find them, [strategies](strategy) that react to them, and the
+//! [machines](machine) that make each decision in one place.
 //!
 //! Most users depend on `reattempt`, which re-exports all of this.
 //!
-//! | question | word |
+//! | question | type |
 //! | --- | --- |
 //! | why did it fail? | [`RetryReason`] |
 //! | how far did it come? | [`Stage`] |
-//! | what came of it? | [`Verdict`], said by a [`Classify`] |
+//! | what was the result? | [`Verdict`], returned by a [`Classify`] |
 //! | may it take effect twice? | [`Idempotency`] |
-//! | what does the server say? | [`ServerPushback`] |
-//! | whether and when again? | [`RetryStrategy`], with a [`Backoff`](backoff::Backoff) |
-//! | is the server overwhelmed? | [`RetryThrottle`] |
+//! | what did the server ask for? | [`ServerPushback`] |
+//! | whether and when to retry? | [`RetryStrategy`], with a [`Backoff`](backoff::Backoff) |
+//! | is the server overloaded? | [`RetryThrottle`] |
 //! | until when? | [`TimeLimit`] |
 //! | what happened? | [`RetryInfo`], of [`AttemptRecord`]s |
 

@@ -1,10 +1,10 @@
-//! The small facts of an attempt in one word, so that a context is copied in few moves.
+//! The small facts of an attempt packed into one word, so that a context is cheap to copy.
 
 use crate::findings::Seat;
 use crate::{AttemptKind, Idempotency};
 
-/// Flags, kind and idempotency in the low half, where they are tested in one instruction, and the
-/// attempt's number in the high one.
+/// Flags, kind and idempotency are in the low half, where one instruction tests them; the attempt
+/// number is in the high half.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks(u64);
 
@@ -12,7 +12,7 @@ pub(crate) struct Marks(u64);
 pub(crate) const CLAIMED: u64 = 1;
 /// The time limit is enforced.
 pub(crate) const ENFORCED: u64 = 1 << 1;
-/// The caller stamped something, beyond what layers do.
+/// The caller set an option; layers alone do not set this flag.
 pub(crate) const CALLER: u64 = 1 << 2;
 
 const KIND_SHIFT: u32 = 8;
@@ -56,7 +56,8 @@ impl Marks {
             | ((seat.slot as u64) << SLOT_SHIFT) & SLOT;
     }
 
-    /// Claimed, and the first attempt in its own slot; before that a context is of no attempt.
+    /// Claimed, with the first attempt in its own slot; before this a context belongs to no
+    /// attempt.
     #[inline]
     pub(crate) const fn claim_first(&mut self) {
         self.0 |= CLAIMED | (1 << NUMBER_SHIFT) | (1 << SLOT_SHIFT);

@@ -1,44 +1,44 @@
-//! Observers: who is told of every decision.
+//! Observers: receive every decision.
 
 use std::fmt::Debug;
 
 use crate::{AttemptRecord, CallContext, RetryInfo, Stopped};
 
-/// Told of what a recovery layer does; for logs, metrics and tests.
+/// Receives what a recovery layer does; for logs, metrics and tests.
 ///
-/// Called in line: be quick, never block. With no observer set, a call that works at once pays
-/// nothing for it.
+/// Called inline: be quick and never block. With no observer set, a call that succeeds at once has
+/// no cost for it.
 pub trait Observer: Debug + Send + Sync {
-    /// Does it want to hear of a first attempt that worked? `false` keeps that path free of
-    /// records.
+    /// Whether the observer wants records of first attempts that succeed. `false` keeps that path
+    /// free of records.
     fn sees_success(&self) -> bool {
         true
     }
 
-    /// An attempt goes out; `context` is its own.
+    /// An attempt is sent; `context` is the context of that attempt.
     fn attempt_sent(&self, context: &CallContext) {
         let _ = context;
     }
 
-    /// An attempt settled, and what was decided after it: a delay, or the gate that stopped it.
+    /// An attempt was settled. The record holds the decision: a delay, or the gate that stopped the
+    /// call.
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
         let _ = (context, record);
     }
 
-    /// A planned attempt of a hedged call was held back at the moment it would have been sent, and
-    /// is used up; others may still be out. No attempt was made, so no record tells of it:
-    /// [`RetryInfo::refused`] counts it.
+    /// A planned hedge was refused at the time it was due, and is used up; others may still be in
+    /// flight. No attempt was made, so there is no record of it: [`RetryInfo::refused`] counts it.
     fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
         let _ = (context, stopped);
     }
 
-    /// The call is over for the recovery layer. Nothing is said of it afterwards.
+    /// The call is over for the recovery layer. This is the last event of a call.
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         let _ = (context, info);
     }
 }
 
-/// Both are told, the first one first.
+/// Calls both observers in order.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn sees_success(&self) -> bool {
         self.0.sees_success() || self.1.sees_success()

@@ -1,4 +1,4 @@
-//! Policies of single routes, and the table that is swapped live.
+//! Policies of single routes, and a table of them that can be swapped while calls are running.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use crate::{Idempotency, OnDeadline, RetryStrategy, RetryThrottle};
 
-/// How a route's calls recover from failure.
+/// How calls of a route recover from failure.
 #[derive(Clone, Debug, Default)]
 pub enum Recovery {
-    /// As the recovery layer was built.
+    /// As configured on the recovery layer.
     #[default]
     Default,
-    /// Not at all. Transparent failures and reasons that always retry are still mended.
+    /// No recovery. Transparent failures and always-retry reasons are still retried.
     None,
-    /// By sending again after a failure.
+    /// Retries after a failure.
     Retry(Arc<dyn RetryStrategy>),
-    /// By sending ahead of a failure.
+    /// Hedges before a failure.
     Hedge(Arc<HedgePolicy>),
 }
 
-/// When the next hedge goes out. Shared by many calls; knows no clock of its own.
+/// When to send the next hedge. Shared by many calls and independent of any clock.
 pub trait HedgeDelay: fmt::Debug + Send + Sync {
-    /// The delay from sending one attempt to sending the next; `sent` attempts are out or done.
+    /// The delay between sending one attempt and the next; `sent` attempts were sent so far.
     fn delay(&self, sent: u32) -> Duration;
 }
 
@@ -38,9 +38,9 @@ impl HedgeDelay for Fixed {
     }
 }
 
-/// Sending a call several times without waiting for a failure (A6, Hedging Policy).
+/// Sends several attempts of a call without waiting for a failure (A6, Hedging Policy).
 ///
-/// Which failures are fatal is the classifier's word.
+/// The classifier decides which failures are fatal.
 #[derive(Clone, Debug)]
 pub struct HedgePolicy {
     max_attempts: u32,
@@ -49,18 +49,20 @@ pub struct HedgePolicy {
     only_idempotent: bool,
 }
 
-/// The most attempts of one hedged call: what can be out at once and still report its findings.
+/// The maximum number of attempts of one hedged call, so that all of them can be in flight and
+/// still report.
 pub const MOST_HEDGED_ATTEMPTS: u32 = 16;
 
 impl HedgePolicy {
-    /// At most `max_attempts` in all, the first included (brought within 1 and
-    /// [`MOST_HEDGED_ATTEMPTS`]), each `delay` after the one before, of idempotent calls only.
+    /// At most `max_attempts` in total, the first included (clamped to between 1 and
+    /// [`MOST_HEDGED_ATTEMPTS`]), each `delay` after the previous one. Hedges idempotent calls
+    /// only.
     #[must_use]
     pub fn new(max_attempts: u32, delay: Duration) -> Self {
         Self::with_delay(max_attempts, Arc::new(Fixed(delay)))
     }
 
-    /// With another kind of delay.
+    /// Uses a custom hedge delay.
     #[must_use]
     pub fn with_delay(max_attempts: u32, delay: Arc<dyn HedgeDelay>) -> Self {
         let max_attempts = max_attempts.clamp(1, MOST_HEDGED_ATTEMPTS);
@@ -72,36 +74,36 @@ impl HedgePolicy {
         }
     }
 
-    /// What to do when all attempts out have failed and the next does not fit before the deadline.
+    /// What to do when all attempts have failed and the next does not fit before the deadline.
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.on_deadline = on_deadline;
         self
     }
 
-    /// Calls that are not idempotent are hedged too, as by a service config's `hedgingPolicy`, with
-    /// which the owner of the method says that it may be carried out several times (A6, Hedging
-    /// Policy). By default at most one attempt of such a call is out, and another follows only a
-    /// failure that says that nothing happened.
+    /// Hedges non-idempotent calls too, as a service config's `hedgingPolicy` does: with it the
+    /// owner of the method states that it may be carried out several times (A6, Hedging Policy). By
+    /// default such a call has at most one attempt in flight, and another follows only after a
+    /// failure that is known to have had no effect.
     #[must_use]
     pub const fn hedge_non_idempotent(mut self) -> Self {
         self.only_idempotent = false;
         self
     }
 
-    /// The most attempts, the first included.
+    /// The maximum number of attempts, the first included.
     #[must_use]
     pub const fn max_attempts(&self) -> u32 {
         self.max_attempts
     }
 
-    /// The delay from one attempt to the next.
+    /// The delay between one attempt and the next.
     #[must_use]
     pub fn delay(&self, sent: u32) -> Duration {
         self.delay.delay(sent)
     }
 
-    /// May several attempts of such a call be out at once?
+    /// Whether several attempts of such a call may be in flight at once.
     pub(crate) const fn hedges(&self, idempotency: Idempotency) -> bool {
         !self.only_idempotent || idempotency.is_idempotent()
     }
@@ -111,10 +113,10 @@ impl HedgePolicy {
     }
 }
 
-/// The policy of one route or method: what the layers do with its calls.
+/// The policy of one route or method.
 ///
-/// The caller's own stamp beats the policy, the policy beats the layer; of two time limits the
-/// earlier counts.
+/// The caller's own setting overrides the policy, and the policy overrides the layer; of two time
+/// limits the earlier applies.
 #[derive(Clone, Default)]
 pub struct RoutePolicy {
     name: Cow<'static, str>,
@@ -138,7 +140,7 @@ impl fmt::Debug for RoutePolicy {
 }
 
 impl RoutePolicy {
-    /// A policy that changes nothing yet; its name is for records and logs.
+    /// A policy that changes nothing; the name appears in records and logs.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -147,13 +149,13 @@ impl RoutePolicy {
         }
     }
 
-    /// Retries by this strategy.
+    /// Retries with this strategy.
     #[must_use]
     pub fn retry(self, strategy: impl RetryStrategy + 'static) -> Self {
         self.recovery(Recovery::Retry(Arc::new(strategy)))
     }
 
-    /// Hedges.
+    /// Hedges with this policy.
     #[must_use]
     pub fn hedge(self, hedge: HedgePolicy) -> Self {
         self.recovery(Recovery::Hedge(Arc::new(hedge)))
@@ -165,72 +167,72 @@ impl RoutePolicy {
         self.recovery(Recovery::None)
     }
 
-    /// Recovers in this way.
+    /// Sets the recovery.
     #[must_use]
     pub fn recovery(mut self, recovery: Recovery) -> Self {
         self.recovery = recovery;
         self
     }
 
-    /// Counts in this throttle.
+    /// Uses this throttle.
     #[must_use]
     pub fn throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
         self.throttle = Some(throttle);
         self
     }
 
-    /// Gives a whole call this long. Needs a `Deadline` layer outside the recovery layer.
+    /// Limits the duration of a whole call. Needs a `Deadline` layer outside the recovery layer.
     #[must_use]
     pub const fn call_limit(mut self, limit: Duration) -> Self {
         self.call_limit = Some(limit);
         self
     }
 
-    /// Gives each attempt this long. Needs a `Deadline` layer inside the recovery layer.
+    /// Limits the duration of each attempt. Needs a `Deadline` layer inside the recovery layer.
     #[must_use]
     pub const fn attempt_limit(mut self, limit: Duration) -> Self {
         self.attempt_limit = Some(limit);
         self
     }
 
-    /// Carries data of the protocol, which its classifier reads (retryable codes and the like).
+    /// Attaches protocol data for the classifier (retryable codes and the like).
     #[must_use]
     pub fn data<T: Any + Send + Sync>(mut self, data: T) -> Self {
         self.data = Some(Arc::new(data));
         self
     }
 
-    /// Its name.
+    /// The name of the policy.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it recovers.
+    /// The recovery.
     #[must_use]
     pub const fn get_recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Its throttle.
+    /// The throttle.
     #[must_use]
     pub const fn get_throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
         self.throttle.as_ref()
     }
 
-    /// How long a whole call may take.
+    /// The limit of a whole call.
     #[must_use]
     pub const fn get_call_limit(&self) -> Option<Duration> {
         self.call_limit
     }
 
-    /// How long one attempt may take.
+    /// The limit of one attempt.
     #[must_use]
     pub const fn get_attempt_limit(&self) -> Option<Duration> {
         self.attempt_limit
     }
 
-    /// The protocol's data, if it is of this type.
+    /// The protocol data, if it has this type.
     #[must_use]
     pub fn get_data<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.data.as_ref()?.downcast_ref()
@@ -243,7 +245,7 @@ impl RoutePolicy {
     note = "use a closure `|request: &{Req}| -> Option<Arc<RoutePolicy>>`, or `Routes` over a table that implements `Route<{Req}>`"
 )]
 pub trait Route<Req> {
-    /// The policy, or `None` to leave the call to the layers' own.
+    /// The policy, or `None` to use the layers' own.
     fn route(&self, request: &Req) -> Option<Arc<RoutePolicy>>;
 }
 
@@ -263,24 +265,24 @@ impl<Req> Route<Req> for Arc<RoutePolicy> {
     }
 }
 
-/// A handle on a table of policies that can be swapped while calls go on. Clones share the
+/// A handle to a table of policies that can be swapped while calls are running. Clones share the
 /// table; a call keeps the policy it started with.
 pub struct Routes<T>(Arc<RwLock<Arc<T>>>);
 
 impl<T> Routes<T> {
-    /// A handle on this table.
+    /// Creates a handle to this table.
     #[must_use]
     pub fn new(table: T) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(table))))
     }
 
-    /// The table in force.
+    /// The current table.
     #[must_use]
     pub fn load(&self) -> Arc<T> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts another table in force for calls that start from now on.
+    /// Replaces the table for calls that start from now on. Returns the previous one.
     pub fn swap(&self, table: T) -> Arc<T> {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut current, Arc::new(table))

@@ -1,14 +1,14 @@
-//! What a server says about being asked again (A6, Pushback).
+//! Server pushback: what a server asks of retries (A6, Pushback).
 
 use std::time::Duration;
 
-/// The server's own word on another attempt.
+/// The server's request about further attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServerPushback {
-    /// Come back after exactly this delay; it replaces the back-off, without jitter. More than a
-    /// day acts as [`ServerPushback::Stop`] on a call that has no deadline, so that no server can
-    /// have a call wait for years.
+    /// Retry after exactly this delay, which replaces the back-off, without jitter. More than a day
+    /// acts as [`ServerPushback::Stop`] on a call without a deadline, so that no server can make a
+    /// call wait for years.
     After(Duration),
-    /// Do not come back with this call.
+    /// Do not retry this call.
     Stop,
 }

@@ -1,8 +1,8 @@
-//! Retry reasons: why an attempt may have to be sent again (RFC 0049, RetryReason).
+//! Retry reasons: why a retry may be needed (RFC 0049, RetryReason).
 
 use std::fmt;
 
-/// What a reason says of itself. Lives in a `static`, made by
+/// The definition of a reason. Stored in a `static` made by
 /// [`retry_reasons!`](crate::retry_reasons).
 #[derive(Debug)]
 pub struct ReasonDef {
@@ -12,7 +12,7 @@ pub struct ReasonDef {
 }
 
 impl ReasonDef {
-    /// A definition: its name, and RFC 0049's two flags.
+    /// A definition: the name and RFC 0049's two flags.
     #[must_use]
     pub const fn new(name: &'static str, allows_non_idempotent: bool, always: bool) -> Self {
         Self {
@@ -23,36 +23,36 @@ impl ReasonDef {
     }
 }
 
-/// Why an attempt failed in a way that another attempt may mend (RFC 0049, RetryReason).
+/// Why an attempt failed in a way that a retry may fix (RFC 0049, RetryReason).
 ///
 /// The set is open: every protocol adds its own with [`retry_reasons!`](crate::retry_reasons), and
 /// so can you. A reason is one pointer wide, `Copy`, and compared by the address of its definition:
-/// two reasons of the same name from two crates stay different.
+/// two reasons of the same name from two crates are different.
 #[derive(Clone, Copy)]
 pub struct RetryReason(&'static ReasonDef);
 
 impl RetryReason {
-    /// The reason behind a definition; use [`retry_reasons!`](crate::retry_reasons), which also
-    /// makes the `static`.
+    /// The reason of a definition; prefer [`retry_reasons!`](crate::retry_reasons), which also
+    /// creates the `static`.
     #[must_use]
     pub const fn from_def(def: &'static ReasonDef) -> Self {
         Self(def)
     }
 
-    /// The name, as the specification spells it.
+    /// The name, in the specification's spelling.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// True when the failed attempt is known not to have changed anything, so that even a
-    /// request that is not idempotent may be sent again.
+    /// True if the failed attempt is known to have had no effect, so that even a non-idempotent
+    /// request may be sent again.
     #[must_use]
     pub const fn allows_non_idempotent_retry(self) -> bool {
         self.0.allows_non_idempotent_retry
     }
 
-    /// True when the request is sent again under any strategy, after
+    /// True if the request is sent again under any strategy, with
     /// [`ControlledBackoff`](crate::strategy::ControlledBackoff), until the deadline.
     #[must_use]
     pub const fn always_retry(self) -> bool {
@@ -109,43 +109,44 @@ macro_rules! retry_reasons {
 }
 
 retry_reasons! {
-    /// Anything unexpected. Never sent again unless the request is idempotent.
+    /// Anything unexpected. Retried only if the request is idempotent.
     pub UNKNOWN(false, false);
-    /// The socket that the request should have been written to is not available.
+    /// The socket for the request is not available.
     pub SOCKET_NOT_AVAILABLE(true, false);
     /// The service on a node (key-value, query …) is not available.
     pub SERVICE_NOT_AVAILABLE(true, false);
-    /// The node that the request should go to is not available.
+    /// The target node of the request is not available.
     pub NODE_NOT_AVAILABLE(true, false);
     /// The node does not own the key's vbucket (KV status 0x07).
     pub KV_NOT_MY_VBUCKET(true, true);
-    /// The collection is not known to the node, so the client's manifest is old (KV status 0x88).
+    /// The node does not know the collection: the client's manifest is outdated (KV status 0x88).
     pub KV_COLLECTION_OUTDATED(true, true);
-    /// A status the client does not know, which the server's error map calls retryable.
+    /// An unknown status that the server's error map marks as retryable.
     pub KV_ERROR_MAP_RETRY_INDICATED(true, false);
     /// The document is locked (KV status 0x09).
     pub KV_LOCKED(true, false);
-    /// The node asks to try again later (KV status 0x86).
+    /// The node asks the client to retry later (KV status 0x86).
     pub KV_TEMPORARY_FAILURE(true, false);
-    /// Another durable write on the document is going on (KV status 0xa2).
+    /// Another durable write on the document is in progress (KV status 0xa2).
     pub KV_SYNC_WRITE_IN_PROGRESS(true, false);
     /// A durable write on the document is being committed again (KV status 0xa4).
     pub KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS(true, false);
-    /// The service's answer itself says that the request may be sent again.
+    /// The service's response says that the request may be retried.
     pub SERVICE_RESPONSE_CODE_INDICATED(true, false);
-    /// The socket was closed while the request was in flight; nobody knows if it was carried out.
+    /// The socket was closed while the request was in flight; it is unknown whether it was carried
+    /// out.
     pub SOCKET_CLOSED_WHILE_IN_FLIGHT(false, false);
-    /// A circuit breaker kept the request from being sent.
+    /// A circuit breaker prevented the request from being sent.
     pub CIRCUIT_BREAKER_OPEN(true, false);
-    /// A prepared statement has to be prepared again (query 4040, 4050, 4070).
+    /// A prepared statement must be prepared again (query 4040, 4050, 4070).
     pub QUERY_PREPARED_STATEMENT_FAILURE(true, false);
-    /// An index went away under the query (query 5000 with its text).
+    /// An index disappeared during the query (query 5000 with its text).
     pub QUERY_INDEX_NOT_FOUND(true, false);
-    /// Analytics asks to try again later (23000, 23003, 23007).
+    /// Analytics asks the client to retry later (23000, 23003, 23007).
     pub ANALYTICS_TEMPORARY_FAILURE(true, false);
     /// Search has too many requests (HTTP 429).
     pub SEARCH_TOO_MANY_REQUESTS(true, false);
-    /// The view engine asks to try again later.
+    /// The view engine asks the client to retry later.
     pub VIEWS_TEMPORARY_FAILURE(true, false);
     /// The node has no active partition for the view (HTTP 302).
     pub VIEWS_NO_ACTIVE_PARTITION(true, true);

@@ -1,4 +1,4 @@
-//! Blocks of calls that worked, used again by the calls that follow on the same thread.
+//! Reuses the blocks of successful calls for later calls on the same thread.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::block::CallBlock;
 
-/// The most blocks kept by one thread, some 11 kB.
+/// The maximum number of blocks kept per thread, about 11 kB.
 const MOST_KEPT: usize = 64;
 
 thread_local! {
@@ -18,10 +18,10 @@ thread_local! {
     };
 }
 
-/// Blocks of calls that are over. Some may still be seen by others: a handle, a watch, a late
-/// reporter.
+/// Blocks of finished calls. A handle, a `Watch` or a late reporter may still refer to some of
+/// them.
 struct Kept {
-    /// Where one call follows the other this is the only one.
+    /// Enough when one call follows another.
     next: Cell<Option<Arc<CallBlock>>>,
     others: RefCell<Vec<Arc<CallBlock>>>,
 }
@@ -44,17 +44,17 @@ impl Kept {
     }
 }
 
-/// A block that no other call uses.
+/// Returns a block that no other call uses.
 #[inline(always)]
 pub(crate) fn fresh() -> Arc<CallBlock> {
-    // A thread that is going down has nothing to keep.
+    // A thread that is shutting down keeps nothing.
     let kept = KEPT.try_with(|kept| kept.next.take().or_else(|| kept.pop()));
     match kept {
-        // There are no weak handles: who sees that his is the only one is alone with the block for
-        // good. As long as somebody else can see it, it is not used again, and nothing of one call
-        // is ever seen in another.
+        // There are no weak handles: a strong count of 1 means that no other handle can appear. A
+        // block that is still referenced elsewhere is not reused, so no call ever sees data of
+        // another.
         Ok(Some(block)) if Arc::strong_count(&block) == 1 => {
-            // Pairs with the release in the drop of the other handles: what they wrote comes before
+            // Pairs with the release in the drop of the other handles: their writes happen before
             // the reset.
             fence(Ordering::Acquire);
             let block = if block.is_logged() {
@@ -93,10 +93,10 @@ fn without_log(mut block: Arc<CallBlock>) -> Arc<CallBlock> {
     block
 }
 
-/// Puts by the block of a call that is over and left no log.
+/// Stores the block of a finished call that left no log.
 #[inline(always)]
 pub(crate) fn put_by(block: Arc<CallBlock>) {
-    // Fails only on a thread that is going down, which frees the block.
+    // Fails only on a thread that is shutting down, which frees the block.
     let _ = KEPT.try_with(|kept| {
         if let Some(before) = kept.next.replace(Some(block)) {
             kept.push(before);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_call_of_the_thread_uses_the_block_and_sees_nothing_in_it() {
+    fn the_threads_next_call_reuses_the_block_without_its_data() {
         let mut first = CallContext::default();
         drop(first.begin());
         first.reporter().pushback(ServerPushback::Stop);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_somebody_can_still_see_is_not_used_again() {
+    fn a_block_that_is_still_referenced_is_not_reused() {
         let mut request = crate::Call::new(());
         let watch = CallContext::watch(&mut request);
         let mut context = request.into_parts().1;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_not_kept() {
+    fn blocks_of_failed_calls_are_not_kept() {
         let mut context = CallContext::default();
         context.claim_first();
         context

@@ -1,74 +1,74 @@
-//! Making another copy of the logical request.
+//! Copies of the logical request for further attempts.
 
 use std::task::{Context, Poll};
 
 use crate::{AttemptKind, Call, Failure};
 
-/// The attempt that a copy is made for.
+/// The attempt for which a copy is made.
 #[derive(Clone, Copy, Debug)]
 pub struct NextAttempt<'a> {
     /// Its number; the first attempt of a call is 1.
     pub number: u32,
-    /// Why it is sent.
+    /// Why the attempt is sent.
     pub kind: AttemptKind,
-    /// The failure that leads to it; `None` for a hedge sent because time passed.
+    /// The failure that caused it; `None` for a hedge sent after its delay.
     pub after: Option<&'a Failure>,
 }
 
 /// A request that can be sent more than once.
 ///
-/// A copy goes out and the original stays behind as the template; the last attempt that is possible
-/// moves the template itself. A copy is another copy of the *logical* request: a protocol that
-/// encodes for one server (request ids, cluster times, compression) encodes below the recovery
-/// layer.
+/// A copy is sent and the original is kept as the template; the last possible attempt moves the
+/// template itself. A copy is another copy of the *logical* request: a protocol that encodes for
+/// one server (request ids, cluster times, compression) encodes below the recovery layer.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent more than once",
     note = "wrap any cloneable request in `Call<T>` (see `CallLayer`), and an HTTP body in `reattempt_http::ReplayBody`"
 )]
 pub trait Replay: Sized {
-    /// Asked when an attempt failed: could `next` be sent?
+    /// Called after an attempt failed: whether `next` could be sent.
     fn can_replay(&self, next: &NextAttempt<'_>) -> bool {
         let _ = next;
         true
     }
 
-    /// Made when it is sent. `None` refuses (the request can no longer be made for this attempt):
-    /// the call then ends with the failure it holds.
+    /// Called when the copy is sent. `None` refuses (the request can no longer be copied for this
+    /// attempt), and the call then ends with the failure it holds.
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self>;
 
-    /// Asked of the template when an attempt ended in an error: was its copy cut off, because
-    /// another attempt goes on alone (A6, Memory Management)? Then the error says nothing of the
-    /// server: it is neither counted nor a failure of the call's while another attempt is out.
+    /// Called on the template after an attempt ended in an error: whether its copy was cut off
+    /// because another attempt continues alone (A6, Memory Management). The error then says nothing
+    /// about the server: it is not counted, and it does not fail the call while another attempt is
+    /// in flight.
     fn was_cut_off(&self, attempt: u32) -> bool {
         let _ = attempt;
         false
     }
 
-    /// Asked of the template when an attempt ended in an error: did its copy have content of which
-    /// nothing was ever read? Then the request never left the client, because a transport that
-    /// sends reads: see [`Transparent::IfUnread`](crate::Transparent::IfUnread).
+    /// Called on the template after an attempt ended in an error: whether its copy had content and
+    /// none of it was read. The request then never left the client, because a transport that sends
+    /// also reads: see [`Transparent::IfUnread`](crate::Transparent::IfUnread).
     fn was_unread(&self, attempt: u32) -> bool {
         let _ = attempt;
         false
     }
 
-    /// Asked of the template while several attempts are out: ready once this one's copy can go no
-    /// further, because another goes on alone. Its attempt is then cancelled at once, also one that
-    /// would wait for ever before it read its copy again. Until then the last context's task is
-    /// woken when that changes.
+    /// Called on the template while several attempts are in flight: ready once this attempt's copy
+    /// is cut off because another attempt continues alone. The attempt is then cancelled at once,
+    /// even if it would never read its copy again. Until then, the task of the last context is
+    /// woken when this changes.
     fn poll_cut_off(&self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
         let _ = (attempt, cx);
         Poll::Pending
     }
 
-    /// Told of the template: the attempt that this number's copy was made for has failed or has
-    /// lost. A transport may hold that copy a while longer; what is kept for it need not be.
+    /// Called on the template: the attempt of this number has failed or lost. A transport may hold
+    /// its copy for longer; data kept for it can be dropped.
     fn attempt_over(&self, number: u32) {
         let _ = number;
     }
 
-    /// Told of the template when the call has its answer: no further copy is made, so what is kept
-    /// for one is let go of.
+    /// Called on the template once the call has its response: no further copy is made, so data kept
+    /// for copies is dropped.
     fn release(&mut self) {}
 }
 

@@ -3,11 +3,11 @@
 /// The stage in which an attempt failed (RFC 0049's three stages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
-    /// Never sent: nothing can have happened at the server.
+    /// Never sent: it had no effect on the server.
     Dispatch,
-    /// Sent, no answer: nobody knows what happened.
+    /// Sent without a response: its effect is unknown.
     InFlight,
-    /// Answered.
+    /// A response was received.
     Response,
 }
 

@@ -1,4 +1,4 @@
-//! The atomics and locks of what is shared between threads: std's, and loom's where its models are
+//! Atomics and locks for state shared between threads: std's, or loom's when its models are
 //! checked.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p reattempt-core --lib models`

@@ -1,54 +1,54 @@
-//! What one attempt came to.
+//! The result of one attempt.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::{RetryReason, Stage};
 
-/// Whether a failure may be mended without counting as a retry (A6, Transparent Retries).
+/// Whether a failure may be retried without counting as a retry (A6, Transparent Retries).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transparent {
     /// The server's application may have seen the request: the policy decides.
     #[default]
     No,
-    /// It reached the server but not its application (REFUSED_STREAM): once per call.
+    /// It reached the server but not its application (REFUSED_STREAM): retried once per call.
     Once,
     /// The connection was lost, and the attempt never left the client if its request body was never
-    /// read ([`Replay::was_unread`](crate::Replay::was_unread)): then as
+    /// read ([`Replay::was_unread`](crate::Replay::was_unread)). In that case as
     /// [`Transparent::Unlimited`], in the stage [`Stage::Dispatch`] and safe for any request;
     /// otherwise as [`Transparent::No`].
     IfUnread,
-    /// No connection could be made: at once while there is a backend that the call has not tried
-    /// ([`Findings::untried_backend`](crate::Findings::untried_backend)), at most
+    /// No connection could be made: retried at once while there is a backend that the call has not
+    /// tried ([`Findings::untried_backend`](crate::Findings::untried_backend)), at most
     /// [`MOST_RECORDS`](crate::MOST_RECORDS) times; otherwise as [`Transparent::No`].
     NextBackend,
-    /// It never left the client: until the deadline.
+    /// It never left the client: retried until the deadline.
     Unlimited,
 }
 
 /// Why and where an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The reason, of the vocabulary that all protocols share.
+    /// The reason, from the vocabulary that all protocols share.
     pub reason: RetryReason,
     /// How far the attempt came.
     pub stage: Stage,
     /// The protocol's own code (gRPC code, HTTP or KV status, MongoDB code), if there was one.
     pub code: Option<i32>,
-    /// Whether it may be mended without counting.
+    /// Whether it may be retried without being counted.
     pub transparent: Transparent,
-    /// True when even a request that is not idempotent may be sent again.
+    /// True if even a non-idempotent request may be sent again.
     pub safe: bool,
-    /// True when the server says that this attempt changed nothing (MongoDB's `NoWritesPerformed`):
-    /// of several failures it tells the caller least.
+    /// True if the server says that this attempt changed nothing (MongoDB's `NoWritesPerformed`):
+    /// of several failures it is the least informative for the caller.
     pub no_effect: bool,
-    /// The base that the server wants of the back-off, in microseconds; see
+    /// The base of the back-off that the server asked for, in microseconds; see
     /// [`Failure::base_backoff`].
     pub base_backoff_micros: Option<NonZeroU32>,
 }
 
 impl Failure {
-    /// A failure of this reason in this stage: no code, not transparent, as safe as its reason
+    /// A failure with this reason in this stage: no code, not transparent, as safe as its reason
     /// says ([`RetryReason::allows_non_idempotent_retry`]).
     #[must_use]
     pub const fn new(reason: RetryReason, stage: Stage) -> Self {
@@ -63,23 +63,23 @@ impl Failure {
         }
     }
 
-    /// With the protocol's own code.
+    /// Sets the protocol's own code.
     #[must_use]
     pub const fn code(mut self, code: i32) -> Self {
         self.code = Some(code);
         self
     }
 
-    /// The server says that this attempt changed nothing, or does not say so.
+    /// Sets whether the server says that this attempt changed nothing.
     #[must_use]
     pub const fn no_effect(mut self, no_effect: bool) -> Self {
         self.no_effect = no_effect;
         self
     }
 
-    /// The server asked for this base of the back-off (MongoDB's `baseBackoffMS`), to whole
-    /// microseconds and up to over an hour; zero asks for nothing. Only a strategy that knows of it
-    /// looks at it.
+    /// Sets the base of the back-off that the server asked for (MongoDB's `baseBackoffMS`), in
+    /// whole microseconds and up to over an hour; zero means none. Only strategies that support it
+    /// read it.
     #[must_use]
     pub const fn with_base_backoff(mut self, base: Duration) -> Self {
         let micros = base.as_micros();
@@ -91,7 +91,7 @@ impl Failure {
         self
     }
 
-    /// The base of the back-off that the server asked for, if it did.
+    /// The base of the back-off that the server asked for, if any.
     #[must_use]
     pub const fn base_backoff(&self) -> Option<Duration> {
         match self.base_backoff_micros {
@@ -100,14 +100,14 @@ impl Failure {
         }
     }
 
-    /// May be mended without counting.
+    /// Sets whether it may be retried without being counted.
     #[must_use]
     pub const fn transparent(mut self, transparent: Transparent) -> Self {
         self.transparent = transparent;
         self
     }
 
-    /// Overrules the reason: the server is (not) known to have left the request alone.
+    /// Overrides the reason: whether the request is known to have had no effect.
     #[must_use]
     pub const fn safe(mut self, safe: bool) -> Self {
         self.safe = safe;
@@ -115,22 +115,22 @@ impl Failure {
     }
 }
 
-/// What a classifier says of one attempt.
+/// A classifier's verdict on one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It worked. Counted as a success; the answer goes to the caller.
+    /// It succeeded. Counted as a success; the response goes to the caller.
     Success,
-    /// The head of the answer is here and the rest decides later (a gRPC status in trailers):
-    /// no further attempt, and nothing counted yet (A6, When Retries are Valid).
+    /// The head of the response has arrived and the rest decides later (a gRPC status in trailers):
+    /// no further attempt, and nothing is counted yet (A6, When Retries are Valid).
     Committed,
-    /// It failed, and another attempt would not help: the failure goes to the caller.
+    /// It failed, and a retry would not help: the failure goes to the caller.
     Fatal(Failure),
-    /// It failed, and another attempt may help.
+    /// It failed, and a retry may help.
     Retry(Failure),
 }
 
 impl Verdict {
-    /// The failure, unless it worked.
+    /// The failure, if there is one.
     #[must_use]
     pub const fn failure(&self) -> Option<&Failure> {
         match self {
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(with(Duration::MAX).base_backoff(), Some(most));
     }
 
-    /// It is copied for every attempt that fails.
+    /// Every failed attempt copies it.
     #[test]
     fn a_failure_is_three_words() {
         assert_eq!(size_of::<Failure>(), 24);

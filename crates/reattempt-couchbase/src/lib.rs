@@ -1,22 +1,22 @@
-//! Couchbase for reattempt: what an answer of a service means for another attempt, and which
-//! configuration is in force.
+//! Couchbase support for reattempt: classifies the responses of each service, and keeps the cluster
+//! configuration current.
 //!
-//! | you have | you put in |
+//! | existing part | what to add |
 //! | --- | --- |
 //! | a KV client as a `tower::Service` | [`KvAnswer`] on its response, [`KvTransportError`] on its error, [`KvRequest`] on its request |
 //! | `RetryLayer::new(classifier, strategy)` | [`KvClassifier`] and `BestEffort`, or [`ErrorMapStrategy`] |
 //! | `PushbackLayer::new(reader)` | [`KvPushback`] |
 //! | `ConfigPollLayer::new(stale)` | [`StaleKvConfig`] over a [`ConfigStore`] and a [`ConfigPoller`] |
-//! | `RetryLayer::observer(…)` | that [`ConfigPoller`] too, beside `LogObserver`: it hears of nodes that never answer |
+//! | `RetryLayer::observer(…)` | that [`ConfigPoller`] too, beside `LogObserver`: it detects nodes that never answer |
 //!
 //! With feature `http` (on by default), for query, analytics, search, views and management:
 //!
-//! | you have | you put in |
+//! | existing part | what to add |
 //! | --- | --- |
-//! | an HTTP client as a `tower::Service` | `ServiceErrorLayer` right above it, `ServiceIdempotencyLayer` outermost (module `service`) |
+//! | an HTTP client as a `tower::Service` | `ServiceErrorLayer` directly above it, `ServiceIdempotencyLayer` outermost (module `service`) |
 //! | `RetryLayer::new(classifier, strategy)` | `ServiceClassifier` over the HTTP client's own classifier, and `BestEffort` |
 //!
-//! Nothing here knows a particular client or opens a socket. Specifications: RFC 0049 (retry
+//! This crate is independent of any client and opens no socket. Specifications: RFC 0049 (retry
 //! handling), RFC 0013 (KV error map), RFC 0024 (fast failover).
 
 #[cfg(feature = "http")]

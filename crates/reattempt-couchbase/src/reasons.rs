@@ -1,6 +1,6 @@
-//! The retry reasons of Couchbase: RFC 0049's own, from the vocabulary that all protocols share.
+//! The retry reasons of Couchbase: those of RFC 0049, from the vocabulary that all protocols share.
 //!
-//! None is added: what shipping clients learned since has a reason in RFC 0049's table too.
+//! None is added: the codes that current clients handle also have a reason in RFC 0049's table.
 
 pub use reattempt::reason::{
     ANALYTICS_TEMPORARY_FAILURE, CIRCUIT_BREAKER_OPEN, KV_COLLECTION_OUTDATED,

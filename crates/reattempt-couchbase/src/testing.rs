@@ -1,4 +1,4 @@
-//! A key-value client made of data, for the tests of this crate.
+//! A scripted key-value client, for the tests of this crate.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ impl KvTransportError for Lost {
     }
 }
 
-/// A map of these entries: `(key, attributes, retry)`.
+/// A map with these entries: `(key, attributes, retry)`.
 pub(crate) fn map(entries: &[(&str, &str, &str)]) -> Arc<ErrorMap> {
     let entries: Vec<_> = entries
         .iter()
@@ -146,7 +146,7 @@ pub(crate) fn map(entries: &[(&str, &str, &str)]) -> Arc<ErrorMap> {
     Arc::new(ErrorMap::parse(json.as_bytes()).unwrap())
 }
 
-/// A bucket of these nodes (`n1`, `n2` …), all of whose four vbuckets are on node `owner`.
+/// A bucket with these nodes (`n1`, `n2` …); all four vbuckets are on node `owner`.
 pub(crate) fn bucket(epoch: i64, rev: i64, nodes: usize, owner: usize) -> String {
     let list = |item: &dyn Fn(usize) -> String| {
         let items: Vec<_> = (1..=nodes).map(item).collect();

@@ -1,4 +1,4 @@
-//! What is missing or stands in the wrong place is said once, at WARN.
+//! Missing or misplaced layers are logged once, at WARN.
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -23,7 +23,7 @@ fn lost<B>(_: Result<&Response<B>, &BoxError>, _: &CallContext) -> Verdict {
     Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::InFlight))
 }
 
-/// The word of the classifier is given once a process: one test holds both sides of it.
+/// The classifier logs once per process, so one test covers both cases.
 #[tokio::test]
 async fn an_answer_that_nobody_looks_into_is_warned_of() {
     let listener = listen::listen();
@@ -36,7 +36,7 @@ async fn an_answer_that_nobody_looks_into_is_warned_of() {
         .layer(ServiceErrorLayer::new(QUERY))
         .service_fn(works);
     right.oneshot(Request::new(())).await.unwrap();
-    assert_eq!(listener.heard(), [""; 0], "all is well");
+    assert_eq!(listener.heard(), [""; 0], "correct order");
 
     let missing = ServiceBuilder::new()
         .layer(RetryLayer::new(

@@ -1,6 +1,6 @@
-//! Real error maps, configurations and error bodies of servers, where they are at hand:
-//! `REATTEMPT_DATA` names a folder whose `couchbase` folder holds them. Without it these tests have
-//! nothing to read and pass.
+//! Real error maps, configurations and error bodies of servers, if available: `REATTEMPT_DATA`
+//! names a folder whose `couchbase` folder contains them. Without it these tests pass without
+//! reading anything.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -124,16 +124,14 @@ fn a_client_outside_finds_the_external_network() {
     assert_eq!(inside, Network::Default);
 }
 
-/// What the first error of a real body comes to, by RFC 0049's list and with the current server
-/// codes: by the number in the file's name, which is the error's code, or by what is known of the
-/// file.
+/// The expected verdicts on the first error of a real body, by RFC 0049's list and with the current
+/// server codes: from the error code in the file's name, or from what is known of the file.
 fn expected(name: &str) -> (bool, bool) {
     match name {
         "failure_prepared_4040.json"
         | "failure_prepared_4050.json"
         | "failure_prepared_4070.json" => (true, true),
-        // The option's codes, and errors of which the service says itself that they may be sent
-        // again.
+        // The option's codes, and errors that the service itself marks as retryable.
         "failure_prepared_4060.json"
         | "failure_prepared_4080.json"
         | "failure_prepared_4090.json"
@@ -148,7 +146,7 @@ fn expected(name: &str) -> (bool, bool) {
 #[test]
 fn every_error_of_the_query_service_is_read() {
     let Some(folder) = folder() else { return };
-    // Lists of errors without the answer around them.
+    // Lists of errors without the surrounding response.
     let lists = json_files(&folder.join("jvm_query"))
         .into_iter()
         .map(|(name, list)| {

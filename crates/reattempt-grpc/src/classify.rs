@@ -1,4 +1,4 @@
-//! `GrpcClassifier`: what a gRPC answer means for another attempt (A6).
+//! `GrpcClassifier`: decides from a gRPC response whether another attempt is possible (A6).
 
 use http::Response;
 use reattempt::order::OpenAnswers;
@@ -30,13 +30,13 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
 /// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
 ///
-/// A committed call counts in the throttle only where a
-/// [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer) stands below the recovery layer; a stack with a
-/// throttle and without that layer is warned of, once a process, at WARN.
+/// A committed call counts in the throttle only if a [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer)
+/// stands below the recovery layer. A stack with a throttle but without that layer is reported once
+/// per process, at WARN.
 ///
-/// Which codes are retryable is the policy's word ([`MethodPolicy`] in the call's `RoutePolicy`);
-/// without one, this classifier's own set: UNAVAILABLE unless [`GrpcClassifier::retryable`] says
-/// otherwise.
+/// The policy defines which codes are retryable ([`MethodPolicy`] in the call's `RoutePolicy`).
+/// Without a policy, this classifier's own set applies: UNAVAILABLE, unless set by
+/// [`GrpcClassifier::retryable`].
 ///
 /// ```
 /// use http::Response;
@@ -65,7 +65,7 @@ pub struct GrpcClassifier {
 }
 
 impl GrpcClassifier {
-    /// Where the policy says nothing, UNAVAILABLE is retryable.
+    /// UNAVAILABLE is retryable for calls whose policy names no codes.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -74,16 +74,16 @@ impl GrpcClassifier {
         }
     }
 
-    /// Where the policy says nothing, these codes are retryable.
+    /// Sets the retryable codes for calls whose policy names none.
     #[must_use]
     pub const fn retryable(mut self, codes: CodeSet) -> Self {
         self.retryable = codes;
         self
     }
 
-    /// What REFUSED_STREAM says of a call, where the policy says nothing:
-    /// [`RefusedStream::Unprocessed`] by default, as A6 has it. Ambiguous it is UNAVAILABLE in
-    /// flight, for the policy alone.
+    /// Sets what REFUSED_STREAM means for calls whose policy does not say:
+    /// [`RefusedStream::Unprocessed`] by default, as in A6. If it is ambiguous, the failure is
+    /// UNAVAILABLE in flight and only the policy decides.
     #[must_use]
     pub const fn refused(mut self, refused: RefusedStream) -> Self {
         self.refused = refused;
@@ -108,7 +108,7 @@ pub(crate) fn failure_of(code: Code, stage: Stage) -> Failure {
     Failure::new(code.reason().unwrap_or(GRPC_UNKNOWN), stage).code(code.number())
 }
 
-/// What a transport's fault is in gRPC's words.
+/// Maps a transport fault to a gRPC code and a failure.
 pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
     let (code, stage) = match fault {
         TransportFault::ConnectFailed | TransportFault::NeverSent => {
@@ -118,7 +118,7 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         TransportFault::Timeout => (Code::DeadlineExceeded, Stage::InFlight),
         TransportFault::RequestFailed => (Code::Internal, Stage::InFlight),
         TransportFault::Abandoned => (Code::Cancelled, Stage::InFlight),
-        // A peer that breaks the protocol loses the connection, with all calls on it.
+        // A peer that violates the protocol loses the connection and all calls on it.
         TransportFault::StreamRefused
         | TransportFault::PastGoaway
         | TransportFault::DispatchGone
@@ -153,9 +153,10 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
                 let fault = error.fault().with_refused(self.refused_for(context));
                 let (code, failure) = failure_of_fault(fault);
                 return match fault {
-                    // Another attempt at the same body fails the same way.
+                    // A further attempt with the same body would fail the same way.
                     TransportFault::RequestFailed => Verdict::Fatal(failure),
-                    // Not fatal: the attempt that had read more is still out and may win.
+                    // Not fatal: the attempt that has read more of the body is still in flight and
+                    // may succeed.
                     TransportFault::Abandoned => Verdict::Retry(failure),
                     _ => judge(code, failure),
                 };
@@ -169,8 +170,7 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
             return Verdict::Success;
         }
         if let Some(own) = response.extensions().get::<ControlPlaneFailure>() {
-            // Never sent, and yet the policy's to decide (A54); unless it is dropped, which is
-            // final.
+            // Never sent, but the policy decides (A54). A dropped call is final.
             let failure = failure_of(code, Stage::Dispatch);
             return if own.is_dropped() {
                 Verdict::Fatal(failure)
@@ -178,7 +178,7 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
                 judge(code, failure)
             };
         }
-        // An answer that our own deadline made never came from the server.
+        // A response made by this client's own deadline never came from the server.
         let stage = match response.extensions().get::<Elapsed>() {
             Some(_) => Stage::InFlight,
             None => Stage::Response,

@@ -15,15 +15,15 @@ pub enum Code {
     Ok = 0,
     /// 1: the caller cancelled.
     Cancelled = 1,
-    /// 2: anything that no other code says.
+    /// 2: any error without a code of its own.
     Unknown = 2,
-    /// 3: the request is wrong whatever the server's state.
+    /// 3: the request is invalid in any state of the server.
     InvalidArgument = 3,
     /// 4: the deadline passed.
     DeadlineExceeded = 4,
-    /// 5: not there.
+    /// 5: not found.
     NotFound = 5,
-    /// 6: there already.
+    /// 6: already exists.
     AlreadyExists = 6,
     /// 7: not allowed.
     PermissionDenied = 7,
@@ -33,15 +33,15 @@ pub enum Code {
     FailedPrecondition = 9,
     /// 10: aborted, for instance by a conflict.
     Aborted = 10,
-    /// 11: past the valid range.
+    /// 11: outside the valid range.
     OutOfRange = 11,
     /// 12: no such method.
     Unimplemented = 12,
-    /// 13: something broke.
+    /// 13: internal error.
     Internal = 13,
-    /// 14: not available now.
+    /// 14: currently unavailable.
     Unavailable = 14,
-    /// 15: data lost for good.
+    /// 15: unrecoverable data loss.
     DataLoss = 15,
     /// 16: not authenticated.
     Unauthenticated = 16,
@@ -74,19 +74,19 @@ impl Code {
         Self::Unauthenticated,
     ];
 
-    /// The code of this number.
+    /// The code with this number.
     #[must_use]
     pub fn from_number(number: i64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// Its number.
+    /// The code's number.
     #[must_use]
     pub const fn number(self) -> i32 {
         self as i32
     }
 
-    /// Its name, as gRPC spells it.
+    /// The code's name, as gRPC spells it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -134,11 +134,10 @@ impl Code {
         })
     }
 
-    /// The code in a `grpc-status` header or trailer: digits alone. Anything that is no code is
-    /// UNKNOWN.
+    /// Parses a `grpc-status` header or trailer: digits only. Any other value is UNKNOWN.
     #[must_use]
     pub fn from_header(value: &http::HeaderValue) -> Self {
-        // `parse` would take a plus sign too, and make `+0` a success.
+        // `parse` would also accept a plus sign, and take `+0` for a success.
         let digits = value
             .to_str()
             .ok()
@@ -147,7 +146,7 @@ impl Code {
         number.and_then(Self::from_number).unwrap_or(Self::Unknown)
     }
 
-    /// The code behind an HTTP status that came without `grpc-status` ("HTTP to gRPC Status Code
+    /// The code for an HTTP status that came without `grpc-status` ("HTTP to gRPC Status Code
     /// Mapping").
     #[must_use]
     pub const fn from_http_status(status: u16) -> Self {
@@ -161,7 +160,7 @@ impl Code {
         }
     }
 
-    /// The code behind an HTTP/2 error code ("Errors" in gRPC over HTTP/2).
+    /// The code for an HTTP/2 error code ("Errors" in gRPC over HTTP/2).
     #[must_use]
     pub const fn from_http2_error(code: u32) -> Self {
         match code {
@@ -175,7 +174,7 @@ impl Code {
 }
 
 impl From<i32> for Code {
-    /// The code of this number; anything that is no code is UNKNOWN.
+    /// The code with this number; UNKNOWN for any other number.
     fn from(number: i32) -> Self {
         Self::from_number(number.into()).unwrap_or(Self::Unknown)
     }
@@ -190,7 +189,7 @@ impl fmt::Display for Code {
 impl FromStr for Code {
     type Err = UnknownCode;
 
-    /// By name, in any case (A6, Validation of retryPolicy).
+    /// Parses a name, in any case (A6, Validation of retryPolicy).
     fn from_str(name: &str) -> Result<Self, UnknownCode> {
         let same = |code: &&Self| code.name().eq_ignore_ascii_case(name);
         Self::ALL.iter().find(same).copied().ok_or(UnknownCode)

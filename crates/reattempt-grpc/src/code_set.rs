@@ -24,19 +24,19 @@ impl CodeSet {
         set
     }
 
-    /// With this code too.
+    /// Adds this code.
     #[must_use]
     pub const fn with(self, code: Code) -> Self {
         Self(self.0 | 1 << code as u8)
     }
 
-    /// Is it in the set?
+    /// Returns true if the code is in the set.
     #[must_use]
     pub const fn contains(self, code: Code) -> bool {
         self.0 & (1 << code as u8) != 0
     }
 
-    /// True for the empty set.
+    /// Returns true for the empty set.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0

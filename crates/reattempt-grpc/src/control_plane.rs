@@ -1,4 +1,4 @@
-//! Failures that no server said: of credentials, of a balancer's pick (A54).
+//! Failures that no server returned: of credentials, or of a balancer's pick (A54).
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use crate::Code;
 use crate::status::trailers_only;
 
 impl Code {
-    /// The code of a call that the control plane failed (A54): what only a server's application may
-    /// say is INTERNAL, and so is OK.
+    /// The code of a call that the control plane failed (A54). OK and the codes reserved for server
+    /// applications become INTERNAL.
     ///
     /// ```
     /// use reattempt_grpc::Code;
@@ -36,13 +36,15 @@ impl Code {
     }
 }
 
-/// A call that this side failed before it was sent: its credentials, or the pick of a backend.
+/// A call that failed on the client before it was sent: in its credentials, or in the pick of a
+/// backend.
 ///
-/// A layer below the recovery layer answers with it ([`ControlPlaneFailure::into_response`]), a
-/// balancer of your own too: [`GrpcClassifier`](crate::GrpcClassifier) knows such an answer. The
-/// attempt was never sent, and yet no transparent retry follows: the policy's codes decide, after
-/// the code was brought to what A54 allows, and it counts as that code. One that is
-/// [dropped](ControlPlaneFailure::dropped) is final, and counts nowhere.
+/// A layer below the recovery layer returns it as a response
+/// ([`ControlPlaneFailure::into_response`]); your own balancer can do the same.
+/// [`GrpcClassifier`](crate::GrpcClassifier) recognizes such a response. The attempt was never
+/// sent, but no transparent retry follows: the code is restricted to what A54 allows, then the
+/// policy's codes decide, and the failure counts as that code. A
+/// [dropped](ControlPlaneFailure::dropped) call is final and is not counted.
 ///
 /// ```
 /// use http::Response;
@@ -88,7 +90,7 @@ pub struct ControlPlaneFailure {
 }
 
 impl ControlPlaneFailure {
-    /// A failure with this code, as far as A54 allows it.
+    /// A failure with this code, restricted to what A54 allows.
     #[must_use]
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         let (said, code) = (code, Code::from_control_plane(code));
@@ -104,8 +106,8 @@ impl ControlPlaneFailure {
         }
     }
 
-    /// The call is to be dropped: UNAVAILABLE, and no attempt follows (a balancer that sheds load,
-    /// a circuit breaker: A32).
+    /// The call is dropped: UNAVAILABLE, and no attempt follows. For a balancer that sheds load, or
+    /// a circuit breaker (A32).
     #[must_use]
     pub fn dropped(message: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -114,25 +116,25 @@ impl ControlPlaneFailure {
         }
     }
 
-    /// The code in force.
+    /// The code, after the restriction of A54.
     #[must_use]
     pub const fn code(&self) -> Code {
         self.code
     }
 
-    /// What is said of it.
+    /// The message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// True if no attempt may follow.
+    /// Returns true if no attempt may follow.
     #[must_use]
     pub const fn is_dropped(&self) -> bool {
         self.dropped
     }
 
-    /// The Trailers-Only answer that says so, with the failure itself in its extensions.
+    /// The Trailers-Only response, with the failure itself in its extensions.
     #[must_use]
     pub fn into_response<B: Default>(self) -> Response<B> {
         let mut response = trailers_only(self.code, &self.message);

@@ -1,18 +1,18 @@
-//! Which status code an error stands for.
+//! Maps errors to status codes.
 
 use reattempt_http::{TransportError, TransportFault};
 
 use crate::Code;
 use crate::classify::failure_of_fault;
 
-/// Says which code an error of a call, or of its answer's stream, stands for. Closures
-/// `Fn(&E) -> Code` implement it.
+/// Maps an error of a call, or of a response stream, to a status code. Implemented for closures
+/// `Fn(&E) -> Code`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no status code in `{E}`",
     note = "name the code with `GrpcOutcomeLayer::new().body_error(|error: &{E}| …)` or with `ErrorCodes::new().body(…)`; for tonic switch on feature `tonic`"
 )]
 pub trait BodyErrorCode<E> {
-    /// The code.
+    /// The code of this error.
     fn code(&self, error: &E) -> Code;
 }
 
@@ -26,9 +26,9 @@ where
     }
 }
 
-/// Looks into errors of the types that reattempt-http knows, boxed or not; any other is UNKNOWN.
-/// With feature `tonic` a `tonic::Status`, as the bodies of its channel have it, stands for its own
-/// code, unless what caused it says more: a connection that broke is UNAVAILABLE.
+/// Reads the error types that reattempt-http knows, boxed or not; any other error is UNKNOWN. With
+/// feature `tonic`, a `tonic::Status` (the body error of a tonic channel) has its own code, unless
+/// its source is more precise: a broken connection is UNAVAILABLE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByKnownError;
 
@@ -46,7 +46,7 @@ impl<E: 'static> BodyErrorCode<E> for ByKnownError {
     }
 }
 
-/// Goes by the [`TransportError`], for error types of your own.
+/// Uses the error's [`TransportError`] implementation, for error types of your own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByTransportError;
 
@@ -56,8 +56,7 @@ impl<E: TransportError> BodyErrorCode<E> for ByTransportError {
     }
 }
 
-/// How codes are found in errors of a service and in errors of its answers' streams, for a layer
-/// that asks for both.
+/// How a layer that needs both maps the errors of a service and of its response streams.
 ///
 /// ```
 /// use reattempt_grpc::{Code, ErrorCodes};
@@ -72,7 +71,7 @@ pub struct ErrorCodes<C = ByKnownError, R = ByKnownError> {
 }
 
 impl ErrorCodes {
-    /// Both by [`ByKnownError`].
+    /// Uses [`ByKnownError`] for both.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -83,7 +82,7 @@ impl ErrorCodes {
 }
 
 impl<C, R> ErrorCodes<C, R> {
-    /// Reads errors that the service returns in place of an answer like this.
+    /// Maps the errors that the service returns instead of a response.
     #[must_use]
     pub fn call<N>(self, call: N) -> ErrorCodes<N, R> {
         ErrorCodes {
@@ -92,7 +91,7 @@ impl<C, R> ErrorCodes<C, R> {
         }
     }
 
-    /// Reads errors of an answer's stream like this.
+    /// Maps the errors of a response stream.
     #[must_use]
     pub fn body<N>(self, body: N) -> ErrorCodes<C, N> {
         ErrorCodes {
@@ -102,7 +101,7 @@ impl<C, R> ErrorCodes<C, R> {
     }
 }
 
-/// For who does not look at errors.
+/// For layers that do not read errors.
 #[derive(Clone, Copy, Debug)]
 pub struct NotAsked;
 

@@ -1,5 +1,5 @@
-//! Follows a call, or one attempt of it, to where its status is known: in the head, in the
-//! trailers, or in an error.
+//! Follows a call, or one of its attempts, until its status is known: from the head, the trailers,
+//! or an error.
 
 use std::fmt;
 use std::future::Future;
@@ -16,30 +16,30 @@ use tracing::Span;
 use crate::head::judged;
 use crate::{BodyErrorCode, Code, ErrorCodes, GRPC_STATUS};
 
-/// Told of what is followed. Exactly one of both ends is told, or neither where whoever asked has
-/// left: then it is dropped.
+/// Receives the events of a followed call or attempt. Exactly one of `closed` and `ended` is
+/// called; neither is if the caller drops the future or the body first, which drops this value.
 pub trait Follow: Sized {
-    /// What is followed runs inside of this span.
+    /// The span that the followed future runs in.
     fn span(&self) -> Option<&Span> {
         None
     }
 
-    /// The head leaves the status to the trailers.
+    /// The head has no status: the trailers will.
     fn opened(&mut self) {}
 
-    /// Data of the answer.
+    /// Data of the response arrived.
     fn received(&mut self, data: &impl Buf) {
         let _ = data;
     }
 
-    /// There is no stream to follow: the head has the status, or an error stands in its place.
+    /// There is no stream to follow: the head has the status, or the call returned an error.
     fn closed(self, code: Code);
 
-    /// The stream has told the status, or broke off.
+    /// The stream ended with a status, or failed.
     fn ended(self, code: Code);
 }
 
-/// The status of what was dropped before it told one: its time was up, or nobody wants it any more.
+/// The status of a call dropped before its status was known: by its deadline, or by its caller.
 pub(crate) fn code_of_dropped(limit: Option<TimeLimit>) -> Code {
     let now = || tokio::time::Instant::now().into_std();
     match limit {
@@ -49,8 +49,8 @@ pub(crate) fn code_of_dropped(limit: Option<TimeLimit>) -> Code {
 }
 
 pin_project! {
-    /// The future of a layer that follows calls or attempts to their end; it resolves with the head
-    /// of the answer.
+    /// The future of a layer that follows calls or attempts. It resolves to the head of the
+    /// response.
     pub struct FollowedFuture<F, T, C, R> {
         #[pin]
         inner: F,
@@ -59,7 +59,7 @@ pin_project! {
     }
 }
 
-/// Who follows, and how errors of the stream are read.
+/// The follower, and how errors of the stream are mapped.
 struct Following<T, R> {
     follower: T,
     body_error: R,
@@ -128,9 +128,9 @@ where
 }
 
 pin_project! {
-    /// An answer's stream that a layer follows to its status.
+    /// A response stream that is followed to its status.
     ///
-    /// A stream that ends without a status breaks gRPC's own rules and counts as INTERNAL.
+    /// A stream that ends without a status violates the gRPC protocol and counts as INTERNAL.
     pub struct FollowedBody<B, T, R>
     where
         T: Follow,
@@ -147,7 +147,8 @@ pin_project! {
     {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            // A reader need not ask for the end of a stream that is known to be over.
+            // A reader that knows from `is_end_stream` that the body ended need not poll for the
+            // end.
             if *this.at_end {
                 if let Some(following) = this.following.take() {
                     following.follower.ended(Code::Internal);

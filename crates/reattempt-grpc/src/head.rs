@@ -1,4 +1,4 @@
-//! What the head of an answer alone says of its status.
+//! The status that the head of a response alone determines.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, StatusCode};
@@ -6,14 +6,14 @@ use http_body::Body;
 
 use crate::{Code, GRPC_STATUS};
 
-/// On an answer that ended with its head, which has no status.
+/// Extension of a response that ended with its head and has no status.
 #[derive(Clone, Copy, Debug)]
 struct EndsWithHead;
 
 impl Code {
-    /// The code, where the head of an answer decides it: `grpc-status` (Trailers-Only); an HTTP
-    /// status other than 200 (by gRPC's mapping); a content type that is not gRPC's, which is
-    /// UNKNOWN. `None` where the trailers say it.
+    /// The code, if the head alone determines it: `grpc-status` (Trailers-Only); an HTTP status
+    /// other than 200 (by gRPC's mapping); a content type that is not gRPC's, which is UNKNOWN.
+    /// `None` if the status comes in the trailers.
     #[must_use]
     pub fn from_head(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         if let Some(said) = headers.get(GRPC_STATUS) {
@@ -26,7 +26,7 @@ impl Code {
     }
 }
 
-/// `application/grpc`, alone or with a format or parameters. Nothing said is taken for it.
+/// `application/grpc`, alone or with a format or parameters. A missing content type is accepted.
 fn is_grpc(headers: &HeaderMap) -> bool {
     const GRPC: &[u8] = b"application/grpc";
     let Some(said) = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()) else {
@@ -37,14 +37,14 @@ fn is_grpc(headers: &HeaderMap) -> bool {
         && matches!(said.get(GRPC.len()), None | Some(b'+' | b';' | b' '))
 }
 
-/// The same of a response; one that ended with a head that says nothing is UNKNOWN.
+/// The same for a response; one that ended with a head without a status is UNKNOWN.
 pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
     let ended = response.extensions().get::<EndsWithHead>().is_some();
     Code::from_head(response.status(), response.headers()).or(ended.then_some(Code::Unknown))
 }
 
-/// The same for who sees the body: a response that ends with its head is marked, so that the
-/// classifier sees it too.
+/// The same for a layer that sees the body: marks a response that ends with its head, so that the
+/// classifier recognizes it too.
 pub(crate) fn judged<B: Body>(response: &mut Response<B>) -> Option<Code> {
     let code = status_in_head(response);
     if code.is_none() && response.body().is_end_stream() {

@@ -9,18 +9,18 @@
 //! | Exposed Retry Metadata | [`PreviousAttemptsLayer`] |
 //! | throttling by the status in trailers | [`GrpcOutcomeLayer`] |
 //! | servers that send failures in real trailers (not in A6) | [`HoldHeadersLayer`] |
-//! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; the caller's `grpc-timeout` is stamped by [`GrpcTimeoutLayer`] |
+//! | call deadline as DEADLINE_EXCEEDED | [`AsGrpcStatus`]; [`GrpcTimeoutLayer`] reads the caller's `grpc-timeout` |
 //! | the status of a call that failed in the channel (feature `tonic`) | [`TonicStatusLayer`] |
 //! | retryPolicy, hedgingPolicy, retryThrottling | [`service_config`] |
-//! | failures before anything is sent (A54), call credentials | [`ControlPlaneFailure`], [`CallCredentialsLayer`] |
+//! | failures before a call is sent (A54), call credentials | [`ControlPlaneFailure`], [`CallCredentialsLayer`] |
 //! | waitForReady | [`WaitForReadyLayer`] |
 //! | maxRequestMessageBytes, maxResponseMessageBytes | [`MessageLimitLayer`] |
 //! | Memory Management | `reattempt_http::body::ReplayBodyLayer` |
 //! | Retry and Hedging Statistics; metrics of A66 and A96 | [`stats`]: [`GrpcStats`](stats::GrpcStats)'s two layers and observer |
 //! | spans of A72 | [`spans`]: [`CallSpanLayer`](spans::CallSpanLayer), [`AttemptSpanLayer`](spans::AttemptSpanLayer) |
 //!
-//! Around a tonic channel (with the features `tonic`, `hyper` and `h2`, which read its errors) or
-//! any other service of `http::Request`:
+//! Around a tonic channel (with features `tonic`, `hyper` and `h2`, which read its errors) or any
+//! other service of `http::Request`:
 //!
 //! ```
 //! use http::{Request, Response};
@@ -28,14 +28,18 @@
 //! use reattempt::strategy::Attempts;
 //! use reattempt::{DeadlineLayer, PushbackLayer, RetryLayer, RouteLayer};
 //! use reattempt_grpc::service_config::ServiceConfig;
-//! use reattempt_grpc::{AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer, PreviousAttemptsLayer};
+//! use reattempt_grpc::{
+//!     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+//!     PreviousAttemptsLayer,
+//! };
 //! use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //! # use bytes::Bytes;
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //! # static CALLS: AtomicU32 = AtomicU32::new(0);
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), BoxError> {
 //! let config = ServiceConfig::parse(r#"{
 //!     "methodConfig": [{
 //!         "name": [{"service": "shop.Cart"}],

@@ -1,12 +1,12 @@
-//! Metadata that is joined.
+//! Merging of metadata.
 
 use http::HeaderMap;
 
-/// Adds these values behind what is there under the same names.
+/// Appends these values after existing values of the same names.
 pub(crate) fn append(headers: &mut HeaderMap, more: HeaderMap) {
     let mut last = None;
     for (name, value) in more {
-        // Only the first value of several comes with its name.
+        // `HeaderMap`'s iterator yields the name only with its first value.
         last = name.or(last);
         if let Some(name) = &last {
             headers.append(name, value);

@@ -1,10 +1,9 @@
 //! `GrpcOutcomeLayer`: counts a call by the status in its trailers.
 //!
-//! Once a server has sent response headers the call is committed, and how it ended is known only
-//! from the trailers. Put this layer below the recovery layer: at the end of the answer it tells
-//! the throttle a success for OK, a failure for a retryable code or a stream that broke off with
-//! one, and nothing for any other code (A6, Throttling). A caller who drops the stream early counts
-//! as neither.
+//! A call is committed once response headers arrive, and its status comes in the trailers. Place
+//! this layer below the recovery layer. At the end of the response it reports to the throttle a
+//! success for OK, a failure for a retryable code or a stream error with such a code, and nothing
+//! for any other code (A6, Throttling). A stream that the caller drops early counts as neither.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -49,7 +48,7 @@ use crate::error_code::NotAsked;
 use crate::follow::{Follow, FollowedBody, FollowedFuture};
 use crate::{ByKnownError, Code, CodeSet, ErrorCodes, MethodPolicy};
 
-/// Reports how gRPC answers end.
+/// Reports the status of gRPC responses to the throttle.
 #[derive(Clone, Copy, Debug)]
 pub struct GrpcOutcomeLayer<R = ByKnownError> {
     retryable: CodeSet,
@@ -57,7 +56,7 @@ pub struct GrpcOutcomeLayer<R = ByKnownError> {
 }
 
 impl GrpcOutcomeLayer {
-    /// Where the call's policy names no codes, UNAVAILABLE counts as a failure.
+    /// UNAVAILABLE counts as a failure for calls whose policy names no codes.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -68,7 +67,7 @@ impl GrpcOutcomeLayer {
 }
 
 impl<R> GrpcOutcomeLayer<R> {
-    /// Finds the code of a stream that broke off in this way; by default [`ByKnownError`].
+    /// Sets how the error of a failed stream is mapped to a code; by default [`ByKnownError`].
     #[must_use]
     pub fn body_error<N>(self, body_error: N) -> GrpcOutcomeLayer<N> {
         GrpcOutcomeLayer {
@@ -77,8 +76,8 @@ impl<R> GrpcOutcomeLayer<R> {
         }
     }
 
-    /// Where the call's policy names no codes, these count as failures: the same as the
-    /// classifier's.
+    /// Sets the codes that count as failures for calls whose policy names none. Use the same set as
+    /// for the classifier.
     #[must_use]
     pub fn retryable(mut self, codes: CodeSet) -> Self {
         self.retryable = codes;
@@ -105,7 +104,7 @@ impl<S, R: Clone> Layer<S> for GrpcOutcomeLayer<R> {
     }
 }
 
-/// Made by [`GrpcOutcomeLayer`].
+/// The service that [`GrpcOutcomeLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct GrpcOutcome<S, R = ByKnownError> {
     inner: S,
@@ -145,10 +144,10 @@ where
 /// The future of [`GrpcOutcome`].
 pub type GrpcOutcomeFuture<F, R> = FollowedFuture<F, Open, NotAsked, R>;
 
-/// An answer's stream whose status is reported.
+/// A response stream whose status is reported.
 pub type GrpcOutcomeBody<B, R = ByKnownError> = FollowedBody<B, Open, R>;
 
-/// What is still to be told.
+/// A call whose status has not been reported yet.
 #[derive(Debug)]
 pub struct Open {
     conclusion: Conclusion,
@@ -161,7 +160,7 @@ impl Follow for Open {
         OpenAnswers::follow(&self.reporter);
     }
 
-    /// The recovery layer has judged the head.
+    /// The recovery layer has classified the head.
     fn closed(self, _: Code) {}
 
     fn ended(self, code: Code) {

@@ -1,10 +1,10 @@
-//! `PreviousAttemptsLayer`: tells server and caller how many attempts came before (A6, Exposed
-//! Retry Metadata).
+//! `PreviousAttemptsLayer`: sends the number of earlier attempts to the server and the caller (A6,
+//! Exposed Retry Metadata).
 //!
-//! Put it right below the recovery layer. On each attempt it sets `grpc-previous-rpc-attempts` to
-//! the number of attempts before it, transparent ones not counted, and leaves it out on the first;
-//! a user's own value never passes. If the call has a time limit, `grpc-timeout` becomes the time
-//! left, unless the caller's own is shorter. The answer's head gets the count too.
+//! Place it directly below the recovery layer. On each attempt it sets `grpc-previous-rpc-attempts`
+//! to the number of earlier attempts, not counting transparent ones, and omits it on the first. A
+//! value set by the user is removed. If the call has a time limit, `grpc-timeout` becomes the time
+//! left, unless the caller's own is shorter. The response head gets the count too.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -13,7 +13,8 @@
 //! use reattempt_grpc::{GrpcClassifier, PreviousAttemptsLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let service = ServiceBuilder::new()
 //!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
 //!     .layer(PreviousAttemptsLayer)
@@ -41,7 +42,7 @@ use tower_service::Service;
 
 use crate::timeout::renew_timeout;
 
-/// The header that carries the number of attempts before this one.
+/// The header that carries the number of earlier attempts.
 pub const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
 
 /// Sets `grpc-previous-rpc-attempts` and `grpc-timeout` of each attempt.
@@ -59,21 +60,21 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
     }
 }
 
-/// Made by [`PreviousAttemptsLayer`].
+/// The service that [`PreviousAttemptsLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct PreviousAttempts<S> {
     inner: S,
     order: OneWarning,
 }
 
-/// Attempts before this one, without transparent ones.
+/// The number of earlier attempts, not counting transparent ones.
 pub(crate) fn previous_attempts(context: &CallContext) -> u32 {
-    // The first attempt of a call asks for nothing that takes a lock.
+    // Avoids the lock on the first attempt of a call.
     if context.attempt() <= 1 {
         return 0;
     }
     let info = context.info();
-    // Others may have been sent since, where this one had to wait for a connection.
+    // Other attempts may have been sent while this one waited for a connection.
     let since = info.attempts().saturating_sub(context.attempt());
     info.retries().saturating_sub(since)
 }
@@ -94,7 +95,7 @@ where
         if !request.context().is_some_and(CallContext::is_claimed) {
             self.order.warn(
                 "PreviousAttemptsLayer",
-                "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
+                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
             );
         }
         let previous = request.context().map_or(0, previous_attempts);
@@ -133,7 +134,7 @@ where
         let this = self.project();
         let mut outcome = ready!(this.inner.poll(cx));
         if let Ok(response) = &mut outcome {
-            // The count is this client's own; whatever the server says of it does not pass.
+            // The count is this client's own; a value from the server is removed.
             let headers = response.headers_mut();
             if *this.previous == 0 {
                 headers.remove(PREVIOUS_ATTEMPTS);

@@ -1,4 +1,4 @@
-//! `grpc-retry-pushback-ms`: the server's word on another attempt (A6, Pushback).
+//! `grpc-retry-pushback-ms`: server-provided pushback (A6, Pushback).
 
 use std::time::Duration;
 
@@ -11,13 +11,12 @@ use crate::{Code, GRPC_STATUS};
 /// The trailer that carries pushback.
 pub const RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Reads A6's pushback of Trailers-Only answers, strictly. Put it in a `PushbackLayer` below the
-/// recovery layer.
+/// Reads A6's pushback from Trailers-Only responses, strictly. Use it in a `PushbackLayer` below
+/// the recovery layer.
 ///
-/// An optional `-` and digits without unnecessary leading zeros, within 32 bits: from 0 up it is a
-/// delay in milliseconds; below 0 means stop. So does anything else, and the key twice with
-/// different values. An answer that began with headers of its own, or that is OK, pushes nothing
-/// back.
+/// The value is an optional `-` and digits without leading zeros, within 32 bits. 0 or more is a
+/// delay in milliseconds; a negative value means stop. So does any other value, and two different
+/// values. A response with status OK, or one that is not Trailers-Only, has no pushback.
 ///
 /// ```
 /// use reattempt::ServerPushback;
@@ -33,14 +32,14 @@ pub const RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pu
 pub struct GrpcPushback;
 
 impl GrpcPushback {
-    /// What one value means.
+    /// Parses one value.
     #[must_use]
     pub fn parse(value: &[u8]) -> ServerPushback {
-        // Only digits from here on: `i32::from_str` would take a plus sign too.
+        // Check for digits: `i32::from_str` would also accept a plus sign.
         let canonical = match value {
             [b'0'] => true,
             [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-            // A sign means stop whatever follows it.
+            // A sign means stop, regardless of what follows.
             _ => false,
         };
         let text = std::str::from_utf8(value).ok().filter(|_| canonical);
@@ -51,7 +50,7 @@ impl GrpcPushback {
         }
     }
 
-    /// The server's word in these trailers.
+    /// The pushback in these trailers.
     #[must_use]
     pub fn of(trailers: &HeaderMap) -> Option<ServerPushback> {
         let mut values = trailers.get_all(RETRY_PUSHBACK_MS).iter();

@@ -1,8 +1,8 @@
 //! One reason per status code.
 //!
-//! All of them allow a request to be sent again whatever its method: A6 leaves that to the policy's
-//! set of codes, and "does not provide a mechanism to specifically mark a method as idempotent"
-//! (Retryable Status Codes). None always retries.
+//! All of them allow a request of any method to be sent again: A6 leaves that to the policy's set
+//! of codes, and "does not provide a mechanism to specifically mark a method as idempotent"
+//! (Retryable Status Codes). None is an always-retry reason.
 
 use reattempt::retry_reasons;
 

@@ -10,21 +10,21 @@ use reattempt_http::body::OnBodyElapsed;
 
 use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 
-/// Answers an elapsed deadline with status 4, DEADLINE_EXCEEDED, as a server would.
+/// Returns status 4, DEADLINE_EXCEEDED, for an elapsed deadline, as a server would.
 ///
 /// For a `DeadlineLayer` it makes a Trailers-Only response, with [`Elapsed`] and its `RetryInfo` in
-/// the extensions; for a `DeadlineBodyLayer` it ends the stream with trailers. (Through a boxed
-/// error tonic would say UNKNOWN or CANCELLED.)
+/// the extensions; for a `DeadlineBodyLayer` it ends the stream with trailers. (From a boxed error
+/// tonic would make UNKNOWN or CANCELLED.)
 ///
-/// Past the deadline it also speaks in place of a transport's error and of a status CANCELLED:
-/// those are what a channel's and a server's own timers on the same `grpc-timeout` make of it,
-/// tonic's both among them, and one of theirs may be heard first.
+/// Past the deadline it also replaces a transport error and the status CANCELLED. Both are results
+/// of the channel's and the server's own timers on the same `grpc-timeout`, including tonic's, and
+/// may arrive first.
 ///
-/// Trailers have no extensions: whether it was this client's deadline that ended a stream, and not
-/// a server that said DEADLINE_EXCEEDED, is known from the call's watch
-/// ([`CallContext::watch`](reattempt::CallContext::watch)), which then says
-/// [`Stopped::Deadline`](reattempt::Stopped). By then the server has the request, so of a call that
-/// may not take effect twice such a timeout is always ambiguous.
+/// Trailers have no extensions. The call's watch
+/// ([`CallContext::watch`](reattempt::CallContext::watch)) tells this client's deadline from a
+/// server that returned DEADLINE_EXCEEDED: it then has [`Stopped::Deadline`](reattempt::Stopped).
+/// By then the server has the request, so for a call that must not take effect twice such a timeout
+/// is always ambiguous.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,11 +34,13 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 /// use reattempt_grpc::AsGrpcStatus;
 /// use tower::{Service, ServiceBuilder, ServiceExt};
 ///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), std::convert::Infallible> {
 /// let service = ServiceBuilder::new()
 ///     .layer(DeadlineLayer::new(Duration::from_secs(1)).on_elapsed(AsGrpcStatus))
 ///     .service_fn(|_: Request<()>| {
-///         std::future::pending::<Result<Response<Empty<bytes::Bytes>>, std::convert::Infallible>>()
+///         type Answer = Response<Empty<bytes::Bytes>>;
+///         std::future::pending::<Result<Answer, std::convert::Infallible>>()
 ///     });
 /// let answer = service.oneshot(Request::new(())).await?;
 /// assert_eq!(answer.headers()["grpc-status"], "4");
@@ -48,14 +50,15 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsGrpcStatus;
 
-/// Nobody but the caller cancels a call, and who does that does not wait for its status.
+/// CANCELLED from elsewhere: only the caller cancels a call, and then it does not wait for the
+/// status.
 fn is_cancelled(headers: &HeaderMap) -> bool {
     headers
         .get(GRPC_STATUS)
         .is_some_and(|status| Code::from_header(status) == Code::Cancelled)
 }
 
-/// A status that is made on this side, as trailers.
+/// The trailers of a status made by the client.
 pub(crate) fn trailers(code: Code, message: &str) -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(3);
     trailers.insert(GRPC_STATUS, HeaderValue::from(code.number()));
@@ -65,7 +68,7 @@ pub(crate) fn trailers(code: Code, message: &str) -> HeaderMap {
     trailers
 }
 
-/// The same as a Trailers-Only answer.
+/// The same as a Trailers-Only response.
 pub(crate) fn trailers_only<B: Default>(code: Code, message: &str) -> Response<B> {
     let mut response = Response::new(B::default());
     *response.headers_mut() = trailers(code, message);
@@ -140,7 +143,7 @@ mod tests {
 
     type End = Option<Result<HeaderMap, BoxError>>;
 
-    /// The code of a stream that comes to this end after so many ms, bounded by a second.
+    /// The code of a stream with this end after this many ms, under a deadline of one second.
     async fn code_of(after: u64, end: impl FnOnce() -> End + Send + 'static) -> Option<Code> {
         let end = async move {
             tokio::time::sleep(Duration::from_millis(after)).await;
@@ -175,7 +178,7 @@ mod tests {
 
     /// R14
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_others_end_at_the_deadline_is_deadline_exceeded() {
+    async fn streams_ended_at_the_deadline_are_deadline_exceeded() {
         let late = Some(Code::DeadlineExceeded);
         let cancelled = || with_status(Code::Cancelled);
         assert_eq!(code_of(999, cancelled).await, Some(Code::Cancelled));

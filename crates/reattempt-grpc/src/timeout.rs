@@ -1,9 +1,9 @@
-//! `grpc-timeout`: the caller's deadline as gRPC writes it.
+//! `grpc-timeout`: the caller's deadline in gRPC's format.
 //!
-//! [`GrpcTimeoutLayer`] reads the caller's own and stamps it as the call's time limit, to be
-//! enforced by a `DeadlineLayer` below it: of the caller's deadline and the service config's
-//! `timeout` the earlier counts. [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) writes the
-//! time left on each attempt.
+//! [`GrpcTimeoutLayer`] reads the caller's value and attaches it as the call's time limit, which a
+//! `DeadlineLayer` below enforces: the earlier of the caller's deadline and the service config's
+//! `timeout` applies. [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) writes the time left
+//! on each attempt.
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,7 +14,8 @@
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //! # use bytes::Bytes;
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let service = ServiceBuilder::new()
 //!     .layer(GrpcTimeoutLayer)
 //!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
@@ -36,7 +37,7 @@ use reattempt::{Annotated, CallContext, TimeLimit};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// The header that carries the time a call has.
+/// The header that carries the call's timeout.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// At most eight digits (gRPC over HTTP/2, Timeout).
@@ -51,7 +52,7 @@ const UNITS: [(u8, u64); 6] = [
     (b'H', 3_600 * 1_000_000_000),
 ];
 
-/// The time in these headers; `None` if there is none or it breaks the form.
+/// The timeout in these headers; `None` if it is absent or malformed.
 pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
     let (unit, digits) = headers.get(GRPC_TIMEOUT)?.as_bytes().split_last()?;
     let is_number = (1..=8).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
@@ -71,11 +72,11 @@ pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// The finest unit that takes at most eight digits, rounded up, so that the server never gives up
-/// first. Never zero: the form is a positive integer.
+/// The finest unit that needs at most eight digits, rounded up, so that the server never times out
+/// first. Never zero: the format requires a positive integer.
 ///
-/// Never to be put into HTTP/2's table of headers: hardly two calls have the same time left, and
-/// each would push out a header that later calls do share.
+/// Marked as sensitive, so that HPACK does not index it: hardly any two calls have the same time
+/// left, and each entry would evict a header that later calls share.
 pub(crate) fn write(left: Duration) -> HeaderValue {
     let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
     let (unit, mut amount) = UNITS
@@ -96,11 +97,11 @@ pub(crate) fn write(left: Duration) -> HeaderValue {
     value
 }
 
-/// Writes the time that the call has left now, if it has a time limit, as the request's
-/// `grpc-timeout`, unless that is shorter already.
+/// Writes the call's remaining time, if it has a time limit, as the request's `grpc-timeout`,
+/// unless that is already shorter.
 ///
-/// [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) does it when an attempt begins. A
-/// transport that has made the request wait since then (Wait for Ready) calls this before it sends.
+/// [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) does this when an attempt begins. A
+/// transport that delayed the request since then (Wait for Ready) calls this before it sends.
 pub fn renew_timeout<B>(request: &mut Request<B>) {
     let Some(limit) = request.context().and_then(CallContext::limit) else {
         return;
@@ -111,7 +112,7 @@ pub fn renew_timeout<B>(request: &mut Request<B>) {
     }
 }
 
-/// Stamps the caller's own `grpc-timeout` as the call's time limit. Put it above the
+/// Attaches the caller's `grpc-timeout` as the call's time limit. Place it above the
 /// `DeadlineLayer`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrpcTimeoutLayer;
@@ -127,7 +128,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
     }
 }
 
-/// Made by [`GrpcTimeoutLayer`].
+/// The service that [`GrpcTimeoutLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct GrpcTimeout<S> {
     inner: S,
@@ -165,9 +166,9 @@ where
     }
 }
 
-/// Zero, where the method's config says so: the deadline has passed when the call begins, so that
-/// nothing is sent. The layer that enforces a limit of its own starts its clock with the call,
-/// which then would have a first attempt.
+/// Zero if the method's config says so: the deadline has passed when the call begins, so nothing is
+/// sent. A layer that enforces its own limit starts its clock with the call and would make a first
+/// attempt.
 fn over_at_once<B>(request: &Request<B>) -> Option<Duration> {
     let policy = request.context().and_then(CallContext::policy)?;
     policy.get_call_limit().filter(Duration::is_zero)

@@ -1,18 +1,18 @@
-//! `TonicStatusLayer`: what a channel failed with, as the status that gRPC gives it.
+//! `TonicStatusLayer`: returns channel errors as the status that gRPC gives them.
 //!
-//! A tonic client turns an error of its channel into a status by what tonic knows of it: a
-//! connection that was lost is UNKNOWN ("transport error"), and `Endpoint::timeout` is CANCELLED.
-//! The records of the same call say UNAVAILABLE and DEADLINE_EXCEEDED, because
-//! [`GrpcClassifier`](crate::GrpcClassifier) reads how the transport failed. This layer gives the
-//! caller the same code: the error becomes a [`tonic::Status`], which a generated client returns as
-//! it is. An answer's stream that breaks off gets the same.
+//! A tonic client converts a channel error to a status by tonic's own rules: a lost connection is
+//! UNKNOWN ("transport error"), and `Endpoint::timeout` is CANCELLED. The records of the same call
+//! have UNAVAILABLE and DEADLINE_EXCEEDED, because [`GrpcClassifier`](crate::GrpcClassifier) reads
+//! how the transport failed. This layer returns the same code to the caller: the error becomes a
+//! [`tonic::Status`], which a generated client returns unchanged. Errors of a response stream are
+//! converted the same way.
 //!
-//! The error itself is the status's [source](std::error::Error::source), and the message has the
-//! texts of the whole chain. An error of which nothing is known is left to
-//! [`tonic::Status::from_error`]. Statuses of servers pass unchanged.
+//! The original error is the status's [source](std::error::Error::source), and the message has the
+//! texts of the whole chain. Unknown errors are converted by [`tonic::Status::from_error`].
+//! Statuses of servers pass unchanged.
 //!
-//! It belongs above the recovery layers, which judge the transport's own error; below them it does
-//! not compile. Above or below a `DeadlineLayer` makes no difference.
+//! Place it above the recovery layers, which classify the transport's own error; below them it does
+//! not compile. It may stand above or below a `DeadlineLayer`.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -56,7 +56,7 @@ use crate::classify::failure_of_fault;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Turns errors of a channel into the [`tonic::Status`] that gRPC gives them.
+/// Converts channel errors to the [`tonic::Status`] that gRPC gives them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TonicStatusLayer;
 
@@ -68,7 +68,7 @@ impl<S> Layer<S> for TonicStatusLayer {
     }
 }
 
-/// Made by [`TonicStatusLayer`].
+/// The service that [`TonicStatusLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct TonicStatus<S> {
     inner: S,
@@ -125,7 +125,7 @@ where
 }
 
 pin_project! {
-    /// An answer's stream whose error is a [`tonic::Status`].
+    /// A response stream whose error is a [`tonic::Status`].
     #[derive(Default)]
     pub struct TonicStatusBody<B> {
         #[pin]
@@ -183,10 +183,10 @@ fn of_fault(fault: TransportFault, error: BoxError) -> Status {
     status
 }
 
-/// What the error and its sources say. A wrapper often repeats what it wraps, and a status prints
-/// its whole chain.
+/// The texts of the error and its sources, without repetitions: a wrapper often includes the text
+/// of its source, and a status prints its whole chain.
 fn texts(error: &(dyn Error + 'static)) -> String {
-    // Bounded, because a chain is made by the author of the error.
+    // Bounded, because the length of the chain is not under our control.
     let chain = successors(Some(error), |&error| error.source()).take(32);
     let mut texts: Vec<String> = chain
         .map(|error| match error.downcast_ref::<Status>() {

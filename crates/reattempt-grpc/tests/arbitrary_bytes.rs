@@ -1,5 +1,5 @@
-//! What the fuzz targets hold, on every test run: service configs and lists of choices of any text,
-//! headers of any value.
+//! The properties of the fuzz targets, on every test run: arbitrary text as service configs and
+//! lists of choices, arbitrary bytes as headers.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use reattempt_grpc::service_config::{LiveServiceConfig, ServiceConfig};
 use reattempt_grpc::{GrpcClassifier, GrpcPushback, GrpcTimeoutLayer};
 use tower::{Layer, Service};
 
-/// A value that may or may not be right where it stands.
+/// A value that may or may not be valid in its position.
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("null".to_owned()),
@@ -26,7 +26,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A service config with a value in each place.
+/// A service config with an arbitrary value in each position.
 fn config() -> impl Strategy<Value = String> {
     prop::collection::vec(value(), 12).prop_map(|v| {
         format!(
@@ -40,7 +40,7 @@ fn config() -> impl Strategy<Value = String> {
     })
 }
 
-/// A retry policy of which only the numbers are in doubt.
+/// A retry policy with valid members except for arbitrary numbers.
 fn policy() -> impl Strategy<Value = String> {
     let seconds = "[0-9]{1,12}(\\.[0-9]{1,9})?";
     let factor = "[0-9]{1,9}(\\.[0-9]{1,9})?([eE][+-]?[0-9]{1,4})?";
@@ -53,7 +53,7 @@ fn policy() -> impl Strategy<Value = String> {
     })
 }
 
-/// Any JSON, of whose members many have names that mean something.
+/// Arbitrary JSON; many of its members have names of the schema.
 fn json() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec![
         "methodConfig",
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn no_json_panics_as_a_service_config_and_a_bad_one_changes_nothing(json in json()) {
+    fn no_json_panics_and_an_invalid_config_changes_nothing(json in json()) {
         check(&json);
         let live = LiveServiceConfig::default();
         live.update(r#"{"retryThrottling":{"maxTokens":7,"tokenRatio":1}}"#).unwrap();

@@ -1,4 +1,4 @@
-//! tonic's client takes the whole stack as its channel, unchanged.
+//! tonic's client uses the whole stack as its channel, unchanged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,7 +59,7 @@ impl Decoder for Raw {
     }
 }
 
-/// A channel to a server that is unavailable twice and then echoes; it never answers the method
+/// A channel to a server that is unavailable twice and then echoes; it never responds to the method
 /// `Hang`.
 async fn serve(
     calls: Arc<AtomicU32>,

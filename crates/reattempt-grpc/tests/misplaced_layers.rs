@@ -1,4 +1,4 @@
-//! What is missing or stands in the wrong place is said once, at WARN.
+//! A missing or misplaced layer is reported once, at WARN.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn bucket() -> ThrottleLayer {
     ThrottleLayer::new(Arc::new(TokenBucket::new(10, 100).unwrap()))
 }
 
-/// The word of the classifier is given once a process: one test holds both sides of it.
+/// The classifier warns once per process, so one test covers both cases.
 #[tokio::test(start_paused = true)]
 async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
     let listener = listen::listen();
@@ -137,7 +137,7 @@ fn stats() -> GrpcStats {
     GrpcStats::new((), "dns:///h")
 }
 
-/// Unavailable at first, then as [`streams`].
+/// Unavailable at first, then like [`streams`].
 async fn recovers(request: Request<SentBody<()>>) -> Result<Response<Body>, BoxError> {
     if request.context().is_some_and(|call| call.attempt() > 1) {
         return streams(request).await;
@@ -194,7 +194,7 @@ async fn statistics_that_miss_a_part_say_so_once() {
     assert_eq!(two.retry_statistics()["other"].attempts(), 3);
     let heard = listener.heard();
     assert_eq!(heard.len(), 2, "{heard:?}");
-    assert!(heard[0].starts_with("GrpcStats is not told of retries"));
+    assert!(heard[0].starts_with("GrpcStats receives no retry reports"));
     assert!(heard[1].starts_with("GrpcStats observes calls that did not come through"));
 }
 

@@ -1,5 +1,5 @@
-//! What moves between threads and what can be shared, pinned at compile time: a field that changes
-//! it breaks users.
+//! Which types are `Send` and `Sync`, pinned at compile time: a field that changes this breaks
+//! users.
 
 use std::convert::Infallible;
 use std::future::Ready;
@@ -56,7 +56,7 @@ const _: () = {
     service::<TonicStatus<()>>();
 };
 
-/// The assertions are the test; the calls make the file one.
+/// The assertions are checked at compile time; the calls make them a test.
 #[test]
 fn services_can_be_shared_and_futures_and_bodies_moved() {
     future::<GrpcOutcomeFuture<Ready<()>, ()>>();

@@ -7,12 +7,12 @@ use reattempt::Elapsed;
 
 use crate::{TransportError, TransportFault};
 
-/// The error of whatever transport, boxed: for services whose error is of a type that is no
-/// [`TransportError`]. Put `.map_err(AnyTransportError::new)` right above them.
+/// A boxed error of any transport: for services whose error type does not implement
+/// [`TransportError`]. Put `.map_err(AnyTransportError::new)` directly above them.
 ///
-/// Errors that come boxed (of tower's `Buffer`, say) need no such thing: they are read as they are.
-/// But `.map_err(BoxError::from)` in a stack that is moved into a spawned task makes the compiler
-/// say that the "implementation of `TransportError` is not general enough"; this does the same and
+/// Boxed errors (of tower's `Buffer`, for example) do not need this: they implement the trait. But
+/// `.map_err(BoxError::from)` in a stack that is moved into a spawned task fails to compile: the
+/// "implementation of `TransportError` is not general enough". This type does the same and
 /// compiles.
 ///
 /// ```
@@ -26,7 +26,8 @@ use crate::{TransportError, TransportFault};
 /// #[error("my transport failed")]
 /// struct Mine(#[source] std::io::Error);
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
 /// let client = ServiceBuilder::new()
 ///     .layer(RetryLayer::new(HttpStatus::new(), Once))
 ///     .map_err(AnyTransportError::new)
@@ -59,8 +60,8 @@ impl fmt::Display for AnyTransportError {
 }
 
 impl Error for AnyTransportError {
-    // The error itself, not its source: whoever looks for it along the chain, as tonic does, would
-    // miss it.
+    // The error itself, not its source: otherwise code that searches the source chain, such as
+    // tonic, would not find it.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.0)
     }
@@ -72,7 +73,7 @@ impl TransportError for AnyTransportError {
     }
 }
 
-/// So that a `DeadlineLayer` can stand above it.
+/// Allows a `DeadlineLayer` above it.
 impl From<Elapsed> for AnyTransportError {
     fn from(elapsed: Elapsed) -> Self {
         Self::new(elapsed)

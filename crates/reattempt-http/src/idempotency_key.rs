@@ -1,11 +1,10 @@
-//! `IdempotencyKeyLayer`: a request with a key may be repeated.
+//! `IdempotencyKeyLayer`: a request with a key may be retried.
 //!
-//! A server that knows the header carries out a request with the same key only once (IETF draft
-//! "The Idempotency-Key HTTP Header Field"), so such a request is idempotent whatever its method.
-//! Put the layer above the recovery layer, and below a `RouteLayer` whose routes say whether the
-//! key counts on them ([`HttpRoute::idempotency_key`]; where a route says nothing, it does, unless
-//! the layer is [by policy only](IdempotencyKeyLayer::by_policy)). What the caller stamped beats
-//! it.
+//! A server that supports the header processes requests with the same key only once (IETF draft
+//! "The Idempotency-Key HTTP Header Field"), so such a request is idempotent with any method. Put
+//! the layer above the recovery layer, and below a `RouteLayer` whose routes decide whether the key
+//! counts ([`HttpRoute::idempotency_key`]; by default it does, unless the layer is
+//! [by policy only](IdempotencyKeyLayer::by_policy)). What the caller has set takes precedence.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -13,13 +12,17 @@
 //! use reattempt_http::IdempotencyKeyLayer;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let service = ServiceBuilder::new()
 //!     .layer(IdempotencyKeyLayer::new())
 //!     .service_fn(|request: Request<()>| async move {
 //!         Ok::<_, std::convert::Infallible>(request.context().map(|context| context.idempotency()))
 //!     });
-//! let request = Request::post("/orders").header("idempotency-key", "\"8e03978e\"").body(()).unwrap();
+//! let request = Request::post("/orders")
+//!     .header("idempotency-key", "\"8e03978e\"")
+//!     .body(())
+//!     .unwrap();
 //! assert_eq!(service.oneshot(request).await?, Some(Idempotency::Idempotent));
 //! # Ok(()) }
 //! ```
@@ -34,7 +37,7 @@ use tower_service::Service;
 
 use crate::HttpRoute;
 
-/// Takes requests with an `Idempotency-Key` as idempotent.
+/// Treats requests with an `Idempotency-Key` as idempotent.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKeyLayer {
     header: HeaderName,
@@ -42,7 +45,7 @@ pub struct IdempotencyKeyLayer {
 }
 
 impl IdempotencyKeyLayer {
-    /// Looks for `Idempotency-Key`.
+    /// Reads the header `Idempotency-Key`.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -51,7 +54,7 @@ impl IdempotencyKeyLayer {
         }
     }
 
-    /// Looks for a header of another name.
+    /// Reads a header with another name.
     #[must_use]
     pub const fn header(header: HeaderName) -> Self {
         Self {
@@ -60,7 +63,7 @@ impl IdempotencyKeyLayer {
         }
     }
 
-    /// The key counts only on routes whose policy says so.
+    /// The key counts only on routes whose policy enables it.
     #[must_use]
     pub const fn by_policy(mut self) -> Self {
         self.unless_said = false;
@@ -87,7 +90,7 @@ impl<S> Layer<S> for IdempotencyKeyLayer {
     }
 }
 
-/// Made by [`IdempotencyKeyLayer`].
+/// Created by [`IdempotencyKeyLayer`].
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey<S> {
     inner: S,

@@ -1,4 +1,4 @@
-//! `ExposeInfoLayer`: puts what became of the call into the response.
+//! `ExposeInfoLayer`: puts the record of a call into its response.
 //!
 //! Put it outermost. The response's extensions then hold a [`RetryInfo`]: attempts, reasons,
 //! delays, and why no further attempt was made. On an error, use `CallContext::watch` instead.
@@ -10,7 +10,8 @@
 //! use reattempt_http::{ExposeInfoLayer, HttpStatus};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let service = ServiceBuilder::new()
 //!     .layer(ExposeInfoLayer)
 //!     .layer(RetryLayer::new(HttpStatus::new(), Once))
@@ -45,7 +46,7 @@ impl<S> Layer<S> for ExposeInfoLayer {
     }
 }
 
-/// Made by [`ExposeInfoLayer`].
+/// Created by [`ExposeInfoLayer`].
 #[derive(Clone, Debug)]
 pub struct ExposeInfo<S> {
     inner: S,

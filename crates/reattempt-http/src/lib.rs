@@ -1,20 +1,20 @@
-//! HTTP for reattempt: what a status, a transport error or a `Retry-After` means for another
-//! attempt, and bodies that can be sent more than once.
+//! HTTP support for reattempt: classifies statuses and transport errors, reads `Retry-After`, and
+//! makes bodies replayable.
 //!
 //! | question | answered by |
 //! | --- | --- |
-//! | does this status or error call for another attempt? | [`HttpStatus`], with the [reasons] by meaning |
+//! | is this status or error retryable? | [`HttpStatus`], with the [reasons] by meaning |
 //! | how far did a failed request come? | [`TransportFault`], found in the errors of hyper, hyper-util, h2, reqwest, tonic; [`AnyTransportError`] for all of them |
-//! | when does the server want to be asked again? | [`RetryAfter`], in a `PushbackLayer` |
-//! | may this POST be repeated? | [`IdempotencyKeyLayer`] |
+//! | when does the server allow a retry? | [`RetryAfter`], in a `PushbackLayer` |
+//! | may this POST be retried? | [`IdempotencyKeyLayer`] |
 //! | how is a body sent twice? | [`ReplayBody`](body::ReplayBody), [`ReplayBodyLayer`](body::ReplayBodyLayer) |
-//! | until when may an answer's body take? | [`DeadlineBodyLayer`](body::DeadlineBodyLayer) |
-//! | did the answer arrive whole? | [`OutcomeBodyLayer`](body::OutcomeBodyLayer) |
-//! | how is the connection of a failed answer kept? | [`DrainBodyLayer`](body::DrainBodyLayer) |
+//! | how is a response body bounded in time? | [`DeadlineBodyLayer`](body::DeadlineBodyLayer) |
+//! | did the response arrive completely? | [`OutcomeBodyLayer`](body::OutcomeBodyLayer) |
+//! | how is the connection of a failed response reused? | [`DrainBodyLayer`](body::DrainBodyLayer) |
 //! | what is different on a route? | [`HttpRoute`], or a whole table of [policies](policy) from JSON |
 //! | how do the AWS SDKs retry? | [`AwsStandard`](aws::AwsStandard) and [`AwsQuota`](aws::AwsQuota) |
-//! | what do services in a row tell each other? | the headers and layers of [`hop`] |
-//! | what became of the call? | [`ExposeInfoLayer`], in the response's extensions |
+//! | what do chained services tell each other? | the headers and layers of [`hop`] |
+//! | what happened in the call? | [`ExposeInfoLayer`], in the response's extensions |
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,7 +28,8 @@
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //! # type Body = Full<bytes::Bytes>;
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
 //! # static CALLS: AtomicU32 = AtomicU32::new(0);
 //! let client = ServiceBuilder::new()
 //!     .layer(ReplayBodyLayer::new())

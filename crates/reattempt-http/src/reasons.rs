@@ -1,33 +1,32 @@
 //! Reasons of HTTP, by meaning.
 //!
-//! A reason allows a request that is not idempotent to be sent again only where HTTP itself says
-//! that the request was not processed.
+//! A reason allows a retry of a request that is not idempotent only where HTTP itself states that
+//! the request was not processed.
 
 use reattempt::{RetryReason, retry_reasons};
 
 retry_reasons! {
-    /// 408: the server gave up waiting for the request. Gateways also say it of a backend that may
-    /// have had it, so it is not taken as a promise.
+    /// 408: the server timed out waiting for the request. Gateways also return it for a backend
+    /// that may have received it, so it does not promise that nothing was processed.
     pub HTTP_REQUEST_TIMEOUT(false, false);
-    /// 425: the server does not want to process what might be replayed (RFC 8470, section 5.2).
+    /// 425: the server refuses a request that might be replayed (RFC 8470, section 5.2).
     pub HTTP_TOO_EARLY(true, false);
     /// 429: refused by a rate limit, before it was processed (RFC 6585, section 4).
     pub HTTP_TOO_MANY_REQUESTS(true, false);
-    /// 500: something broke; how far the request had come is not known, so that only an idempotent
-    /// one goes out again.
+    /// 500: it is unknown how far the request came, so only an idempotent one is retried.
     pub HTTP_INTERNAL_SERVER_ERROR(false, false);
-    /// 502: the gateway got no valid answer from behind it.
+    /// 502: the gateway received no valid response from the upstream server.
     pub HTTP_BAD_GATEWAY(false, false);
-    /// 503: overloaded or down for maintenance. A gateway also says it after it had sent the
-    /// request on.
+    /// 503: overloaded or down for maintenance. A gateway also returns it after it has forwarded
+    /// the request.
     pub HTTP_SERVICE_UNAVAILABLE(false, false);
-    /// 504: the gateway got no answer in time from behind it.
+    /// 504: the gateway received no response from the upstream server in time.
     pub HTTP_GATEWAY_TIMEOUT(false, false);
-    /// Any other status that means failure.
+    /// Any other failure status.
     pub HTTP_STATUS(false, false);
     /// No connection could be made, so nothing was sent.
     pub HTTP_CONNECT_FAILED(true, false);
-    /// The connection went away before the request was written to it.
+    /// The connection closed before the request was written to it.
     pub HTTP_NEVER_SENT(true, false);
     /// HTTP/2: refused before any processing (REFUSED_STREAM, or past the last stream of a GOAWAY;
     /// RFC 9113, section 8.7).
@@ -38,21 +37,21 @@ retry_reasons! {
     /// The connection ended while the request was in flight, or while it waited for an HTTP/2
     /// stream.
     pub HTTP_CONNECTION_CLOSED(false, false);
-    /// The connection broke while the request was in flight.
+    /// The connection failed while the request was in flight.
     pub HTTP_CONNECTION_RESET(false, false);
-    /// No answer within the time that one attempt has.
+    /// No response within the time limit of one attempt.
     pub HTTP_TIMEOUT(false, false);
-    /// The answer's body broke off.
+    /// The response body failed.
     pub HTTP_BODY_FAILED(false, false);
-    /// The answer breaks the protocol.
+    /// The response violates the protocol.
     pub HTTP_PROTOCOL_ERROR(false, false);
     /// The request itself cannot be sent: it is invalid, or its own body failed.
     pub HTTP_REQUEST_FAILED(false, false);
-    /// Another attempt had already read more of a body that outgrew its buffer.
+    /// Another attempt had already read more of a body that exceeded its buffer.
     pub HTTP_REQUEST_ABANDONED(false, false);
 }
 
-/// The reason behind a status that means failure.
+/// The reason for a failure status.
 #[must_use]
 pub const fn of_status(status: u16) -> RetryReason {
     match status {

@@ -1,11 +1,11 @@
-//! `HttpRoute`: what the layers of this crate do differently on one route.
+//! `HttpRoute`: the settings of this crate's layers for one route.
 
 use reattempt::CallContext;
 
 use crate::{HttpStatus, RetryAfter};
 
-/// The data of a `RoutePolicy` that every part of this crate reads its settings from. What is not
-/// said stays as the layer was built.
+/// The data of a `RoutePolicy` that every part of this crate reads its settings from. Settings that
+/// are not set stay as the layer was built.
 ///
 /// | setting | read by |
 /// | --- | --- |
@@ -46,7 +46,7 @@ pub struct HttpRoute {
 }
 
 impl HttpRoute {
-    /// Everything as the layers were built.
+    /// All settings as the layers were built.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -57,22 +57,22 @@ impl HttpRoute {
         }
     }
 
-    /// Classifies by these settings. Whether bodies are judged stays the layer's choice as well,
-    /// because it goes with the layers around it.
+    /// Classifies with these settings. Whether bodies are classified remains the layer's choice,
+    /// because it depends on the layers around it.
     #[must_use]
     pub const fn status(mut self, status: HttpStatus) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// Reads `Retry-After` by these settings, dates against the clock of the layer.
+    /// Reads `Retry-After` with these settings; dates use the clock of the layer.
     #[must_use]
     pub fn retry_after(mut self, retry_after: RetryAfter) -> Self {
         self.retry_after = Some(retry_after);
         self
     }
 
-    /// Keeps at most so many bytes of a request's body for further attempts.
+    /// Buffers at most this many bytes of a request's body for further attempts.
     #[must_use]
     pub const fn body_limit(mut self, bytes: usize) -> Self {
         self.body_limit = Some(bytes);
@@ -98,7 +98,7 @@ impl HttpRoute {
         self.retry_after.as_ref()
     }
 
-    /// The most bytes of one body.
+    /// The maximum of buffered bytes of one body.
     #[must_use]
     pub const fn get_body_limit(&self) -> Option<usize> {
         self.body_limit
@@ -110,7 +110,7 @@ impl HttpRoute {
         self.idempotency_key
     }
 
-    /// The settings of the route that this call is on.
+    /// The settings of this call's route.
     pub(crate) fn of(context: &CallContext) -> Option<&Self> {
         context.policy()?.get_data()
     }

@@ -1,4 +1,4 @@
-//! `HttpStatus`: what an HTTP status or a transport error means for another attempt.
+//! `HttpStatus`: classifies HTTP statuses and transport errors.
 
 use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
@@ -8,7 +8,8 @@ use crate::{HttpRoute, RefusedStream, StatusSet, TransportError};
 
 static OPEN: OpenAnswers = OpenAnswers::new();
 
-/// Classifies HTTP answers by their status and errors by [`TransportFault`](crate::TransportFault).
+/// Classifies HTTP responses by their status and errors by
+/// [`TransportFault`](crate::TransportFault).
 ///
 /// | outcome | verdict |
 /// | --- | --- |
@@ -17,12 +18,12 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | any other from 400 up | fatal |
 /// | transport error | see [`TransportFault`](crate::TransportFault) |
 ///
-/// A request that is not idempotent is sent again only after 425 and 429, which say that it was not
+/// A request that is not idempotent is retried only after 425 and 429, which state that it was not
 /// processed ([`HttpStatus::safe`]), after errors before it was sent, and after REFUSED_STREAM
-/// ([`HttpStatus::refused`]). Not after 503, even with `Retry-After`: gateways say it also of
-/// requests that they had passed on.
+/// ([`HttpStatus::refused`]). Not after 503, even with `Retry-After`: gateways return it also for
+/// requests that they had forwarded.
 ///
-/// The settings of a route beat the layer's: [`HttpRoute::status`].
+/// The settings of a route take precedence over the layer's: [`HttpRoute::status`].
 ///
 /// ```
 /// use http::Response;
@@ -44,7 +45,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 ///     (failure.reason, failure.code),
 ///     (HTTP_SERVICE_UNAVAILABLE, Some(503))
 /// );
-/// assert!(!failure.safe, "a POST stays where it is");
+/// assert!(!failure.safe, "a POST is not retried");
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct HttpStatus {
@@ -56,9 +57,9 @@ pub struct HttpStatus {
 }
 
 impl HttpStatus {
-    /// Statuses that may be mended by another attempt, by default.
+    /// The retryable statuses, by default.
     pub const RETRYABLE: StatusSet = StatusSet::of(&[408, 425, 429, 500, 502, 503, 504]);
-    /// Statuses that say that the request was not processed, by default.
+    /// The statuses that state that the request was not processed, by default.
     pub const SAFE: StatusSet = StatusSet::of(&[425, 429]);
 
     /// With the defaults.
@@ -73,53 +74,53 @@ impl HttpStatus {
         }
     }
 
-    /// Exactly these statuses call for another attempt.
+    /// Makes exactly these statuses retryable.
     #[must_use]
     pub const fn retryable(mut self, statuses: StatusSet) -> Self {
         self.retryable = statuses;
         self
     }
 
-    /// This status calls for another attempt too.
+    /// Makes this status retryable too.
     #[must_use]
     pub const fn also_retryable(mut self, status: u16) -> Self {
         self.retryable = self.retryable.with(status);
         self
     }
 
-    /// After exactly these statuses even a request that is not idempotent may be sent again.
+    /// After exactly these statuses even a request that is not idempotent may be retried.
     #[must_use]
     pub const fn safe(mut self, statuses: StatusSet) -> Self {
         self.safe = statuses;
         self
     }
 
-    /// Whether transport errors call for another attempt; they do by default.
+    /// Whether transport errors are retryable; they are by default.
     #[must_use]
     pub const fn transport_errors(mut self, retry: bool) -> Self {
         self.transport = retry;
         self
     }
 
-    /// What REFUSED_STREAM says of a request: [`RefusedStream::Unprocessed`] by default, as RFC
-    /// 9113 has it. Where a route's settings leave it out, the layer's holds.
+    /// The meaning of REFUSED_STREAM: [`RefusedStream::Unprocessed`] by default, as in RFC 9113. If
+    /// a route's settings omit it, the layer's applies.
     #[must_use]
     pub const fn refused(mut self, refused: RefusedStream) -> Self {
         self.refused = Some(refused);
         self
     }
 
-    /// Leaves a good status open until its body has ended, instead of counting a success at the
-    /// head: put an [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) below the recovery layer,
-    /// which then tells the throttle. Where a throttle counts and that layer is missing, this is
-    /// said once a process at WARN.
+    /// Leaves a successful status undecided until its body has ended, instead of counting a success
+    /// at the head: put an [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) below the recovery
+    /// layer, which then reports to the throttle. If there is a throttle but that layer is missing,
+    /// a WARN is logged once per process.
     #[must_use]
     pub const fn judge_bodies(mut self) -> Self {
         self.judge_bodies = true;
         self
     }
 
-    /// The statuses that call for another attempt.
+    /// The retryable statuses.
     #[must_use]
     pub const fn get_retryable(&self) -> StatusSet {
         self.retryable
@@ -157,7 +158,7 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
         let settings = of_route.unwrap_or(self);
         match outcome {
             Ok(response) => match settings.of_status(response.status().as_u16()) {
-                // A matter of the stack, which has the layer that goes with it or has not.
+                // Set by the stack, not the route: it depends on the `OutcomeBodyLayer`.
                 Verdict::Success | Verdict::Committed if self.judge_bodies => {
                     OPEN.check("HttpStatus::judge_bodies", "OutcomeBodyLayer", context);
                     Verdict::Committed
@@ -175,7 +176,8 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
     }
 
     fn may_force(&self) -> bool {
-        // Only what hyper never sent and h2's refused streams are sent again past the maximum.
+        // Only requests that hyper never sent and h2's refused streams are retried beyond the
+        // maximum.
         cfg!(any(feature = "hyper", feature = "h2"))
     }
 }
@@ -257,7 +259,7 @@ mod tests {
         assert!(matches!(on_404, Verdict::Retry(_)));
         let good = http::Response::new(());
         let on_200 = Classify::<_, std::io::Error>::classify(&http, Ok(&good), &context);
-        assert_eq!(on_200, Verdict::Committed, "bodies are judged all the same");
+        assert_eq!(on_200, Verdict::Committed, "bodies are judged nevertheless");
         let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let on_error = Classify::<http::Response<()>, _>::classify(&http, Err(&error), &context);
         let Verdict::Fatal(failure) = on_error else {

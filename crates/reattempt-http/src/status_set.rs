@@ -6,7 +6,7 @@ use std::fmt;
 const MOST: u16 = 1000;
 const WORDS: usize = MOST as usize / 64 + 1;
 
-/// A set of HTTP statuses: 128 bytes, no allocation, one shift to ask.
+/// A set of HTTP statuses: 128 bytes, no allocation, a lookup is one shift.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StatusSet([u64; WORDS]);
 
@@ -14,7 +14,7 @@ impl StatusSet {
     /// The empty set.
     pub const EMPTY: Self = Self([0; WORDS]);
 
-    /// The set of these statuses. Numbers above 999 are no statuses and are left out.
+    /// The set of these statuses. Numbers above 999 are not statuses and are ignored.
     #[must_use]
     pub const fn of(statuses: &[u16]) -> Self {
         let mut set = Self::EMPTY;
@@ -26,7 +26,7 @@ impl StatusSet {
         set
     }
 
-    /// With this status too.
+    /// Adds this status.
     #[must_use]
     pub const fn with(mut self, status: u16) -> Self {
         if status < MOST {
@@ -35,7 +35,7 @@ impl StatusSet {
         self
     }
 
-    /// Without this status.
+    /// Removes this status.
     #[must_use]
     pub const fn without(mut self, status: u16) -> Self {
         if status < MOST {
@@ -44,7 +44,7 @@ impl StatusSet {
         self
     }
 
-    /// Is it in the set?
+    /// Whether it is in the set.
     #[must_use]
     pub const fn contains(&self, status: u16) -> bool {
         status < MOST && self.0[status as usize / 64] & (1 << (status % 64)) != 0

@@ -1,4 +1,4 @@
-//! What a transport's error says of the request: how far it came, and who broke off.
+//! What a transport error says about the request: how far it came, and which side failed.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -20,46 +20,46 @@ const REFUSED_STREAM: u32 = 7;
 pub enum TransportFault {
     /// No connection could be made. Never sent.
     ConnectFailed,
-    /// The connection went away before the request was written to it. Never sent.
+    /// The connection closed before the request was written to it. Never sent.
     NeverSent,
-    /// HTTP/2 reset the stream with REFUSED_STREAM: not processed (RFC 9113, section 8.7). What a
-    /// proxy says of a request that it had passed on may be wrong: see [`RefusedStream`].
+    /// HTTP/2 reset the stream with REFUSED_STREAM: not processed (RFC 9113, section 8.7). A proxy
+    /// may send it wrongly for a request that it had forwarded: see [`RefusedStream`].
     StreamRefused,
-    /// The stream is past the last one of the server's GOAWAY: not processed (RFC 9113, section
+    /// The stream is after the last one of the server's GOAWAY: not processed (RFC 9113, section
     /// 6.8).
     PastGoaway,
     /// HTTP/2 reset the stream with this error code (RFC 9113, section 7).
     StreamReset(u32),
     /// hyper dropped the request together with its connection: it waited for a free HTTP/2 stream,
-    /// or it was in flight. Never sent if the body had something to send and was never read; a body
-    /// that is empty from the start goes out with the head, and then nothing is known. hyper may
-    /// have written the head in the instant before it would have read the body: a server that acts
-    /// on a head without its body may see that twice.
+    /// or it was in flight. Never sent if the body had data and was never polled; a body that is
+    /// empty from the start is sent with the head, and then nothing is known. hyper may have
+    /// written the head in the instant before it would have polled the body: a server that acts on
+    /// a head without its body may process that twice.
     DispatchGone,
     /// The connection ended while the request was in flight.
     ConnectionClosed,
-    /// The connection broke while the request was in flight.
+    /// The connection failed while the request was in flight.
     ConnectionReset,
-    /// No answer within the attempt's time.
+    /// No response within the attempt's time limit.
     Timeout,
-    /// The answer breaks the protocol.
+    /// The response violates the protocol.
     Protocol,
     /// The request cannot be sent: it is invalid, or its own body failed.
     RequestFailed,
-    /// Another attempt had already read more of a body that outgrew its buffer. On HTTP/2 any
-    /// request whose own body stopped: hyper does not tell why.
+    /// Another attempt had already read more of a body that exceeded its buffer. On HTTP/2 also any
+    /// other request whose own body failed: hyper does not distinguish them.
     Abandoned,
-    /// Nothing is known of it.
+    /// An unknown error.
     Unknown,
 }
 
 impl TransportFault {
-    /// Finds the fault in an error and its sources.
+    /// Classifies an error by itself and its sources.
     ///
-    /// The outermost error that says something decides, because it knows most: an I/O error inside
+    /// The outermost known error decides, because it is the most specific: an I/O error inside
     /// hyper-util's connect error happened before anything was sent. Errors of hyper, hyper-util,
-    /// h2, reqwest and tonic are known with the features of those names; `std::io`, tokio's and our
-    /// own always.
+    /// h2, reqwest and tonic are known with the features of the same names; those of `std::io`,
+    /// tokio and this crate always.
     ///
     /// ```
     /// use reattempt_http::TransportFault;
@@ -74,10 +74,10 @@ impl TransportFault {
         let mut next = Some(error);
         let mut of_connection = false;
         let mut broken = None;
-        // Bounded, because a chain is made by whoever wrote the error.
+        // Bounded, because error types of other crates define the chain.
         for _ in 0..32 {
             let Some(error) = next else { break };
-            // Our own body's word stands inside of hyper's "user error" and beats it.
+            // The error of our own body is inside hyper's "user error" and takes precedence.
             if let Some(body) = error.downcast_ref::<ReplayBodyError>() {
                 return match body {
                     ReplayBodyError::Abandoned => Self::Abandoned,
@@ -86,8 +86,8 @@ impl TransportFault {
             }
             fault = fault.or_else(|| Self::of_one(error));
             if of_connection && error.is::<io::Error>() {
-                // Whatever its kind, the connection is gone: a frame that was cut off is an error
-                // of no kind.
+                // The connection is gone, whatever the error's kind: a truncated frame is an error
+                // without a kind.
                 broken = Some(Self::ConnectionReset);
             }
             of_connection |= is_of_connection(error);
@@ -96,9 +96,8 @@ impl TransportFault {
         fault.or(broken).unwrap_or(Self::Unknown)
     }
 
-    /// Finds the fault in an error of any type, also of one that does not implement
-    /// [`TransportError`] (a `tonic::Status` of a body, by what caused it): what is not known here
-    /// is [`TransportFault::Unknown`].
+    /// Classifies an error of any type, also of one that does not implement [`TransportError`] (a
+    /// `tonic::Status` of a body, by its cause). An unknown error is [`TransportFault::Unknown`].
     #[must_use]
     pub fn of_any<E: 'static>(error: &E) -> Self {
         let error: &dyn Any = error;
@@ -155,7 +154,7 @@ impl TransportFault {
         if let Some(error) = error.downcast_ref::<reqwest::Error>() {
             return of_reqwest(error);
         }
-        // Its connector's word, around an error that alone may also end an old connection.
+        // The connector's error, around an error that could also occur on an existing connection.
         #[cfg(feature = "tonic")]
         if error.is::<tonic::ConnectError>() {
             return Some(Self::ConnectFailed);
@@ -182,9 +181,9 @@ impl TransportFault {
     fn of_io(kind: io::ErrorKind) -> Option<Self> {
         use io::ErrorKind;
         Some(match kind {
-            // The one kind that only a connect can have. An unreachable host or network may also
-            // end an old connection, so those count as in flight unless a connect error stands
-            // around them.
+            // The only kind that is specific to connecting. An unreachable host or network may also
+            // end an existing connection, so these count as in flight unless they are inside a
+            // connect error.
             ErrorKind::ConnectionRefused => Self::ConnectFailed,
             ErrorKind::ConnectionReset
             | ErrorKind::ConnectionAborted
@@ -200,9 +199,9 @@ impl TransportFault {
         })
     }
 
-    /// The fault under this setting: where refused streams are ambiguous,
-    /// [`StreamRefused`](Self::StreamRefused) is a [`StreamReset`](Self::StreamReset) with the code
-    /// of REFUSED_STREAM.
+    /// The fault under this setting: if refused streams are ambiguous,
+    /// [`StreamRefused`](Self::StreamRefused) becomes a [`StreamReset`](Self::StreamReset) with the
+    /// code of REFUSED_STREAM.
     #[must_use]
     pub const fn with_refused(self, refused: RefusedStream) -> Self {
         match (self, refused) {
@@ -211,12 +210,12 @@ impl TransportFault {
         }
     }
 
-    /// What the fault means for HTTP.
+    /// The verdict on the fault.
     ///
-    /// A refused connection was never sent: even a request that is not idempotent may go out again,
-    /// and the strategy says how often. What was never sent on a connection that existed, or is
-    /// past a GOAWAY's last stream, is sent again without counting, until the deadline; a refused
-    /// stream once.
+    /// After a refused connection nothing was sent: even a request that is not idempotent may be
+    /// retried, and the strategy decides how often. A request that was never sent on an existing
+    /// connection, or is after a GOAWAY's last stream, is retried without counting, until the
+    /// deadline; a refused stream once.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         let failure = match self {
@@ -239,7 +238,7 @@ impl TransportFault {
             Self::RequestFailed => {
                 return Verdict::Fatal(Failure::new(HTTP_REQUEST_FAILED, Stage::InFlight));
             }
-            // Not fatal: the attempt that had read more is still out and may win.
+            // Not fatal: the attempt that had read more is still in flight and may succeed.
             Self::Abandoned => Failure::new(HTTP_REQUEST_ABANDONED, Stage::InFlight),
             Self::Unknown => {
                 return Verdict::Fatal(Failure::new(reattempt::reason::UNKNOWN, Stage::InFlight));
@@ -249,37 +248,36 @@ impl TransportFault {
     }
 }
 
-/// What REFUSED_STREAM says of the request.
+/// The meaning of REFUSED_STREAM for a request.
 ///
-/// RFC 9113 (section 8.7) promises that a refused request was not processed. A proxy may break the
-/// promise: haproxy with HTTP/2 in front and HTTP/1 behind says REFUSED_STREAM also when its server
-/// closed the connection after it had the request. Behind such a proxy a POST may be done twice,
-/// and [`Ambiguous`](Self::Ambiguous) prevents that. The last stream of a GOAWAY is believed in
-/// either case.
+/// RFC 9113 (section 8.7) guarantees that a refused request was not processed. A proxy may violate
+/// this: haproxy with HTTP/2 in front and HTTP/1 behind sends REFUSED_STREAM also if its server
+/// closed the connection after it had received the request. Behind such a proxy a POST may be
+/// processed twice, which [`Ambiguous`](Self::Ambiguous) prevents. The last stream of a GOAWAY is
+/// trusted in either case.
 ///
-/// It is a setting of [`HttpStatus::refused`](crate::HttpStatus::refused), of a route of
-/// [policies](crate::policy) (`"refused": "ambiguous"`), and of gRPC's classifier and service
+/// Set by [`HttpStatus::refused`](crate::HttpStatus::refused), by a route of
+/// [policies](crate::policy) (`"refused": "ambiguous"`), and by gRPC's classifier and service
 /// config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RefusedStream {
-    /// The request was not processed: any request is sent again, once without counting. The
-    /// default.
+    /// The request was not processed: any request is retried, once without counting. The default.
     #[default]
     Unprocessed,
-    /// The request may have been processed: a failure in flight, for the policy and the request's
-    /// idempotency. It is never retried transparently.
+    /// The request may have been processed: a failure in flight, handled by the policy and the
+    /// request's idempotency. It is never retried transparently.
     Ambiguous,
 }
 
 impl RefusedStream {
-    /// Both, by the names that configuration has for them.
+    /// Both, by their names in the configuration.
     pub const ALL: [(&str, Self); 2] = [
         ("unprocessed", Self::Unprocessed),
         ("ambiguous", Self::Ambiguous),
     ];
 }
 
-/// True of what a connection fails with once it is there.
+/// True for errors that only an established connection can have.
 fn is_of_connection(error: &(dyn Error + 'static)) -> bool {
     #[cfg(feature = "hyper")]
     if error.is::<hyper::Error>() {
@@ -293,8 +291,8 @@ fn is_of_connection(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// The next error of the chain. `io::Error` says the source of what it wraps, and so hides what it
-/// wraps.
+/// The next error of the chain. `io::Error` returns the source of the error that it wraps, and so
+/// hides the wrapped error.
 fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     if let Some(inner) = error
         .downcast_ref::<io::Error>()
@@ -328,7 +326,7 @@ fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
 #[cfg(feature = "hyper")]
 fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
     if error.is_canceled() || error.is_closed() {
-        // hyper's words for a request that was still queued when its connection went away.
+        // hyper's message for a request that was still queued when its connection closed.
         Some(TransportFault::NeverSent)
     } else if error.is_incomplete_message() {
         Some(TransportFault::ConnectionClosed)
@@ -345,9 +343,8 @@ fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
     }
 }
 
-/// True where hyper dropped a request with its connection. It calls that an error of the user's, as
-/// it does a body that panicked, and tells the two apart by text alone; `tests/hyper_errors.rs`
-/// holds the texts.
+/// True if hyper dropped a request with its connection. hyper reports it as a user error, like a
+/// body that panicked, and only the text differs; `tests/hyper_errors.rs` pins the texts.
 #[cfg(feature = "hyper")]
 fn is_dispatch_gone(error: &hyper::Error) -> bool {
     error.is_user()
@@ -359,8 +356,8 @@ fn is_dispatch_gone(error: &hyper::Error) -> bool {
 
 #[cfg(feature = "h2")]
 fn of_h2(error: &h2::Error) -> Option<TransportFault> {
-    // h2 gives a peer's GOAWAY only to streams past its last stream id and to new ones; those
-    // that the peer still answers end by themselves.
+    // h2 returns a peer's GOAWAY only for streams after its last stream id and for new ones;
+    // streams that the peer still answers end normally.
     if error.is_go_away() {
         return Some(if error.is_remote() {
             TransportFault::PastGoaway
@@ -368,9 +365,8 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
             TransportFault::Protocol
         });
     }
-    // hyper resets a stream itself when the request's own body fails, and says no more of it than
-    // this. Also where the body failed by itself no attempt follows: it cannot be replayed any
-    // more.
+    // hyper resets a stream if the request's own body fails, and reports nothing more. In that case
+    // no further attempt follows: the body cannot be replayed any more.
     if error.is_reset() && !error.is_remote() && !error.is_library() {
         return Some(TransportFault::Abandoned);
     }
@@ -381,14 +377,14 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
     }
 }
 
-/// An error of an HTTP transport. Implement it for your own by [`TransportFault::of`], or by what
-/// it knows.
+/// An error of an HTTP transport. Implement it for your own type with [`TransportFault::of`], or
+/// from what the type knows.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known as the error of an HTTP transport",
-    note = "switch on reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"
+    note = "enable reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"
 )]
 pub trait TransportError {
-    /// What went wrong.
+    /// What failed.
     fn fault(&self) -> TransportFault;
 }
 
@@ -449,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_was_never_sent_and_a_broken_one_was_in_flight() {
+    fn refused_is_never_sent_and_broken_is_in_flight() {
         let refused = TransportFault::of(&io(io::ErrorKind::ConnectionRefused)).verdict();
         let failure = *refused.failure().unwrap();
         assert_eq!(failure.stage, Stage::Dispatch);
@@ -472,7 +468,7 @@ mod tests {
 
     #[test]
     fn what_nothing_is_known_of_is_fatal() {
-        let error: Box<dyn Error + Send + Sync> = "who knows".into();
+        let error: Box<dyn Error + Send + Sync> = "unknown".into();
         assert!(matches!(error.fault().verdict(), Verdict::Fatal(_)));
     }
 

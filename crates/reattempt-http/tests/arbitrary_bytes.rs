@@ -1,5 +1,5 @@
-//! What the fuzz targets hold, on every test run: headers of any value, and bodies copied, read and
-//! dropped in any order.
+//! The properties of the fuzz targets, on every test run: headers with any value, and bodies
+//! copied, read and dropped in any order.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,7 @@ use reattempt_http::body::{BufferBudget, ReplayBody};
 use reattempt_http::{BeyondCap, RetryAfter};
 
 const CAP: Duration = Duration::from_secs(60);
-/// All that say when to come back, and one that says if they count.
+/// All headers with a delay, and one that decides whether they count.
 const NAMES: [&str; 5] = [
     "retry-after",
     "retry-after-ms",
@@ -24,7 +24,7 @@ const NAMES: [&str; 5] = [
     "ratelimit-remaining",
 ];
 
-/// Frames of up to seven bytes, pending polls, trailers and an error, as the bytes say.
+/// Frames of up to seven bytes, pending polls, trailers and an error, generated from the bytes.
 struct Source(Vec<u8>, u8);
 
 impl Body for Source {
@@ -55,7 +55,7 @@ impl Body for Source {
 
 type Copies = Vec<(ReplayBody<Source>, Vec<u8>)>;
 
-/// One step; what the copy has read is a prefix of what any other has, or the other way round.
+/// One step. What one copy has read is always a prefix of what another has, or vice versa.
 fn step(copies: &mut Copies, whole: &mut Vec<u8>, op: u8) {
     let next = NextAttempt {
         number: 2,

@@ -1,5 +1,5 @@
-//! What hyper says when a connection ends, and that none of it lets a request out twice that may
-//! have been processed.
+//! hyper's errors when a connection ends, and that none of them leads to a retry of a request that
+//! may have been processed.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -25,8 +25,8 @@ fn order() -> Request<Full<Bytes>> {
         .unwrap()
 }
 
-/// A request that the peer has read to its end: the peer's side, the connection's task, and the
-/// answer to come.
+/// A request that the peer has read completely: the peer's side, the connection's task, and the
+/// response future.
 async fn in_flight() -> (DuplexStream, JoinHandle<()>, Answer) {
     let (client, mut peer) = tokio::io::duplex(4096);
     let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
@@ -40,14 +40,14 @@ async fn in_flight() -> (DuplexStream, JoinHandle<()>, Answer) {
 }
 
 async fn error(answer: Answer) -> hyper::Error {
-    answer.await.unwrap().expect_err("no answer came")
+    answer.await.unwrap().expect_err("no response arrived")
 }
 
 async fn fault(answer: Answer) -> TransportFault {
     TransportFault::of(&error(answer).await)
 }
 
-/// hyper tells these apart by text alone.
+/// hyper distinguishes these only by text.
 fn texts(error: &hyper::Error) -> (String, String) {
     let cause = error.source().expect("a cause");
     (error.to_string(), cause.to_string())
@@ -60,13 +60,13 @@ fn may_have_been_processed(fault: TransportFault) {
     let failure = verdict.failure().unwrap();
     assert!(!failure.safe, "{fault:?}");
     assert_ne!(failure.stage, Stage::Dispatch, "{fault:?}");
-    // `IfUnread` is transparent only for a body of which nothing was read.
+    // `IfUnread` is transparent only for a body that was never polled.
     let known = [Transparent::No, Transparent::IfUnread];
     assert!(known.contains(&failure.transparent), "{fault:?}");
 }
 
 #[tokio::test]
-async fn a_connection_task_that_is_dropped_says_nothing_of_the_request_in_flight() {
+async fn a_dropped_connection_task_leaves_the_request_ambiguous() {
     let (_peer, task, answer) = in_flight().await;
     task.abort();
     let error = error(answer).await;
@@ -77,8 +77,8 @@ async fn a_connection_task_that_is_dropped_says_nothing_of_the_request_in_flight
     may_have_been_processed(fault);
 }
 
-/// HTTP/2 with one stream at a time: a first request is in flight, the second waits for the stream,
-/// and the third for the second.
+/// HTTP/2 with one stream at a time: the first request is in flight, the second waits for the
+/// stream, and the third for the second.
 #[tokio::test]
 async fn a_request_that_waits_for_a_stream_falls_with_its_connection() {
     for goes_away in [true, false] {
@@ -115,7 +115,7 @@ async fn a_request_that_waits_for_a_stream_falls_with_its_connection() {
             answers.push(tokio::spawn(
                 async move { sender.send_request(order()).await },
             ));
-            // Nothing but tasks of this thread has to run until it waits.
+            // Only tasks of this thread have to run until it waits.
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
@@ -133,7 +133,7 @@ async fn a_request_that_waits_for_a_stream_falls_with_its_connection() {
     }
 }
 
-/// A body that panics when it is read.
+/// A body that panics when it is polled.
 #[derive(Debug)]
 struct Panics;
 
@@ -188,14 +188,14 @@ async fn a_request_for_a_connection_that_is_gone_was_never_sent() {
 async fn a_request_queued_behind_another_was_never_sent() {
     let (client, peer) = tokio::io::duplex(4096);
     let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
-    // Queued, but the connection never ran.
+    // Queued, but the connection task never ran.
     let queued = sender.send_request(order());
     drop((peer, connection));
     let error = queued.await.unwrap_err();
     assert_eq!(TransportFault::of(&error), TransportFault::NeverSent);
 }
 
-/// The server has carried it out; that its answer is too large for us is no refusal.
+/// The server has processed it; that its response is too large for the client is not a refusal.
 #[tokio::test]
 async fn an_answer_whose_head_is_too_large_is_no_refused_stream() {
     let (client, peer) = tokio::io::duplex(1 << 16);
@@ -216,7 +216,7 @@ async fn an_answer_whose_head_is_too_large_is_no_refused_stream() {
     may_have_been_processed(fault(answer).await);
 }
 
-/// An I/O error of no kind is one of the connection all the same.
+/// An I/O error without a kind is a connection error nevertheless.
 #[tokio::test]
 async fn a_frame_that_is_cut_off_is_a_broken_connection() {
     let (client, mut peer) = tokio::io::duplex(1 << 16);
@@ -229,7 +229,7 @@ async fn a_frame_that_is_cut_off_is_a_broken_connection() {
     while !read.ends_with(b"one of each") {
         assert_ne!(peer.read_buf(&mut read).await.unwrap(), 0);
     }
-    // SETTINGS, and a HEADERS frame that has no end.
+    // SETTINGS, and a truncated HEADERS frame.
     peer.write_all(b"\0\0\0\x04\0\0\0\0\0\0\0\x09\x01\x04\0\0\0\x01half")
         .await
         .unwrap();

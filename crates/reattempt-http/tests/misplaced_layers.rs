@@ -1,4 +1,4 @@
-//! What is missing or stands in the wrong place is said once, at WARN.
+//! Missing or misplaced layers are logged once, at WARN.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn judging() -> RetryLayer<HttpStatus> {
     RetryLayer::new(HttpStatus::new().judge_bodies(), Once)
 }
 
-/// The word of the classifier is given once a process: one test holds both sides of it.
+/// The classifier logs once per process, so one test covers both cases.
 #[tokio::test(start_paused = true)]
 async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
     let listener = listen::listen();
@@ -48,7 +48,7 @@ async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
         .layer(RetryLayer::new(HttpStatus::new(), Once))
         .service_fn(works);
     plain.oneshot(request()).await.unwrap();
-    assert_eq!(listener.heard(), [""; 0], "all is well");
+    assert_eq!(listener.heard(), [""; 0], "correct order");
 
     let missing = ServiceBuilder::new()
         .layer(bucket())

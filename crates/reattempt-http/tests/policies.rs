@@ -17,22 +17,21 @@ use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, LiveHttpPoli
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-/// What the server does with one attempt.
+/// How the server handles one attempt.
 #[derive(Clone, Copy)]
 enum Step {
     Status(u16),
     RetryAfter(u16, &'static str),
     Header(u16, &'static str, &'static str),
-    /// No connection.
+    /// The connection is refused.
     Refused,
-    /// The connection breaks while the request is in flight.
+    /// The connection fails while the request is in flight.
     Broken,
     Hang,
     Slow(Duration),
 }
 
-/// A server that follows a script, and what it saw: when each request came after the start, and its
-/// body.
+/// A scripted server that records when each request arrived, and its body.
 #[derive(Clone, Default)]
 struct Server {
     script: Arc<Mutex<Vec<Step>>>,
@@ -83,7 +82,7 @@ impl Server {
 }
 
 /// One call through the documented stack: its outcome, how long it took in milliseconds, and its
-/// story.
+/// `RetryInfo`.
 async fn call(
     routes: &LiveHttpPolicies,
     server: &Server,
@@ -140,27 +139,19 @@ async fn a_hedged_route_hedges_within_its_budget() {
     assert_eq!((outcome.unwrap(), took, info.attempts()), (200, 20, 2));
     assert_eq!(server.times(), [0, 20]);
 
-    // One of two calls may be hedged. The first hedge was free, its call has earned half of
+    // One of two calls may be hedged. The first hedge was free, and its call has earned half of
     // another.
     let slow = Duration::from_millis(100);
     server.will(&[Step::Slow(slow)]);
     let (_, took, info) = call(&routes, &server, get("/read/1")).await;
-    assert_eq!(
-        (took, info.attempts()),
-        (100, 1),
-        "the budget holds it back"
-    );
+    assert_eq!((took, info.attempts()), (100, 1), "the budget refuses it");
     server.will(&[Step::Slow(slow), Step::Slow(slow)]);
     let (_, took, info) = call(&routes, &server, get("/read/1")).await;
-    assert_eq!(
-        (took, info.attempts()),
-        (100, 2),
-        "and lets the next one through"
-    );
+    assert_eq!((took, info.attempts()), (100, 2), "and allows the next one");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_non_fatal_status_sends_the_next_hedge_and_another_ends_the_call() {
+async fn a_non_fatal_status_sends_the_next_hedge() {
     let (routes, server) = (routes(ORDERS), Server::default());
     server.will(&[Step::Status(503), Step::Status(500)]);
     let (outcome, took, info) = call(&routes, &server, get("/read/1")).await;
@@ -214,7 +205,7 @@ async fn safe_statuses_are_retried_also_after_a_post() {
     assert_eq!((outcome.unwrap(), took), (200, 100));
     server.will(&[Step::Status(429)]);
     let (outcome, _, _) = call(&routes, &server, get("/")).await;
-    assert_eq!(outcome.unwrap(), 429, "the list replaces the usual one");
+    assert_eq!(outcome.unwrap(), 429, "the list replaces the default");
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,7 +260,7 @@ async fn attempts_and_calls_have_the_routes_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_is_for_later_calls_and_keeps_what_the_throttle_knows() {
+async fn an_update_is_for_later_calls_and_keeps_the_throttle_state() {
     let one = |name: &str, attempts: u32| {
         format!(
             r#"{{"default": {{"retry": {{"maxAttempts": {attempts}, "backoff": {{"jitter": "none"}}}}, "throttle": "{name}"}},
@@ -332,7 +323,7 @@ async fn a_presets_route_follows_its_figures_and_its_header() {
     assert_eq!(server.times(), [0, 50, 1550]);
     assert_eq!(routes.load().quota("default").unwrap().tokens(), 486);
 
-    // Retry-After itself is not part of the figures; a route may ask for it all the same.
+    // Retry-After itself is not part of the preset; a route may enable it.
     server.will(&[Step::RetryAfter(503, "2")]);
     let (_, took, _) = call(&routes, &server, get("/")).await;
     assert_eq!(took, 50);
@@ -352,7 +343,7 @@ async fn a_presets_empty_quota_sends_once_and_other_routes_go_on() {
             {"name": "a", "match": {"prefix": "/a"}, "retry": {"preset": "aws-standard-2.1"}},
             {"name": "b", "match": {"prefix": "/b"}, "retry": {"preset": "aws-standard-2.1"}}]}"#;
     let (routes, server) = (routes(text), Server::default());
-    // Seventeen calls with two retries each take 476 of 500.
+    // Seventeen calls with two retries each cost 476 of 500.
     for _ in 0..17 {
         server.will(&[Step::Status(500); 3]);
         let (_, _, _) = call(&routes, &server, get("/a")).await;
@@ -380,7 +371,7 @@ async fn transport_errors_are_retried_unless_the_route_says_no() {
     server.will(&[Step::Broken]);
     let (outcome, _, _) = call(&routes, &server, get("/")).await;
     assert_eq!(outcome.unwrap(), 200);
-    // Of a POST nothing is known once it was in flight; a refused connection carried nothing.
+    // A POST in flight has an unknown outcome; on a refused connection nothing was sent.
     server.will(&[Step::Broken]);
     let (outcome, _, info) = call(&routes, &server, request(Method::POST, "/", "x")).await;
     assert!(outcome.is_err());
@@ -396,7 +387,7 @@ async fn transport_errors_are_retried_unless_the_route_says_no() {
     assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
 }
 
-/// For any method, because nothing was sent; final where transport errors are not retried.
+/// For any method, because nothing was sent; final if transport errors are not retried.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
     let server = Server::default();
@@ -433,7 +424,7 @@ async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hosts_prefixes_and_methods_choose_the_route_and_the_first_wins() {
+async fn the_first_route_matching_host_prefix_and_method_wins() {
     let text = r#"{"routes": [
             {"name": "off", "match": {"host": "fragile.example", "prefix": "/v1"}},
             {"name": "deletes", "match": {"methods": ["DELETE"]}, "retry": {"maxAttempts": 2, "backoff": {"jitter": "none"}}}],

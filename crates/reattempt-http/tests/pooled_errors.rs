@@ -1,5 +1,5 @@
-//! What the clients that keep connections (reqwest, hyper-util) say by stage, against bare sockets
-//! on loopback.
+//! The errors of clients with connection pools (reqwest, hyper-util) by stage, against plain
+//! sockets on loopback.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 const PATIENCE: Duration = Duration::from_secs(20);
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// Answers every request of every connection with the next of these; when there is none left, the
-/// connection ends.
+/// Answers every request on every connection with the next of these; after the last one, the
+/// connection is closed.
 async fn server(answers: &'static [&'static [u8]]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -44,7 +44,7 @@ async fn answer(mut socket: TcpStream, answers: &[&[u8]]) -> std::io::Result<()>
             }
         }
         match answers.next() {
-            // The answer to it breaks off with the connection.
+            // This response is truncated by the end of the connection.
             Some(last) if last.ends_with(b"...") => return socket.write_all(last).await,
             Some(answer) => socket.write_all(answer).await?,
             None => return Ok(()),
@@ -52,7 +52,7 @@ async fn answer(mut socket: TcpStream, answers: &[&[u8]]) -> std::io::Result<()>
     }
 }
 
-/// Calls so often, one after another, and gives the last one's error.
+/// Sends this many calls, one after another, and returns the last one's error.
 trait Calls {
     async fn call(&self, uri: &str) -> Result<(), BoxError>;
 
@@ -60,7 +60,7 @@ trait Calls {
         let uri = format!("http://{address}/");
         for _ in 1..times {
             self.call(&uri).await.unwrap();
-            // So that the connection is back among those that are kept.
+            // Time for the connection to return to the pool.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let ended = tokio::time::timeout(PATIENCE, self.call(&uri)).await;
@@ -98,7 +98,7 @@ fn failure(fault: TransportFault) -> Failure {
     *fault.verdict().failure().unwrap()
 }
 
-/// On either client.
+/// With both clients.
 async fn both(address: SocketAddr, times: usize) -> [TransportFault; 2] {
     [
         hyper_util().last_error(address, times).await,
@@ -120,7 +120,7 @@ async fn a_connection_that_cannot_be_made_carried_nothing() {
         assert!(failure(fault).safe && failure(fault).stage == Stage::Dispatch);
     }
 
-    // Nobody takes connections: the queue of those that wait is full.
+    // No connection is accepted: the backlog is full.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(0).unwrap();
@@ -138,9 +138,9 @@ async fn a_connection_that_cannot_be_made_carried_nothing() {
 }
 
 /// The server has read all of it: neither the first request of a connection nor a later one is
-/// known not to be processed.
+/// known to be unprocessed.
 #[tokio::test]
-async fn a_connection_that_ends_before_the_first_byte_of_the_answer_was_in_flight() {
+async fn a_connection_closed_before_the_answer_was_in_flight() {
     for (answers, times) in [(&[][..], 1), (&[OK][..], 2), (&[OK, OK][..], 3)] {
         let address = server(answers).await;
         for fault in both(address, times).await {
@@ -167,7 +167,7 @@ async fn an_answer_that_ends_in_its_head_or_breaks_the_protocol() {
     }
 }
 
-/// After its head is with the caller, so that nobody sends it again; but never "unknown".
+/// The caller already has the head, so it is not retried; but the fault is never "unknown".
 #[tokio::test]
 async fn an_answers_body_that_breaks_off_says_how() {
     for (answer, faults) in [
@@ -203,7 +203,7 @@ async fn reqwests_own_timeout_redirects_and_builder() {
     assert_eq!(
         fault,
         TransportFault::RequestFailed,
-        "it would go round again"
+        "it would be retried again"
     );
 
     let error = client.get("no scheme").send().await.unwrap_err();

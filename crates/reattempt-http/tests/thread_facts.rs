@@ -1,5 +1,4 @@
-//! What moves between threads and what can be shared, pinned at compile time: a field that changes
-//! it breaks users.
+//! Which types are `Send` and `Sync`, pinned at compile time: a field that changes it breaks users.
 
 use std::future::Ready;
 
@@ -34,7 +33,7 @@ const _: () = {
     service::<RetryAfter>();
 };
 
-/// The assertions are the test; the calls make the file one.
+/// The assertions are compile-time checks; this test instantiates them.
 #[test]
 fn services_can_be_shared_and_futures_and_bodies_moved() {
     future::<DeadlineBodyFuture<Ready<()>, ()>>();

@@ -1,4 +1,4 @@
-//! What hyper, hyper-util and h2 really say when a connection misbehaves, on loopback sockets.
+//! The actual errors of hyper, hyper-util and h2 for misbehaving connections, on loopback sockets.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server of one connection, which `serve` drives.
+/// A server of one connection, driven by `serve`.
 async fn server<F, Fut>(serve: F) -> SocketAddr
 where
     F: FnOnce(TcpStream) -> Fut + Send + 'static,
@@ -45,7 +45,7 @@ async fn fault(address: SocketAddr, http2: bool) -> TransportFault {
     answer.expect_err("the server never answers").fault()
 }
 
-/// Reads until the peer has said something.
+/// Reads until the peer has sent something.
 async fn read_some(stream: &mut TcpStream) {
     assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
 }
@@ -64,7 +64,7 @@ async fn a_refused_connection_was_never_sent() {
 async fn a_connection_closed_after_the_request_was_in_flight() {
     let address = server(|mut stream| async move { read_some(&mut stream).await }).await;
     let fault = fault(address, false).await;
-    // Which of both it is depends on whether all of the request had been read.
+    // Which of the two depends on whether the whole request had been read.
     let in_flight = [
         TransportFault::ConnectionClosed,
         TransportFault::ConnectionReset,
@@ -123,7 +123,7 @@ async fn a_refused_stream_is_known_from_other_resets() {
     assert_eq!(fault(cancels, true).await, TransportFault::StreamReset(8));
 }
 
-/// R51: what hyper makes on HTTP/2 of a copy that another one has overtaken.
+/// R51: what hyper on HTTP/2 makes of a copy that another one has overtaken.
 #[tokio::test]
 async fn a_body_that_stops_by_itself_is_no_reset_of_the_servers() {
     let address = server(|mut stream| async move {
@@ -149,7 +149,7 @@ async fn a_body_that_stops_by_itself_is_no_reset_of_the_servers() {
         .body(behind)
         .unwrap();
     let answer = tokio::time::timeout(PATIENCE, client.request(request)).await;
-    let error = answer.unwrap().expect_err("nobody answers");
+    let error = answer.unwrap().expect_err("the server never answers");
     assert_eq!(error.fault(), TransportFault::Abandoned);
 }
 
@@ -160,7 +160,7 @@ async fn a_goaway_that_leaves_the_stream_out_refused_it() {
             .write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0])
             .await
             .unwrap();
-        // Wait for the request itself: preface and settings come first.
+        // Waits for the request itself: preface and settings arrive first.
         let mut got = Vec::new();
         while !got.windows(4).any(|window| window == b"body") {
             let mut some = [0; 4096];

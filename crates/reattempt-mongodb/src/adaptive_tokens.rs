@@ -1,4 +1,4 @@
-//! The token bucket over overload retries that the specification had until March 2026.
+//! The token bucket over overload retries that the specification defined until March 2026.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,23 +8,23 @@ use reattempt_core::throttle::{RetryThrottle, Settled};
 
 const MILLI: u32 = 1000;
 
-/// A retry needs, and costs if it meets an overloaded server again, one token.
+/// What a retry needs, and costs if it meets an overloaded server again: one token.
 const RETRY: u32 = MILLI;
 
-/// What a call that worked gives back (RETRY_TOKEN_RETURN_RATE).
+/// What a successful call returns to the bucket (RETRY_TOKEN_RETURN_RATE).
 const SUCCESS: u32 = MILLI / 10;
 
-/// `adaptiveRetries`: bounds what all calls of a client together send again to overloaded servers.
-/// One per client; clones share it.
+/// `adaptiveRetries`: bounds the overload retries of all calls of a client together. One per
+/// client; clones share it.
 ///
-/// It starts full, with 1000 tokens. A retry after an overload error needs one token, and takes it
-/// for good if it meets an overload error itself; each call that works gives a tenth back. Other
-/// errors neither need nor take any. Off by default, and gone from the specification since
-/// 2026-03-30; switch it on with
+/// It starts full, with 1000 tokens. A retry after an overload error needs one token, and consumes
+/// it if it fails with an overload error itself; each successful call returns a tenth of a token.
+/// Other errors neither need nor consume tokens. Off by default, and removed from the specification
+/// on 2026-03-30; enable it with
 /// [`RetryableReads::adaptive_tokens`](crate::RetryableReads::adaptive_tokens).
 ///
-/// The specification took the token before the retry and gave it back after; the sums are the same,
-/// except while retries are out.
+/// The specification took the token before the retry and returned it afterwards; the totals are the
+/// same, except while retries are in flight.
 #[derive(Clone, Debug)]
 pub struct AdaptiveTokens(Arc<Bucket>);
 
@@ -80,7 +80,7 @@ impl Default for AdaptiveTokens {
     }
 }
 
-/// As a throttle it only counts what works: which retries need a token is the strategy's to say.
+/// As a throttle it only counts successes: the strategy decides which retries need a token.
 impl RetryThrottle for AdaptiveTokens {
     fn settled(&self, outcome: Settled<'_>) {
         if outcome == Settled::Success && self.fill() < self.0.max {

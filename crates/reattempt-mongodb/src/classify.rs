@@ -1,4 +1,4 @@
-//! What a client's failure means (Terms, Retryable Error).
+//! Classifies a client's failures (Terms, Retryable Error).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,50 +13,50 @@ use crate::reasons::{
 };
 use crate::{ErrorLabels, ReadGate};
 
-/// What failed, in the specification's words. Never a text: a server's messages and code names are
-/// not looked at.
+/// What failed, in the specification's terms. Never a text: the server's messages and code names
+/// are ignored.
 ///
-/// A [`Stage`] says if an attempt was made: `Dispatch` while the command had not been written
-/// (connecting, TLS, hello, authentication), `InFlight` once any of it may have been, `Response`
-/// when the server answered it.
+/// The [`Stage`] says how far the attempt came: `Dispatch` before the command was written
+/// (connecting, TLS, hello, authentication), `InFlight` once any part of it may have been written,
+/// `Response` when the server answered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// The server answered with `ok: 0` (or `0.0`, or `false`) and this top-level `code`, if it had
-    /// one.
+    /// The server answered with `ok: 0` (or `0.0`, or `false`) and this top-level `code`, if any.
     ///
     /// Not for numbers inside `writeErrors` or `writeConcernError`: a reply with `ok: 1` is a
     /// success here.
     Server {
-        /// The code, of whatever BSON number; [`codes::code_from_f64`] reads doubles.
+        /// The code, of any BSON number type; [`codes::code_from_f64`] reads doubles.
         code: Option<i64>,
-        /// `Dispatch` in the handshake, authentication included; `Response` for the command itself.
+        /// `Dispatch` in the handshake, including authentication; `Response` for the command
+        /// itself.
         stage: Stage,
     },
-    /// Any network exception, a socket timeout and half a reply included.
+    /// Any network exception, including a socket timeout and a partial reply.
     Network {
-        /// How far the attempt had come.
+        /// How far the attempt came.
         stage: Stage,
     },
-    /// The pool had been cleared, so that no connection was handed out.
+    /// The pool was cleared, so no connection was checked out.
     PoolCleared,
     /// No server could be selected in time.
     Selection,
-    /// No connection came free in time.
+    /// No connection became available in time.
     WaitQueueTimeout,
     /// The selected server does not support retryable reads, or cannot be sent an equivalent
     /// command.
     NotSupported,
-    /// Anything else that went wrong inside the client: a command that cannot be built, a reply
-    /// that cannot be read.
+    /// Any other failure inside the client: a command that cannot be built, a reply that cannot be
+    /// parsed.
     Client {
-        /// How far the attempt had come.
+        /// How far the attempt came.
         stage: Stage,
     },
 }
 
 impl FailureKind {
-    /// The server's error answer to the command.
+    /// The server's error reply to the command.
     #[must_use]
     pub const fn command(code: Option<i64>) -> Self {
         Self::Server {
@@ -65,7 +65,7 @@ impl FailureKind {
         }
     }
 
-    /// The server's error answer to `hello` or a step of the authentication.
+    /// The server's error reply to `hello` or to a step of the authentication.
     #[must_use]
     pub const fn handshake(code: Option<i64>) -> Self {
         Self::Server {
@@ -91,7 +91,7 @@ impl FailureKind {
     }
 }
 
-/// A client's error that can say what kind of failure it is.
+/// A client error that reports its kind of failure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what kind of MongoDB failure it is",
     note = "implement `MongoFailure` for the error type of the service right below the retry layer"
@@ -100,13 +100,13 @@ pub trait MongoFailure {
     /// The kind of failure.
     fn kind(&self) -> FailureKind;
 
-    /// Its labels, the server's and the client's own; none by default. Only options look at them.
+    /// The error labels, from the server and the client; none by default. Used only by options.
     fn labels(&self) -> ErrorLabels {
         ErrorLabels::NONE
     }
 
-    /// The server's `baseBackoffMS`, if the error has one; none by default. Only overload back-off
-    /// looks at it.
+    /// The server's `baseBackoffMS`, if the error has one; none by default. Used only by the
+    /// overload back-off.
     fn base_backoff(&self) -> Option<Duration> {
         None
     }
@@ -140,11 +140,11 @@ impl<E: MongoFailure + ?Sized> MongoFailure for Arc<E> {
     }
 }
 
-/// Says of a client's error if a read may be sent again after it (Terms, Retryable Error).
+/// Decides whether a read may be retried after a client's error (Terms, Retryable Error).
 ///
-/// An answer is a success: a client turns `ok: 0` into an error. Where the call's policy has a
-/// [`ReadGate`], that is obeyed: a call that runs once fails for good with its first failure. So
-/// does an attempt on a server that is [too old](crate::report_wire_version).
+/// A reply is a success: a client turns `ok: 0` into an error. A [`ReadGate`] in the call's policy
+/// is obeyed: the first failure of a call that runs once is final. So is a failure on a server that
+/// is [too old](crate::report_wire_version).
 ///
 /// | option | [`seed_2022`](Self::seed_2022) | [`current`](Self::current) |
 /// | --- | --- | --- |
@@ -169,7 +169,7 @@ impl MongoClassifier {
         }
     }
 
-    /// The specification of 2026: everything below is on.
+    /// The specification of 2026: enables all options below.
     #[must_use]
     pub const fn current() -> Self {
         Self::seed_2022()
@@ -186,26 +186,26 @@ impl MongoClassifier {
         self
     }
 
-    /// Also any error with both labels `SystemOverloadedError` and `RetryableError`, whatever its
-    /// code and whatever the command, as far as the call's [`ReadGate`] allows. An error that is
-    /// retried and has the first label gets the reason [`MONGODB_SYSTEM_OVERLOADED`], by which
-    /// [`RetryableReads`](crate::RetryableReads) backs off.
+    /// Also any error with both labels `SystemOverloadedError` and `RetryableError`, for any code
+    /// and any command that the call's [`ReadGate`] allows. A retried error with the first label
+    /// gets the reason [`MONGODB_SYSTEM_OVERLOADED`], which makes
+    /// [`RetryableReads`](crate::RetryableReads) back off.
     #[must_use]
     pub const fn with_overload_errors(mut self) -> Self {
         self.overload = true;
         self
     }
 
-    /// Of the errors of a command that is retried only when the server is overloaded (a write among
-    /// them), one with the label `NoWritesPerformed` is not raised while there is another that may
-    /// have written (since January 2026). Reads always raise the last error that shows an attempt.
+    /// For a command that is retried only when the server is overloaded (such as a write): an error
+    /// with the label `NoWritesPerformed` is not raised if another error of the call may have
+    /// written (since January 2026). Reads always raise the last error that shows an attempt.
     #[must_use]
     pub const fn with_no_writes_performed(mut self) -> Self {
         self.no_writes = true;
         self
     }
 
-    /// The verdict on a kind of failure, without any gate or label.
+    /// The verdict on a kind of failure, ignoring gates and labels.
     #[must_use]
     pub fn verdict(&self, kind: FailureKind) -> Verdict {
         let fatal = |reason: RetryReason, stage| Verdict::Fatal(Failure::new(reason, stage));
@@ -278,7 +278,7 @@ impl MongoClassifier {
     }
 }
 
-/// A command that was never written cannot have been carried out.
+/// A command that was never written cannot have taken effect.
 fn unless_sent(failure: Failure) -> Failure {
     let safe = failure.safe || failure.stage == Stage::Dispatch;
     failure.safe(safe)
@@ -292,10 +292,10 @@ impl<Res, Err: MongoFailure> Classify<Res, Err> for MongoClassifier {
         let gate_of = |policy: Option<&'_ Arc<RoutePolicy>>| -> Option<ReadGate> {
             policy.and_then(|policy| policy.get_data()).copied()
         };
-        // The client's own first: no policy of a single call may allow more (M10).
+        // The client's own gate first: no policy of a single call may allow more (M10).
         let gate = gate_of(context.route_policy()).or_else(|| gate_of(context.policy()));
         match self.verdict_on(error, gate.as_ref()) {
-            // The server that was asked is too old: as final as any other ground to run once (M14).
+            // The selected server is too old: as final as any other reason to run once (M14).
             Verdict::Retry(failure) if context.findings().forbidden => Verdict::Fatal(failure),
             verdict => verdict,
         }

@@ -12,9 +12,9 @@ use crate::reasons::{
 pub struct RetryableCode {
     /// The number in the reply's `code`.
     pub code: i32,
-    /// The specification's name of it. For people; never compared with what a server sends.
+    /// The specification's name for it. Informative; never compared with what a server sends.
     pub name: &'static str,
-    /// The reason it becomes.
+    /// The retry reason it maps to.
     pub reason: RetryReason,
 }
 
@@ -55,7 +55,7 @@ pub const ADDED_2023: [RetryableCode; 2] = [
     row(262, "ExceededTimeLimit", MONGODB_EXCEEDED_TIME_LIMIT),
 ];
 
-/// The row of this code, of the table of 2022 or, with `added`, also of the codes added later.
+/// Finds the row of this code in the table of 2022 and, with `added`, in the codes added later.
 #[must_use]
 pub fn find(code: i64, added: bool) -> Option<&'static RetryableCode> {
     let later: &[RetryableCode] = if added { &ADDED_2023 } else { &[] };
@@ -65,9 +65,8 @@ pub fn find(code: i64, added: bool) -> Option<&'static RetryableCode> {
         .find(|row| i64::from(row.code) == code)
 }
 
-/// A reply's `code` that came as a BSON double: the whole number it stands for, or `None` where it
-/// stands for none (a fraction, not a number, beyond what fits). A 32 or 64 bit code needs no such
-/// care.
+/// A reply's `code` that arrived as a BSON double: the whole number it represents, or `None` if it
+/// represents none (a fraction, NaN, out of range). A 32 or 64 bit code does not need this.
 #[must_use]
 pub fn code_from_f64(code: f64) -> Option<i64> {
     let whole = code.is_finite() && code.fract() == 0.0;

@@ -1,24 +1,24 @@
-//! Which servers the selection for a retry passes over, if it can (server selection since 2023:
+//! Which servers the selection for a retry avoids if it can (server selection since 2023:
 //! deprioritized servers).
 
 use reattempt_core::{AttemptOutcome, Backend, CallContext};
 
 use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
 
-/// Which failed servers a retry avoids. Never a ban: where nobody else is suitable they are asked
-/// again ([`unless_all`]).
+/// Which failed servers a retry avoids. Never a ban: if no other server is suitable, they are
+/// selected again ([`unless_all`]).
 ///
-/// For the client below the retry layer, which knows the topology and selects. It has to report
-/// where each attempt went ([`Reporter::backend`](reattempt_core::Reporter::backend)).
+/// For the client below the retry layer, which knows the topology and selects the server. It has to
+/// report the server of each attempt ([`Reporter::backend`](reattempt_core::Reporter::backend)).
 ///
 /// | | sharded cluster | replica set and others |
 /// | --- | --- | --- |
-/// | [`Deprioritized::seed_2022`] (default) | nobody | nobody |
-/// | [`Deprioritized::current`] | every mongos that failed | nobody |
+/// | [`Deprioritized::seed_2022`] (default) | none | none |
+/// | [`Deprioritized::current`] | every mongos that failed | none |
 /// | … with [`overload_retargeting`](Deprioritized::overload_retargeting) | every mongos that failed | servers that were overloaded |
 ///
-/// A member of a replica set that failed in another way is not avoided: with `primaryPreferred` the
-/// read would quietly go to a secondary.
+/// A replica set member that failed in another way is not avoided: with `primaryPreferred` the read
+/// would silently go to a secondary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deprioritized {
     sharded: bool,
@@ -26,7 +26,7 @@ pub struct Deprioritized {
 }
 
 impl Deprioritized {
-    /// Nobody is avoided.
+    /// Avoids no server.
     #[must_use]
     pub const fn seed_2022() -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Deprioritized {
         }
     }
 
-    /// The specification of 2026: in a sharded cluster the failed mongos are avoided.
+    /// The specification of 2026: in a sharded cluster, avoids every mongos that failed.
     #[must_use]
     pub const fn current() -> Self {
         Self {
@@ -44,18 +44,18 @@ impl Deprioritized {
         }
     }
 
-    /// `enableOverloadRetargeting`: with any topology, also servers that failed with
-    /// `SystemOverloadedError`; off by default. Needs a classifier [with overload
-    /// errors](crate::MongoClassifier::with_overload_errors), which tells them apart.
+    /// `enableOverloadRetargeting`: with any topology, also avoids servers that failed with
+    /// `SystemOverloadedError`; off by default. Needs a classifier
+    /// [with overload errors](crate::MongoClassifier::with_overload_errors), which identifies them.
     #[must_use]
     pub const fn overload_retargeting(mut self, on: bool) -> Self {
         self.overloaded = on;
         self
     }
 
-    /// The servers to avoid in the attempt of this context, each once, in the order in which they
-    /// failed. They add up over the attempts of a call; of a call with very many the last ones
-    /// count.
+    /// The servers that this context's attempt avoids, each once, in the order in which they
+    /// failed. They accumulate over the attempts of a call; in a call with very many attempts only
+    /// the last ones count.
     #[must_use]
     pub fn servers(&self, context: &CallContext, is_sharded: bool) -> Vec<Backend> {
         let all = self.sharded && is_sharded;
@@ -81,8 +81,8 @@ impl Deprioritized {
     }
 }
 
-/// The suitable servers without the avoided ones; all of them if that leaves none, as with a single
-/// node.
+/// The suitable servers without the avoided ones; all of them if none would remain, as with a
+/// single node.
 ///
 /// ```
 /// use reattempt_core::Backend;

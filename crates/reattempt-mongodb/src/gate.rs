@@ -1,4 +1,4 @@
-//! Where eligibility meets the layers: the policy that a call is stamped with.
+//! Connects eligibility with the layers: the policy that a call is stamped with.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::{NestedRetries, NotEligible, ReadOperation, RetryableReads, eligible,
 /// The name of the option in a connection string (Naming Deviations).
 pub const RETRY_READS: &str = "retryReads";
 
-/// What the policy of a call says of retrying it. Rides in [`RoutePolicy::data`], where the
+/// Whether a call may be retried. Stored in [`RoutePolicy::data`], where the
 /// [`MongoClassifier`](crate::MongoClassifier) reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReadGate {
-    /// A read that may be sent again, also after an attempt whose fate nobody knows.
+    /// A read: may be retried, also after an attempt with an unknown outcome.
     Retry,
-    /// Sent again only when the server is overloaded and left the command alone, whatever the
-    /// command is (client backpressure, since 2026); on other errors it runs once, for this ground.
+    /// Any command: retried only when the server is overloaded and did not execute it (client
+    /// backpressure, since 2026); on other errors it runs once, for this reason.
     Overload(NotEligible),
-    /// Runs once, whatever strategy anybody stamped on the call.
+    /// Runs once, whatever strategy is set on the call.
     Once(NotEligible),
 }
 
-/// A request that says what it runs, for [`RetryReads`] as a [`Route`].
+/// A request that reports its operation, for [`RetryReads`] as a [`Route`].
 pub trait ReadCall {
     /// The operation.
     fn operation(&self) -> ReadOperation;
@@ -33,8 +33,7 @@ pub trait ReadCall {
         false
     }
 
-    /// What is known of the call so far, where the request carries it: by this nested retries are
-    /// seen.
+    /// The context of the call, if the request carries it: used to detect nested retries.
     fn carried_context(&self) -> Option<&CallContext> {
         None
     }
@@ -54,16 +53,16 @@ impl<T: ReadCall> ReadCall for Call<T> {
     }
 }
 
-/// The client's `retryReads`: built once per client, decides for each operation if it may be
-/// retried at all (MongoClient Configuration).
+/// The client's `retryReads`: built once per client, decides for each operation whether it may be
+/// retried (MongoClient Configuration).
 ///
-/// Use one of two ways: [`RetryReads::stamp`] where the client builds its calls, or the whole value
-/// as the table of a route layer. The policies are made once, so that a call allocates nothing for
-/// them.
+/// Use one of two ways: [`RetryReads::stamp`] where the client builds its calls, or the value
+/// itself as the table of a route layer. The policies are built once, so a call allocates nothing
+/// for them.
 ///
-/// There is no way to switch it on for one operation: an operation that is gated keeps its gate
-/// even where a caller stamps another strategy or policy on the call, because the classifier then
-/// calls every failure final.
+/// Retries cannot be enabled for one operation: a gated operation keeps its gate even if a caller
+/// sets another strategy or policy on the call, because the classifier then makes every failure
+/// final.
 #[derive(Clone, Debug)]
 pub struct RetryReads {
     retry_reads: bool,
@@ -79,7 +78,7 @@ pub struct RetryReads {
     overload: Option<Overload>,
 }
 
-/// The policies of what is retried only when the server is overloaded.
+/// The policies of operations that are retried only when the server is overloaded.
 #[derive(Clone, Debug)]
 struct Overload {
     operation: Arc<RoutePolicy>,
@@ -87,7 +86,7 @@ struct Overload {
 }
 
 impl RetryReads {
-    /// With the specification's own strategy, [`RetryableReads::seed_2022`].
+    /// With the specification's strategy, [`RetryableReads::seed_2022`].
     #[must_use]
     pub fn new(retry_reads: bool) -> Self {
         Self::with_strategy(retry_reads, RetryableReads::seed_2022())
@@ -99,10 +98,10 @@ impl RetryReads {
         Self::with_strategy(retry_reads, RetryableReads::current())
     }
 
-    /// With this strategy for the operations that may be retried. With one that [backs
-    /// off](RetryableReads::overload_backoff), such as [`RetryableReads::current`], the others are
-    /// retried too, but only when the server is overloaded and left them alone: writes, `getMore`,
-    /// `runCommand`, and what runs in a transaction.
+    /// With this strategy for the operations that may be retried. With one that
+    /// [backs off](RetryableReads::overload_backoff), such as [`RetryableReads::current`], other
+    /// operations are retried too, but only when the server is overloaded and did not execute them:
+    /// writes, `getMore`, `runCommand`, and operations in a transaction.
     #[must_use]
     pub fn with_strategy(retry_reads: bool, strategy: RetryableReads) -> Self {
         let once = |name, why| {
@@ -140,39 +139,38 @@ impl RetryReads {
         }
     }
 
-    /// The client's `retryWrites`: with a strategy that backs off, false leaves writes under
-    /// overload alone, and with them the generic `runCommand`, which needs both options on. True by
-    /// default; without such a strategy it changes nothing, because Retryable Reads retries no
-    /// write.
+    /// The client's `retryWrites`: with a strategy that backs off, false disables overload retries
+    /// of writes, and of the generic `runCommand`, which needs both options. True by default.
+    /// Without such a strategy it has no effect, because Retryable Reads retries no write.
     #[must_use]
     pub fn retry_writes(mut self, on: bool) -> Self {
         self.retry_writes = on;
         self
     }
 
-    /// Runs a call once where another retry layer is [seen](NestedRetries::seen_in) above this
-    /// client, so that the two do not multiply. Off by default: what an application's own loop does
-    /// is its own affair. Where the other layer is one of reattempt's, the inner one always passes
-    /// the call through.
+    /// Runs a call once if another retry layer is [detected](NestedRetries::seen_in) above this
+    /// client, so that the retries do not multiply. Off by default: the application's own loop may
+    /// be intended. If the other layer is one of reattempt's, the inner one always passes the call
+    /// through.
     #[must_use]
     pub fn stand_back_when_nested(mut self, on: bool) -> Self {
         self.stand_back = on;
         self
     }
 
-    /// Tells of each call in which another retry layer is [seen](NestedRetries::seen_in) above this
-    /// client.
+    /// Calls this function for each call in which another retry layer is
+    /// [detected](NestedRetries::seen_in) above this client.
     #[must_use]
     pub fn on_nested(mut self, told: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
         self.on_nested = Some(OnNested::new(told));
         self
     }
 
-    /// The policy of this operation. The server is not known yet here; see [`report_wire_version`].
+    /// The policy of this operation. The server is not known yet; see [`report_wire_version`].
     #[must_use]
     pub fn policy_for(&self, operation: ReadOperation, in_transaction: bool) -> &Arc<RoutePolicy> {
         let why = match eligible(operation, in_transaction, None, self.retry_reads) {
-            // No server, so none that could be too old.
+            // No server is selected yet, so none can be too old.
             Ok(()) | Err(NotEligible::Server(_)) => return &self.retry,
             Err(why) => why,
         };
@@ -192,7 +190,7 @@ impl RetryReads {
         }
     }
 
-    /// Which of the client's two options stands for this operation (client backpressure).
+    /// Which of the client's two options applies to this operation (client backpressure).
     fn retries_under_overload(&self, operation: ReadOperation) -> bool {
         match operation {
             ReadOperation::Write | ReadOperation::AggregateThatWrites => self.retry_writes,
@@ -220,8 +218,8 @@ impl RetryReads {
         self.policy_for(operation, in_transaction)
     }
 
-    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller stamped
-    /// before stays.
+    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller set
+    /// before is kept.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
         context.stamp_policy(Arc::clone(policy));
@@ -232,7 +230,7 @@ impl RetryReads {
 }
 
 impl Default for RetryReads {
-    /// On, as the specification has it.
+    /// On, the specification's default.
     fn default() -> Self {
         Self::new(true)
     }
@@ -248,11 +246,11 @@ impl<Req: ReadCall> Route<Req> for RetryReads {
     }
 }
 
-/// For the client: this attempt's connection is to a server of this `maxWireVersion`. Says if the
-/// server supports retryable reads.
+/// Reports the `maxWireVersion` of the server that this attempt's connection belongs to, and
+/// returns whether that server supports retryable reads.
 ///
-/// On the first attempt an older server gets the command and is not asked again; on a further
-/// attempt the client does not send, and fails with
+/// On the first attempt, an older server receives the command and the call is not retried. On a
+/// further attempt the client must not send, and fails with
 /// [`FailureKind::NotSupported`](crate::FailureKind::NotSupported) so that the first error is
 /// raised.
 pub fn report_wire_version(reporter: &Reporter, max_wire_version: i32) -> bool {

@@ -1,23 +1,21 @@
-//! The error labels that later versions of the specification look at.
+//! The error labels that later versions of the specification use.
 //!
-//! The table of codes decides about reads; labels decide about servers that have more to do than
-//! they can (client backpressure, since 2026), and about which of several errors of a write is
-//! raised.
+//! The table of codes decides about reads. Labels mark overloaded servers (client backpressure,
+//! since 2026), and decide which of several errors of a write is raised.
 
 use std::time::Duration;
 
-/// The server, or the way to it, has more to do than it can.
+/// The server, or the network path to it, is overloaded.
 pub const SYSTEM_OVERLOADED_ERROR: &str = "SystemOverloadedError";
 
-/// The failed command had no effect, whatever it was.
+/// The failed command had no effect.
 pub const RETRYABLE_ERROR: &str = "RetryableError";
 
 /// The failed command wrote nothing.
 pub const NO_WRITES_PERFORMED: &str = "NoWritesPerformed";
 
-/// An error's `baseBackoffMS`, of whatever BSON number: what the server wants instead of the usual
-/// base of the overload back-off. `None` for what asks for nothing: zero, a negative number, not a
-/// number.
+/// An error's `baseBackoffMS`, of any BSON number type: replaces the default base of the overload
+/// back-off. `None` if it has no usable value: zero, negative or NaN.
 #[must_use]
 pub fn base_backoff_from_ms(ms: f64) -> Option<Duration> {
     let base = Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(if ms > 0.0 {
@@ -28,7 +26,7 @@ pub fn base_backoff_from_ms(ms: f64) -> Option<Duration> {
     (!base.is_zero()).then_some(base)
 }
 
-/// The labels of one error, as far as they matter here.
+/// The labels of one error that this crate uses.
 ///
 /// ```
 /// use reattempt_mongodb::ErrorLabels;
@@ -53,8 +51,8 @@ impl ErrorLabels {
         no_writes: false,
     };
 
-    /// Reads a reply's `errorLabels`, and what the client added. Others are passed over; case
-    /// counts.
+    /// Reads a reply's `errorLabels`, and those that the client added. Unknown labels are ignored;
+    /// matching is case-sensitive.
     #[must_use]
     pub fn read<I>(labels: I) -> Self
     where
@@ -73,7 +71,7 @@ impl ErrorLabels {
         read
     }
 
-    /// These and those.
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, those: Self) -> Self {
         Self {
@@ -83,14 +81,14 @@ impl ErrorLabels {
         }
     }
 
-    /// An overloaded server: a retry waits, if there is one.
+    /// The server is overloaded: a retry, if any, waits.
     #[must_use]
     pub const fn is_overload(self) -> bool {
         self.overloaded
     }
 
-    /// An overloaded server that left the command alone (both labels): any command may be sent
-    /// again, also one that writes.
+    /// The server is overloaded and did not execute the command (both labels): any command may be
+    /// sent again, including writes.
     #[must_use]
     pub const fn is_retryable_overload(self) -> bool {
         self.overloaded && self.retryable

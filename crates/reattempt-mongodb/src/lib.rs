@@ -1,12 +1,12 @@
 //! MongoDB's Retryable Reads as a classifier, a gate and a strategy.
 //!
-//! The rules are those of the specification *Retryable Reads*, version 1.3.1 (2022-01-25); what
-//! later versions added is an option, named by what it does. This crate speaks no wire protocol and
-//! needs no driver: a client says through two small traits what failed ([`MongoFailure`]) and what
-//! it is about to run ([`ReadCall`]). The official driver's errors say so with the feature
-//! `mongodb`.
+//! The rules are those of the specification *Retryable Reads*, version 1.3.1 (2022-01-25);
+//! additions of later versions are options, named by what they do. This crate implements no wire
+//! protocol and needs no driver: a client implements two small traits that report what failed
+//! ([`MongoFailure`]) and which operation it runs ([`ReadCall`]). With the feature `mongodb`, the
+//! official driver's error type implements `MongoFailure`.
 //!
-//! | question | word |
+//! | question | answered by |
 //! | --- | --- |
 //! | is this failure retryable? | [`MongoClassifier`], by the table in [`codes`] |
 //! | may this operation be retried at all? | [`eligible`], stamped on the call by [`RetryReads`] |
@@ -14,7 +14,8 @@
 //!
 //! ```
 //! use reattempt_core::{Call, Annotated};
-//! use reattempt_mongodb::{FailureKind, MongoClassifier, MongoFailure, ReadOperation, RetryReads, RetryableReads};
+//! use reattempt_mongodb::{FailureKind, MongoClassifier, MongoFailure};
+//! use reattempt_mongodb::{ReadOperation, RetryReads, RetryableReads};
 //!
 //! #[derive(Debug)]
 //! enum DriverError {
@@ -31,21 +32,22 @@
 //!     }
 //! }
 //!
-//! // Once per client: the classifier and the strategy go into the retry layer, the gate into the client.
+//! // Once per client: the retry layer takes the classifier and the strategy, the client the gate.
 //! let (classifier, strategy) = (MongoClassifier::seed_2022(), RetryableReads::seed_2022());
 //! let gate = RetryReads::new(true);
 //!
 //! // Once per operation:
 //! let mut call = Call::new("find");
 //! gate.stamp(call.context_mut(), ReadOperation::Find, false);
-//! # let _ = (classifier, strategy, DriverError::Io.kind(), DriverError::Command { code: 189 }.kind());
+//! # let _ = (classifier, strategy, DriverError::Io.kind());
+//! # let _ = DriverError::Command { code: 189 }.kind();
 //! ```
 //!
-//! # The rules that came later
+//! # Rules of later versions
 //!
-//! [`RetryableReads::current`], [`MongoClassifier::current`] and [`Deprioritized::current`] are the
-//! specification of 2026; each of its rules is an option of its own by name. The defaults are
-//! 2022's.
+//! [`RetryableReads::current`], [`MongoClassifier::current`] and [`Deprioritized::current`]
+//! implement the specification of 2026; each of its rules is also a separate option. The defaults
+//! are the rules of 2022.
 //!
 //! # What is retried, and what is not
 //!
@@ -55,20 +57,21 @@
 //! retried: `mapReduce`, `getMore`, a generic `runCommand`, an `aggregate` with `$out` or `$merge`,
 //! writes, and anything in a transaction.
 //!
-//! **A runner for read commands is retried whatever it is given, `mapReduce` included.** MongoDB
-//! does not stop a `mapReduce` whose client has gone, so the first may still run beside the second.
+//! **A runner for read commands retries any command it is given, including `mapReduce`.** MongoDB
+//! does not stop a `mapReduce` whose client has disconnected, so the first may still run
+//! concurrently with the second.
 //!
-//! **Retries multiply.** An application that tries a read n times over this may send it up to 2n
-//! times; see [`NestedRetries`].
+//! **Retries multiply.** An application that attempts a read n times through this stack may send it
+//! up to 2n times; see [`NestedRetries`].
 //!
-//! # What the client below still has to do
+//! # Duties of the client below
 //!
-//! The request that is sent again is the logical command. For every attempt the service below
-//! selects a server, checks a connection out and encodes anew: the bytes of the first attempt are
-//! never sent twice, and its connection is given back before the second one is asked for. It
-//! updates its topology before the failure leaves it (not for a cleared pool). It reports the
-//! selected server's wire version with [`report_wire_version`]. For every attempt it tells of one
-//! start and of one success or failure, also when the call is dropped midway.
+//! The request that is retried is the logical command. For every attempt the service below selects
+//! a server, checks out a connection and encodes the command again: the bytes of the first attempt
+//! are never reused, and its connection is returned before the second is checked out. It updates
+//! its topology before it returns the failure (not for a cleared pool). It reports the selected
+//! server's wire version with [`report_wire_version`]. For every attempt it publishes one started
+//! event and one succeeded or failed event, also when the call is dropped midway.
 
 mod adaptive_tokens;
 mod classify;

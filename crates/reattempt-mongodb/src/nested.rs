@@ -1,28 +1,28 @@
-//! Retries around retries (Backwards Compatibility): an application that tries n times over a
-//! client that tries twice sends a read up to 2n times.
+//! Nested retries (Backwards Compatibility): an application that makes n attempts over a client
+//! that makes two sends a read up to 2n times.
 
 use std::fmt;
 use std::sync::Arc;
 
 use reattempt_core::CallContext;
 
-/// For a retry loop of the application's own: which of its attempts a call is, from 1. Stamp it
-/// with [`CallContext::set_data`]; reattempt's own layers need no such word.
+/// For an application's own retry loop: which of its attempts a call is, from 1. Set it with
+/// [`CallContext::set_data`]; reattempt's own layers do not need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OuterAttempt(pub u32);
 
-/// Another retry layer stands above this client.
+/// Another retry layer was detected above this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct NestedRetries {
-    /// The attempt of that layer's which this call is, from 1.
+    /// The attempt of that layer that this call belongs to, from 1.
     pub attempt: u32,
 }
 
 impl NestedRetries {
-    /// Looks for signs of it in a call that has just reached the client: a recovery layer that took
-    /// the call up, an attempt above 1, or an [`OuterAttempt`]. The first attempt of a loop that
-    /// says nothing of itself shows none.
+    /// Detects another retry layer in a call that has just reached the client: a recovery layer
+    /// that claimed the call, an attempt above 1, or an [`OuterAttempt`]. The first attempt of a
+    /// loop that sets none of these is not detected.
     #[must_use]
     pub fn seen_in(context: &CallContext) -> Option<Self> {
         let stamped = context.data::<OuterAttempt>().map(|outer| outer.0);
@@ -32,7 +32,7 @@ impl NestedRetries {
     }
 }
 
-/// Who is told of nested retries.
+/// The callback for detected nested retries.
 #[derive(Clone)]
 pub(crate) struct OnNested(Arc<dyn Fn(NestedRetries) + Send + Sync>);
 

@@ -1,7 +1,7 @@
-//! What the errors of the official driver (the crate `mongodb`) mean. Feature `mongodb`.
+//! Classifies the errors of the official driver (crate `mongodb`). Feature `mongodb`.
 //!
-//! Put the retry layer around calls of the driver, and switch the driver's own retry off with
-//! `retryReads=false` and `retryWrites=false`, or each of your attempts is up to two of its own.
+//! Put the retry layer around calls of the driver, and disable the driver's own retries with
+//! `retryReads=false` and `retryWrites=false`; otherwise the driver may send each attempt twice.
 //!
 //! ```
 //! use reattempt_core::Verdict;
@@ -14,14 +14,14 @@
 //! assert!(matches!(verdict, Verdict::Retry(_)));
 //! ```
 //!
-//! # What the driver does not say
+//! # What the driver does not report
 //!
-//! An I/O error does not tell whether the command had been written. Where it comes from connecting
-//! or from `hello` the driver labels it (since 3.6), and it counts as never sent; any other counts
-//! as sent, also one in a login: if a retry fails with that, the second error is raised and not the
-//! original. A server's error answer to `hello` counts as one to the command. The driver reads a
-//! server's `code` itself, and takes a reply without one for no reply. Which server failed it tells
-//! to its event handlers only.
+//! An I/O error does not show whether the command was written. The driver labels errors of
+//! connecting and of `hello` (since 3.6); these count as never sent. Any other I/O error counts as
+//! sent, including one during authentication: if a retry fails with it, the second error is raised
+//! instead of the original. A server's error reply to `hello` counts as one to the command. The
+//! driver parses a server's `code` itself, and treats a reply without one as no reply. Only its
+//! event handlers learn which server failed.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ impl MongoFailure for Error {
     fn kind(&self) -> FailureKind {
         match &*self.kind {
             ErrorKind::Command(answer) => FailureKind::command(Some(answer.code.into())),
-            // The driver gives both labels to what breaks before or in `hello`, and to nothing else
-            // of its own.
+            // The driver sets both labels only on errors before or in `hello`, and on no other
+            // error of its own.
             ErrorKind::Io(_) if MongoFailure::labels(self).is_retryable_overload() => {
                 FailureKind::network_before_sending()
             }
@@ -45,7 +45,7 @@ impl MongoFailure for Error {
             ErrorKind::ServerSelection { .. } => FailureKind::Selection,
             ErrorKind::IncompatibleServer { .. } => FailureKind::NotSupported,
             ErrorKind::Authentication { .. } => in_handshake(self),
-            // An answer with numbers of its own inside, which are no command's code.
+            // These contain codes of their own, which are not the command's code.
             ErrorKind::Write(_) | ErrorKind::InsertMany(_) | ErrorKind::BulkWrite(_) => {
                 FailureKind::command(None)
             }
@@ -63,7 +63,7 @@ impl MongoFailure for Error {
                     stage: Stage::Response,
                 }
             }
-            // What it is nobody knows, so it may have been sent.
+            // An unknown error: the command may have been sent.
             _ => FailureKind::Client {
                 stage: Stage::InFlight,
             },
@@ -72,7 +72,7 @@ impl MongoFailure for Error {
 
     fn labels(&self) -> ErrorLabels {
         let mut labels = ErrorLabels::read(Error::labels(self));
-        // As the driver itself: those of the error that it was made of count too.
+        // As in the driver, the labels of the source error count too.
         if let Some(source) = source(self) {
             labels = labels.and(MongoFailure::labels(source));
         }
@@ -90,12 +90,12 @@ impl MongoFailure for Error {
 
 fn source(error: &Error) -> Option<&Error> {
     let source = std::error::Error::source(error)?;
-    // The driver keeps it in a box, and that is what its `source` gives.
+    // The driver stores the source in a box, and `source` returns that box.
     let boxed = source.downcast_ref::<Box<Error>>().map(|boxed| &**boxed);
     boxed.or_else(|| source.downcast_ref())
 }
 
-/// A login that failed: by a server's answer, which may be that it is going away, or in the client.
+/// A failed authentication: by a server's reply, which may report a shutdown, or inside the client.
 fn in_handshake(error: &Error) -> FailureKind {
     match source(error).map(MongoFailure::kind) {
         Some(FailureKind::Server { code, .. }) => FailureKind::handshake(code),

@@ -1,14 +1,13 @@
-//! Which operations are retried, and when not (Supported and Unsupported Read Operations;
-//! Determining whether retry should be allowed).
+//! Which operations are retried, and when (Supported and Unsupported Read Operations; Determining
+//! whether retry should be allowed).
 
-/// The lowest `maxWireVersion` of a server whose reads are retried: MongoDB 3.6 (Supported Server
-/// Versions).
+/// The lowest `maxWireVersion` whose reads are retried: MongoDB 3.6 (Supported Server Versions).
 pub const MIN_WIRE_VERSION: i32 = 6;
 
-/// What a client is about to run, as far as retrying goes.
+/// The operation that a client is about to run, as far as retries depend on it.
 ///
-/// The enumeration helpers stand for all their variants (names, objects), and `Find` also for the
-/// finds behind GridFS.
+/// The enumeration helpers cover all their variants (names, objects); `Find` also covers the finds
+/// of GridFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReadOperation {
@@ -16,7 +15,7 @@ pub enum ReadOperation {
     Find,
     /// `findOne`.
     FindOne,
-    /// `aggregate` without a stage that writes; [`ReadOperation::aggregate`] looks.
+    /// `aggregate` without a stage that writes; [`ReadOperation::aggregate`] checks the stages.
     Aggregate,
     /// `distinct`.
     Distinct,
@@ -36,18 +35,18 @@ pub enum ReadOperation {
     ListIndexes,
     /// Any other helper that only reads.
     OtherRead,
-    /// A generic runner for read commands, which inherits the client's read concern. Whatever
-    /// command it is given is retried, `mapReduce` included: that is for your documentation to say.
+    /// A generic runner for read commands, which inherits the client's read concern. Any command it
+    /// is given is retried, including `mapReduce`; document that for your users.
     ReadCommandRunner,
     /// `aggregate` with `$out` or `$merge`.
     AggregateThatWrites,
     /// The `mapReduce` helper.
     MapReduce,
-    /// `getMore`: nobody knows if the first one moved the cursor.
+    /// `getMore`: it is unknown whether the first attempt moved the cursor.
     GetMore,
-    /// A generic `runCommand`, even with a command that only reads.
+    /// A generic `runCommand`, even with a read-only command.
     RunCommand,
-    /// Anything that writes.
+    /// Any write.
     Write,
 }
 
@@ -106,19 +105,19 @@ impl ReadOperation {
     }
 }
 
-/// Why an operation runs once and its failure goes to the caller (When not to allow retry).
+/// Why an operation runs once and its failure is returned to the caller (When not to allow retry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NotEligible {
     /// The client was built with `retryReads=false`.
     #[error("retryReads is off for this client")]
     Disabled,
-    /// The operation is not one that may be retried.
+    /// The operation is not retryable.
     #[error("this operation is never retried")]
     Operation,
     /// The session is in a transaction.
     #[error("the session is in a transaction")]
     InTransaction,
-    /// Another retry layer stands above the client, and this one was told to stand back.
+    /// Another retry layer was detected above the client, and this one is configured to stand back.
     #[error("another layer retries this call")]
     Nested,
     /// The selected server is older than MongoDB 3.6.
@@ -132,11 +131,11 @@ pub const fn supports_retry(max_wire_version: i32) -> bool {
     max_wire_version >= MIN_WIRE_VERSION
 }
 
-/// May this operation be sent a second time? Pass the wire version of the server that was selected,
-/// or `None` while none is (an attempt that dies before it has a connection may be retried).
+/// Whether this operation may be sent a second time. Pass the wire version of the selected server,
+/// or `None` if none is selected (an attempt that fails before it has a connection may be retried).
 ///
 /// # Errors
-/// The first ground that forbids it.
+/// The first reason that forbids it.
 pub const fn eligible(
     operation: ReadOperation,
     in_transaction: bool,

@@ -8,25 +8,25 @@ use reattempt_core::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, St
 use crate::AdaptiveTokens;
 use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
 
-/// `maxAdaptiveRetries` where nobody says otherwise (client backpressure, MAX_RETRIES).
+/// The default of `maxAdaptiveRetries` (client backpressure, MAX_RETRIES).
 pub const MAX_ADAPTIVE_RETRIES: u32 = 2;
 
-/// The base of the overload back-off where the server names none.
+/// The base of the overload back-off if the server provides none.
 const BASE_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The longest overload back-off.
 const MAX_BACKOFF: Duration = Duration::from_millis(10_000);
 
-/// Exactly one retry, at once, and the error that tells the caller most (Executing Retryable Read
+/// Exactly one retry, without delay; raises the most informative error (Executing Retryable Read
 /// Commands).
 ///
-/// Which of two failures a call returns depends on nothing but how far the second one came: if its
+/// Which of two failures a call returns depends only on how far the second attempt came. If its
 /// command never reached a server (selection, checkout, handshake and authentication, rebuilding
-/// the command), the original is raised; anything else is the second's, because the caller can
-/// infer from it that an attempt was made.
+/// the command), the original error is raised. Otherwise the second error is raised, because it
+/// shows the caller that an attempt was made.
 ///
-/// The retry itself has no delay. A client that has to find a new primary may still take up to its
-/// server selection timeout: put a deadline outside.
+/// The retry has no delay. A client that has to find a new primary may still take up to its server
+/// selection timeout: set a deadline above this layer.
 ///
 /// | option | [`seed_2022`](Self::seed_2022) | [`current`](Self::current) |
 /// | --- | --- | --- |
@@ -35,7 +35,7 @@ const MAX_BACKOFF: Duration = Duration::from_millis(10_000);
 #[derive(Clone, Debug, Default)]
 pub struct RetryableReads {
     until_deadline: bool,
-    /// The most retries of a call that met an overload error; `None` knows no such errors.
+    /// The maximum of retries of a call that met an overload error; `None` ignores overload errors.
     max_adaptive_retries: Option<u32>,
     tokens: Option<AdaptiveTokens>,
     randomness: Randomness,
@@ -53,8 +53,8 @@ impl RetryableReads {
         }
     }
 
-    /// The specification of 2026-07: until the deadline where the call has one (`timeoutMS`), and
-    /// overload back-off with at most [`MAX_ADAPTIVE_RETRIES`] retries. Goes with
+    /// The specification of 2026-07: retries until the deadline if the call has one (`timeoutMS`),
+    /// and overload back-off with at most [`MAX_ADAPTIVE_RETRIES`] retries. Use it with
     /// [`MongoClassifier::current`](crate::MongoClassifier::current).
     #[must_use]
     pub const fn current() -> Self {
@@ -63,23 +63,22 @@ impl RetryableReads {
             .overload_backoff(MAX_ADAPTIVE_RETRIES)
     }
 
-    /// Sends again, at once, as often as fits before the call's time limit instead of only once; a
-    /// call without a limit is still retried once (the specification since 2022-10-18, with
-    /// `timeoutMS`).
+    /// Retries without delay until the call's deadline, instead of only once; a call without a
+    /// deadline is still retried once (the specification since 2022-10-18, with `timeoutMS`).
     #[must_use]
     pub const fn until_deadline(mut self) -> Self {
         self.until_deadline = true;
         self
     }
 
-    /// Backs off after an overload error (client backpressure): before retry number n a random
-    /// share of `100 ms * 2^n`, at most of 10 s; a positive `baseBackoffMS` on the error replaces
+    /// Backs off after an overload error (client backpressure): before retry n it waits a random
+    /// share of `100 ms * 2^n`, capped at 10 s; a positive `baseBackoffMS` of the error replaces
     /// the 100 ms.
     ///
-    /// One overload error at any point of a call limits all its retries, others too, to
-    /// `max_retries` (`maxAdaptiveRetries`; 0 retries none). A delay that would pass the call's
-    /// time limit is not begun: the error is raised at once. Which errors are overload errors is
-    /// the classifier's word:
+    /// After one overload error, all retries of the call, including those for other errors, are
+    /// limited to `max_retries` (`maxAdaptiveRetries`; 0 retries none). If a delay would pass the
+    /// call's deadline, the error is raised at once. The classifier decides which errors are
+    /// overload errors:
     /// [`MongoClassifier::with_overload_errors`](crate::MongoClassifier::with_overload_errors).
     #[must_use]
     pub const fn overload_backoff(mut self, max_retries: u32) -> Self {
@@ -88,9 +87,9 @@ impl RetryableReads {
     }
 
     /// A retry after an overload error also needs a token of the client's bucket; without one the
-    /// error is raised (`adaptiveRetries`, which the specification dropped in 2026-03).
-    /// [`RetryReads::with_strategy`](crate::RetryReads::with_strategy) has the bucket told of the
-    /// calls that work; a stack without that puts it into a throttle layer.
+    /// error is raised (`adaptiveRetries`, removed from the specification in 2026-03).
+    /// [`RetryReads::with_strategy`](crate::RetryReads::with_strategy) reports successful calls to
+    /// the bucket; a stack without it adds the bucket as a throttle layer.
     #[must_use]
     pub fn adaptive_tokens(mut self, tokens: AdaptiveTokens) -> Self {
         self.tokens = Some(tokens);
@@ -101,20 +100,20 @@ impl RetryableReads {
         self.tokens.as_ref()
     }
 
-    /// Where the random shares come from; by default from the thread's generator.
+    /// The source of the random shares; the thread's generator by default.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
         self
     }
 
-    /// Does it know overload errors?
+    /// Whether overload errors cause back-off.
     #[must_use]
     pub const fn backs_off(&self) -> bool {
         self.max_adaptive_retries.is_some()
     }
 
-    /// The most retries of a call that stands like this; `None` is no limit but the deadline.
+    /// The maximum of retries in this state of the call; `None` if only the deadline limits them.
     fn most_retries(&self, view: &RetryView<'_>) -> Option<u32> {
         if let Some(max) = self.max_adaptive_retries {
             let earlier =
@@ -132,8 +131,7 @@ impl RetryableReads {
             return Duration::ZERO;
         }
         let base = view.failure.base_backoff().unwrap_or(BASE_BACKOFF);
-        // The first retry is number 1, and its exponent 1. Nothing here overflows: the back-off
-        // saturates.
+        // The first retry is number 1, with exponent 1. Nothing overflows: the back-off saturates.
         Backoff::exponential(base.saturating_mul(2), MAX_BACKOFF)
             .jitter(Jitter::Full)
             .randomness(self.randomness.clone())
@@ -152,7 +150,7 @@ impl RetryStrategy for RetryableReads {
             .as_ref()
             .filter(|_| self.backs_off() && is_overload(view.failure));
         if let Some(tokens) = tokens {
-            // The records end with the attempt before this one.
+            // The records end with the previous attempt.
             let info = view.context.info();
             let before = info.records().next_back().and_then(|r| r.failure);
             if before.is_some_and(|before| is_overload(&before)) {
@@ -167,7 +165,7 @@ impl RetryStrategy for RetryableReads {
     }
 
     fn max_attempts(&self) -> Option<u32> {
-        // The bucket has to hear of the last attempt's failure too.
+        // The bucket also counts the failure of the last attempt.
         if self.until_deadline || self.tokens.is_some() {
             return None;
         }
@@ -188,7 +186,8 @@ impl RetryStrategy for RetryableReads {
     }
 
     fn surface(&self, _held: &Failure, new: &Failure) -> Surface {
-        // One that changed nothing: the first if all are like that, else the last that is not.
+        // The new error had no effect: keep the first if all are like that, else the last that is
+        // not.
         if new.stage == Stage::Dispatch || new.no_effect {
             Surface::Held
         } else {

@@ -1,13 +1,13 @@
-//! The wire version that a command was written for (Sending an equivalent command for the second
+//! The wire version that a command was encoded for (Sending an equivalent command for the second
 //! attempt, 2).
 
 use std::sync::{Arc, OnceLock};
 
-/// For a client that does not write its commands anew for each server: refuses to send one to an
-/// older server than it was written for.
+/// For a client that does not encode its commands again for each server: refuses to send a command
+/// to an older server than it was encoded for.
 ///
-/// One per operation, in the logical request, so that all attempts share it. A client that does
-/// write them anew needs none of this; it answers
+/// One per operation, in the logical request, so that all attempts share it. A client that encodes
+/// its commands again does not need it; it returns
 /// [`FailureKind::NotSupported`](crate::FailureKind::NotSupported) when that fails.
 ///
 /// ```
@@ -25,8 +25,8 @@ use std::sync::{Arc, OnceLock};
 pub struct WrittenFor(Arc<OnceLock<i32>>);
 
 impl WrittenFor {
-    /// May the command go to a server of this `maxWireVersion`? The first one asked about is the
-    /// one it is written for.
+    /// Whether the command may be sent to a server of this `maxWireVersion`. The first version
+    /// passed is the one that the command was encoded for.
     #[must_use]
     pub fn may_send_to(&self, max_wire_version: i32) -> bool {
         max_wire_version >= *self.0.get_or_init(|| max_wire_version)

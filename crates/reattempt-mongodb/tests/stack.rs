@@ -1,4 +1,4 @@
-//! The whole stack around a client that fails by script: route, retry, client.
+//! The whole stack around a scripted client: route, retry, client.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use reattempt_mongodb::{
 };
 use tower::{ServiceBuilder, ServiceExt};
 
-/// What a client's error carries: what failed, and in which attempt.
+/// What a client's error contains: the kind of failure, and the attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct DriverError(FailureKind, u32);
 
@@ -43,8 +43,8 @@ const fn find() -> Command {
     }
 }
 
-/// Sends `command` to servers of this wire version that fail like this, one kind an attempt, and
-/// then work: what the caller gets, and the number of attempts.
+/// Sends `command` to servers of this wire version that fail with these kinds, one per attempt, and
+/// then succeed. Returns the caller's result and the number of attempts.
 async fn run(
     gate: RetryReads,
     command: Command,
@@ -67,7 +67,7 @@ async fn run(
                 report_wire_version(&context.reporter(), wire_version);
                 let next = script
                     .lock()
-                    .expect("no test panics while it holds it")
+                    .expect("no test panics while it holds the lock")
                     .pop_front();
                 next.map_or(Ok(()), |kind| Err(DriverError(kind, context.attempt())))
             }
@@ -131,7 +131,7 @@ async fn what_is_not_eligible_is_sent_once() {
     }
 }
 
-/// M35: a recovery layer above this client is seen, and the two do not multiply.
+/// M35: a recovery layer above this client is detected, and retries do not multiply.
 #[tokio::test]
 async fn a_retry_layer_above_is_seen_and_has_the_call_to_itself() {
     let sent = Arc::new(Mutex::new(0));
@@ -156,7 +156,7 @@ async fn a_retry_layer_above_is_seen_and_has_the_call_to_itself() {
     assert_eq!(*told.lock().unwrap(), [1, 2]);
 }
 
-/// Every kind of failure, a retryable and a final one where there are both.
+/// Every kind of failure; a retryable and a final one where both exist.
 const KINDS: [FailureKind; 14] = [
     FailureKind::Selection,
     FailureKind::PoolCleared,
@@ -180,22 +180,22 @@ const KINDS: [FailureKind; 14] = [
     },
 ];
 
-/// The specification's pseudocode: which attempt's error a read raises that fails in this way and,
-/// if it is sent again, in that.
+/// The specification's pseudocode: the attempt whose error a read raises if its attempts fail with
+/// these kinds.
 fn pseudocode(first: FailureKind, second: FailureKind) -> u32 {
     let retryable = match first {
         // getConnection
         FailureKind::PoolCleared | FailureKind::Network { .. } => true,
         // getConnection or executeCommand
         FailureKind::Server { code, .. } => matches!(code, Some(91 | 189)),
-        // selectServer, and what the driver did wrong
+        // selectServer, and errors inside the driver
         _ => false,
     };
     if !retryable {
         return 1;
     }
     match second {
-        // executeCommand has been called: the caller can infer that an attempt was made.
+        // executeCommand was called: the caller can infer that an attempt was made.
         FailureKind::Network { stage }
         | FailureKind::Server { stage, .. }
         | FailureKind::Client { stage }
@@ -222,7 +222,7 @@ async fn every_pair_of_failures_ends_as_in_the_pseudocode() {
     }
 }
 
-/// M10: also with a policy of its own a single call is not retried where the client is told not to.
+/// M10: a policy of its own does not make a call retryable if the client's option is off.
 #[tokio::test]
 async fn a_policy_on_one_call_does_not_switch_retries_on() {
     let sent = Arc::new(Mutex::new(0));

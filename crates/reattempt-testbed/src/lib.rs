@@ -1,6 +1,6 @@
-//! Scripted servers that speak the real wire on loopback, and small clients for them.
+//! Scripted servers that speak real wire protocols on loopback, and small clients for them.
 //!
-//! Not published: tests, examples and the program put the stack around these.
+//! Not published: tests, examples and the program use these below the stack.
 
 pub mod grpc;
 pub mod http;

@@ -1,11 +1,11 @@
 //! Percent-encoding (RFC 3986, section 2.1).
 
-/// Decodes `%41` and its like.
+/// Decodes percent-encoded text, such as `%41`.
 ///
 /// # Errors
 ///
-/// The byte at which the encoding is broken: a `%` without two hexadecimal digits, or bytes that
-/// are not UTF-8.
+/// The offset of the first invalid byte: a `%` without two hexadecimal digits, or bytes that are
+/// not UTF-8.
 pub fn decode(text: &str) -> Result<String, usize> {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! `ReportLayer`: tells the recovery layer what a client's answer or error says of its server.
+//! `ReportLayer`: reports a client's response or error to the recovery layer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,16 +9,16 @@ use reattempt::{Annotated, Reporter};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Calls `F`, a `Fn(&Reporter, Result<&Res, &Err>)`, with every outcome. Belongs inside the
-/// recovery layer, right above the client; [`kv::report`](crate::kv::report) and
-/// [`mongodb::report`](crate::mongodb::report) fit.
+/// Calls `F`, a `Fn(&Reporter, Result<&Res, &Err>)`, with every outcome. Place it inside the
+/// recovery layer, directly above the client. [`kv::report`](crate::kv::report) and
+/// [`mongodb::report`](crate::mongodb::report) have this signature.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportLayer<F> {
     report: F,
 }
 
 impl<F> ReportLayer<F> {
-    /// Reports in this way.
+    /// Creates a layer that reports with `report`.
     #[must_use]
     pub const fn new(report: F) -> Self {
         Self { report }
@@ -36,7 +36,7 @@ impl<S, F: Clone> Layer<S> for ReportLayer<F> {
     }
 }
 
-/// Made by [`ReportLayer`].
+/// The service that [`ReportLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct Reporting<S, F> {
     inner: S,

@@ -1,19 +1,20 @@
-//! `checked`: brings out why a stack is no service.
+//! `checked`: shows why a stack is not a service.
 
 use tower_service::Service;
 
-/// Takes a service for requests of type `Req`, and gives it back as it is.
+/// Takes a service for requests of type `Req` and returns it unchanged.
 ///
-/// A stack whose layers do not fit together is no [`Service`], and calling a method on it says only
-/// that "the method exists but its trait bounds were not satisfied". This asks for the bound
-/// itself, so that the compiler shows the layers' own messages: which classifier, reader or
+/// A stack whose layers do not fit together is not a [`Service`], and calling a method on it only
+/// reports that "the method exists but its trait bounds were not satisfied". This function has the
+/// bound itself, so that the compiler shows the layers' own messages: which classifier, reader or
 /// conversion is missing, and for which types.
 ///
 /// ```
 /// use reattempt::{Call, CallContext, RetryLayer, Verdict, checked, strategy::Once};
 /// use tower::{ServiceBuilder, ServiceExt};
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), std::convert::Infallible> {
 /// let classifier = |_: Result<&u8, &std::convert::Infallible>, _: &CallContext| Verdict::Success;
 /// let stack = ServiceBuilder::new()
 ///     .layer(RetryLayer::new(classifier, Once))
@@ -23,7 +24,7 @@ use tower_service::Service;
 /// # Ok(()) }
 /// ```
 ///
-/// A classifier of another protocol's answers:
+/// A classifier for the responses of another protocol:
 ///
 /// ```compile_fail,E0277
 /// # use reattempt::{Call, CallContext, RetryLayer, Verdict, checked, strategy::Once};

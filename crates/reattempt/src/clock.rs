@@ -1,4 +1,4 @@
-//! The one clock of the layers: tokio's, so that paused time works everywhere.
+//! The clock of all layers: tokio's, so that paused time works everywhere.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -12,14 +12,14 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// `now + delay`, or a far day where that is past what an `Instant` can say.
+/// `now + delay`, or a distant instant if an `Instant` cannot represent the sum.
 pub(crate) fn after(now: Instant, delay: std::time::Duration) -> Instant {
     const FAR: std::time::Duration = std::time::Duration::from_secs(60 * 60 * 24 * 365 * 30);
     now.checked_add(delay.min(FAR)).unwrap_or(now)
 }
 
-/// Polls a timer outside of tokio's cooperative budget: what it guards may use that up at every
-/// poll, and a limit that has to wait for its share of it would never end the call.
+/// Polls a timer outside of tokio's cooperative budget: the guarded future may use up the budget at
+/// every poll, and the limit would never be polled.
 pub(crate) fn poll_sleep(sleep: Pin<&mut Sleep>, cx: &mut Context<'_>) -> Poll<()> {
     pin!(unconstrained(sleep)).poll(cx)
 }

@@ -1,13 +1,13 @@
-//! `LogObserver`: every decision to `tracing` (RFC 0049, Retry Orchestration asks for it).
+//! `LogObserver`: logs every decision with `tracing` (requested by RFC 0049, Retry Orchestration).
 
 use reattempt_core::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopped};
 
 #[cfg(test)]
 mod tests;
 
-/// Writes every scheduled retry at DEBUG and every refused one and every hedge that was held back
-/// at INFO, with reason, delay and gate, to the target `reattempt`. What every recovery layer does
-/// unless told otherwise. Says nothing of calls that work.
+/// Logs every scheduled retry at DEBUG, and every refused retry or hedge at INFO, with reason,
+/// delay and gate, to the target `reattempt`. The default observer of every recovery layer. Calls
+/// that succeed are not logged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogObserver;
 
@@ -46,7 +46,7 @@ impl Observer for LogObserver {
                 stopped = stopped.map(Stopped::name),
                 route,
                 backend,
-                "attempt was cut off, because another one goes on alone"
+                "attempt was cut off because another attempt continues alone"
             ),
             (_, stopped) => tracing::info!(
                 target: "reattempt",
@@ -58,7 +58,7 @@ impl Observer for LogObserver {
                 milli_tokens = record.milli_tokens,
                 route,
                 backend,
-                "attempt failed, and is not retried"
+                "attempt failed and is not retried"
             ),
         }
     }
@@ -73,7 +73,7 @@ impl Observer for LogObserver {
             stopped = stopped.name(),
             milli_tokens,
             route,
-            "a hedge was held back"
+            "a hedge was refused"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Says loudly, once, when a layer stands where it can do nothing. For the layers of this crate and
+//! Warns once about a layer in a position where it has no effect. For the layers of this crate and
 //! of the protocol crates.
 
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reattempt_core::{CallContext, Recovery, Reporter, Stage};
 
-/// A warning that is given once; clones share it.
+/// A warning that is logged once; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct OneWarning(Arc<AtomicBool>);
 
 impl OneWarning {
-    /// Says what is wrong with this layer, unless something was said before.
+    /// Logs what is wrong with this layer, unless this or a clone has already logged.
     #[cold]
     #[inline(never)]
     pub fn warn(&self, layer: &'static str, what: &'static str) {
@@ -26,14 +26,13 @@ impl OneWarning {
 pub struct InsideRecovery(OneWarning);
 
 impl InsideRecovery {
-    /// `context`: the request's, if it has one; where nothing stamped any, no recovery layer is
-    /// above.
+    /// `context`: the request's, if it has one; without a context no recovery layer is above.
     #[inline(always)]
     pub fn check(&self, layer: &'static str, context: Option<&CallContext>) {
         if !context.is_some_and(CallContext::is_claimed) {
             self.0.warn(
                 layer,
-                "is outside of any recovery layer, so nobody reads what it finds: \
+                "is outside of any recovery layer, so its reports have no effect: \
                  put it below RetryLayer or HedgeLayer",
             );
         }
@@ -45,41 +44,41 @@ impl InsideRecovery {
 pub struct OutsideRecovery(OneWarning);
 
 impl OutsideRecovery {
-    /// `context`: the request's.
+    /// `context`: the request's context.
     #[inline(always)]
     pub fn check(&self, layer: &'static str, context: &CallContext) {
         if context.is_claimed() {
             self.0.warn(
                 layer,
-                "is inside the recovery layer, which has already read the call's stamps: \
+                "is inside the recovery layer, which has already read the call's options: \
                  put it above RetryLayer or HedgeLayer",
             );
         }
     }
 }
 
-/// For classifiers that leave a good head open ([`Verdict::Committed`](reattempt_core::Verdict))
-/// and rely on a layer below to tell the throttle how the answer ended: without it the throttle
-/// hears of failures only. Lives in a `static`, because such classifiers are copied.
+/// For classifiers that leave a good response head open
+/// ([`Verdict::Committed`](reattempt_core::Verdict)) and rely on a layer below to report the end of
+/// the response to the throttle: without that layer the throttle counts failures only. Stored in a
+/// `static`, because such classifiers are copied.
 #[derive(Debug, Default)]
 pub struct OpenAnswers(AtomicBool);
 
 impl OpenAnswers {
-    /// Nothing was said yet.
+    /// No warning was logged yet.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
-    /// For the layer below, on a head that it follows to its end. A good head is never weighed as a
-    /// failure, so the stage can carry the word.
+    /// For the layer below, on a head whose response it follows to its end. A good head is never
+    /// classified as a failure, so the stage can serve as the signal.
     #[inline]
     pub fn follow(reporter: &Reporter) {
         reporter.stage(Stage::Response);
     }
 
-    /// For the classifier, when it leaves a head open; `layer` is the one that should have followed
-    /// it.
+    /// For the classifier, when it leaves a head open; `layer` should have followed the response.
     #[inline]
     pub fn check(&self, classifier: &'static str, layer: &'static str, context: &CallContext) {
         let counts = context.is_claimed() && context.throttle().is_some();
@@ -95,28 +94,27 @@ impl OpenAnswers {
             tracing::warn!(
                 classifier,
                 layer,
-                "{classifier} leaves answers open until they end, but nobody tells the throttle how they do, so it hears of \
-                 failures only and will hold all retries back: put {layer} below the recovery layer",
+                "{classifier} leaves answers open until they end, but no layer reports their end to the \
+                 throttle, which counts failures only and will refuse all retries: put {layer} below the recovery layer",
             );
         }
     }
 }
 
 impl OneWarning {
-    /// For a recovery layer that acts on a call whose policy has a time limit, and nobody stamped
-    /// any.
+    /// For a recovery layer that acts on a call whose policy has a time limit, if none is attached.
     pub fn warn_if_unlimited(&self, layer: &'static str, context: &CallContext) {
         let of_policy = |context: &CallContext| context.policy()?.get_call_limit();
         if context.limit().is_none() && of_policy(context).is_some() {
             self.warn(
                 layer,
-                "got a policy with a time limit for the call, but no DeadlineLayer stands above it",
+                "got a policy with a time limit for the call, but there is no DeadlineLayer above it",
             );
         }
     }
 
     /// For a recovery layer with an attempt that is over, whose policy limits attempts: it cannot
-    /// see below, but a layer that enforces the limit leaves a mark.
+    /// see the layers below, but one that enforces the limit sets a flag.
     #[inline(never)]
     pub(crate) fn warn_if_attempts_unlimited(&self, layer: &'static str, context: &CallContext) {
         let limited = context
@@ -125,12 +123,12 @@ impl OneWarning {
         if limited && !context.is_attempt_limited() {
             self.warn(
                 layer,
-                "got a policy with a time limit for each attempt, but no DeadlineLayer stands below it",
+                "got a policy with a time limit for each attempt, but there is no DeadlineLayer below it",
             );
         }
     }
 
-    /// For a hedge layer that sees a policy which retries, and no retry layer that took it.
+    /// For a hedge layer that sees a retry policy on a call that no retry layer has claimed.
     pub fn warn_if_retry(&self, context: &CallContext) {
         let retries = context
             .policy()
@@ -138,7 +136,7 @@ impl OneWarning {
         if retries || context.strategy().is_some() {
             self.warn(
                 "HedgeLayer",
-                "got a policy that retries, but no RetryLayer stands below or above it",
+                "got a policy that retries, but there is no RetryLayer below or above it",
             );
         }
     }

@@ -1,5 +1,4 @@
-//! Rules of RFC 0049 through the layer as its users see it. Rule numbers as in
-//! docs/conformance/couchbase.md.
+//! Rules of RFC 0049 through the public layer. Rule numbers as in docs/conformance/couchbase.md.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +9,10 @@ use reattempt::{
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-/// What the server saw: the contexts of all attempts.
+/// The contexts of all attempts that the server received.
 type Seen = Arc<Mutex<Vec<CallContext>>>;
 
-/// A call whose first attempt fails for this reason, under best effort.
+/// A call whose first attempt fails for this reason, with best effort.
 async fn call(why: RetryReason, idempotency: Idempotency) -> (Result<(), ()>, RetryInfo, Seen) {
     let seen = Seen::default();
     let saw = Arc::clone(&seen);
@@ -37,9 +36,9 @@ async fn call(why: RetryReason, idempotency: Idempotency) -> (Result<(), ()>, Re
     (outcome, watch.info(), seen)
 }
 
-/// C3: an idempotent request, or a reason that allows it for any.
+/// C3: an idempotent request, or a reason that allows it for any request.
 #[tokio::test(start_paused = true)]
-async fn best_effort_retries_what_is_idempotent_or_what_its_reason_allows() {
+async fn best_effort_retries_if_idempotent_or_allowed_by_the_reason() {
     use Idempotency::{Idempotent, NotIdempotent};
     let allows = reason::KV_TEMPORARY_FAILURE;
     let forbids = reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;
@@ -56,7 +55,7 @@ async fn best_effort_retries_what_is_idempotent_or_what_its_reason_allows() {
     }
 }
 
-/// C14: a call that is over stays as it is, whatever is still reported of it.
+/// C14: a later report does not change a call that is over.
 #[tokio::test(start_paused = true)]
 async fn a_report_after_the_end_of_a_call_changes_nothing() {
     let (outcome, before, seen) = call(reason::KV_LOCKED, Idempotency::Idempotent).await;
@@ -72,11 +71,11 @@ async fn a_report_after_the_end_of_a_call_changes_nothing() {
     assert_eq!(seen.lock().unwrap().len(), 2, "nothing more was sent");
 }
 
-/// What a strategy was shown: the idempotency, the retries made, the reasons so far, the
+/// What a strategy received: the idempotency, the retries made, the reasons so far, the
 /// application's data.
 type Shown = (bool, u32, Vec<RetryReason>, Option<&'static str>);
 
-/// Notes what it is shown, and otherwise is best effort.
+/// Best effort that also records what it receives.
 #[derive(Clone, Debug, Default)]
 struct Noting(BestEffort, Arc<Mutex<Vec<Shown>>>);
 
@@ -93,8 +92,8 @@ impl RetryStrategy for Noting {
     }
 }
 
-/// C11: RFC 0049, Request Annotation and Accessible Context. A strategy sees all of it, of a call
-/// that nobody watches.
+/// C11: RFC 0049, Request Annotation and Accessible Context. A strategy sees all of it, also of a
+/// call without a watch.
 #[tokio::test(start_paused = true)]
 async fn a_strategy_sees_the_annotation_of_its_request() {
     use reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
@@ -130,6 +129,6 @@ async fn a_strategy_sees_the_annotation_of_its_request() {
     assert_eq!(
         *of_layer.1.lock().unwrap(),
         [],
-        "the request's own beats it"
+        "the request's own overrides it"
     );
 }

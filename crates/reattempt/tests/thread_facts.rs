@@ -1,5 +1,5 @@
-//! What moves between threads and what can be shared, pinned at compile time: a field that changes
-//! it breaks users.
+//! Which types are `Send` and `Sync`, checked at compile time: a field that changes this breaks
+//! users.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use reattempt::{CallHandle, Conclusion, Reporter, RoutePolicy, Routes, Watch};
 
 const fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
 
-/// The assertions are the test; the calls make the file one.
+/// The assertions are made at compile time; the calls make this file a test.
 #[test]
 fn services_and_handles_can_be_shared_and_moved() {
     service::<IntoCall<()>>();

@@ -1,4 +1,4 @@
-//! A caller: makes its call, polls it, may drop it, and may say how a committed answer ended.
+//! A caller: makes its call, polls it, may drop it, and may report how a committed response ended.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -24,18 +24,18 @@ use crate::strategy::StrategyPlan;
 use crate::throttle::Witness;
 use crate::world::World;
 
-/// What a caller knows of its call in the end.
+/// What a caller knows of its call at the end.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) facts: Facts,
     pub(crate) info: Option<RetryInfo>,
-    /// The most polls at one instant.
+    /// The highest number of polls at one instant.
     pub(crate) polls: u32,
 }
 
-/// Longer than any call takes that ends by itself.
+/// Longer than any call that ends by itself.
 const HANGS: u64 = 1000 * 24 * 60 * 60 * 1000;
-/// When a caller leaves whose call may never end.
+/// When the caller drops a call that may never end.
 const PATIENCE: u64 = 30_000;
 
 pub(crate) struct Caller<'a> {
@@ -121,12 +121,12 @@ impl Caller<'_> {
         Facts::of(self.world, self.call, route.as_ref())
     }
 
-    /// When the caller leaves, and whether leaving then means that the call hangs.
+    /// When the caller drops the call, and whether a call that lasts so long counts as hanging.
     fn patience(&self, facts: &Facts) -> (u64, bool) {
         let plan = self.plan();
         let scenario = &self.world.scenario;
         let odd = |of: &StrategyPlan| matches!(of, StrategyPlan::Odd(_));
-        // Attempts that always run into their own limit fail as often as they are sent.
+        // Attempts that always reach their own time limit are retried as long as they fail.
         let endless = plan.again
             || facts.attempt_limit.is_some()
             || facts.misplaced
@@ -147,7 +147,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Polls the call until it is over or its caller leaves; the most polls at one instant.
+    /// Polls the call until it ends or its caller drops it; returns the highest number of polls at
+    /// one instant.
     async fn drive<F>(&self, future: F, patience: (u64, bool)) -> (Option<F::Output>, u32)
     where
         F: Future<Output = Result<Reply, Fault>>,
@@ -201,7 +202,7 @@ impl Caller<'_> {
         };
         self.note(Event::Concludes);
         const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
-        // Said twice, it counts once.
+        // Reported twice, it counts once.
         for _ in 0..2 {
             let end = end.map_err(|counts| (&FAILURE, counts));
             self.scoped(|| reply.conclusion.conclude(end));

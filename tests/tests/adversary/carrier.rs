@@ -1,4 +1,4 @@
-//! The two kinds of requests: `Call<T>`, and `http::Request` with a body that is replayed.
+//! The two kinds of requests: `Call<T>`, and `http::Request` with a replayed body.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,24 +23,24 @@ use crate::world::World;
 /// A stack of services for such requests.
 pub(crate) type Stack<R> = BoxCloneService<R, Reply, Fault>;
 
-/// What the layers carry.
+/// The request type that the layers see.
 pub(crate) trait Carrier: Annotated + Replay + Send + Sized + 'static {
-    /// What the caller makes.
+    /// The request type that the caller makes.
     type Outside: Annotated + Send + 'static;
 
     fn make(world: &Arc<World>, call: usize) -> Self::Outside;
 
-    /// What stands above all others, so that a caller's request becomes one that can be carried.
+    /// The outermost service, which converts the caller's request.
     fn enter(world: &World, budget: &BufferBudget, inner: Stack<Self>) -> Stack<Self::Outside>;
 
-    /// The call that the request belongs to.
+    /// The number of the call.
     fn call(&self) -> usize;
 
-    /// The policy in force for it now.
+    /// The policy currently in force for the call.
     fn policy(router: &Router, request: &Self::Outside) -> Option<Arc<reattempt::RoutePolicy>>;
 
-    /// Reads some more of its body: `None` where there is no more, an error that says whether
-    /// another attempt goes on alone.
+    /// Reads more of the body: `None` at its end. An error contains whether the body was abandoned
+    /// for another attempt.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(), bool>>>;
 }
 
@@ -94,7 +94,7 @@ impl Carrier for Call<Payload> {
     }
 }
 
-/// A request's own body.
+/// The original body of a request.
 #[derive(Debug)]
 pub(crate) struct Upload {
     plan: BodyPlan,

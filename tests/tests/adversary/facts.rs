@@ -1,5 +1,5 @@
-//! What a call's stack and stamps mean for it, read off the scenario: who acts on it, within which
-//! limits.
+//! The expected handling of a call, derived from the scenario: which layer acts on it, and within
+//! which limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::world::World;
 #[derive(Clone, Debug)]
 pub(crate) struct StrategyFacts {
     pub(crate) max: Option<u32>,
-    /// Where nothing else bounds the number of attempts: the back-off that no server shortens.
+    /// The back-off without server influence, for strategies without a maximum number of attempts.
     pub(crate) bound: Option<Backoff>,
-    /// Waits as long as the server asks, at least; others have their own answer to that.
+    /// Waits at least as long as the server asks; other strategies may not.
     pub(crate) obeys: bool,
-    /// The failure that is returned may be an earlier one.
+    /// The returned failure may be an earlier one.
     pub(crate) holds: bool,
 }
 
@@ -37,13 +37,13 @@ enum RecoveryFacts {
     Hedge(HedgeFacts),
 }
 
-/// Where attempts are counted.
+/// The throttle that counts the attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
     Nowhere,
-    /// The scenario's throttle of this number.
+    /// The scenario's throttle with this index.
     In(usize),
-    /// In one that a JSON table made.
+    /// A throttle made by a JSON table.
     Unseen,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct PolicyFacts {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Acts {
-    /// No recovery layer does; the innermost counts the call all the same.
+    /// No recovery layer acts; the innermost one still counts the call.
     Nothing,
     Retry(StrategyFacts),
     Hedge(HedgeFacts),
@@ -68,22 +68,22 @@ pub(crate) struct Facts {
     pub(crate) acts: Acts,
     /// The time limit that the recovery layer sees, and whether a layer above it enforces it.
     pub(crate) limit: Option<(u64, bool)>,
-    /// It had passed before anything could be sent.
+    /// The limit had passed before anything could be sent.
     pub(crate) refused: bool,
-    /// It had passed before the recovery layer could see the call.
+    /// The limit had passed before the recovery layer could see the call.
     pub(crate) unseen: bool,
-    /// What each attempt is given.
+    /// The time limit of each attempt.
     pub(crate) attempt_limit: Option<u64>,
-    /// When attempts are cut because a layer below enforces the caller's limit.
+    /// When attempts are cut off, if a layer below enforces the caller's limit.
     pub(crate) cut_at: Option<u64>,
     pub(crate) counts: Counts,
     pub(crate) idempotent: bool,
     pub(crate) transparent: bool,
     pub(crate) observed: bool,
-    /// What `PushbackLayer` and `ConfigPollLayer` read reaches the recovery layer.
+    /// Whether reports of `PushbackLayer` and `ConfigPollLayer` reach the recovery layer.
     pub(crate) pushback: bool,
     pub(crate) poll: bool,
-    /// A layer that stamps stands below the recovery layer.
+    /// A layer that attaches context stands below the recovery layer.
     pub(crate) misplaced: bool,
 }
 
@@ -100,7 +100,7 @@ fn of_table(strategy: &dyn RetryStrategy) -> StrategyFacts {
     StrategyFacts {
         max: strategy.max_attempts(),
         bound: None,
-        // That of a JSON table may have a cap.
+        // The strategy of a JSON table may cap the delay.
         obeys: false,
         holds: strategy.holds(),
     }
@@ -142,7 +142,7 @@ impl PolicyFacts {
                 Recovery::Hedge(hedge) => RecoveryFacts::Hedge(HedgeFacts {
                     max: hedge.max_attempts(),
                     delay: ms(hedge.delay(1)),
-                    // Not to be asked, so the weaker bound holds.
+                    // Not known, so the weaker bound applies.
                     only_idempotent: false,
                 }),
             },
@@ -159,7 +159,7 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.into_iter().chain(b).min()
 }
 
-/// What is known on the way down through the layers.
+/// What is known on the way down the layers.
 struct Walk<'a> {
     plan: &'a CallPlan,
     policy: Option<PolicyFacts>,
@@ -171,7 +171,7 @@ struct Walk<'a> {
 }
 
 impl Facts {
-    /// The facts of a call that begins now; `route` is the policy that a `RouteLayer` finds for it.
+    /// The facts of a call that starts now; `route` is the policy that a `RouteLayer` finds for it.
     pub(crate) fn of(world: &Arc<World>, call: usize, route: Option<&PolicyFacts>) -> Self {
         let scenario = &world.scenario;
         let plan = &scenario.calls[call];

@@ -1,4 +1,4 @@
-//! What an attempt comes to, drawn at random.
+//! The random result of an attempt.
 
 use reattempt::reason::{
     KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
@@ -9,21 +9,21 @@ use reattempt_http::reasons::HTTP_TOO_MANY_REQUESTS;
 use crate::dice::Dice;
 
 reattempt::retry_reasons! {
-    /// Always retried, whatever the request is: a combination that no protocol of ours has.
+    /// Always retried, even if not idempotent: a combination that none of our protocols has.
     pub(crate) ALWAYS_AND_UNSAFE(false, true);
 }
 
-/// When an attempt ends, once it has read its request.
+/// When an attempt ends, after it has read its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// After this many milliseconds; at once and without a timer where it is 0.
+    /// After this many milliseconds; 0 is at once and without a timer.
     Ms(u64),
     Never,
-    /// At the very instant of the time limit in force for it; never where there is none.
+    /// At the exact instant of its time limit; never if there is none.
     TillLimit,
 }
 
-/// What the server says of another attempt.
+/// The server's pushback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     /// After this many milliseconds.
@@ -32,7 +32,7 @@ pub(crate) enum Word {
     Unreadable,
 }
 
-/// How much of the request's body is read before the rest happens.
+/// How much of the request body is read first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     Nothing,
@@ -45,32 +45,32 @@ pub(crate) struct Waiter {
     /// `None` never resolves.
     pub(crate) after: Option<u64>,
     pub(crate) moved: bool,
-    /// Left by the transport; otherwise by `ConfigPollLayer`.
+    /// Reported by the transport; otherwise by `ConfigPollLayer`.
     pub(crate) reported: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fate {
     pub(crate) verdict: Verdict,
-    /// A failure comes as an answer instead of an error.
+    /// A failure is a response instead of an error.
     pub(crate) as_answer: bool,
     pub(crate) reads: Reads,
     pub(crate) takes: Takes,
     pub(crate) word: Option<Word>,
-    /// The transport reports the word; otherwise `PushbackLayer` reads it.
+    /// The transport reports the pushback; otherwise `PushbackLayer` reads it.
     pub(crate) reported: bool,
-    /// Reported when it is sent, and when it ends.
+    /// The stages reported when the attempt is sent, and when it ends.
     pub(crate) stages: [Option<Stage>; 2],
     pub(crate) forbids: bool,
     pub(crate) waiter: Option<Waiter>,
     pub(crate) backend: bool,
-    /// Reports that there is a backend which the call has not tried.
+    /// Reports that there is a backend that the call has not tried.
     pub(crate) untried: bool,
-    /// Says that the answer is no server's.
+    /// Reports that the response is not from a server.
     pub(crate) own_answer: bool,
 }
 
-/// Scenarios differ in what is likely, so that each rule is met often in some.
+/// The probabilities of a scenario. They differ, so that each rule is exercised often in some.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mood {
     /// Every failure has this reason.
@@ -97,7 +97,7 @@ impl Mood {
             slow: 0.0,
         };
         if dice.chance(0.3) {
-            // The same failure again and again, until something ends it.
+            // The same failure repeatedly, until something ends it.
             return calm;
         }
         Self {

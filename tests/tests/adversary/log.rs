@@ -1,5 +1,4 @@
-//! What happened, in its order: written by the server, the caller, and what a user gives to the
-//! layers.
+//! The events in order: written by the server, the caller, and the user code inside the layers.
 
 use reattempt::{AttemptKind, AttemptRecord, RetryInfo, Stopped, Verdict};
 
@@ -12,25 +11,25 @@ pub(crate) enum Event {
     Begins,
     /// An attempt reached the server.
     Sent {
-        /// Its place among the call's sends, from 0.
+        /// Its index among the call's sends, from 0.
         place: usize,
         number: u32,
         kind: AttemptKind,
-        /// The time limit that its context says.
+        /// The time limit in its context.
         limit: Option<u64>,
     },
-    /// It ended by itself: with what the server says, or because its body broke off.
+    /// The attempt ended by itself: with the server's result, or because its body failed.
     Ends {
         place: usize,
-        /// Nothing of its body was asked for.
+        /// No frame of its body was read.
         unread: bool,
         broke_off: bool,
     },
-    /// Its future is dropped.
+    /// Its future was dropped.
     Gone {
         place: usize,
     },
-    /// The classifier was asked.
+    /// The classifier was called.
     Classified {
         number: u32,
         verdict: Verdict,
@@ -40,18 +39,18 @@ pub(crate) enum Event {
         retries: u32,
         stops: bool,
     },
-    /// The throttle of this number; its fills afterwards.
+    /// An operation on the throttle with this index, and its fill afterwards.
     Throttle {
         throttle: usize,
         op: Op,
         fills: [Option<u64>; 2],
     },
     Observed(Observed),
-    /// The call's future gave its outcome.
+    /// The call's future completed.
     Over(Told),
-    /// The caller dropped the call's future, over or not.
+    /// The caller dropped the call's future, completed or not.
     Left,
-    /// The caller says how a committed answer ended.
+    /// The caller reports how a committed response ended.
     Concludes,
 }
 
@@ -65,13 +64,13 @@ pub(crate) enum Observed {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// In milliseconds since the scenario began.
+    /// Milliseconds since the start of the scenario.
     pub(crate) at: u64,
     pub(crate) call: usize,
     pub(crate) event: Event,
 }
 
-/// A call's share of the log, one line an event.
+/// The events of one call, one per line.
 pub(crate) fn lines(log: &[Entry], call: usize) -> String {
     let own = log.iter().filter(|entry| entry.call == call);
     own.map(|entry| format!("  {:>6} {:?}\n", entry.at, entry.event))

@@ -1,22 +1,20 @@
-//! A random adversary: scenarios from seeds drive the real layers on paused time, and obvious
-//! counts on the server's, the caller's and the observer's side say what has to hold.
+//! A random adversary: seeded scenarios drive the real layers on paused time, and simple counts on
+//! the side of the server, the caller and the observer define what must hold.
 //!
-//! The quick form is part of the ordinary test run. The long form runs as many scenarios as asked
-//! for:
+//! The short form is part of the ordinary test run. The long form runs any number of scenarios:
 //!
 //! ```text
 //! REATTEMPT_ADVERSARY_SCENARIOS=100000 \
 //!     cargo test -p reattempt-tests --test adversary -- --nocapture
 //! ```
 //!
-//! It begins with the seed `REATTEMPT_ADVERSARY_SEED` (0). A scenario that fails prints itself,
-//! what does not hold, and the command that runs it alone.
+//! It starts with the seed `REATTEMPT_ADVERSARY_SEED` (0). A scenario that fails prints itself, the
+//! violated properties, and the command that runs it alone.
 //!
 //! A scenario ([`scenario`]) is a stack of layers in some order, tables of policies that are
-//! swapped while calls go on, and a few calls with the fates of their attempts. The server, the
-//! caller and what a user gives to the layers (observer, classifier, strategies, throttles) write
-//! one log. The judges ([`judge`]) know the scenario and the log, and nothing of how the layers
-//! decide.
+//! swapped during calls, and a few calls with the results of their attempts. The server, the caller
+//! and the user code inside the layers (observer, classifier, strategies, throttles) write one log.
+//! The judges ([`judge`]) use only the scenario and the log, not the decisions of the layers.
 
 mod caller;
 mod carrier;
@@ -40,7 +38,7 @@ mod world;
 
 use tally::Tally;
 
-/// Scenarios of the quick form.
+/// The number of scenarios in the short form.
 const QUICK: u64 = 3000;
 
 fn number(name: &str) -> Option<u64> {

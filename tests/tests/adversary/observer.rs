@@ -1,4 +1,4 @@
-//! Writes down what an observer receives.
+//! Logs what an observer receives.
 
 use std::sync::Arc;
 

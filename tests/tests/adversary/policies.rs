@@ -1,4 +1,4 @@
-//! Tables of policies, swapped while calls go on.
+//! Tables of policies that are swapped during calls.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Router {
         }
     }
 
-    /// Puts the table of that number into force.
+    /// Puts the table with this index into force.
     pub(crate) fn swap(&self, world: &Arc<World>, throttles: &[Arc<Witness>], table: usize) {
         match self {
             Self::Own(routes) => {

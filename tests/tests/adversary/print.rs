@@ -1,4 +1,4 @@
-//! A scenario as text: what is set, and a line for each fate.
+//! Prints a scenario: its settings, and one line per fate.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What an attempt comes to, and what a caller receives.
+//! The result of an attempt, and what a caller receives.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use reattempt_tests::probe::ms;
 use crate::fate::{Fate, Waiter};
 use crate::world::World;
 
-/// What an attempt came to: an answer, or inside of an error.
+/// The result of an attempt, as a response or inside an error.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) place: usize,
@@ -23,10 +23,10 @@ pub(crate) struct Reply {
 #[derive(Debug)]
 pub(crate) enum Fault {
     Server(Reply),
-    /// The service was not made ready.
+    /// The service failed to become ready.
     Broken,
     Elapsed(Elapsed),
-    /// The request's body: did it end because another attempt goes on alone?
+    /// The request body failed; true if it was abandoned for another attempt.
     Body(usize, bool),
 }
 
@@ -36,10 +36,10 @@ impl From<Elapsed> for Fault {
     }
 }
 
-/// What a caller was told.
+/// What a caller received.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Told {
-    /// What this attempt came to.
+    /// The result of this attempt.
     Attempt(usize, Verdict),
     Broken,
     Elapsed {

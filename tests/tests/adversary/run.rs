@@ -1,4 +1,4 @@
-//! Runs one scenario, and looks at what is left of it.
+//! Runs one scenario and checks for leaks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ type Calls = Vec<(usize, Seen)>;
 /// Runs the scenario of this seed.
 ///
 /// # Panics
-/// If something does not hold.
+/// If a property is violated.
 pub(crate) fn scenario(seed: u64, tally: &mut Tally) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -58,7 +58,7 @@ pub(crate) fn scenario(seed: u64, tally: &mut Tally) {
                 tally.add(&story);
             }
             tally.scenarios += 1;
-            // Records name the backend too.
+            // Records hold the backend too.
             drop((calls, log));
             faults.0.extend(world.leaks());
         });

@@ -1,4 +1,4 @@
-//! A random scenario: a stack of layers, policies that are swapped, and a few calls through it.
+//! A random scenario: a stack of layers, policies that are swapped, and a few calls.
 
 use reattempt::{Idempotency, OnDeadline};
 
@@ -11,7 +11,7 @@ use crate::throttle::ThrottlePlan;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Route,
-    /// With a time limit of its own, or without.
+    /// With or without a time limit of its own.
     Deadline(Option<u64>),
     Throttle,
     Retry,
@@ -39,13 +39,13 @@ pub(crate) enum RecoveryPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyPlan {
     pub(crate) recovery: RecoveryPlan,
-    /// One of the scenario's.
+    /// The index of a throttle of the scenario.
     pub(crate) throttle: Option<usize>,
     pub(crate) call_limit: Option<u64>,
     pub(crate) attempt_limit: Option<u64>,
 }
 
-/// Where policies come from.
+/// The source of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// `Routes::swap`.
@@ -68,7 +68,7 @@ pub(crate) enum Leaves {
     AfterPolls(u32),
 }
 
-/// What the caller does with an answer whose head committed the call.
+/// How the caller ends a response whose head committed the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Concludes {
     No,
@@ -79,7 +79,7 @@ pub(crate) enum Concludes {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Readiness {
-    /// `None` never comes.
+    /// `None` never becomes ready.
     pub(crate) after: Option<u64>,
     pub(crate) breaks: bool,
 }
@@ -96,11 +96,11 @@ pub(crate) struct BodyPlan {
 pub(crate) struct CallPlan {
     pub(crate) starts: u64,
     pub(crate) class: usize,
-    /// The caller's own; an HTTP request says something by its method too.
+    /// Set by the caller; for an HTTP request the method counts too.
     pub(crate) idempotency: Idempotency,
     pub(crate) get: bool,
     pub(crate) body: BodyPlan,
-    /// The caller's own.
+    /// The caller's own time limit.
     pub(crate) limit: Option<u64>,
     pub(crate) strategy: Option<StrategyPlan>,
     pub(crate) policy: Option<PolicyPlan>,
@@ -109,7 +109,7 @@ pub(crate) struct CallPlan {
     pub(crate) leaves: Option<Leaves>,
     pub(crate) concludes: Concludes,
     pub(crate) readiness: Vec<Readiness>,
-    /// Of its attempts, first first; what goes beyond works, or begins again.
+    /// The fates of its attempts in order; further attempts succeed, or repeat the list.
     pub(crate) fates: Vec<Fate>,
     pub(crate) again: bool,
 }
@@ -118,19 +118,19 @@ pub(crate) struct CallPlan {
 pub(crate) struct Scenario {
     /// `http::Request` with a `ReplayBody`; otherwise `Call<T>`.
     pub(crate) http: bool,
-    /// Outermost first.
+    /// The layers, outermost first.
     pub(crate) order: Vec<Kind>,
     pub(crate) strategy: StrategyPlan,
-    /// Of the `HedgeLayer`; `None` hedges by policy only.
+    /// The policy of the `HedgeLayer`; `None` hedges by route policy only.
     pub(crate) hedge: Option<HedgePlan>,
     pub(crate) transparent: [bool; 2],
     pub(crate) observed: [bool; 2],
     pub(crate) throttles: Vec<ThrottlePlan>,
     pub(crate) source: Source,
     pub(crate) tables: Vec<Table>,
-    /// When the next table comes into force.
+    /// When the next table is put in force.
     pub(crate) swaps: Vec<u64>,
-    /// Of one call's body, and of all together.
+    /// The body buffer limits of one call, and of all calls together.
     pub(crate) bytes: [usize; 2],
     pub(crate) calls: Vec<CallPlan>,
 }
@@ -168,7 +168,7 @@ impl Scenario {
     }
 }
 
-/// Mostly as documented; some orders make no sense, and have to do no harm either.
+/// Mostly the documented order; invalid orders must do no harm either.
 fn order(dice: &mut Dice) -> Vec<Kind> {
     let limits = [
         None,

@@ -1,4 +1,4 @@
-//! The service below the layers: does what the scenario says, and notes what it sees.
+//! The service below the layers: follows the scenario and logs what it sees.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -102,9 +102,9 @@ pub(crate) struct Attempt<R> {
     place: usize,
     fate: Fate,
     request: R,
-    /// Frames of the body that are still to be read.
+    /// Frames of the body that remain to be read.
     reads: u32,
-    /// Nothing of its body was asked for.
+    /// No frame of the body was read.
     unread: bool,
     wait: Option<Pin<Box<Sleep>>>,
     limit: Option<Instant>,

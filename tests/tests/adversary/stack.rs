@@ -24,7 +24,7 @@ use crate::server::Server;
 use crate::throttle::Witness;
 use crate::world::World;
 
-/// Says what the scenario says; writes down that it was asked.
+/// Returns the scenario's verdict and logs the call.
 #[derive(Clone)]
 struct Classifier(Arc<World>);
 
@@ -32,7 +32,7 @@ impl Classify<Reply, Fault> for Classifier {
     fn classify(&self, outcome: Result<&Reply, &Fault>, context: &CallContext) -> Verdict {
         let verdict = match outcome {
             Ok(reply) | Err(Fault::Server(reply)) => reply.fate.verdict,
-            // Whether it was carried out is not known.
+            // It is not known whether the request was processed.
             Err(Fault::Elapsed(_) | Fault::Body(_, true)) => {
                 Verdict::Retry(Failure::new(UNKNOWN, Stage::InFlight))
             }

@@ -1,4 +1,4 @@
-//! Strategies: ours, and a user's own that answers odd things. What each decides goes to the log.
+//! Our own strategies, and a user's with odd decisions. Each decision is logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) enum StrategyPlan {
     FailFast,
     Extended,
     Aws,
-    /// Answers by this seed.
+    /// Decides by this seed.
     Odd(u64),
 }
 
@@ -58,7 +58,7 @@ impl StrategyPlan {
         }
     }
 
-    /// The back-off of those that have no maximum.
+    /// The back-off of strategies without a maximum.
     pub(crate) fn bound(&self) -> Option<Backoff> {
         match *self {
             Self::BestEffort { step, .. } => Some(Backoff::exponential(ms(step), ms(500))),
@@ -107,7 +107,7 @@ impl StrategyPlan {
     }
 }
 
-/// Writes down what was decided.
+/// Logs the decisions.
 #[derive(Debug)]
 struct Asked {
     inner: Box<dyn RetryStrategy>,
@@ -146,7 +146,7 @@ impl RetryStrategy for Asked {
     }
 }
 
-/// A user's own: each answer depends on the seed and the number of retries alone.
+/// A user's strategy: each decision depends only on the seed and the number of retries.
 #[derive(Debug)]
 struct Odd {
     seed: u64,

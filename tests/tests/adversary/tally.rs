@@ -1,4 +1,4 @@
-//! How often each thing happened, so that a run in which something never happens is noticed.
+//! Counts events, so that a run in which an event never happens is noticed.
 
 use reattempt::{AttemptKind, DeadlineScope, Stopped, Verdict};
 

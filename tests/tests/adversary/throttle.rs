@@ -1,4 +1,4 @@
-//! Throttles, behind a witness that writes down every call to each.
+//! Throttles, behind a witness that logs every call to each.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::world::World;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ThrottlePlan {
-    /// Most tokens, and what a success earns in thousandths.
+    /// Maximum of tokens, and thousandths gained per success.
     Bucket(u32, u32),
     /// Hedges per thousand.
     Budget(u32),
@@ -73,7 +73,7 @@ impl ThrottlePlan {
     }
 }
 
-/// What a throttle was told or asked.
+/// An operation on a throttle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Op {
     Success,

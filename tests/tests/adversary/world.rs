@@ -1,4 +1,4 @@
-//! What all calls of a scenario share: the log, and a count of all that is alive.
+//! The state shared by all calls of a scenario: the log, and counts of live values.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -10,10 +10,10 @@ use crate::fate::Fate;
 use crate::log::{Entry, Event};
 use crate::scenario::{Readiness, Scenario};
 
-/// Whatever the scenario says, sends of one call beyond this number work.
+/// Sends of one call beyond this number succeed, in any scenario.
 const MOST_SENDS: usize = 3000;
 
-/// No scenario has so much to tell, unless a call goes on for ever.
+/// More log entries than this indicate a call that never ends.
 const MOST_ENTRIES: usize = 400_000;
 
 #[derive(Debug, Default)]
@@ -30,11 +30,11 @@ pub(crate) struct Alive {
 #[derive(Debug)]
 struct State {
     log: Vec<Entry>,
-    /// The call whose future is polled.
+    /// The call whose future is being polled.
     polled: Option<usize>,
-    /// Of each call: attempts sent and readiness asked for.
+    /// Per call: attempts sent, and readiness requested.
     used: Vec<[usize; 2]>,
-    /// Each is kept by the call that it belongs to.
+    /// Each is kept alive by its call.
     backends: Vec<Weak<str>>,
 }
 
@@ -42,7 +42,7 @@ struct State {
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) alive: Alive,
-    /// The number of the table in force.
+    /// The index of the table in force.
     pub(crate) table: AtomicUsize,
     began: Instant,
     state: Mutex<State>,
@@ -73,15 +73,15 @@ impl World {
         self.at(Instant::now())
     }
 
-    /// In milliseconds since the scenario began.
+    /// Milliseconds since the start of the scenario.
     pub(crate) fn at(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.began);
         u64::try_from(since.as_millis()).expect("no such time")
     }
 
-    /// Notes what happened to the call that is polled.
+    /// Logs an event of the call that is being polled.
     pub(crate) fn note(&self, event: Event) {
-        let call = self.state().polled.expect("some call is polled");
+        let call = self.state().polled.expect("a call is polled");
         self.note_of(call, event);
     }
 
@@ -98,7 +98,7 @@ impl World {
         std::mem::take(&mut self.state().log)
     }
 
-    /// Runs something for this call.
+    /// Runs a closure in the context of this call.
     pub(crate) fn scoped<T>(&self, call: usize, run: impl FnOnce() -> T) -> T {
         let before = self.state().polled.replace(call);
         let done = run();
@@ -110,7 +110,7 @@ impl World {
         self.state().polled == Some(call)
     }
 
-    /// What the next attempt of the call comes to, and its place.
+    /// The index and the fate of the call's next attempt.
     pub(crate) fn next_fate(&self, call: usize) -> (usize, Fate) {
         let place = self.state().used[call][0];
         self.state().used[call][0] += 1;
@@ -128,14 +128,14 @@ impl World {
         plan.fates.get(at).unwrap_or(&Fate::SUCCESS)
     }
 
-    /// How the next instance of the polled call gets ready.
+    /// How the next instance of the polled call becomes ready.
     pub(crate) fn next_readiness(&self) -> Readiness {
         const AT_ONCE: Readiness = Readiness {
             after: Some(0),
             breaks: false,
         };
         let mut state = self.state();
-        let call = state.polled.expect("some call is polled");
+        let call = state.polled.expect("a call is polled");
         let used = &mut state.used[call][1];
         *used += 1;
         let readiness = &self.scenario.calls[call].readiness;
@@ -146,7 +146,7 @@ impl World {
         self.state().backends.push(Arc::downgrade(backend));
     }
 
-    /// Names all that is still alive.
+    /// Lists everything that is still alive.
     pub(crate) fn leaks(&self) -> Vec<String> {
         let alive = &self.alive;
         let counts = [

@@ -1,5 +1,4 @@
-//! What the messages are is none of the stack's business: large ones and compressed ones pass as
-//! they are.
+//! The stack does not interpret messages: large and compressed ones pass unchanged.
 
 use super::server::{Server, Step};
 use super::stack::client;
@@ -19,7 +18,7 @@ async fn a_large_request_within_the_buffer_is_sent_again() {
     assert_eq!(server.seen().len(), 2);
 }
 
-/// R51: beyond it, it goes out once.
+/// R51: above the limit it is sent once.
 #[tokio::test]
 async fn a_request_beyond_the_buffer_goes_out_once() {
     let server = Server::start([Step::Serve, Step::FailAfterReading(busy())]).await;
@@ -34,7 +33,7 @@ async fn a_request_beyond_the_buffer_goes_out_once() {
     assert_eq!(server.seen().len(), 2);
 }
 
-/// A compressed stream is replayed as the bytes that it was.
+/// A compressed stream is replayed byte for byte.
 #[tokio::test]
 async fn compressed_messages_pass_and_are_replayed() {
     let steps = [

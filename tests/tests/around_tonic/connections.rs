@@ -14,7 +14,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tonic::Code;
 use tonic::transport::Endpoint;
 
-/// Bound but not listening: connections are refused, and nobody else gets the port.
+/// Bound but not listening: connections are refused, and no other process gets the port.
 pub(crate) fn nobody() -> (TcpSocket, std::net::SocketAddr) {
     let reserved = TcpSocket::new_v4().expect("a socket");
     reserved.set_reuseaddr(true).expect("an option");
@@ -47,7 +47,7 @@ async fn a_refused_connection_without_a_policy_is_unavailable_at_once() {
     assert_eq!(tokens(&config), 10_000, "no policy calls it retryable");
 }
 
-/// R16: by the policy, counted in attempts and tokens.
+/// R16: retried by the policy, counted in attempts and tokens.
 #[tokio::test]
 async fn a_refused_connection_goes_by_the_policy() {
     let (_reserved, address) = nobody();
@@ -62,8 +62,8 @@ async fn a_refused_connection_goes_by_the_policy() {
     assert_eq!(tokens(&config), 7_000);
 }
 
-/// Any fault of the connector: here a connect that timed out, which alone might have ended an old
-/// connection.
+/// Any connector error: here a connect timeout, which by itself could also mean the loss of an
+/// existing connection.
 #[tokio::test]
 async fn every_fault_of_a_connector_is_in_the_stage_of_dispatch() {
     let endpoint = Endpoint::from_static("http://nobody");
@@ -84,7 +84,7 @@ async fn every_fault_of_a_connector_is_in_the_stage_of_dispatch() {
     assert!(stages.eq(vec![Stage::Dispatch; info.records().len()]));
 }
 
-/// R16: a call that waits is one attempt, and goes out once the server is up.
+/// R16: a call that waits is one attempt, and is sent once the server is up.
 #[tokio::test]
 async fn a_call_that_waits_finds_a_server_that_comes_up_later() {
     let (_reserved, address) = nobody();
@@ -101,7 +101,7 @@ async fn a_call_that_waits_finds_a_server_that_comes_up_later() {
     assert_eq!(watch.info().attempts(), 1);
 }
 
-/// R16: also where the connector alone knows that there is no connection.
+/// R16: also for errors that do not show by themselves that there is no connection.
 #[tokio::test]
 async fn a_call_that_waits_waits_out_every_fault_of_a_connector() {
     let server = Server::start([]).await;
@@ -153,7 +153,7 @@ async fn a_call_that_waits_for_a_server_in_vain_ends_at_the_deadline() {
     );
 }
 
-/// The caller's status has the code of the records, and the transport's error as its source.
+/// The caller's status has the code of the records, and the transport error as its source.
 #[tokio::test]
 async fn the_status_of_a_lost_call_has_the_code_of_the_records() {
     for (step, code) in [
@@ -176,7 +176,7 @@ async fn the_status_of_a_lost_call_has_the_code_of_the_records() {
     }
 }
 
-/// A channel outlives its server: the next call finds the one that came in its place.
+/// A channel outlives its server: the next call reaches the server that replaced it.
 #[tokio::test]
 async fn a_server_that_was_restarted_between_two_calls_is_found_again() {
     let mut server = Server::start([]).await;
@@ -189,9 +189,9 @@ async fn a_server_that_was_restarted_between_two_calls_is_found_again() {
     assert_eq!(server.seen().len(), 1);
 }
 
-/// R61: a server that drains (GOAWAY) finishes what it has; later calls go to the one in its place.
+/// R61: a server that drains (GOAWAY) finishes its calls; later calls go to its replacement.
 #[tokio::test]
-async fn a_server_that_drains_finishes_its_calls_and_the_next_go_elsewhere() {
+async fn a_draining_server_finishes_its_calls_and_gets_no_more() {
     let mut server = Server::start([]).await;
     let mut client = client(&retrying(4), &server);
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
@@ -200,13 +200,13 @@ async fn a_server_that_drains_finishes_its_calls_and_the_next_go_elsewhere() {
     let mut stream = answer.into_inner();
     server.drain();
     for name in ["apples", "pears"] {
-        sender.send(item(name)).await.expect("it is read");
+        sender.send(item(name)).await.expect("the stream is read");
         let back = within(stream.message()).await.expect("a message");
         assert_eq!(back, Some(item(name)));
     }
     drop(sender);
     assert_eq!(within(stream.message()).await.expect("the end"), None);
-    // With its last call the old server goes.
+    // The old server exits with its last call.
     let address = server.address();
     server.wait_gone().await;
     let server = Server::start_at(address, []).await;
@@ -214,9 +214,9 @@ async fn a_server_that_drains_finishes_its_calls_and_the_next_go_elsewhere() {
     assert_eq!(server.seen().len(), 1);
 }
 
-/// The connection breaks while a call is on it: UNAVAILABLE in flight, which this policy retries.
+/// The connection breaks during a call: UNAVAILABLE in flight, which this policy retries.
 #[tokio::test]
-async fn a_server_that_dies_with_a_call_in_flight_is_retried_by_the_policy() {
+async fn a_call_in_flight_on_a_dying_server_goes_by_the_policy() {
     let mut server = Server::start([Step::Hang]).await;
     let address = server.address();
     let patient = config(
@@ -239,9 +239,9 @@ async fn a_server_that_dies_with_a_call_in_flight_is_retried_by_the_policy() {
     assert_eq!((failure.code, failure.stage), (Some(14), Stage::InFlight));
 }
 
-/// R22: a stream that breaks off is UNAVAILABLE, to the caller and to the bucket.
+/// R22: a stream that fails is UNAVAILABLE for the caller and the bucket.
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_of_a_stream_counts_as_unavailable() {
+async fn a_server_that_dies_during_a_stream_counts_as_unavailable() {
     let mut server = Server::start([Step::HangAfter(1)]).await;
     let config = retrying(4);
     let mut client = client(&config, &server);

@@ -1,4 +1,4 @@
-//! Deadlines: the caller's own, the service config's, and the timers that tonic keeps beside them.
+//! Deadlines: the caller's own, the service config's, and tonic's own timers.
 
 use super::server::{Server, Step};
 use super::stack::{around, channel, client};
@@ -12,15 +12,15 @@ fn within_ms<M>(message: M, ms: u64) -> (Request<M>, Watch) {
     (request, watch)
 }
 
-/// R14, R48. tonic's channel and server time the same `grpc-timeout` themselves, and say CANCELLED;
-/// whichever of the three timers is heard first, the caller reads DEADLINE_EXCEEDED.
+/// R14, R48. tonic's channel and server time the same `grpc-timeout` themselves and return
+/// CANCELLED; whichever of the three timers fires first, the caller gets DEADLINE_EXCEEDED.
 #[tokio::test]
 async fn the_callers_deadline_is_deadline_exceeded_every_time() {
     let server = Server::start(vec![Step::Hang; 100]).await;
     let mut client = client(&retrying(4), &server);
     for n in 0..50_u64 {
         let (mut request, watch) = watched(item("pie"));
-        // Spread over the ticks of everybody's timers.
+        // Spread over the ticks of all timers.
         let timeout = Duration::from_micros(5_000 + n * 37);
         request.set_timeout(timeout);
         let began = tokio::time::Instant::now();
@@ -35,9 +35,9 @@ async fn the_callers_deadline_is_deadline_exceeded_every_time() {
 
 /// `grpc-timeout`, in microseconds.
 fn micros(call: &Seen) -> u64 {
-    let timeout = call.metadata.get("grpc-timeout").expect("it is told");
+    let timeout = call.metadata.get("grpc-timeout").expect("a grpc-timeout");
     let micros = timeout.to_str().expect("text").strip_suffix('u');
-    let micros = micros.expect("microseconds, for a tenth of a second and more");
+    let micros = micros.expect("microseconds, from a tenth of a second");
     micros.parse().expect("a number")
 }
 
@@ -51,11 +51,14 @@ async fn the_earlier_of_both_deadlines_counts() {
         let (request, _) = within_ms(item("pie"), of_caller);
         let status = within(client.add(request)).await.unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded);
-        assert!(micros(&server.seen()[0]) <= 500_000, "the server hears it");
+        assert!(
+            micros(&server.seen()[0]) <= 500_000,
+            "the server receives it"
+        );
     }
 }
 
-/// R14: a back-off that would pass it is waited no longer than that.
+/// R14: a back-off that would pass the deadline ends at the deadline.
 #[tokio::test]
 async fn a_backoff_ends_at_the_deadline_and_tells_what_had_failed() {
     let late = config(
@@ -93,7 +96,7 @@ async fn a_stream_ends_at_the_deadline_and_is_cancelled_on_the_server() {
     server.seen_when(|seen| seen[0].cancelled).await;
 }
 
-/// R14: the time left shrinks by what earlier attempts took.
+/// R14: the time left shrinks with each attempt.
 #[tokio::test]
 async fn each_attempt_tells_the_server_the_time_that_is_left() {
     let server = Server::start([Step::Fail(busy()), Step::Fail(busy())]).await;
@@ -108,7 +111,7 @@ async fn each_attempt_tells_the_server_the_time_that_is_left() {
     );
 }
 
-/// A server's own limit, long before the caller's deadline, is the server's own word.
+/// A server's own time limit, long before the caller's deadline, is returned unchanged.
 #[tokio::test]
 async fn a_timeout_of_the_servers_own_passes_unchanged() {
     let server = Server::start([Step::Fail(Status::cancelled("Timeout expired"))]).await;
@@ -122,15 +125,14 @@ async fn a_timeout_of_the_servers_own_passes_unchanged() {
     assert_eq!(watch.info().stopped(), Some(Stopped::Fatal));
 }
 
-/// An attempt's own limit, as tonic has it.
+/// A channel with tonic's time limit for each attempt.
 fn limited(server: &Server) -> tonic::transport::Channel {
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address()));
     let endpoint = endpoint.expect("an address");
     endpoint.timeout(Duration::from_millis(50)).connect_lazy()
 }
 
-/// `Endpoint::timeout` of tonic bounds one attempt, which the policy may retry as
-/// DEADLINE_EXCEEDED.
+/// tonic's `Endpoint::timeout` limits one attempt, which the policy may retry as DEADLINE_EXCEEDED.
 #[tokio::test]
 async fn a_timeout_of_tonics_endpoint_bounds_one_attempt() {
     let again = config(
@@ -146,7 +148,7 @@ async fn a_timeout_of_tonics_endpoint_bounds_one_attempt() {
     assert_eq!(failure.and_then(|failure| failure.code), Some(4));
 }
 
-/// tonic alone says CANCELLED.
+/// tonic by itself returns CANCELLED.
 #[tokio::test]
 async fn a_timeout_of_tonics_endpoint_is_deadline_exceeded() {
     let server = Server::start([Step::Hang]).await;
@@ -158,7 +160,7 @@ async fn a_timeout_of_tonics_endpoint_is_deadline_exceeded() {
     assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
 }
 
-/// R14: a deadline that has passed already sends nothing.
+/// R14: nothing is sent if the deadline has already passed.
 #[tokio::test]
 async fn a_deadline_of_zero_sends_nothing() {
     let server = Server::start([]).await;

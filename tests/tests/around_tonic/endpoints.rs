@@ -1,4 +1,4 @@
-//! Several endpoints: each attempt can go to another.
+//! Several endpoints: each attempt may go to another.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn client_of(config: &ServiceConfig, servers: &[Server]) -> CartClient<impl Stac
     around(config, backends(servers.iter().map(Server::address)))
 }
 
-/// R13, R40: distinct backends, also for retries; the records tell where each went.
+/// R13, R40: distinct backends, also for retries; the records have the backend of each attempt.
 #[tokio::test]
 async fn each_retry_goes_to_an_endpoint_that_the_call_has_not_tried() {
     let servers = three([Step::Fail(busy()), Step::Fail(busy()), Step::Serve]).await;
@@ -57,7 +57,7 @@ async fn each_retry_goes_to_an_endpoint_that_the_call_has_not_tried() {
     assert_eq!(previous(&servers[2].seen()), [Some("2")]);
 }
 
-/// R40, R41: one endpoint hangs, the next answers, and the first hears that it lost.
+/// R40, R41: one endpoint hangs, the next responds, and the first is cancelled.
 #[tokio::test]
 async fn hedges_go_to_distinct_endpoints() {
     let servers = three([Step::Hang, Step::Hang, Step::Serve]).await;
@@ -113,7 +113,7 @@ async fn with_no_endpoint_left_the_policy_decides() {
     }
 }
 
-/// R16: a call that waits asks all of them, until one is up.
+/// R16: a call that waits tries all of them until one is up.
 #[tokio::test]
 async fn a_call_that_waits_finds_the_endpoint_that_comes_up() {
     let dead = [nobody(), nobody(), nobody()];
@@ -130,8 +130,8 @@ async fn a_call_that_waits_finds_the_endpoint_that_comes_up() {
     assert_eq!(watch.info().attempts(), 1);
 }
 
-/// R16: tonic's own balancer picks anew for each try of a call that waits; it does not say where it
-/// went.
+/// R16: tonic's own balancer picks anew for each try of a call that waits; it does not report the
+/// endpoint.
 #[tokio::test]
 async fn tonics_own_balanced_channel_takes_the_stack_too() {
     let (_reserved, dead) = nobody();
@@ -151,7 +151,7 @@ async fn tonics_own_balanced_channel_takes_the_stack_too() {
 const RETRY_AND_WAIT: &str = r#""timeout":"25s","waitForReady":true,"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.002s",
     "maxBackoff":"0.002s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]}"#;
 
-/// Any balancer of tower's: `BackendLayer` around each channel tells the records where attempts
+/// Any tower balancer: `BackendLayer` around each channel reports to the records where attempts
 /// went.
 #[tokio::test]
 async fn towers_balancer_around_channels_reports_by_the_layer() {
@@ -181,7 +181,7 @@ async fn towers_balancer_around_channels_reports_by_the_layer() {
     }
 }
 
-/// A picker of one's own: takes the hint that A6 means, and reports.
+/// A custom picker: uses the hint that A6 intends, and reports its choice.
 #[derive(Clone)]
 struct Picker(Arc<[(Backend, Channel)]>);
 

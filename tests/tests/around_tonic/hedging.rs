@@ -1,4 +1,4 @@
-//! Hedges of all kinds of calls, and the losers as the server sees them.
+//! Hedges of all kinds of calls, and the cancelled attempts as the server sees them.
 
 use super::server::{Server, Step};
 use super::stack::client;
@@ -8,7 +8,7 @@ use tonic::Code;
 
 /// R40, R41, R50
 #[tokio::test]
-async fn the_first_answer_wins_and_the_losers_are_cancelled_on_the_server() {
+async fn the_first_answer_wins_and_the_server_sees_the_rest_cancelled() {
     let server = Server::start([Step::Hang, Step::Hang]).await;
     let mut client = client(&hedging(3, "0.01s"), &server);
     let (request, watch) = watched(item("pie"));
@@ -26,7 +26,7 @@ async fn the_first_answer_wins_and_the_losers_are_cancelled_on_the_server() {
     ]));
 }
 
-/// R41: the head of a stream is an answer.
+/// R41: the head of a stream commits the call.
 #[tokio::test]
 async fn the_first_stream_to_begin_wins() {
     let server = Server::start([Step::Hang]).await;
@@ -67,9 +67,9 @@ async fn a_fatal_status_ends_all_of_them() {
     assert_eq!(seen.len(), 2);
 }
 
-/// R43, R47: nobody waits an hour.
+/// R43, R47: the delay of an hour is not waited out.
 #[tokio::test]
-async fn a_status_that_is_not_fatal_sends_the_next_at_once_and_the_last_is_returned() {
+async fn a_non_fatal_status_sends_the_next_hedge_at_once() {
     let steps = [
         Step::Fail(busy()),
         Step::Fail(Status::unavailable("the last")),

@@ -1,4 +1,4 @@
-//! What a caller reads next to the server's own word: on success, on error and on timeout.
+//! What a caller can read besides the server's response: on success, on error and on timeout.
 
 use super::server::{Server, Step};
 use super::stack::client;
@@ -6,8 +6,7 @@ use super::*;
 use reattempt::{AttemptKind, AttemptOutcome, RetryInfo, ServerPushback, Stage, Stopped};
 use tonic::Code;
 
-/// R31, R47: every attempt with code, pushback, delay, and tokens; what went wrong on the way to an
-/// answer.
+/// R31, R47: every attempt with code, pushback, delay and tokens, also those before a success.
 #[tokio::test]
 async fn on_success_the_answer_carries_the_story() {
     let steps = [Step::Fail(pushing_back("3")), Step::Fail(busy())];
@@ -35,7 +34,7 @@ async fn on_success_the_answer_carries_the_story() {
     assert_eq!(third.stopped, Some(Stopped::Committed));
 }
 
-/// tonic makes its `Status` of head or trailers alone, so the story is beside it: in the watch.
+/// tonic builds its `Status` only from head or trailers, so the call's records are in the watch.
 #[tokio::test]
 async fn on_an_error_the_watch_has_the_story_and_why_it_ended() {
     let server = Server::start([Step::Fail(busy()), Step::Fail(Status::aborted("no"))]).await;
@@ -72,7 +71,7 @@ async fn on_a_timeout_the_watch_has_the_attempt_that_was_still_out() {
     assert_ne!(last.outcome, AttemptOutcome::Committed);
 }
 
-/// A call that works at once leaves no record, only that it was one.
+/// A call that succeeds at once leaves no record, only the count of one attempt.
 #[tokio::test]
 async fn a_call_that_works_at_once_was_one_attempt() {
     let server = Server::start([]).await;

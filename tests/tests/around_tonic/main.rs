@@ -1,7 +1,7 @@
 //! tonic's generated client with the documented stack around its channel, against a tonic server on
 //! loopback.
 //!
-//! Rule numbers as in docs/conformance/grpc.md.
+//! Rule numbers are those of docs/conformance/grpc.md.
 
 mod bodies;
 mod connections;
@@ -26,18 +26,18 @@ use reattempt_grpc::service_config::{Options, ServiceConfig};
 use server::Seen;
 use tonic::{Request, Status};
 
-/// What is put into a cart.
+/// An item of a cart.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Item {
-    /// What it is.
+    /// The name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// How many of it.
+    /// The quantity.
     #[prost(uint32, tag = "2")]
     pub count: u32,
 }
 
-/// What is in a cart.
+/// The content of a cart.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Receipt {
     /// The names of the items.
@@ -55,8 +55,8 @@ mod shop {
     include!(concat!(env!("OUT_DIR"), "/shop.Cart.rs"));
 }
 
-/// Fails instead of hanging. Also the delay that no test waits out: what comes before it did not
-/// come by that delay.
+/// The time after which a test fails instead of hanging. Also the delay that no test waits out:
+/// what happens earlier did not happen because of that delay.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn within<F: Future>(future: F) -> F::Output {
@@ -65,7 +65,8 @@ async fn within<F: Future>(future: F) -> F::Output {
         .expect("it hangs")
 }
 
-/// A config for every method, with a bucket of ten tokens; each delay is exactly half of its bound.
+/// A config for every method, with a bucket of ten tokens; each delay is exactly half of its upper
+/// bound.
 fn config(members: &str) -> ServiceConfig {
     let text = format!(
         r#"{{"methodConfig":[{{"name":[{{}}],{members}}}],"retryThrottling":{{"maxTokens":10,"tokenRatio":0.5}}}}"#
@@ -74,7 +75,7 @@ fn config(members: &str) -> ServiceConfig {
     ServiceConfig::parse_with(&text, &options).expect("a service config")
 }
 
-/// Retries UNAVAILABLE almost at once.
+/// Retries UNAVAILABLE with almost no delay.
 fn retrying(attempts: u32) -> ServiceConfig {
     config(&format!(
         r#""retryPolicy":{{"maxAttempts":{attempts},"initialBackoff":"0.002s","maxBackoff":"0.002s",
@@ -101,7 +102,7 @@ fn item(name: &str) -> Item {
     }
 }
 
-/// So many of them.
+/// An item with this quantity.
 fn items(name: &str, count: u32) -> Item {
     Item {
         name: name.to_owned(),
@@ -109,7 +110,7 @@ fn items(name: &str, count: u32) -> Item {
     }
 }
 
-/// A request, and what becomes of its call.
+/// A request, and a watch on its call.
 fn watched<M>(message: M) -> (Request<M>, Watch) {
     let mut request = Request::new(message);
     let watch = CallContext::watch(request.extensions_mut());

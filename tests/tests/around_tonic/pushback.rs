@@ -5,7 +5,7 @@ use super::stack::client;
 use super::*;
 use reattempt::{ServerPushback, Stopped};
 
-/// R30, R31: the policy's own back-off would be an hour.
+/// R30, R31: the policy's own back-off is an hour.
 #[tokio::test]
 async fn the_servers_delay_is_waited_in_place_of_the_backoff() {
     let late = config(
@@ -36,7 +36,7 @@ async fn a_stop_ends_the_call_with_the_servers_failure() {
         let status = within(client.add(request)).await.unwrap_err();
         assert_eq!(status.message(), "busy");
         let word = status.metadata().get("grpc-retry-pushback-ms");
-        assert_eq!(word.expect("the caller may read it too"), stop);
+        assert_eq!(word.expect("the caller can read it too"), stop);
         assert_eq!(watch.info().stopped(), Some(Stopped::Pushback), "{stop}");
         assert_eq!((server.seen().len(), tokens(&config)), (1, 9_000));
     }

@@ -1,4 +1,4 @@
-//! Unary calls that are sent again, or are not.
+//! Unary calls that are retried, or not.
 
 use super::server::{Server, Step};
 use super::stack::client;
@@ -7,9 +7,9 @@ use reattempt::{RetryInfo, Stopped};
 use tonic::Code;
 use tonic::metadata::MetadataMap;
 
-/// R10, R70, R71: tonic's `Err(Status)` is a Trailers-Only answer.
+/// R10, R70, R71: tonic's `Err(Status)` is a Trailers-Only response.
 #[tokio::test]
-async fn a_status_before_any_answer_is_retried_and_the_answer_tells_how_often() {
+async fn a_trailers_only_status_is_retried_and_counted_in_the_head() {
     let server = Server::start([Step::Fail(busy()), Step::Fail(busy())]).await;
     let mut client = client(&retrying(4), &server);
     let answer = within(client.add(item("pie"))).await.expect("an answer");
@@ -21,7 +21,7 @@ async fn a_status_before_any_answer_is_retried_and_the_answer_tells_how_often() 
     assert_eq!(previous(&server.seen()), [None, Some("1"), Some("2")]);
 }
 
-/// R13: message, details and metadata of the last failure are the server's own.
+/// R13: message, details and metadata of the last failure are returned unchanged.
 #[tokio::test]
 async fn the_last_failure_is_returned_as_the_server_said_it() {
     let mut metadata = MetadataMap::new();
@@ -58,7 +58,7 @@ async fn another_code_is_the_callers_at_once() {
     assert_eq!(server.seen().len(), 1);
 }
 
-/// R70: not by way of tonic's metadata either.
+/// R70: not through tonic's metadata either.
 #[tokio::test]
 async fn a_users_own_count_never_reaches_the_server() {
     let server = Server::start([Step::Fail(busy())]).await;
@@ -79,7 +79,7 @@ async fn a_users_own_count_never_reaches_the_server() {
     }
 }
 
-/// R15: between two attempts the caller goes.
+/// R15: the caller drops the call between two attempts.
 #[tokio::test]
 async fn a_call_that_its_caller_drops_sends_no_more() {
     let late = config(
@@ -96,7 +96,7 @@ async fn a_call_that_its_caller_drops_sends_no_more() {
         }
     };
     tokio::select! {
-        _ = call => panic!("nobody waits for an hour"),
+        _ = call => panic!("the delay is an hour"),
         () = within(failed) => {}
     }
     let info = watch.info();
@@ -107,7 +107,7 @@ async fn a_call_that_its_caller_drops_sends_no_more() {
     assert_eq!(server.seen().len(), 1);
 }
 
-/// R15: the server hears that nobody waits any more.
+/// R15: the server sees that the call was dropped.
 #[tokio::test]
 async fn a_caller_who_leaves_cancels_the_call_on_the_server() {
     let server = Server::start([Step::Hang]).await;

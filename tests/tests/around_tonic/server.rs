@@ -1,4 +1,4 @@
-//! A tonic server that does with each call what the test says.
+//! A scripted tonic server.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,22 +16,22 @@ use tonic::{Request, Response, Status, Streaming};
 use super::shop::cart_server::{Cart, CartServer};
 use super::{Item, Receipt, within};
 
-/// What is done with one call.
+/// The handling of one call.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Answered, as the method does.
+    /// Responds as the method does.
     Serve,
-    /// A status and nothing else, before the request was read.
+    /// A status only, before the request was read.
     Fail(Status),
-    /// The same once the first item has been read.
+    /// The same after the first item was read.
     FailAfterFirst(Status),
-    /// The same once the request has been read to its end.
+    /// The same after the whole request was read.
     FailAfterReading(Status),
-    /// A stream of so many items, then this status.
+    /// A stream of this many items, then this status.
     FailAfter(usize, Status),
-    /// Nothing at all.
+    /// No response.
     Hang,
-    /// A stream of so many items, then nothing more.
+    /// A stream of this many items, then nothing more.
     HangAfter(usize),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Seen {
     pub(crate) metadata: MetadataMap,
     /// Items that were read.
     pub(crate) items: Vec<Item>,
-    /// The caller left before the end.
+    /// The caller dropped the call before the end.
     pub(crate) cancelled: bool,
 }
 
@@ -69,7 +69,7 @@ impl Shared {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call has come.
+    /// A call arrived.
     fn begin(self: &Arc<Self>, metadata: &MetadataMap) -> (Step, Served) {
         let step = self.steps().pop_front().unwrap_or(Step::Serve);
         let mut number = 0;
@@ -89,7 +89,7 @@ impl Shared {
     }
 }
 
-/// One call; dropped before its end it was cancelled.
+/// One call; if dropped before its end it was cancelled.
 struct Served {
     shared: Arc<Shared>,
     number: usize,
@@ -137,7 +137,7 @@ fn items() -> (mpsc::Sender<Result<Item, Status>>, Response<Items>) {
     (sender, Response::new(ReceiverStream::new(receiver)))
 }
 
-/// Sends these items and then, if there is one, this end; a caller who leaves before it is noted.
+/// Sends these items and then this end, if any; notes a caller that drops the call earlier.
 fn send(
     all: impl Iterator<Item = Item> + Send + 'static,
     end: Option<Result<(), Status>>,
@@ -264,8 +264,8 @@ impl Cart for Arc<Shared> {
     }
 }
 
-/// A server on loopback, on a thread of its own: its timers and its end are its own too. One
-/// thread, so that calls get their steps in the order in which they came.
+/// A server on loopback on its own thread, with its own timers. A single thread, so that calls get
+/// their steps in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Server {
     shared: Arc<Shared>,
@@ -275,7 +275,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Does this with the first calls, and serves the others.
+    /// Follows these steps for the first calls, and serves the others.
     pub(crate) async fn start(steps: impl IntoIterator<Item = Step>) -> Self {
         Self::start_at(([127, 0, 0, 1], 0).into(), steps).await
     }
@@ -301,7 +301,7 @@ impl Server {
             let serve = tonic::transport::Server::builder()
                 .add_service(cart)
                 .serve_with_incoming_shutdown(TcpIncoming::from(listener), async {
-                    // A server that is not told to drain never does so.
+                    // A server that is not asked to drain never does.
                     if drained.await.is_err() {
                         std::future::pending().await
                     }
@@ -333,21 +333,21 @@ impl Server {
         self.shared.seen.borrow().clone()
     }
 
-    /// All calls, once they are as wanted.
+    /// All calls, once the condition holds.
     pub(crate) async fn seen_when(&self, wanted: impl FnMut(&Vec<Seen>) -> bool) -> Vec<Seen> {
         let mut seen = self.shared.seen.subscribe();
         let seen = within(seen.wait_for(wanted)).await;
         seen.expect("the server holds the sender").clone()
     }
 
-    /// Takes no more calls (GOAWAY) and goes once those that it has are over.
+    /// Accepts no more calls (GOAWAY) and exits after its open calls.
     pub(crate) fn drain(&mut self) {
         if let Some(drain) = self.drain.take() {
-            drain.send(()).expect("it still runs");
+            drain.send(()).expect("the server is running");
         }
     }
 
-    /// Waits until it has gone by itself.
+    /// Waits until it has exited.
     pub(crate) async fn wait_gone(&mut self) {
         if let Some((end, thread)) = &mut self.end {
             within(end.closed()).await;
@@ -358,10 +358,10 @@ impl Server {
         self.kill();
     }
 
-    /// Ends it, and every connection, at once. Its port is free then.
+    /// Stops it and all its connections at once. Its port is free afterwards.
     pub(crate) fn kill(&mut self) {
         if let Some((end, thread)) = self.end.take() {
-            // It may have gone by itself.
+            // It may have exited already.
             let _ = end.send(());
             thread.join().expect("a server that works");
         }

@@ -23,7 +23,7 @@ use tower::{BoxError, Service, ServiceBuilder};
 use super::server::Server;
 use super::shop::cart_client::CartClient;
 
-/// What a generated client asks of its channel.
+/// The requirements of a generated client on its channel.
 pub(crate) trait Stack:
     GrpcService<
         Body,
@@ -50,7 +50,7 @@ impl<T> Stack for T where
 {
 }
 
-/// The whole stack around a channel, or around what balances over several.
+/// The whole stack around a channel, or around a balancer over several.
 pub(crate) fn around<S>(config: &ServiceConfig, channel: S) -> CartClient<impl Stack>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
@@ -60,7 +60,7 @@ where
     with(config, ReplayBodyLayer::new(), channel)
 }
 
-/// The same with bodies kept in this way.
+/// The same with this buffering of bodies.
 fn with<S>(config: &ServiceConfig, bodies: ReplayBodyLayer, channel: S) -> CartClient<impl Stack>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
@@ -89,7 +89,7 @@ where
     CartClient::new(stack)
 }
 
-/// A channel that connects when it is first used.
+/// A channel that connects on first use.
 pub(crate) fn channel(address: SocketAddr) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     endpoint.connect_lazy()
@@ -99,7 +99,7 @@ pub(crate) fn client(config: &ServiceConfig, server: &Server) -> CartClient<impl
     around(config, channel(server.address()))
 }
 
-/// What it keeps of requests is taken from this budget.
+/// Buffers requests within this budget.
 pub(crate) fn holding(
     config: &ServiceConfig,
     server: &Server,

@@ -1,4 +1,4 @@
-//! Streams of all kinds: replayed before an answer has begun, left alone after that.
+//! Streams of all kinds: replayed before the response begins, unchanged afterwards.
 
 use super::server::{Server, Step};
 use super::stack::{client, holding};
@@ -35,7 +35,7 @@ async fn a_server_stream_that_has_not_begun_is_retried() {
     assert_eq!(previous(&server.seen()), [None, Some("1"), Some("2")]);
 }
 
-/// R51, R53: once from the start, once after all of it was read.
+/// R51, R53: once from the start, once after the whole request was read.
 #[tokio::test]
 async fn a_client_stream_is_replayed_whole() {
     let steps = [Step::Fail(busy()), Step::FailAfterReading(busy())];
@@ -49,16 +49,22 @@ async fn a_client_stream_is_replayed_whole() {
     assert_eq!(seen[2].names(), all);
 }
 
-/// R51: what was read of a stream that goes on is sent again, and what comes later follows.
+/// R51: what was read of an open stream is sent again, and later items follow.
 #[tokio::test]
-async fn a_client_stream_that_still_goes_on_is_replayed_as_far_as_it_has_come() {
+async fn an_open_client_stream_is_replayed_as_far_as_it_was_read() {
     let server = Server::start([Step::FailAfterFirst(busy())]).await;
     let mut client = client(&retrying(4), &server);
     let (sender, receiver) = mpsc::channel(1);
     let feed = async {
-        sender.send(item("apples")).await.expect("it is read");
+        sender
+            .send(item("apples"))
+            .await
+            .expect("the stream is read");
         server.seen_when(|seen| seen.len() == 2).await;
-        sender.send(item("pears")).await.expect("it is read");
+        sender
+            .send(item("pears"))
+            .await
+            .expect("the stream is read");
         drop(sender);
     };
     let call = client.fill(ReceiverStream::new(receiver));
@@ -68,8 +74,7 @@ async fn a_client_stream_that_still_goes_on_is_replayed_as_far_as_it_has_come() 
     assert_eq!(server.seen()[0].names(), ["apples"]);
 }
 
-/// R10, R41, R51: after the head of the answer both sides talk on as long as they like, and nothing
-/// is kept.
+/// R10, R41, R51: after the response head both streams continue, and nothing is buffered.
 #[tokio::test]
 async fn both_streams_talk_on_once_the_answer_has_begun() {
     let budget = BufferBudget::new(1024 * 1024);
@@ -81,7 +86,7 @@ async fn both_streams_talk_on_once_the_answer_has_begun() {
     let mut stream = answer.into_inner();
     for n in 0..200 {
         let sent = items("ping", n);
-        sender.send(sent.clone()).await.expect("it is read");
+        sender.send(sent.clone()).await.expect("the stream is read");
         let back = within(stream.message()).await.expect("a message");
         assert_eq!(back, Some(sent));
         assert_eq!(budget.used(), 0, "nothing is kept after the answer's head");
@@ -96,7 +101,7 @@ async fn both_streams_talk_on_once_the_answer_has_begun() {
     assert_eq!(server.seen()[1].items.len(), 200);
 }
 
-/// R10, R22, R23: what was sent stays the caller's, and the bucket hears how it ended.
+/// R10, R22, R23: items received are the caller's, and the bucket counts the end of the stream.
 #[tokio::test]
 async fn a_stream_that_fails_after_its_head_is_the_callers_and_counts() {
     let server = Server::start([Step::FailAfter(2, busy()), Step::Serve]).await;
@@ -122,7 +127,7 @@ async fn a_stream_that_fails_after_its_head_is_the_callers_and_counts() {
 
 /// R15
 #[tokio::test]
-async fn a_stream_that_its_reader_drops_is_cancelled_on_the_server_and_counts_as_nothing() {
+async fn a_stream_dropped_by_its_reader_is_cancelled_and_not_counted() {
     let server = Server::start([Step::HangAfter(1)]).await;
     let config = retrying(4);
     let mut client = client(&config, &server);

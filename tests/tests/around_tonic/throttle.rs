@@ -20,13 +20,13 @@ async fn a_drained_bucket_returns_the_failure_at_once() {
     assert_eq!((sent, tokens(&config)), (5, 5_000));
     let (request, watch) = watched(item("pie"));
     let status = within(client.add(request)).await.unwrap_err();
-    assert_eq!(status.message(), "busy", "the server's own word");
+    assert_eq!(status.message(), "busy", "the server's own message");
     assert_eq!(watch.info().stopped(), Some(Stopped::Throttled));
     assert_eq!(server.seen().len(), sent + 1, "one attempt, no more");
 }
 
-/// R22, R23: a unary answer of tonic's has a head, so it counts with its trailers; also of methods
-/// without a policy, of which a "do not retry" counts.
+/// R22, R23: a unary response of tonic has a head, so it counts with its trailers. Methods without
+/// a policy count too, and so does their "do not retry".
 #[tokio::test]
 async fn every_call_counts_once_its_status_is_known() {
     let server = Server::start([Step::Fail(pushing_back("-1"))]).await;

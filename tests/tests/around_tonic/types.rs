@@ -1,4 +1,4 @@
-//! What users do with the stack's type: move it into tasks, and give it a name.
+//! What users do with the stack's type: move it into tasks, and name it.
 
 use super::connections::nobody;
 use super::server::{Server, Step};
@@ -32,7 +32,7 @@ macro_rules! stack {
     };
 }
 
-/// With its whole type in sight, which the compiler has to prove `Send` inside of the task.
+/// With its full type, which the compiler must prove `Send` inside the task.
 #[tokio::test]
 async fn a_stack_can_be_moved_into_a_task() {
     let server = Server::start([Step::Fail(busy())]).await;
@@ -56,7 +56,7 @@ async fn a_stack_around_boxed_errors_can_be_moved_into_a_task() {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a transport of one's own")]
+#[error("a custom transport error")]
 struct Mine(#[source] tonic::transport::Error);
 
 /// With `BoxError::from` in place of `AnyTransportError::new` this does not compile.
@@ -79,7 +79,7 @@ async fn a_stack_around_errors_of_ones_own_can_be_moved_into_a_task() {
 
 type Named = BoxCloneService<http::Request<Body>, http::Response<Body>, Status>;
 
-/// What an application keeps.
+/// An application's state.
 struct Shop {
     cart: CartClient<Named>,
 }

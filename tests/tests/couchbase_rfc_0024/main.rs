@@ -1,5 +1,5 @@
-//! RFC 0024, Fast Failover, on the wire: the order of what the nodes saw. Rule numbers as in
-//! docs/conformance/couchbase.md.
+//! RFC 0024, Fast Failover, on the wire: the order of the requests that the nodes saw. Rule numbers
+//! are those of docs/conformance/couchbase.md.
 
 mod nodes;
 mod not_my_vbucket;
@@ -22,11 +22,11 @@ use tokio::task::JoinSet;
 
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// How often the poller has asked a node.
+/// Counts how often the poller has fetched from a node.
 #[derive(Clone, Default)]
 struct Fetches {
     count: Arc<AtomicUsize>,
-    /// Whether they are held up.
+    /// Whether fetches are blocked.
     held: Arc<watch::Sender<bool>>,
 }
 
@@ -40,7 +40,7 @@ impl Fetches {
     }
 }
 
-/// A poller that asks over connections of its own; it never polls unless the options say so.
+/// A poller with connections of its own; it polls only if the options say so.
 fn poller(
     cluster: &Cluster,
     client: &Client,
@@ -72,7 +72,7 @@ fn never_polls() -> ConfigPollerOptions {
         .fetch_timeout(Duration::from_secs(10))
 }
 
-/// Three nodes, and a client that knows them and has written a key that the first one owns.
+/// Three nodes, and a client that knows them and has written a key owned by the first.
 async fn three_nodes() -> (Cluster, Client, String) {
     let cluster = Cluster::start(3).await.expect("a cluster");
     let client = Client::of(&cluster);
@@ -89,8 +89,8 @@ fn rev(client: &Client) -> Option<(i64, i64)> {
         .map(|revision| (revision.epoch, revision.rev))
 }
 
-/// C47, C48: the failure asks another node, the newer configuration moves the key, and the retry
-/// goes out.
+/// C47, C48: the failure causes a fetch from another node, the newer configuration moves the key,
+/// and the retry is sent.
 #[tokio::test]
 async fn a_failure_fetches_the_configuration_that_the_retry_goes_by() {
     let (cluster, client, key) = three_nodes().await;
@@ -102,7 +102,7 @@ async fn a_failure_fetches_the_configuration_that_the_retry_goes_by() {
     assert_eq!(ended.value(), "v");
     assert_eq!(ended.reasons(), [NODE_NOT_AVAILABLE]);
     assert_eq!((fetches.count(), rev(&client)), (1, Some((1, 2))));
-    // The configuration first, then the key, at its new node.
+    // First the configuration, then the key at its new node.
     let owner = cluster.owner_of(key.as_bytes()).expect("an owner");
     assert_ne!(owner, 0);
     let read = data(&cluster, owner)
@@ -125,9 +125,9 @@ async fn a_failure_fetches_the_configuration_that_the_retry_goes_by() {
     assert_eq!(first.map(|node| node.as_str().to_owned()), Some(dead));
 }
 
-/// C47: what the layer is for. Without it the call tries the dead node until the next poll.
+/// C47: without the layer, the call tries the dead node until the next poll.
 #[tokio::test]
-async fn without_config_poll_the_dead_node_is_tried_until_the_next_poll() {
+async fn without_config_poll_the_dead_node_is_tried_until_a_poll() {
     let (cluster, client, key) = three_nodes().await;
     let options = never_polls().interval(Duration::from_millis(400));
     let (poller, fetches) = poller(&cluster, &client, options);
@@ -152,9 +152,9 @@ async fn without_config_poll_the_dead_node_is_tried_until_the_next_poll() {
     assert!(with < without, "{with} attempts with, {without} without");
 }
 
-/// C47: single flight, without a floor to help. Half of the calls are in flight on one connection
-/// when their node dies, so that all fail at one instant; the others fail while the node is asked
-/// that the first of them asked for.
+/// C47: single flight, without a floor. Half of the calls are in flight on one connection when
+/// their node dies, so that all fail at once; the others fail while the fetch that the first
+/// failure started is in progress.
 #[tokio::test]
 async fn ten_thousand_errors_at_once_lead_to_one_fetch_on_the_wire() {
     const HALF: usize = 5_000;
@@ -164,7 +164,7 @@ async fn ten_thousand_errors_at_once_lead_to_one_fetch_on_the_wire() {
     client.call(KvRequest::set(key.clone(), "v", 0, 0)).await;
     let options = never_polls().floor(Duration::ZERO).fetch_timeout(NEVER);
     let (poller, fetches) = poller(&cluster, &client, options);
-    // Who is not sent by the configuration sleeps for ever.
+    // Only a new configuration ends the back-off.
     let sleeps = BestEffort::with_backoff(Backoff::constant(NEVER));
     let client = client
         .strategy(sleeps)
@@ -196,14 +196,14 @@ async fn ten_thousand_errors_at_once_lead_to_one_fetch_on_the_wire() {
     assert_eq!(fetches.count(), 1);
 }
 
-/// C47: the node is dead for a while before the others take over. The first error after that asks
-/// once, and every call goes out once more, to the new owner; those too that asked too early and
-/// sleep in their back-off.
+/// C47: the node is dead for a while before the failover. The first error after that fetches once,
+/// and every call is sent once more, to the new owner, also those that fetched too early and wait
+/// in their back-off.
 #[tokio::test]
-async fn after_a_failover_one_fetch_and_one_attempt_bring_every_call_home() {
+async fn after_a_failover_one_fetch_and_one_attempt_serve_every_call() {
     let (cluster, client, key) = three_nodes().await;
     let (poller, fetches) = poller(&cluster, &client, never_polls().floor(Duration::ZERO));
-    // Nobody wakes up by himself within the test's patience.
+    // No back-off ends within the test's time limit.
     let sleeps = BestEffort::with_backoff(Backoff::constant(NEVER));
     let client = client
         .strategy(sleeps)
@@ -222,7 +222,7 @@ async fn after_a_failover_one_fetch_and_one_attempt_bring_every_call_home() {
         calls.spawn(ended);
         until(|| watch.info().records().count() == 1).await;
     }
-    // All of them sleep; nothing is under way any more, and whoever was asked had nothing newer.
+    // All calls wait; no fetch is in progress, and all earlier ones found nothing newer.
     let asked = poller.refresh(None);
     asked.expect("there is no floor").done().await;
     assert_eq!(rev(&client), Some((1, 1)));
@@ -236,12 +236,12 @@ async fn after_a_failover_one_fetch_and_one_attempt_bring_every_call_home() {
         assert_eq!(ended.reasons(), [NODE_NOT_AVAILABLE]);
     }
     assert_eq!(fetches.count() - before, 1);
-    // Well again: no attempt fails.
+    // Recovered: no attempt fails.
     let ended = client.call(KvRequest::get(key)).await;
     assert_eq!((ended.value(), ended.info.attempts()), ("v".to_owned(), 1));
 }
 
-/// C48: the cluster came back elsewhere as a whole; none of its old nodes can tell.
+/// C48: the whole cluster moved to new addresses; its old nodes are gone.
 #[tokio::test]
 async fn where_all_known_nodes_are_gone_the_seeds_find_the_cluster() {
     let (cluster, client, key) = three_nodes().await;
@@ -256,7 +256,7 @@ async fn where_all_known_nodes_are_gone_the_seeds_find_the_cluster() {
     let ended = client.call(KvRequest::set(key, "w", 0, 0)).await;
     assert_eq!(ended.status(), 0);
     assert_eq!(ended.reasons(), [NODE_NOT_AVAILABLE]);
-    // The two that may know first, then the seed.
+    // First the two known nodes, then the seed.
     assert_eq!((fetches.count(), rev(&client)), (3, Some((1, 2))));
     assert_eq!(data(&new, 0).len(), 1);
 }
@@ -282,8 +282,7 @@ async fn the_node_that_failed_is_not_asked() {
     }
 }
 
-/// C33: the answer itself carries the configuration; nobody has to be asked, and nothing is waited
-/// for.
+/// C33: the response itself carries the configuration; no fetch and no wait is needed.
 #[tokio::test]
 async fn a_configuration_in_the_answer_is_used_at_once() {
     let (cluster, client, key) = three_nodes().await;
@@ -297,7 +296,7 @@ async fn a_configuration_in_the_answer_is_used_at_once() {
     assert_eq!((fetches.count(), rev(&client)), (0, Some((1, 2))));
 }
 
-/// C33: without one another node is asked.
+/// C33: without one, another node is asked.
 #[tokio::test]
 async fn an_empty_answer_fetches_the_configuration() {
     let (cluster, client, key) = three_nodes().await;
@@ -305,7 +304,7 @@ async fn an_empty_answer_fetches_the_configuration() {
     let (poller, fetches) = poller(&cluster, &client, options);
     let client = client.config_poll(&poller);
     cluster.move_vbuckets(0, 1);
-    // However often the old node is asked meanwhile, it says nothing of where the key went.
+    // The old node's responses never say where the key went.
     let empty = Step::status(status::NOT_MY_VBUCKET);
     cluster.node(0).script().repeat(&empty, 1000);
     let ended = client.call(KvRequest::get(key)).await;
@@ -314,7 +313,7 @@ async fn an_empty_answer_fetches_the_configuration() {
     assert_eq!((fetches.count(), rev(&client)), (1, Some((1, 2))));
 }
 
-/// C50: an older one, or the same again, changes nothing; a higher epoch wins over any revision.
+/// C50: an older or equal configuration changes nothing; a higher epoch wins over any revision.
 #[tokio::test]
 async fn only_what_is_newer_gets_into_force() {
     let (cluster, client, key) = three_nodes().await;
@@ -339,7 +338,7 @@ async fn only_what_is_newer_gets_into_force() {
     assert_eq!((fetches.count(), rev(&client)), (0, Some((6, 1))));
 }
 
-/// C47, C49: the interval goes on by itself.
+/// C47, C49: polls run at their interval without calls.
 #[tokio::test]
 async fn a_poll_finds_a_newer_configuration_without_any_call() {
     let (cluster, client, _) = three_nodes().await;
@@ -348,11 +347,11 @@ async fn a_poll_finds_a_newer_configuration_without_any_call() {
         .floor(Duration::from_millis(1));
     let (_poller, fetches) = poller(&cluster, &client, options);
     cluster.bump_rev();
-    // A connection that is made for a fetch may bring the configuration before the fetch does.
+    // A new connection made for a fetch may bring the configuration before the fetch does.
     until(|| rev(&client) == Some((1, 2)) && fetches.count() >= 1).await;
 }
 
-/// Nothing goes on after its last owner.
+/// The poller's task ends with its last owner.
 #[tokio::test]
 async fn the_poller_ends_with_its_owner() {
     let (cluster, client, key) = three_nodes().await;
@@ -366,6 +365,6 @@ async fn the_poller_ends_with_its_owner() {
     until(|| fetches.count() > so_far).await;
     within(client.call(KvRequest::get(key))).await;
     drop(client);
-    // The task held the other half of it.
+    // The task held the other reference.
     until(|| Arc::strong_count(&fetches.count) == 1).await;
 }

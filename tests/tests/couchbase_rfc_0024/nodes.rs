@@ -1,5 +1,5 @@
-//! Which node a request went to, where that is not the one that the configuration in force names;
-//! nodes as services.
+//! The node a request was sent to, if it is not the one in the configuration in force; nodes as
+//! services.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,13 @@ use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 use super::*;
 
-/// C48, C51: by a fast-forward map it is not the vbucket's owner that failed.
+/// C48, C51: with a fast-forward map the node that failed is not the vbucket's owner.
 #[tokio::test]
-async fn of_a_request_that_went_by_the_fast_forward_map_the_node_that_it_went_to_is_not_asked() {
+async fn after_a_fast_forward_the_node_that_failed_is_not_asked() {
     for _ in 0..6 {
         let (cluster, client, key) = three_nodes().await;
         cluster.begin_rebalance(0, 1);
-        // The configuration with the fast-forward map arrives with the refusal.
+        // The configuration with the fast-forward map arrives with the rejection.
         cluster.node(0).script().push(Step::not_my_vbucket());
         assert_eq!(client.call(KvRequest::get(key.clone())).await.value(), "v");
         cluster.hand_over();
@@ -45,8 +45,8 @@ async fn of_a_request_that_went_by_the_fast_forward_map_the_node_that_it_went_to
     }
 }
 
-/// C33, C48: with the layer around each node's own service, and a router of these below the
-/// recovery layer.
+/// C33, C48: with the layer around each node's service, and a router over these below the recovery
+/// layer.
 #[tokio::test]
 async fn each_node_may_be_a_service_of_its_own() {
     let (cluster, client, key) = three_nodes().await;
@@ -89,7 +89,7 @@ async fn each_node_may_be_a_service_of_its_own() {
     let address = |node: usize| cluster.node(node).addr().to_string();
     let (node, info) = get().await;
     assert_eq!((&*node, info.attempts()), (&*address(0), 1));
-    // The answer brings the configuration.
+    // The response carries the configuration.
     cluster.move_vbuckets(0, 1);
     let (node, info) = get().await;
     assert_eq!((&*node, info.attempts()), (&*address(1), 2));

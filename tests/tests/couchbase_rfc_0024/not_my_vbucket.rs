@@ -1,11 +1,10 @@
-//! What a not-my-vbucket answer may carry.
+//! Bodies of not-my-vbucket responses.
 
 use super::*;
 
-/// C33, C50: what the answer carries decides on what happens, and never keeps the call from its
-/// key.
+/// C33, C50: the body determines what happens, but never prevents the call from reaching its key.
 #[tokio::test]
-async fn a_body_that_is_of_no_use_leaves_it_to_the_back_off_or_another_node() {
+async fn a_useless_body_leads_to_back_off_or_to_another_node() {
     let (cluster, client, key) = three_nodes().await;
     let options = || never_polls().floor(Duration::ZERO);
     let in_force = |rev: i64| {
@@ -49,7 +48,7 @@ async fn a_body_that_is_of_no_use_leaves_it_to_the_back_off_or_another_node() {
         // A millisecond may be too short for the fetch itself.
         until(|| fetches.count() == asked).await;
     }
-    // No UTF-8 at all.
+    // Not UTF-8.
     let (poller, fetches) = poller(&cluster, &client, options());
     let client = client.config_poll(&poller);
     let refusal = Step::status(status::NOT_MY_VBUCKET).body(&b"\xff\xfe{\x00"[..]);

@@ -1,4 +1,4 @@
-//! A connection that is closed before, during and after an answer.
+//! A connection that is closed before, during and after a response.
 
 use reattempt::Stopped;
 use reattempt::reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;
@@ -6,7 +6,7 @@ use reattempt_testbed::kv::client::{ClientError, KvRequest};
 use reattempt_testbed::kv::{Cluster, Step, opcode};
 use reattempt_tests::kv::{Client, data};
 
-/// A node, and a client that has written "a" there.
+/// A node, and a client that has written "a" to it.
 async fn written() -> (Cluster, Client) {
     let cluster = Cluster::start(1).await.expect("a cluster");
     let client = Client::of(&cluster);
@@ -21,7 +21,7 @@ fn count(cluster: &Cluster, opcode: u8) -> usize {
     seen.filter(|seen| seen.opcode == opcode).count()
 }
 
-/// The connection ends without a whole answer, and the request was carried out or not.
+/// Connections that end without a complete response, whether or not the request was processed.
 fn lost() -> [(&'static str, Step, bool); 6] {
     [
         ("closed before it", Step::close_before(), false),
@@ -33,9 +33,9 @@ fn lost() -> [(&'static str, Step, bool); 6] {
     ]
 }
 
-/// C12: an idempotent operation is sent again, on another connection.
+/// C12: an idempotent operation is retried on another connection.
 #[tokio::test]
-async fn a_read_whose_connection_ends_before_or_during_the_answer_is_sent_again() {
+async fn a_read_whose_connection_ends_before_the_answer_is_retried() {
     for (when, step, _) in lost() {
         let (cluster, client) = written().await;
         cluster.node(0).script().push(step);
@@ -47,9 +47,9 @@ async fn a_read_whose_connection_ends_before_or_during_the_answer_is_sent_again(
     }
 }
 
-/// C12: any other is the caller's, carried out or not: nobody can tell.
+/// C12: other operations return the failure, because it is not known whether they were processed.
 #[tokio::test]
-async fn a_write_whose_connection_ends_before_or_during_the_answer_is_sent_once() {
+async fn a_write_whose_connection_ends_before_the_answer_is_sent_once() {
     for (when, step, done) in lost() {
         let (cluster, client) = written().await;
         cluster.node(0).script().push(step);
@@ -66,8 +66,8 @@ async fn a_write_whose_connection_ends_before_or_during_the_answer_is_sent_once(
     }
 }
 
-/// C12, C13: an answer that came whole counts, whatever becomes of its connection. The next request
-/// goes out on another one.
+/// C12, C13: a complete response counts, even if its connection ends. The next request uses another
+/// connection.
 #[tokio::test]
 async fn a_connection_that_ends_after_the_answer_costs_no_request() {
     let (cluster, client) = written().await;

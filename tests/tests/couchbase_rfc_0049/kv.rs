@@ -1,4 +1,4 @@
-//! On the wire of the KV service.
+//! The KV service on the wire.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn count(cluster: &Cluster, node: usize, opcode: u8) -> usize {
     seen.iter().filter(|seen| seen.opcode == opcode).count()
 }
 
-/// C36, C37, C35, C3: whether or not the operation is idempotent, nothing has happened.
+/// C36, C37, C35, C3: retried also if not idempotent, because nothing has happened.
 #[tokio::test]
 async fn statuses_that_pass_are_sent_again() {
     for (status, reason) in [
@@ -65,7 +65,7 @@ async fn best_effort_waits_by_the_retries_already_made() {
     assert_eq!(ended.delays(), [1, 2, 4, 8, 16, 32]);
 }
 
-/// C36, C37: what says that it may have happened, or that it will not pass, is final.
+/// C36, C37: a status that may follow an effect, or that is permanent, is final.
 #[tokio::test]
 async fn other_statuses_are_the_callers() {
     for status in [
@@ -99,7 +99,7 @@ async fn an_unlock_of_somebody_elses_lock_is_not_sent_again() {
     assert_eq!(client.call(KvRequest::unlock("k", cas)).await.status(), 0);
 }
 
-/// C35: a write that meets a lock gets through when it is gone.
+/// C35: a write that meets a lock succeeds once the lock is released.
 #[tokio::test]
 async fn a_write_waits_for_a_lock_to_go() {
     let cluster = start(1).await;
@@ -130,8 +130,7 @@ async fn fail_fast_returns_the_first_failure() {
     assert_eq!(count(&cluster, 0, opcode::GET), 1);
 }
 
-/// C6, C33: … but a vbucket that moved is followed, because the node that was asked has done
-/// nothing.
+/// C6, C33: … but a moved vbucket is followed, because the node has done nothing.
 #[tokio::test]
 async fn a_moved_vbucket_is_followed_under_fail_fast_too() {
     let cluster = start(2).await;
@@ -159,9 +158,9 @@ async fn a_moved_vbucket_is_followed_under_fail_fast_too() {
     );
 }
 
-/// C5, C6: the controlled back-off, by the retries already made.
+/// C5, C6: the controlled back-off, by the number of retries made.
 #[tokio::test]
-async fn a_vbucket_that_nobody_says_anything_of_is_asked_for_in_a_controlled_way() {
+async fn an_unknown_vbucket_is_retried_with_controlled_back_off() {
     let cluster = start(1).await;
     let empty = Step::status(status::NOT_MY_VBUCKET);
     cluster.node(0).script().repeat(&empty, 4);
@@ -173,7 +172,7 @@ async fn a_vbucket_that_nobody_says_anything_of_is_asked_for_in_a_controlled_way
     assert_eq!(ended.delays(), [1, 10, 50, 100]);
 }
 
-/// C13: what never left the client cannot have happened.
+/// C13: a request that never left the client cannot have been processed.
 #[tokio::test]
 async fn a_write_that_was_never_sent_is_sent_again() {
     let cluster = start(1).await;
@@ -193,17 +192,17 @@ async fn a_write_that_was_never_sent_is_sent_again() {
     assert_eq!(client.call(KvRequest::get("k")).await.value(), "ab");
 }
 
-/// Time enough for some attempts on a connection that is set up, also on a busy machine.
+/// Enough time for some attempts on an open connection, also on a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// A client that has its connection already, and so little time for what comes.
+/// A client with an open connection and a short deadline.
 async fn in_a_hurry(cluster: &Cluster) -> Client {
     let client = Client::of(cluster);
     assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
     client.limit(SHORT)
 }
 
-/// C7, C11: the deadline speaks for itself, and tells of the attempts.
+/// C7, C11: the deadline returns its own error, with the attempts.
 #[tokio::test]
 async fn a_write_in_flight_at_the_deadline_is_an_ambiguous_timeout() {
     let cluster = start(1).await;
@@ -226,7 +225,7 @@ async fn a_write_in_flight_at_the_deadline_is_an_ambiguous_timeout() {
     assert_eq!(elapsed.info.stopped(), Some(Stopped::Deadline));
 }
 
-/// C7: a read has done nothing, answered or not.
+/// C7: a read has no effect, answered or not.
 #[tokio::test]
 async fn a_read_in_flight_at_the_deadline_is_an_unambiguous_timeout() {
     let cluster = start(1).await;
@@ -237,8 +236,8 @@ async fn a_read_in_flight_at_the_deadline_is_an_unambiguous_timeout() {
     assert_eq!(ended.elapsed().info.attempts(), 1);
 }
 
-/// C7: the server has answered, and said no each time. The last delay is capped, and nothing is
-/// sent at its end.
+/// C7: the server has rejected every attempt. The last delay is capped, and nothing is sent at its
+/// end.
 #[tokio::test]
 async fn a_write_that_waits_at_the_deadline_is_an_unambiguous_timeout() {
     let cluster = start(1).await;
@@ -260,9 +259,9 @@ async fn a_write_that_waits_at_the_deadline_is_an_unambiguous_timeout() {
     assert_eq!(count(&cluster, 0, opcode::SET), 2);
 }
 
-/// C7, C13: it never left the client.
+/// C7, C13: the request never left the client.
 #[tokio::test]
-async fn a_write_without_a_node_at_the_deadline_is_an_unambiguous_timeout() {
+async fn a_write_that_finds_no_node_times_out_unambiguously() {
     let cluster = start(1).await;
     let client = in_a_hurry(&cluster).await;
     cluster.kill(0).await;
@@ -275,7 +274,7 @@ async fn a_write_without_a_node_at_the_deadline_is_an_unambiguous_timeout() {
     );
 }
 
-/// C17, C18: statuses that only the server's map knows.
+/// C17, C18: statuses that only the server's map defines.
 #[tokio::test]
 async fn of_an_unknown_status_the_error_map_decides() {
     for (status, sent) in [(0xff01, 2), (0xff02, 2), (0xff03, 1), (0xff04, 1)] {

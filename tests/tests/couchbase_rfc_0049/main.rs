@@ -1,4 +1,4 @@
-//! RFC 0049, Retry Handling. Rule numbers as in docs/conformance/couchbase.md.
+//! RFC 0049, Retry Handling. Rule numbers are those of docs/conformance/couchbase.md.
 
 mod connections;
 mod kv;

@@ -1,4 +1,4 @@
-//! Every status of the KV service on the wire, and what is left out of the list.
+//! Every status of the KV service on the wire, and the exceptions from the retry list.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ const LISTED: [(u16, RetryReason); 6] = [
     (0xa4, KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS),
 ];
 
-/// A node that answers the next request with this status, and then does what it is asked.
+/// A node that responds to the next request with this status, and then normally.
 fn answers_once(cluster: &Cluster, status: u16, opcode: u8) {
     let step = Step::status(status).only(opcode);
     cluster.node(0).script().push(step);
 }
 
-/// C33, C34, C35, C36, C37, C16: six of all that are known are sent again, whether or not the
+/// C33, C34, C35, C36, C37, C16: six of all known statuses are retried, whether or not the
 /// operation is idempotent.
 #[tokio::test]
 async fn of_all_statuses_six_are_sent_again() {
@@ -47,7 +47,7 @@ async fn of_all_statuses_six_are_sent_again() {
             }
             assert_eq!(ended.status(), status.0, "unchanged");
             assert_eq!(ended.info.attempts(), 1, "{status}");
-            // Half a success of another operation is none of these two.
+            // Partial success statuses belong to other operations, so they are final here.
             let stopped = if *status == Status::SUCCESS {
                 Stopped::Success
             } else {
@@ -58,7 +58,7 @@ async fn of_all_statuses_six_are_sent_again() {
     }
 }
 
-/// C40, C34, C35: replication, the set-up of a connection, a lookup of an id, and an unlock.
+/// C40, C34, C35: replication, connection setup, a lookup of an id, and an unlock.
 #[tokio::test]
 async fn what_is_left_out_of_the_list_is_the_callers() {
     const DCP_STREAM_REQUEST: u8 = 0x53;
@@ -82,7 +82,7 @@ async fn what_is_left_out_of_the_list_is_the_callers() {
             assert_eq!(ended.info.attempts(), 1, "{opcode:#x} {status:#x}");
         }
     }
-    // But what is not excluded is sent again for those too.
+    // Statuses without an exception are retried for these operations too.
     for (opcode, status) in [(opcode::GET_COLLECTION_ID, 0x86), (opcode::UNLOCK, 0x86)] {
         answers_once(&cluster, status, opcode);
         let ended = client.call(KvRequest::new(opcode, "k")).await;
@@ -91,7 +91,7 @@ async fn what_is_left_out_of_the_list_is_the_callers() {
     }
 }
 
-/// C36, C38, C34: what shipping clients learned since RFC 0049 is an option.
+/// C36, C38, C34: what released clients have added since RFC 0049 is an option.
 #[tokio::test]
 async fn the_option_adds_four_statuses_on_the_wire() {
     let cluster = Cluster::start(1).await.expect("a cluster");
@@ -111,13 +111,13 @@ async fn the_option_adds_four_statuses_on_the_wire() {
         assert_eq!((ended.status(), ended.reasons()), (0, vec![reason]));
         assert_eq!(ended.delays(), [1], "{status:#x}");
     }
-    // The memory that is full does not pass by itself, with the option neither.
+    // Out of memory is permanent, also with the option.
     answers_once(&cluster, status::ENOMEM, opcode::GET);
     let ended = current.call(KvRequest::get("k")).await;
     assert_eq!((ended.status(), ended.info.attempts()), (status::ENOMEM, 1));
 }
 
-/// C38: the server says how long it throttles, and the retry goes out when it is over.
+/// C38: the server reports how long it throttles, and the retry is sent after that time.
 #[tokio::test]
 async fn a_throttled_request_waits_as_long_as_the_server_says() {
     let cluster = Cluster::start(1).await.expect("a cluster");
@@ -127,7 +127,7 @@ async fn a_throttled_request_waits_as_long_as_the_server_says() {
     cluster.node(0).script().repeat(&throttled, 2);
     let ended = client.call(KvRequest::get("k")).await;
     assert_eq!(ended.status(), status::KEY_ENOENT);
-    // Sixteen bits on the wire, so not to the microsecond.
+    // Sixteen bits on the wire, so not exact to the microsecond.
     for delay in ended.delays() {
         assert!((39..=41).contains(&delay), "{delay}");
     }

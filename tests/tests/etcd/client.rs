@@ -1,4 +1,4 @@
-//! The client: the documented stack around three channels, and the calls that the tests make.
+//! The client: the documented stack around three channels, and the calls of the tests.
 
 use std::future::Future;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::messages::{
     StatusRequest, StatusResponse, TxnRequest, TxnResponse,
 };
 
-/// Fails instead of hanging.
+/// The time after which a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
@@ -38,8 +38,8 @@ pub(crate) async fn within<F: Future>(future: F) -> F::Output {
         .expect("it hangs")
 }
 
-/// Reads go out again until they are answered. Writes have no policy: a write goes out again only
-/// where it was never sent.
+/// Reads are retried until they succeed. Writes have no policy: a write is sent again only if it
+/// was never sent.
 const SERVICE_CONFIG: &str = r#"{"methodConfig": [{
     "name": [{"service": "etcdserverpb.KV", "method": "Range"}],
     "timeout": "30s",
@@ -52,7 +52,7 @@ const SERVICE_CONFIG: &str = r#"{"methodConfig": [{
     "timeout": "30s"
 }]}"#;
 
-/// How long one attempt may take. A stopped member holds a call as long as this.
+/// The time limit of one attempt, for which a stopped member can block a call.
 const ATTEMPT: Duration = Duration::from_millis(1500);
 
 type Stack = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Status>;
@@ -62,17 +62,17 @@ pub(crate) struct Client {
     grpc: Grpc<Stack>,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Done,
-    /// It never left the client, or the server said that it did nothing.
+    /// Never sent, or rejected by the server without effect.
     NotDone,
-    /// It was in flight when its attempt failed, or the server itself does not know.
+    /// In flight when its attempt failed, or unknown to the server itself.
     Unknown,
 }
 
-/// Of a write that failed.
+/// The fate of a write that failed.
 fn fate(info: &RetryInfo) -> Fate {
     let mut failures = info.records().map(|record| record.failure);
     if failures.all(|failure| failure.is_some_and(|failure| failure.stage == Stage::Dispatch)) {
@@ -111,10 +111,10 @@ impl Client {
         }
     }
 
-    /// The keys from here, up to and without the end, and the number of attempts. Linearizable: a
-    /// member asks the leader first.
+    /// The keys in this range, and the number of attempts. Linearizable: a member asks the leader
+    /// first.
     ///
-    /// An answer that breaks off after its head is the caller's (R10): it makes the call again.
+    /// If the stream fails after its head, the caller gets the error (R10) and repeats the call.
     pub(crate) async fn range(&self, key: &str, end: &[u8]) -> (Vec<KeyValue>, u32) {
         let message = RangeRequest {
             key: key.into(),
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Writes both if the key of the first was last written at this revision.
+    /// Writes both if the first key was last written at this revision.
     pub(crate) async fn put_both(&self, puts: [(&str, &str); 2], mod_revision: i64) -> Fate {
         let message = TxnRequest {
             compare: vec![Compare {
@@ -176,7 +176,7 @@ impl Client {
     }
 }
 
-/// What one member says of itself, if it answers soon. Not through the stack.
+/// The status of one member, if it responds soon. Not through the stack.
 pub(crate) async fn status(port: u16) -> Option<StatusResponse> {
     let grpc = Grpc::new(channel(port, Duration::from_secs(1)));
     let path = "/etcdserverpb.Maintenance/Status";

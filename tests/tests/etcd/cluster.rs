@@ -1,4 +1,4 @@
-//! Three members as processes of the test, each with a folder of its own.
+//! Three members as processes of the test, each with its own folder.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::client::{self, within};
 
 pub(crate) const MEMBERS: usize = 3;
 
-/// A cluster on loopback. Ends with its owner.
+/// A cluster on loopback. Stopped when dropped.
 pub(crate) struct Cluster {
     members: [Member; MEMBERS],
 }
@@ -22,7 +22,7 @@ struct Member {
 }
 
 impl Cluster {
-    /// Starts one and waits for its leader; `None`, and a printed line, where etcd is not
+    /// Starts a cluster and waits for its leader; prints a line and returns `None` if etcd is not
     /// installed.
     pub(crate) async fn start() -> Option<Self> {
         if !is_installed("etcd", "--version", "etcd-server") {
@@ -65,14 +65,14 @@ impl Cluster {
         .await
     }
 
-    /// Ends a member at once, as a crash would.
+    /// Kills a member at once, as a crash would.
     pub(crate) fn kill(&mut self, n: usize) {
         self.members[n].end();
     }
 
-    /// Starts a killed member again on its ports, with its data, and waits until it answers.
+    /// Restarts a killed member on its ports, with its data, and waits until it responds.
     pub(crate) async fn restart(&mut self, n: usize) {
-        // A client's attempt to connect may hold the port for a moment.
+        // A client's connection attempt may hold the port for a moment.
         for _ in 0..20 {
             self.members[n].process = spawn(&self.members[n].arguments);
             if within(self.members[n].is_up()).await {
@@ -82,7 +82,7 @@ impl Cluster {
         panic!("its port was taken");
     }
 
-    /// Stops a member: it keeps its connections and answers nothing.
+    /// Stops a member: it keeps its connections and does not respond.
     pub(crate) fn stop(&self, n: usize) {
         signal(&self.members[n].process, "STOP");
     }
@@ -91,7 +91,7 @@ impl Cluster {
         signal(&self.members[n].process, "CONT");
     }
 
-    /// Waits until every member follows a leader; false if one has ended.
+    /// Waits until every member follows a leader; false if one has exited.
     async fn is_up(&mut self) -> bool {
         for member in &mut self.members {
             if !member.is_up().await {
@@ -134,7 +134,7 @@ impl Member {
         }
     }
 
-    /// Waits until it follows a leader; false if it has ended.
+    /// Waits until it follows a leader; false if it has exited.
     async fn is_up(&mut self) -> bool {
         loop {
             if self.process.try_wait().expect("our process").is_some() {
@@ -151,7 +151,7 @@ impl Member {
     }
 
     fn end(&mut self) {
-        // Both fail only where it has ended already.
+        // Both fail only if it has exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

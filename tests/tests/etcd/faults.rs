@@ -1,4 +1,4 @@
-//! What happens to members while callers read and write.
+//! Faults of members while callers read and write.
 
 use crate::client::Client;
 use crate::cluster::Cluster;

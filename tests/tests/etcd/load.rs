@@ -1,4 +1,4 @@
-//! Many callers, what they were told, and how that is held against what the cluster has kept.
+//! Many callers, and a check of their results against the cluster's data.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,15 +17,15 @@ const COUNTER: &str = "counter";
 #[derive(Default)]
 struct Load {
     over: AtomicBool,
-    /// Calls that ended as callers want it.
+    /// Calls that succeeded.
     done: AtomicUsize,
     /// Attempts of reads beyond the first.
     again: AtomicUsize,
-    /// Each write's key, and what its caller was told.
+    /// Each write's key, and the result its caller got.
     fates: Mutex<HashMap<String, Fate>>,
 }
 
-/// Makes faults while the load goes on.
+/// Causes faults during the load.
 pub(crate) struct Meanwhile(Arc<Load>);
 
 impl Meanwhile {
@@ -41,7 +41,7 @@ impl Meanwhile {
     }
 }
 
-/// Runs the load around the faults. Then holds that no read was lost, no write was done twice, and
+/// Runs the load during the faults. Then checks that no read was lost, no write was done twice, and
 /// the counter is exact.
 pub(crate) async fn under_load(client: &Client, faults: impl AsyncFnOnce(&Meanwhile)) {
     let load = Arc::new(Load::default());
@@ -80,7 +80,7 @@ impl Load {
         }
     }
 
-    /// The counter, and the revision that it has; zeros where it does not exist yet.
+    /// The counter and its revision; zeros if it does not exist yet.
     async fn read(&self, client: &Client) -> (u64, i64) {
         let (found, attempts) = client.range(COUNTER, &[]).await;
         let again = attempts.saturating_sub(1) as usize;
@@ -98,7 +98,8 @@ impl Load {
         self.note(key, fate);
     }
 
-    /// One more than was read, unless another caller was faster; and a mark that says who did it.
+    /// Increments the value that was read, unless another caller was faster, and writes a mark with
+    /// it.
     async fn increment(&self, client: &Client, mark: String) {
         let (count, revision) = self.read(client).await;
         let next = (count + 1).to_string();

@@ -1,5 +1,5 @@
-//! The documented gRPC stack around tonic channels to a cluster that others wrote: three members of
-//! Debian's etcd, which are killed, stopped and cut off under load. Where etcd is not installed the
+//! The documented gRPC stack around tonic channels to a third-party cluster: three members of
+//! Debian's etcd, which are killed, stopped and cut off under load. If etcd is not installed, the
 //! tests print a line and pass.
 
 mod client;

@@ -1,4 +1,4 @@
-//! The messages of etcd's API v3 that the tests use, with the fields that they use.
+//! The messages and fields of etcd's API v3 that the tests use.
 
 use prost::Message;
 
@@ -12,10 +12,10 @@ pub(crate) struct Header {
 pub(crate) struct KeyValue {
     #[prost(string, tag = "1")]
     pub(crate) key: String,
-    /// The revision of the store at which it was last written.
+    /// The revision of the store at the last write.
     #[prost(int64, tag = "3")]
     pub(crate) mod_revision: i64,
-    /// How often it was written.
+    /// The number of writes.
     #[prost(int64, tag = "4")]
     pub(crate) version: i64,
     #[prost(string, tag = "5")]
@@ -26,7 +26,7 @@ pub(crate) struct KeyValue {
 pub(crate) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) key: Vec<u8>,
-    /// The first key that is not meant; empty: only `key` is.
+    /// The end of the range, exclusive; empty for `key` only.
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) range_end: Vec<u8>,
 }
@@ -51,12 +51,12 @@ pub(crate) struct PutResponse {}
 /// The key was last written at this revision; the API's default result is "equal".
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Compare {
-    /// What is compared, an enumeration of the API.
+    /// The compared property, an enumeration of the API.
     #[prost(int32, tag = "2")]
     pub(crate) target: i32,
     #[prost(string, tag = "3")]
     pub(crate) key: String,
-    /// Optional, because 0 (the key does not exist) has to be on the wire too.
+    /// Optional, because 0 (the key does not exist) must be on the wire too.
     #[prost(int64, optional, tag = "6")]
     pub(crate) mod_revision: Option<i64>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct StatusRequest {}
 pub(crate) struct StatusResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) header: Option<Header>,
-    /// The id of the member that leads; 0: none.
+    /// The id of the leader; 0 for none.
     #[prost(uint64, tag = "4")]
     pub(crate) leader: u64,
 }

@@ -1,9 +1,9 @@
-//! A TCP proxy before one member, whose connections can be reset.
+//! A TCP proxy in front of one member, whose connections can be reset.
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Relays to one port of loopback, as long as the runtime lives.
+/// Relays to one port of loopback, until the runtime ends.
 pub(crate) struct Proxy {
     port: u16,
     resets: watch::Sender<()>,
@@ -30,14 +30,14 @@ impl Proxy {
         self.port
     }
 
-    /// Resets every connection, on both sides, with what is in flight on it.
+    /// Resets every connection on both sides, with the data in flight.
     pub(crate) fn reset(&self) {
         self.resets.send_replace(());
     }
 }
 
 async fn relay(mut client: TcpStream, to: u16, mut reset: watch::Receiver<()>) {
-    // A member that cannot be reached ends its client's connection.
+    // If a member cannot be reached, the client's connection is closed.
     let Ok(mut member) = TcpStream::connect(("127.0.0.1", to)).await else {
         return;
     };
@@ -48,7 +48,7 @@ async fn relay(mut client: TcpStream, to: u16, mut reset: watch::Receiver<()>) {
     };
     if was_reset {
         for stream in [client, member] {
-            // Fails only where the connection has ended already.
+            // Fails only if the connection has ended already.
             let _ = stream.set_zero_linger();
         }
     }

@@ -1,4 +1,4 @@
-//! Streaming requests and the memory they may take (R51 to R53).
+//! Streaming requests and their memory limits (R51 to R53).
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,7 +9,7 @@ use reattempt::{AttemptOutcome, Stopped};
 use reattempt_testbed::grpc::ErrorCode;
 use tokio::sync::mpsc;
 
-/// A body that is told its messages while the call is going on.
+/// A body whose messages are sent through a channel during the call.
 struct Told(mpsc::UnboundedReceiver<&'static str>);
 
 impl http_body::Body for Told {
@@ -25,7 +25,7 @@ impl http_body::Body for Told {
     }
 }
 
-/// A streaming call, and where its messages go in; dropping that half-closes it.
+/// A streaming call, and the sender of its messages; dropping the sender half-closes the stream.
 pub(super) fn streaming(server: &Server) -> (Request<Body>, mpsc::UnboundedSender<&'static str>) {
     let (tell, told) = mpsc::unbounded_channel();
     let request = begin(server).body(Told(told).boxed_unsync());
@@ -36,8 +36,8 @@ pub(super) fn streaming(server: &Server) -> (Request<Body>, mpsc::UnboundedSende
 const LONG: &str =
     "a message of so many bytes that it does not fit into what may be kept of a call";
 
-/// R53 and "Memory Management": what one attempt has sent is sent again, and what comes later goes
-/// to the newest.
+/// R53 and "Memory Management": what one attempt has sent is replayed, and later messages go to the
+/// newest attempt.
 #[tokio::test]
 async fn a_streaming_request_is_replayed_whole() {
     let server = start(
@@ -49,13 +49,13 @@ async fn a_streaming_request_is_replayed_whole() {
     let (request, tell) = streaming(&server);
     let channel = Channel::new(&retrying(4, "0.001s"));
     let messages = async {
-        tell.send("one").expect("the call is on");
-        tell.send("two").expect("the call is on");
+        tell.send("one").expect("the call is in progress");
+        tell.send("two").expect("the call is in progress");
         within(server.wait_for(1, |call| {
             call.previous_attempts() == Some(1) && call.messages.len() == 2
         }))
         .await;
-        tell.send("three").expect("the call is on");
+        tell.send("three").expect("the call is in progress");
         drop(tell);
     };
     let (ended, ()) = tokio::join!(channel.call(request), messages);
@@ -73,12 +73,12 @@ async fn a_request_over_the_buffers_limit_commits_the_call() {
     let server = start(
         Script::new()
             .then(busy())
-            .otherwise(Step::ok("not asked for")),
+            .otherwise(Step::ok("not expected")),
     )
     .await;
     let (request, tell) = streaming(&server);
     for message in ["short", LONG] {
-        tell.send(message).expect("the call is on");
+        tell.send(message).expect("the call is in progress");
     }
     drop(tell);
     let ended = Channel::new(&retrying(4, "0.001s"))
@@ -94,20 +94,20 @@ async fn a_request_over_the_buffers_limit_commits_the_call() {
 
 /// R52
 #[tokio::test]
-async fn a_retry_that_outgrows_the_buffer_sends_everything_and_is_final() {
+async fn a_retry_over_the_buffers_limit_sends_all_and_is_final() {
     let server = start(
         Script::new()
             .then(busy().after_messages(1))
             .then(busy())
-            .otherwise(Step::ok("not asked for")),
+            .otherwise(Step::ok("not expected")),
     )
     .await;
     let (request, tell) = streaming(&server);
     let channel = Channel::new(&retrying(4, "0.001s")).bytes_per_call(32);
     let messages = async {
-        tell.send("short").expect("the call is on");
+        tell.send("short").expect("the call is in progress");
         within(server.wait_seen(2)).await;
-        tell.send(LONG).expect("the call is on");
+        tell.send(LONG).expect("the call is in progress");
         drop(tell);
     };
     let (ended, ()) = tokio::join!(channel.call(request), messages);
@@ -118,13 +118,13 @@ async fn a_retry_that_outgrows_the_buffer_sends_everything_and_is_final() {
     assert_eq!(seen[1].messages, ["short", LONG]);
 }
 
-/// R51: of hedges over the limit the one that has sent the most goes on alone.
+/// R51: of hedges over the limit, the one that has sent the most continues alone.
 #[tokio::test]
 async fn hedges_over_the_buffers_limit_leave_one_that_is_whole() {
     let server = start(Script::handler(|_| Step::echo())).await;
     let (request, tell) = streaming(&server);
     for message in ["short", LONG] {
-        tell.send(message).expect("the call is on");
+        tell.send(message).expect("the call is in progress");
     }
     drop(tell);
     let ended = Channel::new(&hedging(3, "0s"))
@@ -135,8 +135,8 @@ async fn hedges_over_the_buffers_limit_leave_one_that_is_whole() {
     assert_eq!(ended.messages, ["short", LONG]);
 }
 
-/// R21, R51: those that are cut off are no failures of the server's. The one that goes on ends as
-/// it would alone.
+/// R21, R51: hedges that are cut off are not failures of the server. The remaining one ends as it
+/// would alone.
 #[tokio::test]
 async fn hedges_that_are_cut_off_cost_no_tokens() {
     for (last, code, left) in [
@@ -147,9 +147,9 @@ async fn hedges_that_are_cut_off_cost_no_tokens() {
         let server = start(Script::handler(move |_| last.clone())).await;
         let (request, tell) = streaming(&server);
         let messages = async {
-            tell.send("short").expect("the call is on");
+            tell.send("short").expect("the call is in progress");
             within(server.wait_for(3, |call| call.messages.len() == 1)).await;
-            tell.send(LONG).expect("the call is on");
+            tell.send(LONG).expect("the call is in progress");
             within(server.wait_cancelled(2)).await;
             drop(tell);
         };
@@ -167,7 +167,7 @@ async fn hedges_that_are_cut_off_cost_no_tokens() {
 }
 
 /// R51 and "The implementation will ensure that the listener forwards its calls to all outstanding
-/// hedged RPCs": each hedge gets the whole stream, also what is sent when it is out already.
+/// hedged RPCs": each hedge gets the whole stream, including messages sent after it started.
 #[tokio::test]
 async fn every_hedge_gets_the_whole_stream_also_what_comes_later() {
     let server = start(
@@ -180,7 +180,7 @@ async fn every_hedge_gets_the_whole_stream_also_what_comes_later() {
     let channel = Channel::new(&hedging(3, "0.01s"));
     let messages = async {
         for (sent, message) in ["one", "two", "three"].into_iter().enumerate() {
-            tell.send(message).expect("the call is on");
+            tell.send(message).expect("the call is in progress");
             within(server.wait_for(3, |call| call.messages.len() == sent + 1)).await;
         }
         assert_eq!(channel.budget.used(), 3 * 5 + 11, "kept once for all");
@@ -198,10 +198,10 @@ async fn every_hedge_gets_the_whole_stream_also_what_comes_later() {
     assert_eq!(channel.budget.used(), 0);
 }
 
-/// R41, R51: at response headers the losers hear no more of the stream, what was kept is freed, and
-/// the rest goes to the winner without being kept.
+/// R41, R51: at response headers the losing hedges get no more of the stream, the buffer is freed,
+/// and the rest goes to the winner without being buffered.
 #[tokio::test]
-async fn at_response_headers_a_stream_that_goes_on_is_freed_and_kept_no_more() {
+async fn at_response_headers_an_open_request_is_no_longer_buffered() {
     for hedges in [true, false] {
         let config = if hedges {
             hedging(3, "0.01s")
@@ -213,7 +213,7 @@ async fn at_response_headers_a_stream_that_goes_on_is_freed_and_kept_no_more() {
         let server = start(script.otherwise(Step::echo().after_messages(1))).await;
         let (request, tell) = streaming(&server);
         let channel = Channel::new(&config);
-        tell.send("one").expect("the call is on");
+        tell.send("one").expect("the call is in progress");
         let answer = channel.send(request).await.expect("an answer");
         assert_eq!(channel.budget.used(), 0);
         if hedges {
@@ -226,7 +226,7 @@ async fn at_response_headers_a_stream_that_goes_on_is_freed_and_kept_no_more() {
             );
         }
         for message in ["two", "three"] {
-            tell.send(message).expect("the call is on");
+            tell.send(message).expect("the call is in progress");
             let got = |call: &SeenCall| call.messages.last().is_some_and(|last| last == message);
             within(server.wait_for(1, got)).await;
             assert_eq!(channel.budget.used(), 0);

@@ -4,7 +4,7 @@ use super::*;
 use reattempt::Stopped;
 use reattempt_testbed::grpc::ErrorCode;
 
-/// R14, R80: the config's timeout ends the call, and the server is told.
+/// R14, R80: the config's timeout ends the call, and the server receives it.
 #[tokio::test]
 async fn the_deadline_ends_the_call_as_deadline_exceeded() {
     let server = start(Step::hang()).await;
@@ -16,7 +16,7 @@ async fn the_deadline_ends_the_call_as_deadline_exceeded() {
     assert_eq!(code, Some(ErrorCode::CANCEL));
 }
 
-/// R14: it is not waited for longer than the deadline, and nothing more is sent.
+/// R14: the back-off ends at the deadline, and nothing more is sent.
 #[tokio::test]
 async fn a_backoff_beyond_the_deadline_ends_at_the_deadline() {
     let server = start(busy()).await;
@@ -28,7 +28,7 @@ async fn a_backoff_beyond_the_deadline_ends_at_the_deadline() {
     assert_eq!(server.seen_count(), 1);
 }
 
-/// R14: the stream is bound by the same deadline.
+/// R14: the same deadline limits the stream.
 #[tokio::test]
 async fn a_stream_that_never_ends_is_ended_in_its_trailers() {
     let server = start(Step::messages(["pie"]).end_hang()).await;
@@ -53,7 +53,7 @@ fn timeout(call: &SeenCall) -> u64 {
     }
 }
 
-/// R14, R80: each attempt tells the time that is left.
+/// R14, R80: each attempt carries the time left.
 #[tokio::test]
 async fn the_timeout_on_the_wire_shrinks_from_attempt_to_attempt() {
     let server = start(
@@ -72,7 +72,7 @@ async fn the_timeout_on_the_wire_shrinks_from_attempt_to_attempt() {
     assert!(told[2] + 40_000 <= told[1], "{told:?}");
 }
 
-/// R80: of the caller's deadline and the config's the earlier one.
+/// R80: the earlier of the caller's deadline and the config's applies.
 #[tokio::test]
 async fn the_earlier_of_both_deadlines_counts() {
     for (callers, configs) in [("100m", "3600s"), ("3600S", "0.1s")] {

@@ -1,4 +1,4 @@
-//! Hedges and their losers on the wire (R40 to R50).
+//! Hedges and their cancellation on the wire (R40 to R50).
 
 use super::*;
 use reattempt_testbed::grpc::{Cancelled, ErrorCode};
@@ -33,7 +33,7 @@ async fn the_first_answer_wins_and_the_losers_are_cancelled() {
 
 /// R41: response headers commit, not the status.
 #[tokio::test]
-async fn headers_commit_and_cancel_the_others_although_the_stream_goes_on() {
+async fn headers_commit_and_cancel_the_others_before_the_stream_ends() {
     let server = start(
         Script::new()
             .then(Step::hang())
@@ -67,7 +67,7 @@ async fn a_fatal_answer_ends_the_call_and_cancels_the_others() {
     assert_eq!((cancelled[0].number, server.seen_count()), (0, 2));
 }
 
-/// R43: nobody waits an hour.
+/// R43: the delay of an hour is not waited out.
 #[tokio::test]
 async fn a_failure_that_is_not_fatal_sends_the_next_at_once() {
     let server = start(Script::new().then(busy()).otherwise(Step::ok("pie"))).await;
@@ -99,7 +99,7 @@ async fn a_stop_ends_new_hedges_and_those_in_flight_go_on() {
         Script::new()
             .then(Step::ok("pie").after(Duration::from_millis(1500)))
             .then(busy().pushback("-1"))
-            .otherwise(Step::trailers_only(INVALID_ARGUMENT, "not asked for")),
+            .otherwise(Step::trailers_only(INVALID_ARGUMENT, "not expected")),
     )
     .await;
     let channel = Channel::new(&hedging(5, "0.5s"));
@@ -138,7 +138,7 @@ async fn the_deadline_cancels_every_hedge() {
     );
 }
 
-/// R40, R48: without a delay all go out at once; who leaves takes every attempt along.
+/// R40, R48: without a delay all are sent at once; dropping the call cancels every attempt.
 #[tokio::test]
 async fn a_caller_who_leaves_cancels_every_attempt() {
     let server = start(Step::hang()).await;

@@ -1,4 +1,4 @@
-//! Servers that send failures in real trailers, and calls that wait one frame for them.
+//! Servers that send failures in real trailers, and calls that hold headers for one frame.
 
 use super::*;
 use reattempt_grpc::Unary;
@@ -9,7 +9,7 @@ fn marked(server: &Server) -> Request<Body> {
     request
 }
 
-/// R10: headers and trailers, each in a frame of its own, become one answer that is retried;
+/// R10: headers and trailers, each in a frame of its own, become one response that is retried;
 /// pushback is honoured.
 #[tokio::test]
 async fn a_failure_in_real_trailers_is_sent_again() {
@@ -42,7 +42,7 @@ async fn a_call_that_is_not_marked_is_committed_at_its_headers() {
     assert_eq!((ended.code, server.seen_count()), (Code::Unavailable, 1));
 }
 
-/// R10, R36: a message commits the call, and nothing of the answer is lost.
+/// R10, R36: a message commits the call, and nothing of the response is lost.
 #[tokio::test]
 async fn a_message_is_not_held_back() {
     let answer = Step::messages(["pie", "tart"])
@@ -58,7 +58,7 @@ async fn a_message_is_not_held_back() {
     assert_eq!(ended.head["x-oven"], "3");
 }
 
-/// What both blocks said is in the one that the caller gets.
+/// The caller gets the fields of both blocks.
 #[tokio::test]
 async fn the_last_failure_keeps_headers_and_trailers() {
     let answer = Step::headers_then_status(INVALID_ARGUMENT)

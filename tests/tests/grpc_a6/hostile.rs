@@ -1,5 +1,4 @@
-//! What a hostile server may write: no call outlives its deadline or its attempts for it, and
-//! nobody takes without a bound what it sends without one.
+//! A hostile server: no call outlives its deadline or its attempts, and memory stays bounded.
 
 use std::sync::atomic::Ordering;
 
@@ -7,20 +6,19 @@ use super::raw_server::*;
 use super::*;
 use reattempt::Stopped;
 
-/// Ends calls whose server never does.
+/// For servers that never end a call.
 const BRIEF: &str = r#""timeout":"0.4s""#;
-/// For calls that end by themselves, on however busy a machine.
+/// For calls that end by themselves, even on a busy machine.
 const LONG: &str = r#""timeout":"25s""#;
 
 const REFUSED_STREAM: u32 = 7;
 
-/// What a server can get rid of while a call is on: what sockets and windows hold, and not much
-/// more.
+/// What a server can send during a call: the capacity of sockets and windows, and little more.
 const NOT_MUCH: u64 = 32 << 20;
 
-/// What came of a call against a server that may break every rule.
+/// The result of a call against a server that may violate any rule.
 struct Survived {
-    /// `None`: the transport's own error, before the answer or in it.
+    /// `None`: the transport's own error, before the response or in it.
     code: Option<Code>,
     info: RetryInfo,
     streams: u64,
@@ -72,7 +70,7 @@ fn policies(timeout: &str) -> [String; 2] {
     ]
 }
 
-/// Both policies against a server that answers each stream so.
+/// Both policies against a server that responds to each stream like this.
 async fn survive_both(timeout: &str, answers: fn(u32) -> Answer) -> [Survived; 2] {
     let [retry, hedge] = &policies(timeout);
     let both = [
@@ -93,12 +91,12 @@ fn for_ever(bytes: Vec<u8>) -> Answer {
     Box::new(std::iter::repeat(bytes))
 }
 
-/// One piece, then another for ever.
+/// One piece, then another repeatedly without end.
 fn then_for_ever(first: Vec<u8>, then: Vec<u8>) -> Answer {
     Box::new(std::iter::once(first).chain(std::iter::repeat(then)))
 }
 
-/// So many fields that no client takes them: the call fails by itself, long before its deadline.
+/// More fields than any client accepts: the call fails by itself, long before its deadline.
 #[tokio::test]
 async fn a_flood_of_headers_is_an_error_and_no_answer() {
     let names: Vec<String> = (0..5_000).map(|n| format!("x-flood-{n}")).collect();
@@ -127,7 +125,7 @@ async fn a_flood_of_headers_is_an_error_and_no_answer() {
     }
 }
 
-/// CONTINUATION after CONTINUATION: what has no end is not kept until it comes.
+/// CONTINUATION after CONTINUATION: an endless header block is not buffered.
 #[tokio::test]
 async fn headers_without_an_end_are_not_taken_for_ever() {
     for survived in survive_both(BRIEF, |stream| {
@@ -143,7 +141,7 @@ async fn headers_without_an_end_are_not_taken_for_ever() {
     }
 }
 
-/// Ten megabytes of trailers behind an answer that has begun: it fails, and is not sent again.
+/// Ten megabytes of trailers after a response has begun: the response fails and is not retried.
 #[tokio::test]
 async fn ten_megabytes_of_trailers_break_the_answer() {
     for survived in survive_both(LONG, |stream| {
@@ -164,8 +162,8 @@ async fn ten_megabytes_of_trailers_break_the_answer() {
     }
 }
 
-/// A message of four gigabytes is announced, and nothing comes: nobody makes room for it, and the
-/// deadline ends it.
+/// A message of four gigabytes is announced and never arrives: no memory is reserved for it, and
+/// the deadline ends the call.
 #[tokio::test]
 async fn a_gigantic_message_that_never_comes_ends_with_the_deadline() {
     let both = survive_both(BRIEF, |stream| {
@@ -179,7 +177,7 @@ async fn a_gigantic_message_that_never_comes_ends_with_the_deadline() {
     }
 }
 
-/// R14: a stream that is never silent ends at the deadline as well.
+/// R14: a stream that is never silent ends at the deadline too.
 #[tokio::test]
 async fn empty_frames_without_end_do_not_hold_up_the_deadline() {
     let both = survive_both(BRIEF, |stream| {
@@ -199,8 +197,8 @@ async fn empty_frames_without_end_do_not_hold_up_the_deadline() {
     }
 }
 
-/// R14: nor do pings, settings, window updates and resets of other streams, which come in place of
-/// an answer.
+/// R14: pings, settings, window updates and resets of other streams, sent instead of a response, do
+/// not delay it either.
 #[tokio::test]
 async fn frames_that_are_no_answer_do_not_hold_up_the_deadline() {
     for flood in [
@@ -220,8 +218,8 @@ async fn frames_that_are_no_answer_do_not_hold_up_the_deadline() {
     }
 }
 
-/// R61: each connection ends with a GOAWAY that leaves its call out. It is sent again once, then by
-/// the policy, and no more.
+/// R61: each connection ends with a GOAWAY that excludes its call. The call is retried once
+/// transparently, then by the policy.
 #[tokio::test]
 async fn goaways_without_end_end_with_the_deadline() {
     let goaway = |stream: u32| {
@@ -236,8 +234,8 @@ async fn goaways_without_end_end_with_the_deadline() {
     }
 }
 
-/// R60: connections that say goodbye before anything was sent are tried again until the deadline,
-/// more and more slowly.
+/// R60: connections that send GOAWAY before a request is sent are tried again until the deadline,
+/// with increasing delays.
 #[tokio::test]
 async fn goaways_before_any_request_end_with_the_deadline() {
     let greeting = frame(GOAWAY, 0, 0, &[0; 8]);
@@ -247,7 +245,7 @@ async fn goaways_before_any_request_end_with_the_deadline() {
     assert!(survived.connections < 100, "{}", survived.connections);
 }
 
-/// R61: the same for streams that are refused, and for resets of streams that never were.
+/// R61: the same for refused streams, and for resets of streams that never existed.
 #[tokio::test]
 async fn resets_without_end_end_with_the_attempts() {
     for survived in survive_both(LONG, |stream| {
@@ -268,7 +266,7 @@ async fn resets_without_end_end_with_the_attempts() {
     }
 }
 
-/// More than the windows allow is an error of the connection's, and not memory.
+/// Data beyond the windows is a connection error and is not buffered.
 #[tokio::test]
 async fn data_that_nobody_reads_is_taken_as_far_as_the_windows_go() {
     let server = RawServer::start(Vec::new, |stream| {
@@ -294,11 +292,11 @@ async fn data_that_nobody_reads_is_taken_as_far_as_the_windows_go() {
             end => break end,
         }
     };
-    assert!(matches!(end, Some(Err(_))), "it goes on");
+    assert!(matches!(end, Some(Err(_))), "the stream continues");
     assert!(kept < NOT_MUCH / 4, "{kept} bytes were kept");
 }
 
-/// Frames in an order, of a length or on a stream that the protocol does not know.
+/// Frames in an order, of a length or on a stream that the protocol does not allow.
 #[tokio::test]
 async fn what_is_no_http_is_an_error() {
     for nonsense in [
@@ -330,9 +328,9 @@ async fn what_is_no_http_is_an_error() {
     }
 }
 
-/// R30: however many values there are, and however long they are.
+/// R30: any number of values, of any length.
 #[tokio::test]
-async fn pushback_that_repeats_itself_counts_once_and_any_other_is_a_stop() {
+async fn repeated_pushback_counts_once_and_any_other_is_a_stop() {
     let retried = format!("{LONG},{}", retry_policy(3, "0.001s"));
     let of = |answers| survive(&retried, Vec::new(), answers);
     let same = of(|stream| {
@@ -373,8 +371,8 @@ async fn pushback_that_repeats_itself_counts_once_and_any_other_is_a_stop() {
     }
 }
 
-/// A server that contradicts itself, or says what is no code: what it said first counts, and
-/// nonsense is UNKNOWN.
+/// A server with contradicting or invalid status values: the first counts, and an invalid one is
+/// UNKNOWN.
 #[tokio::test]
 async fn a_status_that_contradicts_itself_is_read_once() {
     let retried = format!("{LONG},{}", retry_policy(3, "0.001s"));

@@ -1,7 +1,8 @@
 //! gRPC A6 on the wire: the documented stack around hyper's HTTP/2 client, against a scripted
 //! server on loopback.
 //!
-//! What counts is what the server saw. Rule numbers as in docs/conformance/grpc.md.
+//! The assertions are about what the server saw. Rule numbers are those of
+//! docs/conformance/grpc.md.
 
 mod buffer;
 mod deadline;
@@ -50,8 +51,8 @@ type Body = UnsyncBoxBody<Bytes, BoxError>;
 const UNAVAILABLE: i32 = 14;
 const INVALID_ARGUMENT: i32 = 3;
 
-/// Fails instead of hanging. Also the delay that no test waits out: what comes before it did not
-/// come by that delay.
+/// The time after which a test fails instead of hanging. Also the delay that no test waits out:
+/// what happens earlier did not happen because of that delay.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn within<F: Future>(future: F) -> F::Output {
@@ -60,7 +61,8 @@ async fn within<F: Future>(future: F) -> F::Output {
         .expect("it hangs")
 }
 
-/// A config for every method, with a bucket of ten tokens; each delay is exactly half of its bound.
+/// A config for every method, with a bucket of ten tokens; each delay is exactly half of its upper
+/// bound.
 fn config(members: &str) -> ServiceConfig {
     let text = format!(
         r#"{{"methodConfig":[{{"name":[{{}}],{members}}}],"retryThrottling":{{"maxTokens":10,"tokenRatio":0.5}}}}"#
@@ -107,10 +109,10 @@ struct Channel {
     credentials: fn(attempt: u32) -> Made,
 }
 
-/// The metadata of an attempt's own, or why there is none.
+/// The metadata for one attempt, or the reason why there is none.
 type Made = Result<HeaderMap, ControlPlaneFailure>;
 
-/// What the caller got.
+/// The result of a call.
 struct Ended {
     code: Code,
     messages: Vec<Bytes>,
@@ -137,7 +139,7 @@ impl Channel {
         self
     }
 
-    /// The head of the answer.
+    /// Sends the call and returns the response head.
     async fn send(
         &self,
         request: Request<Body>,
@@ -178,7 +180,7 @@ impl Channel {
         within(service.oneshot(request)).await
     }
 
-    /// The whole answer.
+    /// Sends the call and reads the whole response.
     async fn call(&self, request: Request<Body>) -> Ended {
         let (request, watch) = watched(request);
         let answer = self.send(request).await.expect("an answer");
@@ -237,7 +239,7 @@ fn previous(seen: &[SeenCall]) -> Vec<Option<u32>> {
     seen.iter().map(SeenCall::previous_attempts).collect()
 }
 
-/// Unavailable, before anything of an answer.
+/// UNAVAILABLE, Trailers-Only.
 fn busy() -> Step {
     Step::trailers_only(UNAVAILABLE, "busy")
 }

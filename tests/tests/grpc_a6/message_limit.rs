@@ -5,7 +5,7 @@ use super::*;
 use reattempt::Stopped;
 use reattempt_testbed::grpc::ErrorCode;
 
-/// Retries also what these limits fail with.
+/// Limits, with a policy that would retry the code they fail with.
 fn limits(request: u64, response: u64) -> ServiceConfig {
     config(&format!(
         r#""maxRequestMessageBytes":{request},"maxResponseMessageBytes":{response},
@@ -32,7 +32,7 @@ async fn a_request_message_that_is_too_long_never_reaches_the_server() {
         (1, Some(Stopped::Fatal))
     );
     assert_eq!(tokens(&config), Some(10_000));
-    // The call's head may be out by then, and is taken back.
+    // The head may have been sent by then, and the stream is reset.
     for call in server.seen() {
         assert!(call.messages.is_empty() && !call.half_closed);
     }

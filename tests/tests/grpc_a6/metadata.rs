@@ -4,7 +4,7 @@ use super::*;
 
 /// R70, R71
 #[tokio::test]
-async fn each_attempt_tells_how_many_came_before_and_the_caller_hears_it() {
+async fn attempts_and_the_response_have_the_number_of_earlier_ones() {
     let server = start(
         Script::new()
             .then_times(2, busy())
@@ -36,7 +36,7 @@ async fn a_users_own_count_never_reaches_the_wire() {
     assert_eq!(values, [vec![], vec!["1".to_owned()]]);
 }
 
-/// R71: the count is this client's own; a server's word on it is not passed on.
+/// R71: the count is this client's own; a value from the server is not passed on.
 #[tokio::test]
 async fn a_count_from_the_server_does_not_reach_the_caller() {
     let server = start(Step::ok("pie").initial("grpc-previous-rpc-attempts", "9")).await;
@@ -46,7 +46,7 @@ async fn a_count_from_the_server_does_not_reach_the_caller() {
     assert!(!ended.head.contains_key("grpc-previous-rpc-attempts"));
 }
 
-/// R64: what is added below the recovery layer for one attempt does not go out with the next.
+/// R64: metadata added for one attempt below the recovery layer is not sent with the next.
 #[tokio::test]
 async fn metadata_of_one_attempt_does_not_leak_to_the_next() {
     let own = |attempt: u32| {
@@ -85,7 +85,7 @@ async fn metadata_of_one_attempt_does_not_leak_to_the_next() {
     }
 }
 
-/// R17, R49: what fails on this side sends nothing; a drop ends the call.
+/// R17, R49: a failure on the client side sends nothing; a drop ends the call.
 #[tokio::test]
 async fn attempts_without_credentials_are_not_sent() {
     let server = start(Step::ok("pie")).await;

@@ -1,5 +1,5 @@
-//! Cases of the official clients' own retry tests that no other test here plays. All of them, by
-//! name, are in docs/conformance/grpc-official-cases.md.
+//! Cases of the official clients' own retry tests that no other test here covers.
+//! docs/conformance/grpc-official-cases.md lists all of them by name.
 
 use super::*;
 use reattempt_testbed::grpc::Options as ServerOptions;
@@ -7,12 +7,12 @@ use reattempt_testbed::grpc::Options as ServerOptions;
 const ALREADY_EXISTS: i32 = 6;
 const INTERNAL: i32 = 13;
 
-/// One step for each request, in their order.
+/// One step for each request, in order.
 async fn sequence(steps: impl IntoIterator<Item = Step>) -> Server {
     start(steps.into_iter().fold(Script::new(), Script::then)).await
 }
 
-/// Calls one after another: how each ends, and how many requests the server has had by then.
+/// Sequential calls: how each ends, and how many requests the server has received by then.
 async fn plays(server: &Server, config: &ServiceConfig, calls: &[(i32, usize)]) {
     let channel = Channel::new(config);
     for (number, (code, requests)) in calls.iter().enumerate() {
@@ -31,7 +31,7 @@ async fn the_unary_sequence_of_grpc_go() {
         _ => Step::trailers_only(ALREADY_EXISTS, "retryable"),
     });
     let server = sequence(steps).await;
-    // Without a bucket, which `config` brings.
+    // Without the bucket that `config` adds.
     let config = ServiceConfig::parse(
         r#"{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.01s",
         "maxBackoff":"0.01s","backoffMultiplier":1,"retryableStatusCodes":["ALREADY_EXISTS"]}}]}"#,
@@ -49,7 +49,7 @@ async fn the_unary_sequence_of_grpc_go() {
     plays(&server, &config, &calls).await;
 }
 
-/// R20, R21, R26: grpc-go, TestRetryThrottling: ten tokens, half a token for a success.
+/// R20, R21, R26: grpc-go, TestRetryThrottling: ten tokens, half a token per success.
 #[tokio::test]
 async fn the_throttling_sequence_of_grpc_go() {
     let steps = (0..18).map(|request| match request {
@@ -109,7 +109,7 @@ async fn a_retry_that_waits_for_a_stream_can_be_cancelled() {
         _ = &mut waiting => panic!("it is retried"),
         _ = server.wait_seen(1) => {}
     }
-    // Takes the only stream while the first call waits out its pushback.
+    // Takes the only stream while the first call waits for its pushback delay.
     let mut hanging = Box::pin(channel.send(unary(&server)));
     let retried = async {
         server.wait_seen(2).await;
@@ -149,8 +149,8 @@ async fn the_callers_metadata_goes_out_with_every_attempt() {
     }
 }
 
-/// R10, R53: C-core, retry_streaming_succeeds_before_replay_finished: the server answers the retry
-/// when it has read the first of the messages that are sent again.
+/// R10, R53: C-core, retry_streaming_succeeds_before_replay_finished: the server responds to the
+/// retry when it has read the first of the replayed messages.
 #[tokio::test]
 async fn an_answer_before_the_replay_is_whole_commits_the_call() {
     let early = Step::ok("pie")
@@ -159,11 +159,11 @@ async fn an_answer_before_the_replay_is_whole_commits_the_call() {
     let script = Script::new()
         .then(busy().after_messages(3))
         .then(early)
-        .otherwise(Step::ok("not asked for"));
+        .otherwise(Step::ok("not expected"));
     let server = start(script).await;
     let (request, tell) = buffer::streaming(&server);
     for message in ["one", "two", "three"] {
-        tell.send(message).expect("the call is on");
+        tell.send(message).expect("the call is in progress");
     }
     let ended = Channel::new(&retrying(4, "0.001s")).call(request).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 2));
@@ -187,7 +187,7 @@ async fn each_attempt_gets_the_stream_from_its_start() {
     let told = async {
         for (attempt, message) in messages.into_iter().enumerate() {
             within(server.wait_seen(attempt + 1)).await;
-            tell.send(message).expect("the call is on");
+            tell.send(message).expect("the call is in progress");
         }
         drop(tell);
     };

@@ -3,7 +3,7 @@
 use super::*;
 use reattempt::Stopped;
 
-/// R30, R31: a short word beats a long back-off, a long one beats a short back-off.
+/// R30, R31: pushback replaces a longer and a shorter back-off.
 #[tokio::test]
 async fn the_servers_delay_is_waited_in_place_of_the_backoff() {
     let script = |ms| {
@@ -25,7 +25,7 @@ async fn the_servers_delay_is_waited_in_place_of_the_backoff() {
     assert!(seen[1].arrival - seen[0].arrival >= Duration::from_millis(150));
 }
 
-/// R11, R31: no jitter, no cap; R32: afterwards the back-off starts anew.
+/// R11, R31: no jitter, no cap; R32: afterwards the back-off starts again.
 #[tokio::test]
 async fn the_backoff_starts_anew_after_a_pushback() {
     let server = start(
@@ -53,7 +53,7 @@ async fn the_backoff_starts_anew_after_a_pushback() {
     assert_eq!(server.seen_count(), 4);
 }
 
-/// R30: a negative value, and whatever is no number of 32 bits in its plain form.
+/// R30: a negative value, and anything that is not a plain 32-bit number.
 #[tokio::test]
 async fn a_stop_and_junk_end_the_call_with_the_servers_failure() {
     for value in [
@@ -71,7 +71,7 @@ async fn a_stop_and_junk_end_the_call_with_the_servers_failure() {
         let server = start(
             Script::new()
                 .then(busy().pushback(value))
-                .otherwise(Step::ok("not asked for")),
+                .otherwise(Step::ok("not expected")),
         )
         .await;
         let ended = Channel::new(&retrying(4, "0.001s"))
@@ -83,7 +83,7 @@ async fn a_stop_and_junk_end_the_call_with_the_servers_failure() {
     }
 }
 
-/// R30: the key twice with different values contradicts itself.
+/// R30: the key twice with different values is contradictory.
 #[tokio::test]
 async fn two_different_values_are_a_stop() {
     let server = start(busy().pushback("1").pushback("2")).await;

@@ -1,4 +1,4 @@
-//! A server that answers each request with whatever bytes a test wants, rules of HTTP/2 or not.
+//! A server that responds to each request with arbitrary bytes, valid HTTP/2 or not.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) const CONTINUATION: u8 = 9;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// What is written, piece by piece and perhaps for ever, when a stream was opened.
+/// The pieces, possibly without end, that are written when a stream is opened.
 pub(crate) type Answer = Box<dyn Iterator<Item = Vec<u8>> + Send>;
 
 /// A frame of any kind.
@@ -49,7 +49,7 @@ fn number(mut value: usize, block: &mut Vec<u8>) {
     block.push(value as u8);
 }
 
-/// Fields as literals that no table remembers (RFC 7541, 6.2.2).
+/// Fields as literals without indexing (RFC 7541, 6.2.2).
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -67,7 +67,7 @@ pub(crate) fn headers(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8
     frame(HEADERS, flags | END_HEADERS, stream, &block(fields))
 }
 
-/// What every answer begins with.
+/// The first fields of every response.
 pub(crate) const BEGINNING: [(&str, &str); 2] =
     [(":status", "200"), ("content-type", "application/grpc")];
 
@@ -76,17 +76,17 @@ pub(crate) fn response_headers(stream: u32) -> Vec<u8> {
     headers(stream, 0, &BEGINNING)
 }
 
-/// A Trailers-Only answer of these fields.
+/// A Trailers-Only response with these fields.
 pub(crate) fn trailers_only(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     headers(stream, END_STREAM, &[&BEGINNING[..], fields].concat())
 }
 
-/// What the server counted.
+/// The server's counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) connections: AtomicU64,
     pub(crate) streams: AtomicU64,
-    /// Bytes that the client (and the sockets between) took.
+    /// Bytes that the client (and the sockets in between) accepted.
     pub(crate) taken: AtomicU64,
 }
 
@@ -158,16 +158,16 @@ async fn serve(
     reading.abort();
 }
 
-/// False once the client takes no more.
+/// False once the client accepts no more.
 async fn put(write: &mut OwnedWriteHalf, piece: &[u8], counts: &Counts) -> bool {
     let taken = piece.len() as u64;
     counts.taken.fetch_add(taken, Ordering::Relaxed);
-    // Sockets may take all that is written: the client has to have its turn.
+    // The sockets may accept everything: yield, so that the client can run.
     tokio::task::yield_now().await;
     write.write_all(piece).await.is_ok()
 }
 
-/// Tells each stream that is opened, and passes over all else.
+/// Sends the id of each opened stream, and ignores all other frames.
 async fn streams_of(mut read: OwnedReadHalf, opened: mpsc::UnboundedSender<u32>) {
     let mut preface = [0; PREFACE];
     if read.read_exact(&mut preface).await.is_err() {

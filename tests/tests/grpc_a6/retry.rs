@@ -1,4 +1,4 @@
-//! When a call is sent again, and what ends it (R10, R13, R51).
+//! When a call is retried, and what ends it (R10, R13, R51).
 
 use super::*;
 use reattempt::Stopped;
@@ -29,8 +29,7 @@ async fn a_trailers_only_unavailable_is_sent_again() {
     }
 }
 
-/// R9: by the path of each call; a method's own entry beats its service's, and nothing of both is
-/// mixed.
+/// R9: by the path of each call; a method's own entry replaces its service's, without merging.
 #[tokio::test]
 async fn each_method_has_its_own_policy() {
     let config = r#"{"methodConfig":[
@@ -69,7 +68,7 @@ async fn a_caller_who_leaves_during_the_backoff_sends_no_more() {
     tokio::select! {
         biased;
         () = within(failed) => {}
-        _ = channel.send(request) => panic!("nobody waited"),
+        _ = channel.send(request) => panic!("the back-off was skipped"),
     }
     assert_eq!(watch.info().stopped(), Some(Stopped::Cancelled));
     let other = Channel::new(&retrying(4, "0.1s"))
@@ -125,7 +124,7 @@ async fn response_headers_commit_the_call() {
     assert_eq!(server.seen_count(), 1);
 }
 
-/// R10: what a proxy answers has the code of its HTTP status (503: UNAVAILABLE).
+/// R10: a proxy's response has the code of its HTTP status (503: UNAVAILABLE).
 #[tokio::test]
 async fn a_proxys_503_is_unavailable() {
     let server = start(
@@ -143,7 +142,7 @@ async fn a_proxys_503_is_unavailable() {
 
 /// R10: a connection that breaks in flight is UNAVAILABLE, and a retryable code is retried.
 #[tokio::test]
-async fn a_connection_lost_in_flight_is_unavailable_and_goes_by_the_policy() {
+async fn a_connection_lost_in_flight_is_retried_by_the_policy() {
     let script = || Script::new().then(Step::close()).otherwise(Step::ok("pie"));
     let server = start(script()).await;
     let ended = Channel::new(&retrying(4, "0.01s"))

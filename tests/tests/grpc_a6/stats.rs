@@ -1,4 +1,4 @@
-//! Statistics and metrics (R72): what they say of a real HTTP/2 connection.
+//! Statistics and metrics (R72) of a real HTTP/2 connection.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use super::*;
 
 type Told = (Instrument, f64, Option<Code>);
 
-/// Remembers all but durations, which are as they come.
+/// Stores all values except durations, which vary.
 #[derive(Clone, Debug, Default)]
 struct Memory(Arc<Mutex<Vec<Told>>>);
 
@@ -77,7 +77,7 @@ async fn attempts_statuses_and_sizes_are_those_of_the_wire() {
     let statuses = [(0.0, refused), (0.0, refused), (0.0, ok)];
     assert_eq!(memory.told(Instrument::AttemptDuration), statuses);
     assert_eq!(memory.told(Instrument::AttemptStarted).len(), 3);
-    // What was sent of the others depends on how soon the server broke off.
+    // The bytes sent by the others depend on when the server reset them.
     assert_eq!(memory.told(Instrument::AttemptSent)[2], (6.0, ok));
     assert_eq!(memory.told(Instrument::AttemptReceived)[2], (8.0, ok));
     assert_eq!(memory.told(Instrument::CallDuration), [(0.0, ok)]);
@@ -88,7 +88,7 @@ async fn attempts_statuses_and_sizes_are_those_of_the_wire() {
     assert_eq!((statistics.attempts(), statistics.failed()), (1, 0));
 }
 
-/// R72: also where the stream is cut after the head.
+/// R72: also if the stream is cut off after the head.
 #[tokio::test]
 async fn a_stream_that_breaks_off_ends_with_the_code_of_its_reset() {
     let cut = Step::messages(["pie"]).end_reset(11_u32);

@@ -18,7 +18,7 @@ async fn a_drained_bucket_returns_the_failure_at_once() {
     assert_eq!(server.seen_count(), 6);
 }
 
-/// R23: a head says nothing yet.
+/// R23: the head alone does not count.
 #[tokio::test]
 async fn a_success_known_only_in_trailers_counts_when_they_have_come() {
     let config = retrying(5, "0.001s");
@@ -42,7 +42,7 @@ async fn a_success_known_only_in_trailers_counts_when_they_have_come() {
     assert_eq!(tokens(&config), Some(8_500), "another code counts nothing");
 }
 
-/// R22, R23: also methods without a policy; a stop counts on any code.
+/// R22, R23: also methods without a policy; a stop counts for any code.
 #[tokio::test]
 async fn every_call_of_the_channel_counts() {
     let config = no_policy();
@@ -60,7 +60,7 @@ async fn every_call_of_the_channel_counts() {
     }
 }
 
-/// R46: the first goes out always, a hedge only while more than half of the tokens are there.
+/// R46: the first attempt is always sent, a hedge only while more than half of the tokens are left.
 #[tokio::test]
 async fn a_drained_bucket_holds_hedges_back() {
     let config = hedging(5, "3600s");
@@ -75,7 +75,7 @@ async fn a_drained_bucket_holds_hedges_back() {
     );
 }
 
-/// R46: also a caller whose call worked finds out that its hedges were held back.
+/// R46: also a caller whose call succeeded can see that its hedges were refused.
 #[tokio::test]
 async fn hedges_that_are_held_back_are_seen_of_a_call_that_works() {
     let config = hedging(5, "0s");

@@ -25,7 +25,7 @@ async fn a_refused_stream_is_sent_again_once_and_counts_nowhere() {
     assert_eq!(tokens(&config), Some(9_500), "one failure, one success");
 }
 
-/// R61, R62: also without a policy; a second time it is the caller's.
+/// R61, R62: also without a policy; the second time the caller gets the failure.
 #[tokio::test]
 async fn a_stream_refused_twice_is_the_callers() {
     let server = start(Step::refuse_stream()).await;
@@ -52,7 +52,7 @@ async fn a_stream_refused_twice_goes_by_the_policy() {
 
 /// R61: once per call, also after an attempt that was processed.
 #[tokio::test]
-async fn a_refused_stream_after_a_processed_attempt_is_transparent_too() {
+async fn a_refusal_after_a_processed_attempt_is_transparent_too() {
     let server = start(
         Script::new()
             .then(busy())
@@ -69,7 +69,7 @@ async fn a_refused_stream_after_a_processed_attempt_is_transparent_too() {
 
 /// R61, R63: a GOAWAY whose last stream is below this one.
 #[tokio::test]
-async fn a_goaway_that_leaves_the_call_out_sends_it_again_on_another_connection() {
+async fn a_call_excluded_by_a_goaway_moves_to_another_connection() {
     let server = start(
         Script::new()
             .then(Step::go_away())
@@ -84,8 +84,8 @@ async fn a_goaway_that_leaves_the_call_out_sends_it_again_on_another_connection(
     assert_eq!((ended.info.attempts(), ended.info.retries()), (2, 0));
 }
 
-/// An address that is bound but not listening: connections are refused, and nothing else gets the
-/// port.
+/// An address that is bound but not listening: connections are refused, and no other process gets
+/// the port.
 fn reserved() -> (TcpSocket, SocketAddr) {
     let reserved = TcpSocket::new_v4().expect("a socket");
     reserved.set_reuseaddr(true).expect("an option");
@@ -103,7 +103,7 @@ fn request_to(address: SocketAddr) -> (Request<Body>, Watch) {
     watched(request.expect("a request"))
 }
 
-/// A call to an address at which a server comes up when this is done.
+/// A call to an address where a server starts when `until` is done.
 async fn call_and_come_up(channel: &Channel, until: impl AsyncFnOnce(&Watch)) -> (Ended, Server) {
     let (_reserved, address) = reserved();
     let (request, watch) = request_to(address);
@@ -117,7 +117,8 @@ async fn call_and_come_up(channel: &Channel, until: impl AsyncFnOnce(&Watch)) ->
     (ended(answer.expect("an answer"), &watch).await, server)
 }
 
-/// R16, R62: UNAVAILABLE at once without a policy, and by the policy where there is one, counted.
+/// R16, R62: UNAVAILABLE at once without a policy; with a policy it decides, and the failure
+/// counts.
 #[tokio::test]
 async fn a_refused_connection_fails_fast_or_goes_by_the_policy() {
     let (_reserved, address) = reserved();
@@ -132,8 +133,8 @@ async fn a_refused_connection_fails_fast_or_goes_by_the_policy() {
     }
 }
 
-/// R16: a call that waits for readiness is the same, with one attempt; its `grpc-timeout` is what
-/// was left by then.
+/// R16: a call that waits for readiness succeeds with one attempt; its `grpc-timeout` is the time
+/// left by then.
 #[tokio::test]
 async fn a_call_that_waits_for_ready_is_one_attempt() {
     let config = config(r#""timeout":"25s","waitForReady":true"#);

@@ -1,4 +1,4 @@
-//! The answer's stream: messages, and one of the ways in which it can end.
+//! The response stream: messages, and one of its possible ends.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use super::transport::{Broken, known, of_fault, trailers};
 use super::upload::Upload;
 use super::world::World;
 
-/// The answer's messages and its end. Empty for a Trailers-Only answer.
+/// The response messages and the end. Empty for a Trailers-Only response.
 #[derive(Debug, Default)]
 pub(crate) struct ServerBody {
     going: Option<Going>,
@@ -68,7 +68,7 @@ impl Going {
         Poll::Ready(())
     }
 
-    /// The rest of the request; its failure is none of the server's.
+    /// Reads the rest of the request; its failure is not the server's.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(upload) = &mut self.upload {
             if !matches!(ready!(Pin::new(upload).poll_frame(cx)), Some(Ok(_))) {

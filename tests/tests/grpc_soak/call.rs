@@ -1,4 +1,4 @@
-//! One call, as A6 sees it: what may be sent when.
+//! One call according to A6: what may be sent when.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::fate::Word;
 use super::stack::ATTEMPT_LIMIT;
 use super::words::{Got, Method, Recovery, Told, Unseen};
 
-/// A6 leaves these bounds open; they are our own (docs/architecture.md, reattempt-core).
+/// A6 leaves these bounds open; they are documented in docs/architecture.md (reattempt-core).
 const NEVER_SENT_WITH_DEADLINE: u32 = 1000;
 const NEVER_SENT_WITHOUT: u32 = 5;
 const NEVER_SENT_AT_ONCE: u32 = 3;
@@ -18,22 +18,22 @@ const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// When the next retry is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
-    /// At once or soon: it was never sent, or never seen.
+    /// At once or soon: it was never sent, or never processed.
     Mend,
     At(Instant),
     Between(Instant, Instant),
 }
 
-/// Why no attempt may follow, ever.
+/// Why no further attempt may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
-    /// It worked, committed or failed for good: this answer is the caller's.
+    /// Succeeded, committed or failed finally: the caller gets this response.
     Decided,
-    /// Those that are out go on.
+    /// Attempts in flight continue.
     Frozen,
 }
 
-/// One thing that happened, for whoever has to find out why the model and the stack differ.
+/// One event, to debug a difference between the model and the stack.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "read by people only")]
 pub(super) enum Step {
@@ -49,40 +49,40 @@ pub(crate) struct Call {
     pub(super) id: u32,
     pub(super) method: &'static Method,
     pub(super) limit: Option<Instant>,
-    /// A copy of the request is kept.
+    /// A copy of the request is buffered.
     fits: bool,
     most_read: usize,
     sent: u32,
-    /// Sent, without transparent ones.
+    /// Attempts sent, without transparent ones.
     counted: u32,
     in_flight: u32,
-    /// Why each attempt was sent, the first one first.
+    /// The kind of each attempt, in order.
     kinds: Vec<AttemptKind>,
     mends_owed: u32,
     refused_before: bool,
     never_sent: u32,
     over: Option<Over>,
-    /// The attempt whose answer came last, our own cancellations left out.
+    /// The attempt with the latest response, except for our own cancellations.
     last: Option<u32>,
-    /// Retrying: what follows.
+    /// With retries: when the next one is due.
     due: Option<Due>,
     since_pushback: u32,
-    /// Hedging: when the next hedge is planned, and how many were.
+    /// With hedging: when the next hedge is planned, and how many were.
     planned: Option<Instant>,
-    /// That is a server's own word.
+    /// The time was set by a server's pushback.
     planned_by_server: bool,
     planned_so_far: u32,
-    /// Those that go out together with one that did, because there is no delay.
+    /// Attempts sent together with another one, because there is no delay.
     at_once: u32,
     granted: u32,
-    /// The server's word on an attempt whose answer was taken for the echo of its deadline.
+    /// The pushback of an attempt whose response was taken for the effect of its deadline.
     echoed: Option<Word>,
-    /// The status at the end of the stream, or its break.
+    /// The status at the end of the stream, or its failure.
     pub(crate) ended: Option<i32>,
     story: Vec<(Instant, Step)>,
 }
 
-/// What becomes of a failure that the policy may retry.
+/// What follows a failure that the policy may retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follows {
     Nothing,
@@ -137,7 +137,7 @@ impl Call {
         self.counted
     }
 
-    /// When the time of an attempt that is sent now is up, unless the call's is no later.
+    /// The deadline of an attempt that is sent now, if it is earlier than the call's.
     pub(super) fn attempt_limit(&self, now: Instant) -> Option<Instant> {
         Some(now + ATTEMPT_LIMIT).filter(|at| self.limit.is_none_or(|limit| *at < limit))
     }
@@ -152,11 +152,11 @@ impl Call {
         self.echoed.take()
     }
 
-    /// Some attempt has read so many bytes. If that was the byte too many (R51): how many others
-    /// are out, and cut off by it.
+    /// An attempt has read this many bytes. If that exceeds the limit (R51): how many other
+    /// attempts are cut off by it.
     pub(super) fn outgrows(&mut self, bytes: usize, limit: usize) -> Option<u32> {
         self.most_read = self.most_read.max(bytes);
-        // Once the answer has begun nothing is kept for others any more.
+        // Once the response has begun nothing is buffered.
         let outgrown = self.fits && self.over != Some(Over::Decided) && self.most_read > limit;
         if outgrown {
             self.happens(Step::Outgrown);
@@ -184,7 +184,7 @@ impl Call {
         self.planned_by_server = false;
     }
 
-    /// The throttle is asked for a hedge: it has to be due now. `permits` is A6's answer (R46).
+    /// The throttle is asked for a hedge, which must be due now. `permits` is A6's answer (R46).
     pub(super) fn asks(&mut self, permits: bool, now: Instant) {
         self.happens(Step::Asked(permits));
         let Recovery::Hedge { most, delay_ms } = self.method.recovery else {
@@ -193,7 +193,7 @@ impl Call {
         if self.at_once > 0 {
             self.at_once -= 1;
         } else {
-            // R40 R43 R44: neither before its time nor after it.
+            // R40 R43 R44: exactly at its time.
             assert_eq!(self.planned, Some(now), "a hedge is asked for: {self:#?}");
             self.planned_so_far += 1;
             self.plan(now, delay_ms, most);
@@ -206,12 +206,12 @@ impl Call {
         if permits {
             self.granted += 1;
         } else if self.in_flight == 0 {
-            // R26: nobody waits for better times.
+            // R26: a refused hedge is not postponed.
             self.planned = None;
         }
     }
 
-    /// An attempt goes out: may it?
+    /// An attempt is sent: checks that this is allowed.
     pub(super) fn sends(&mut self, kind: AttemptKind, previous: Option<u32>, now: Instant) {
         self.happens(Step::Sent(kind));
         assert_eq!(self.over, None, "sent after the end: {self:#?}");
@@ -258,12 +258,12 @@ impl Call {
             Recovery::Retry { most, .. } | Recovery::Hedge { most, .. } => most,
         };
         assert!(self.counted <= most, "R13 R33 R40");
-        // R63 R70: transparent ones are not counted, and tell what the attempt told that they stand
-        // in for.
+        // R63 R70: transparent attempts are not counted, and send the count of the attempt they
+        // replace.
         assert_eq!(previous, Some(self.counted - 1).filter(|n| *n > 0));
     }
 
-    /// An attempt is out no more: answered, given up, or cut off.
+    /// An attempt is no longer in flight: answered, abandoned, or cut off.
     pub(super) fn leaves(&mut self) {
         self.in_flight -= 1;
     }
@@ -275,8 +275,8 @@ impl Call {
         }
     }
 
-    /// R60 R61: was this failure one that the application never saw, and another attempt of it
-    /// allowed? Then that is planned.
+    /// R60 R61: plans a transparent retry if the application never saw the failed attempt and the
+    /// bounds allow another.
     pub(super) fn mends(&mut self, attempt: u32, unseen: Unseen, now: Instant) -> bool {
         let mends = self.fits
             && match unseen {
@@ -294,8 +294,8 @@ impl Call {
         if mends && self.over.is_none() {
             self.mends_owed += 1;
             match self.method.recovery {
-                // The next planned hedge is this one, unless it is due no later, or a server said
-                // when, or the same failure was mended before.
+                // Uses the next planned hedge, unless that is due earlier, a server set its time,
+                // or the same failure was retried before.
                 Recovery::Hedge { .. } => {
                     let at = now + self.mend_delay(unseen);
                     let again = self.kinds[attempt as usize - 1] == AttemptKind::Transparent;
@@ -317,14 +317,14 @@ impl Call {
         }
     }
 
-    /// A failure with a code of the policy's; `permits` is what A6's throttle says right after it
-    /// was counted.
+    /// A failure with one of the policy's codes; `permits` is the answer of A6's throttle right
+    /// after it was counted.
     pub(super) fn retries(&mut self, word: Option<Word>, permits: bool, now: Instant) -> Follows {
         let asked = match word {
             Some(Word::After(ms)) => Some(ms),
             _ => None,
         };
-        // R30; and nobody waits for more than a day where no deadline ends it.
+        // R30; without a deadline no retry waits for more than a day.
         let never = self.limit.is_none() && asked.is_some_and(|ms| ms > A_DAY_MS);
         if word == Some(Word::Stop) || never {
             self.freeze();
@@ -348,7 +348,7 @@ impl Call {
             } => {
                 self.due = Some(match asked {
                     Some(ms) => Due::At(now + Duration::from_millis(ms)),
-                    // R11 R32: the bound doubles, from the first one on since the last pushback.
+                    // R11 R32: the upper bound doubles, counted from the last pushback.
                     None => {
                         let bound = (first_ms << self.since_pushback.min(20)).min(longest_ms);
                         Due::Between(now, now + Duration::from_millis(bound))
@@ -363,8 +363,8 @@ impl Call {
         Follows::Another
     }
 
-    /// The caller has a head or an error from this attempt: is it the right one, and was there
-    /// nothing left to do (R13 R47)?
+    /// The caller got a head or an error from this attempt: checks that it is the right one, and
+    /// that nothing was left to do (R13 R47).
     pub(super) fn returns(&self, attempt: u32) {
         assert_eq!(self.last, Some(attempt), "not the last answer: {self:#?}");
         let nothing_left = self.in_flight == 0

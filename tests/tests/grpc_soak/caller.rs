@@ -1,4 +1,4 @@
-//! One caller, who makes random calls, reads their answers, and leaves when he likes.
+//! One caller, which makes random calls, reads their responses, and drops some early.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -37,14 +37,14 @@ pub(crate) struct Caller {
     send: Box<dyn Fn(Request<Upload>) -> Calling + Send + Sync>,
 }
 
-/// What a caller is going to do.
+/// The plan for one call.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     method: &'static Method,
     timeout_ms: Option<u64>,
     upload: UploadPlan,
     leaves_after: Option<Duration>,
-    /// So many frames of the answer are read.
+    /// How many frames of the response are read.
     reads: Option<u32>,
     watches: bool,
 }
@@ -64,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// The earlier of the caller's time and the method's (R80).
+    /// The earlier of the caller's time limit and the method's (R80).
     fn limit(&self) -> Option<u64> {
         match (self.timeout_ms, self.method.timeout_ms) {
             (Some(own), Some(configs)) => Some(own.min(configs)),
@@ -101,7 +101,7 @@ impl Caller {
         }
     }
 
-    /// One call from its beginning to its end.
+    /// One call from start to end.
     pub(crate) async fn call(&self, id: u32, rng: &mut SmallRng) {
         let plan = Plan::draw(rng);
         let limit = plan
@@ -188,13 +188,13 @@ impl Caller {
         let last: Option<i32> = last.map(|code| code.to_str().unwrap().parse().unwrap());
         match (ledger.call(id).ended, last) {
             (Some(code), Some(last)) if known(last) == code => {}
-            // Nobody else said so; or it broke off at the very instant of the deadline, which is
-            // taken for its echo.
+            // The status is the deadline's own; a stream that failed exactly at the deadline also
+            // counts as its effect.
             (_, Some(last)) => {
                 assert_eq!(last, 4);
                 ledger.times_out(id, Instant::now());
             }
-            // It broke off, or said nothing.
+            // It failed, or had no status.
             (Some(_), None) => {}
             (None, None) => assert!(plan.reads.is_some(), "a stream without an end"),
         }

@@ -1,4 +1,4 @@
-//! What the server does with one attempt, drawn at random.
+//! The server's random behaviour for one attempt.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use reattempt_http::TransportFault;
 
-/// What becomes of one attempt.
+/// The fate of one attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fate {
     pub(crate) reads: Reads,
@@ -15,7 +15,7 @@ pub(crate) struct Fate {
     pub(crate) answer: Answer,
 }
 
-/// How much of the request is read before the answer.
+/// How much of the request is read before the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads {
     Frames(u32),
@@ -26,13 +26,13 @@ pub(crate) enum Reads {
 pub(crate) enum Answer {
     TrailersOnly(i32, Pushback),
     Stream(Stream),
-    /// What a proxy says.
+    /// The HTTP status of a proxy.
     Http(u16),
     Fault(TransportFault),
     Silence,
 }
 
-/// Response-Headers, and what comes after them.
+/// Response-Headers, and what follows them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     pub(crate) messages: u32,
@@ -50,7 +50,7 @@ pub(crate) enum End {
     Silence,
 }
 
-/// `grpc-retry-pushback-ms`, as often as it is written, and what A6 has it mean.
+/// The values of `grpc-retry-pushback-ms`, and what they mean in A6.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pushback {
     pub(crate) values: &'static [&'static str],
@@ -69,7 +69,7 @@ const fn pushback(values: &'static [&'static str], means: Option<Word>) -> Pushb
 
 pub(crate) const NO_PUSHBACK: Pushback = pushback(&[], None);
 
-/// R30, word by word.
+/// R30, case by case.
 const PUSHBACKS: [Pushback; 13] = [
     pushback(&["0"], Some(Word::After(0))),
     pushback(&["3"], Some(Word::After(3))),
@@ -86,24 +86,23 @@ const PUSHBACKS: [Pushback; 13] = [
     pushback(&["5", "6"], Some(Word::Stop)),
 ];
 
-/// How the server fares for a while: of a hundred attempts so many fail.
+/// The server's current failure rate, in percent of attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather(pub(crate) u32);
 
 impl Weather {
-    /// Calm, storm, or between both, so that the bucket fills up, runs dry, and stays around its
-    /// half.
+    /// Low, high, or in between, so that the bucket fills up, runs empty, and stays around half.
     pub(crate) fn at(since_start: Duration) -> Self {
         Self([10, 45, 85, 40, 55, 50][(since_start.as_millis() / 700 % 6) as usize])
     }
 }
 
-/// What may befall the attempts of one call.
+/// The possible faults of the attempts of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chances {
-    /// A deadline or the caller himself, so that a stream may fall silent.
+    /// A deadline or the caller ends the call, so that a stream may stop without an end.
     pub(crate) somebody_ends_it: bool,
-    /// Hardly anything leaves the client.
+    /// Hardly any attempt can be sent.
     pub(crate) unreachable: bool,
 }
 
@@ -124,7 +123,7 @@ fn any_failure(rng: &mut SmallRng) -> i32 {
     if rng.random_ratio(4, 5) {
         14
     } else {
-        // 17 and 99 are no codes, and mean UNKNOWN.
+        // 17 and 99 are not codes, and mean UNKNOWN.
         *[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 99]
             .choose(rng)
             .expect("there are some")

@@ -1,8 +1,8 @@
-//! The model: A6 in its plainest form, fed by what the transport did and nothing else.
+//! The model: A6 in its simplest form, driven only by the transport.
 //!
 //! It knows the script, the clock and the order in which attempts were sent and answered. It never
-//! asks the stack what it decided: from A6 alone it works out what each answer has to do to the
-//! token count and what may be sent when, and compares the stack with that at every step.
+//! reads the stack's decisions: from A6 alone it derives the effect of each response on the token
+//! count and what may be sent when, and compares the stack with that at every step.
 
 use std::collections::VecDeque;
 
@@ -17,15 +17,15 @@ use super::words::{Got, Method, Recovery, Told, Unseen};
 
 const MILLI: u64 = 1000;
 
-/// Milli-tokens, and what every call may do next.
+/// The token count in thousandths, and the state of every call.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     max: u64,
     ratio: u64,
     pub(crate) fill: u64,
-    /// What the throttle has to hear next.
+    /// The next reports that the throttle must receive.
     expected: VecDeque<Told>,
-    /// One a caller, who makes one call after the other.
+    /// One slot per caller; a caller makes one call at a time.
     calls: Vec<Option<Call>>,
     /// The call that is being polled.
     pub(crate) polled: Option<u32>,
@@ -36,7 +36,7 @@ fn on(calls: &mut [Option<Call>], id: u32) -> &mut Call {
     calls[(id % CALLERS) as usize]
         .as_mut()
         .filter(|call| call.id == id)
-        .expect("the call is on")
+        .expect("the call is in progress")
 }
 
 impl Ledger {
@@ -73,7 +73,7 @@ impl Ledger {
         assert!(before.is_none());
     }
 
-    /// An attempt has so many bytes of the request.
+    /// An attempt has read this many bytes of the request.
     pub(crate) fn read(&mut self, id: u32, bytes: usize, limit: usize) {
         if let Some(cut_off) = self.call(id).outgrows(bytes, limit) {
             self.tally.overflows += 1;
@@ -86,7 +86,7 @@ impl Ledger {
         self.fill * 2 > self.max
     }
 
-    /// An attempt is out no more; of a call that is over nobody keeps count.
+    /// An attempt is no longer in flight; ignored if its call is over.
     pub(crate) fn leaves(&mut self, id: u32) {
         let call = self.calls[(id % CALLERS) as usize].as_mut();
         if let Some(call) = call.filter(|call| call.id == id) {
@@ -106,7 +106,7 @@ impl Ledger {
         permits
     }
 
-    /// The throttle hears of an attempt: it has to be the very next thing that A6 counts.
+    /// The throttle receives the result of an attempt, which must be the next one that A6 counts.
     pub(crate) fn told(&mut self, told: Told) {
         let id = self.polled.expect("a call is polled");
         let expected = self.expected.pop_front();
@@ -115,7 +115,7 @@ impl Ledger {
         assert_eq!(expected, Some(told), "{call:#?}");
     }
 
-    /// Nothing that A6 counts was kept from the throttle.
+    /// Checks that the throttle received everything that A6 counts.
     pub(crate) fn assert_all_told(&self) {
         assert!(self.expected.is_empty(), "not counted: {:?}", self.expected);
     }
@@ -137,7 +137,7 @@ impl Ledger {
         }
     }
 
-    /// An attempt goes out. Gives back its number.
+    /// An attempt is sent. Returns its number.
     pub(crate) fn sends(
         &mut self,
         id: u32,
@@ -196,7 +196,7 @@ impl Ledger {
         }
         let retryable = call.method.codes.contains(&code);
         let stops = word == Some(Word::Stop);
-        // R22: a code of the policy's, or a "do not retry" on any code.
+        // R22: one of the policy's codes, or a "do not retry" with any code.
         if retryable || stops {
             self.counts(Told::Failure);
         }
@@ -214,7 +214,7 @@ impl Ledger {
         self.tally.retries_held_back += u64::from(follows == Follows::HeldBack);
     }
 
-    /// The stream of a committed answer ended like this (R23).
+    /// The stream of a committed response ended with this code (R23).
     pub(crate) fn stream_ends(&mut self, id: u32, code: i32) {
         self.assert_all_told();
         let call = on(&mut self.calls, id);
@@ -226,13 +226,13 @@ impl Ledger {
         }
     }
 
-    /// The caller has DEADLINE_EXCEEDED from the call's own deadline (R14).
+    /// The caller got DEADLINE_EXCEEDED from the call's own deadline (R14).
     pub(crate) fn times_out(&mut self, id: u32, now: Instant) {
         self.tally.calls_timed_out += 1;
         assert_eq!(self.call(id).limit, Some(now), "not at its instant");
     }
 
-    /// The caller has a head or an error from this attempt.
+    /// The caller got a head or an error from this attempt.
     pub(crate) fn returns(&mut self, id: u32, attempt: u32) {
         self.call(id).returns(attempt);
     }
@@ -242,6 +242,6 @@ impl Ledger {
         self.assert_all_told();
         self.calls[(id % CALLERS) as usize]
             .take_if(|call| call.id == id)
-            .expect("the call is on")
+            .expect("the call is in progress")
     }
 }

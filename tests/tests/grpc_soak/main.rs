@@ -1,11 +1,10 @@
 //! 100 000 gRPC calls, retried and hedged, under random faults and cancellations: nothing leaks, no
-//! rule of A6 is broken, and the token count is that of a model to the thousandth of a token at
-//! every step.
+//! rule of A6 is violated, and the token count matches a model to the thousandth at every step.
 //!
-//! The documented stack stands on a transport in memory and paused time. Two sides are compared.
-//! One is the stack with its own `TokenBucket`, behind a throttle that only writes down what it is
-//! told. The other is the model (`ledger.rs`), which knows what the transport did and when, and A6;
-//! it is told nothing by the stack but that an attempt went out, and when the throttle was asked.
+//! The documented stack runs on an in-memory transport and paused time. Two sides are compared. One
+//! is the stack with its own `TokenBucket`, behind a throttle that logs its calls. The other is the
+//! model (`ledger.rs`), which knows A6 and what the transport did and when; from the stack it
+//! learns only that an attempt was sent, and when the throttle was asked.
 
 mod answer;
 mod call;
@@ -37,13 +36,13 @@ use stack::{MAX_TOKENS, MILLI_RATIO, config};
 use tally::Tally;
 use world::World;
 
-/// What one call may keep of its request; many of them outgrow it.
+/// The buffer limit of one call's request; many requests exceed it.
 const BYTES_PER_CALL: usize = 64;
 
-/// So many callers make one call after the other.
+/// The number of callers; each makes one call at a time.
 const CALLERS: u32 = 500;
 
-/// Runs so many calls, and looks at what is left of them.
+/// Runs this many calls and checks for leaks.
 async fn soak(calls: u32, seed: u64) -> Tally {
     let world = World::new(Ledger::new(MAX_TOKENS, MILLI_RATIO));
     let budget = BufferBudget::default();
@@ -88,12 +87,12 @@ async fn soak(calls: u32, seed: u64) -> Tally {
     ledger.tally
 }
 
-/// A number from the environment, for who wants to soak for longer or otherwise.
+/// A number from the environment, for longer or different runs.
 fn number<N: std::str::FromStr<Err: std::fmt::Debug>>(name: &str, otherwise: N) -> N {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// Half of the calls, from this seed.
+/// Runs half of the calls, from this seed.
 async fn soak_half(seed: u64) {
     let calls = number("REATTEMPT_SOAK_CALLS", 100_000_u32) / 2;
     let seed = number("REATTEMPT_SOAK_SEED", 0) ^ seed;
@@ -104,12 +103,12 @@ async fn soak_half(seed: u64) {
 
 /// R10 R11 R13 R14 R15 R20 to R24, R26, R30 to R36, R40 to R48, R51 to R53, R60 to R63, R70, R80.
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_calls_leak_nothing_and_count_to_the_milli_token() {
+async fn a_hundred_thousand_calls_leak_nothing_and_match_the_model() {
     soak_half(6).await;
 }
 
-/// The other half: two threads take half as long.
+/// The other half, on a second thread.
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_calls_leak_nothing_and_count_to_the_milli_token_the_other_half() {
+async fn a_second_half_of_the_calls_matches_the_model() {
     soak_half(0xA6).await;
 }

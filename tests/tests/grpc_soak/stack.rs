@@ -1,4 +1,4 @@
-//! The documented stack, with an attempt's deadline and two witnesses in it.
+//! The documented stack, with an attempt deadline and two witnesses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,13 @@ use super::words::{Method, Recovery};
 use super::world::World;
 
 pub(crate) const MAX_TOKENS: u64 = 10;
-/// `tokenRatio` has digits past the third, which are cut.
+/// `tokenRatio` has more than three decimal places, which are cut.
 pub(crate) const MILLI_RATIO: u64 = 1733;
 
-/// What one attempt may take until its head.
+/// The time limit of an attempt, up to its head.
 pub(crate) const ATTEMPT_LIMIT: Duration = Duration::from_millis(70);
 
-/// As the service config below says.
+/// The same values as the service config below.
 pub(crate) static METHODS: [Method; 5] = [
     Method {
         path: "/soak.S/Retry",
@@ -80,7 +80,7 @@ pub(crate) static METHODS: [Method; 5] = [
     },
 ];
 
-/// The service config, its jitter from this seed.
+/// The service config, with jitter from this seed.
 pub(crate) fn config(seed: u64) -> ServiceConfig {
     let text = r#"{
         "methodConfig": [
@@ -101,8 +101,8 @@ pub(crate) fn config(seed: u64) -> ServiceConfig {
     ServiceConfig::parse_with(text, &options).expect("a service config")
 }
 
-/// As docs of reattempt-grpc have it. Between the recovery layers and the attempt's deadline stands
-/// a witness.
+/// The stack of reattempt-grpc's docs. A witness stands between the recovery layers and the attempt
+/// deadline.
 pub(crate) fn stack(
     world: &Arc<World>,
     budget: &BufferBudget,

@@ -1,4 +1,4 @@
-//! How often each thing happened, so that nobody believes a soak that soaked nothing.
+//! Counts events, to prove that the soak exercised each of them.
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
@@ -24,7 +24,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Each kind of thing happened to at least one call in a thousand.
+    /// Checks that each kind of event happened to at least one call in a thousand.
     pub(crate) fn assert_everything_happened(&self) {
         for (many, what) in [
             (self.retries, "retries"),

@@ -1,5 +1,4 @@
-//! The server and the way to it, in memory: does what the fate of each attempt says, and tells the
-//! ledger.
+//! The in-memory transport and server: follows the fate of each attempt, and reports to the ledger.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use super::upload::Upload;
 use super::words::{Got, Unseen};
 use super::world::World;
 
-/// A transport error that says what went wrong.
+/// A transport error with its fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Broken {
     pub(crate) fault: TransportFault,
@@ -32,11 +31,11 @@ impl TransportError for Broken {
     }
 }
 
-/// On each answer: which attempt it is of.
+/// The attempt that a response belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfAttempt(pub(crate) u32);
 
-/// One attempt, which goes out now; its head comes later.
+/// Sends one attempt; its head comes later.
 pub(crate) fn attempt(
     world: Arc<World>,
     request: Request<ReplayBody<Upload>>,
@@ -54,7 +53,7 @@ pub(crate) fn attempt(
     }
 }
 
-/// An attempt that is out.
+/// An attempt in flight.
 struct Out {
     _live: Live,
     world: Arc<World>,
@@ -63,14 +62,14 @@ struct Out {
 
 impl Drop for Out {
     fn drop(&mut self) {
-        // Closed once an assertion has failed.
+        // Poisoned once an assertion has failed.
         if let Ok(mut ledger) = self.world.ledger.lock() {
             ledger.leaves(self.id);
         }
     }
 }
 
-/// Until the head of the answer.
+/// Runs until the head of the response.
 async fn answer(
     world: Arc<World>,
     id: u32,
@@ -81,8 +80,8 @@ async fn answer(
     let times_out = world.ledger().call(id).attempt_limit(Instant::now());
     let answers = |got| {
         let now = Instant::now();
-        // What a deadline of ours may have caused elsewhere is taken for its echo from its instant
-        // on: the witness above that deadline tells of it.
+        // From the deadline on, a failure that the deadline may have caused elsewhere counts as its
+        // effect: the witness above that deadline reports it.
         let may_echo = match got {
             Got::Ok | Got::Headers => false,
             Got::Failed { code, .. } => code == 1 || matches!(fate.answer, Answer::Fault(_)),
@@ -171,12 +170,12 @@ pub(crate) fn trailers(code: i32, pushback: Pushback) -> HeaderMap {
     trailers
 }
 
-/// What is no code means UNKNOWN.
+/// A number that is not a code means UNKNOWN.
 pub(crate) fn known(code: i32) -> i32 {
     if (0..=16).contains(&code) { code } else { 2 }
 }
 
-/// "HTTP to gRPC Status Code Mapping"; also of an answer that ends with a head which has no status.
+/// "HTTP to gRPC Status Code Mapping"; also for a response that ends with a head without a status.
 fn of_http(status: u16) -> i32 {
     match status {
         400 => 13,
@@ -192,8 +191,8 @@ pub(crate) fn of_fault(fault: TransportFault) -> (i32, Unseen) {
     match fault {
         TransportFault::NeverSent => (14, Unseen::NeverSent),
         TransportFault::StreamRefused => (14, Unseen::Once),
-        // A peer that breaks the protocol loses its connection. Where none can be made there is no
-        // other backend to move on to.
+        // A peer that violates the protocol loses its connection. There is no other backend to move
+        // on to.
         TransportFault::ConnectFailed
         | TransportFault::ConnectionReset
         | TransportFault::ConnectionClosed

@@ -1,4 +1,4 @@
-//! The caller's request body: frames one after another, and a count of those bodies that are alive.
+//! The caller's request body: a sequence of frames, with a count of live bodies.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use reattempt_tests::alive::Live;
 use tokio::time::Sleep;
 use tower::BoxError;
 
-/// What a request's body is like.
+/// The plan of a request body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UploadPlan {
     pub(crate) frames: u32,
@@ -48,7 +48,7 @@ impl UploadPlan {
         self.frames as usize * self.bytes_a_frame
     }
 
-    /// Nothing is sent at all.
+    /// Nothing is sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.frames == 0 && !self.fails
     }
@@ -92,7 +92,7 @@ impl Body for Upload {
             self.pause = None;
         }
         self.left -= 1;
-        // Whole messages, with the five bytes before each.
+        // Whole messages, with the five-byte prefix.
         let message = &[b'a'; 64][..self.plan.bytes_a_frame - 5];
         Poll::Ready(Some(Ok(Frame::data(frame_message(message)))))
     }

@@ -1,8 +1,8 @@
 //! The same on loopback sockets: 5 000 calls through hyper against the raw HTTP/2 server, on two
 //! threads.
 //!
-//! Times and orders are the machine's, so there is no model. What counts is what is left
-//! afterwards: nothing on either side.
+//! Times and order depend on the machine, so there is no model. The test checks that nothing is
+//! left on either side.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ use super::world::Alive;
 
 const CALLS: u32 = 5_000;
 const CALLERS: u32 = 100;
-/// Fails instead of hanging.
+/// The time after which a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const METHODS: [&str; 3] = ["Retry", "Hedge", "Burst"];
@@ -60,12 +60,12 @@ fn config() -> ServiceConfig {
     ServiceConfig::parse(text).expect("a service config")
 }
 
-/// What the server does, and what has to be seen of it afterwards.
+/// What the server did, and what must be observed afterwards.
 #[derive(Debug, Default)]
 struct Deeds {
-    /// Calls that the server never ends by itself.
+    /// Calls that the server never ends.
     hang: HashSet<usize>,
-    /// Connections that it broke, and with them whatever was on them.
+    /// Connections that the server broke, with all calls on them.
     broken: HashSet<u64>,
 }
 
@@ -86,7 +86,7 @@ fn step(rng: &mut SmallRng, deeds: &mut Deeds, call: &SeenCall) -> Step {
         75..=79 => Step::refuse_stream(),
         80..=84 => Step::reset(ErrorCode::INTERNAL_ERROR),
         85 => Step::trailers_only(3, "no"),
-        // Everybody shares one connection.
+        // All calls share one connection.
         86 if rng.random_ratio(1, 10) => [Step::go_away(), Step::close(), Step::half_frame()]
             .choose(rng)
             .expect("some")
@@ -102,7 +102,7 @@ fn step(rng: &mut SmallRng, deeds: &mut Deeds, call: &SeenCall) -> Step {
     .noted(deeds, call)
 }
 
-/// Notes a step down as it is given out.
+/// Logs each step of the script when it is used.
 trait Noted {
     fn noted(self, deeds: &mut Deeds, call: &SeenCall) -> Self;
 }
@@ -165,7 +165,7 @@ fn stack(
         .service(http.clone())
 }
 
-/// The answer of a call that worked is its own.
+/// Checks that the response of a call that succeeded is its own.
 async fn read<B>(id: u32, answer: Response<B>) -> bool
 where
     B: http_body::Body<Data = Bytes, Error = BoxError>,
@@ -248,7 +248,7 @@ async fn five_thousand_calls_on_the_wire_leave_nothing_on_either_side() {
     tokio::time::timeout(PATIENCE, all).await.expect("it hangs");
     assert!(worked > CALLS / 20, "only {worked} calls worked");
 
-    // What was dropped last is still on its way to the server.
+    // The last drops still have to reach the server.
     let nothing_left = || {
         server.streams_open() == 0
             && budget.used() == 0
@@ -272,10 +272,10 @@ async fn five_thousand_calls_on_the_wire_leave_nothing_on_either_side() {
     for call in seen.iter().filter(|call| deeds.hang.contains(&call.number)) {
         match call.cancelled.and_then(|cancelled| cancelled.code) {
             Some(ErrorCode::CANCEL) => reset += 1,
-            // hyper's word where the request's own body failed, or was told that another attempt
-            // goes on alone.
+            // hyper's code for a request body that failed, or that was abandoned for another
+            // attempt.
             Some(ErrorCode::INTERNAL_ERROR) => assert!(!call.half_closed, "{call:?}"),
-            // Its connection went down under it.
+            // Its connection was broken.
             _ => assert!(deeds.broken.contains(&call.connection), "{call:?}"),
         }
     }

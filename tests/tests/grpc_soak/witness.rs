@@ -1,5 +1,5 @@
-//! What stands in the stack and looks on: between the recovery layers and the attempt's deadline,
-//! and behind the throttle.
+//! Witnesses inside the stack: between the recovery layers and the attempt deadline, and behind the
+//! throttle.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::transport::{Broken, OfAttempt};
 use super::words::{Got, Told, Unseen};
 use super::world::World;
 
-/// Tells the ledger of attempts that their own deadline ended: the layer right above that deadline.
+/// Reports attempts that their own deadline ended: the layer directly above that deadline.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched<S> {
     pub(crate) inner: S,
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// What [`Watched`] has to know of an answer, whatever its body.
+/// What [`Watched`] needs from a response of any body type.
 pub(crate) trait OfResponse {
     fn is_elapsed_attempt(&self) -> bool;
     fn mark(&mut self, attempt: u32);
@@ -79,8 +79,7 @@ impl<B> OfResponse for Response<B> {
     }
 }
 
-/// Writes down what the throttle is told and asked, and compares the bucket with the model each
-/// time.
+/// Logs the calls to the throttle, and compares the bucket with the model each time.
 #[derive(Debug)]
 pub(crate) struct Witness {
     pub(crate) bucket: Arc<TokenBucket>,

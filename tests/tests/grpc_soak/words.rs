@@ -1,8 +1,8 @@
-//! What the model and the transport say to each other, in A6's words.
+//! The types that the model and the transport share, in A6's terms.
 
 use super::fate::Word;
 
-/// Whether a failure may be mended without counting.
+/// Whether a failure may be retried transparently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unseen {
     No,
@@ -12,7 +12,7 @@ pub(crate) enum Unseen {
     NeverSent,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     /// A Trailers-Only OK.
@@ -24,25 +24,25 @@ pub(crate) enum Got {
         word: Option<Word>,
         unseen: Unseen,
     },
-    /// The request's own body failed: no server is to blame, and no attempt can do better.
+    /// The request's own body failed: not the server's fault, and every attempt would fail.
     RequestFailed,
-    /// Another hedge goes on alone (A6, Memory Management): this one was cancelled by us.
+    /// Another hedge continues alone (A6, Memory Management): this one was cancelled by the client.
     Abandoned,
 }
 
-/// What the throttle hears.
+/// A report to the throttle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Success,
     Failure,
 }
 
-/// What the service config says of a method.
+/// The service config of a method.
 #[derive(Debug)]
 pub(crate) struct Method {
     pub(crate) path: &'static str,
     pub(crate) recovery: Recovery,
-    /// Retryable, or not fatal.
+    /// Codes that are retryable, or not fatal.
     pub(crate) codes: &'static [i32],
     pub(crate) timeout_ms: Option<u64>,
 }

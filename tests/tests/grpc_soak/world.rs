@@ -1,4 +1,4 @@
-//! What all calls share: the ledger, and a count of all that is alive.
+//! State shared by all calls: the ledger, and counts of live values.
 
 use std::future::Future;
 use std::sync::atomic::AtomicI64;
@@ -14,7 +14,7 @@ use super::CALLERS;
 use super::fate::{Chances, Fate, Weather};
 use super::ledger::Ledger;
 
-/// All that is alive.
+/// Counts of live values.
 #[derive(Debug, Default)]
 pub(crate) struct Alive {
     pub(crate) uploads: Arc<AtomicI64>,
@@ -23,12 +23,12 @@ pub(crate) struct Alive {
     pub(crate) contexts: Arc<AtomicI64>,
 }
 
-/// What all calls share.
+/// State shared by all calls.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) alive: Alive,
-    /// Each is kept by the block of the call that it belongs to, and by nobody else.
+    /// Each is kept alive only by the state of its call.
     pub(crate) backends: Mutex<Vec<Weak<str>>>,
     fates: Mutex<Vec<Option<(SmallRng, Chances)>>>,
     began: Instant,
@@ -46,8 +46,8 @@ impl World {
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // Once an assertion has failed the others end without a word, so that the first one can be
-        // read.
+        // After a failed assertion the other calls end silently, so that its message stays
+        // readable.
         let Ok(ledger) = self.ledger.lock() else {
             std::panic::resume_unwind(Box::new("the ledger is closed"));
         };
@@ -59,11 +59,11 @@ impl World {
         id: u32,
         change: impl FnOnce(&mut Option<(SmallRng, Chances)>) -> T,
     ) -> T {
-        let mut fates = self.fates.lock().expect("nobody panics with it");
+        let mut fates = self.fates.lock().expect("no panic while it is held");
         change(&mut fates[(id % CALLERS) as usize])
     }
 
-    /// The fates of a call's attempts come from this seed.
+    /// The fates of a call's attempts are drawn from this seed.
     pub(crate) fn begins(&self, id: u32, seed: u64, chances: Chances) {
         let rng = SmallRng::seed_from_u64(seed);
         self.of_caller(id, |fates| *fates = Some((rng, chances)));
@@ -72,7 +72,7 @@ impl World {
     pub(crate) fn fate(&self, id: u32) -> Fate {
         let weather = Weather::at(self.began.elapsed());
         self.of_caller(id, |fates| {
-            let (rng, chances) = fates.as_mut().expect("the call is on");
+            let (rng, chances) = fates.as_mut().expect("the call is in progress");
             Fate::draw(rng, weather, *chances)
         })
     }
@@ -92,7 +92,7 @@ impl World {
         let now = Instant::now();
         let attempt = self.ledger().sends(id, kind, previous, now);
         assert_eq!(attempt, context.attempt());
-        // Half of the calls keep a log, and with it this name; the others' blocks are used again.
+        // Half of the calls have a log that holds this name; the states of the others are reused.
         if id % 2 == 0 {
             let name: Arc<str> = Arc::from("backend");
             let weak = Arc::downgrade(&name);
@@ -107,7 +107,7 @@ impl World {
     }
 }
 
-/// Sets which call is polled, for as long as it is.
+/// Marks the call as polled while its future is polled.
 pub(crate) async fn scoped<F: Future>(world: &World, id: u32, future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|cx| {

@@ -1,7 +1,7 @@
-//! The HTTP stack around hyper-util's client, through a proxy that others wrote: Debian's haproxy
-//! with HTTP/2 in front and HTTP/1.1 behind. It says REFUSED_STREAM of each request whose server
-//! closed the connection without an answer, also when the server had carried the request out. Where
-//! haproxy is not installed the tests print a line and pass.
+//! The HTTP stack around hyper-util's client, through a third-party proxy: Debian's haproxy with
+//! HTTP/2 in front and HTTP/1.1 behind. It returns REFUSED_STREAM for each request whose server
+//! closed the connection without a response, even if the server processed the request. If haproxy
+//! is not installed, the tests print a line and pass.
 
 mod proxy;
 
@@ -26,7 +26,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use crate::proxy::Haproxy;
 
-/// Fails instead of hanging.
+/// The time after which a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 async fn within<F: Future>(future: F) -> F::Output {
@@ -43,7 +43,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Up to ten attempts, by a policy that takes refused streams for this.
+    /// Up to ten attempts, by a policy with this setting for refused streams.
     fn new(proxy: &Haproxy, refused: &str) -> Self {
         let policies = format!(
             r#"{{"default": {{"refused": "{refused}", "retry": {{
@@ -51,7 +51,7 @@ impl Caller {
             }}}}}}"#
         );
         let parsed = HttpPolicies::parse(&policies).expect("a policy");
-        // hyper-util's own retries are off, so that every further attempt is the stack's.
+        // hyper-util's own retries are off, so every further attempt is made by the stack.
         let hyper = Client::builder(TokioExecutor::new())
             .http2_only(true)
             .retry_canceled_requests(false)
@@ -63,7 +63,7 @@ impl Caller {
         }
     }
 
-    /// The status, and how it came about. The path names the call.
+    /// The status and the record of a call. The path identifies the call.
     async fn call(&self, method: Method, path: &str) -> (Result<u16, BoxError>, RetryInfo) {
         let mut request = Request::builder()
             .method(method)
@@ -87,20 +87,20 @@ impl Caller {
     }
 }
 
-/// A server that carries out every request, as its record says, and answers by this script.
+/// A server that processes and logs every request, and responds by this script.
 async fn server(script: Script) -> Server {
     let options = Options::new().protocol(Protocol::Http1);
     Server::start_with(options, script).await.expect("a server")
 }
 
-/// The case that `refused` is documented with.
+/// The case that motivates `refused` in the docs.
 #[tokio::test]
 async fn an_ambiguous_refusal_does_a_post_exactly_once() {
     let server = server(Script::new().otherwise(Step::close_before())).await;
     let Some(proxy) = Haproxy::start(server.addr()).await else {
         return;
     };
-    // By default the proxy is believed. How often the POST is done then is the proxy's affair.
+    // By default the proxy is trusted, so the POST may be processed more than once.
     let believing = Caller::new(&proxy, "unprocessed");
     let (outcome, info) = believing.call(Method::POST, "/believed").await;
     outcome.unwrap_err();
@@ -130,7 +130,7 @@ async fn an_ambiguous_refusal_still_repeats_a_get() {
     assert_eq!(server.seen_count(), 4);
 }
 
-/// A server that closes one connection in five after it has carried out a request.
+/// A server that closes one connection in five after it has processed a request.
 #[tokio::test]
 async fn ambiguous_refusals_under_load_double_no_post() {
     const CALLERS: usize = 8;

@@ -1,4 +1,4 @@
-//! The proxy that Debian packages, as a process of the test's own.
+//! Debian's haproxy, as a process of the test.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::within;
 
-/// A haproxy on a port of loopback. Ends with its owner.
+/// A haproxy on a loopback port. Stopped when dropped.
 pub(crate) struct Haproxy {
     process: Child,
     port: u16,
@@ -17,7 +17,7 @@ pub(crate) struct Haproxy {
 }
 
 impl Haproxy {
-    /// Starts one before this server; `None`, and a printed line, where it is not installed.
+    /// Starts it in front of this server; prints a line and returns `None` if it is not installed.
     pub(crate) async fn start(server: SocketAddr) -> Option<Self> {
         if !is_installed("haproxy", "-v", "haproxy") {
             return None;
@@ -67,7 +67,7 @@ listen front
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Waits until it listens; false if it has ended.
+    /// Waits until it listens; false if it has exited.
     async fn is_up(&mut self) -> bool {
         loop {
             let listens = TcpStream::connect(("127.0.0.1", self.port)).await.is_ok();
@@ -84,7 +84,7 @@ listen front
 
 impl Drop for Haproxy {
     fn drop(&mut self) {
-        // Both fail only where it has ended already.
+        // Both fail only if it has exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! One hop after another: each serves by calling the next.
+//! A chain of hops: each serves by calling the next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,24 +13,24 @@ use reattempt_http::{AnyTransportError, HttpStatus};
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
-/// A hop as the one before it reaches it.
+/// The next hop, as seen by the one before it.
 pub(crate) type Next = BoxCloneSyncService<Request<()>, Response<()>, AnyTransportError>;
 
-/// What the hops do beside three tries each.
+/// The configuration of a hop, besides its three attempts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Habits {
-    /// They tell each other what they know.
+    /// Signals retry suppression to its neighbours.
     pub(crate) tell: bool,
-    /// Each counts in a throttle of its own, of ten tokens and a tenth for each success.
+    /// Has its own throttle: ten tokens, a tenth of a token gained per success.
     pub(crate) throttled: bool,
-    /// Each attempt has so much time.
+    /// The time limit of each attempt.
     pub(crate) attempt: Option<Duration>,
 }
 
-/// No answer at all.
+/// No response.
 pub(crate) const NEVER: u16 = 999;
 
-/// How often a hop was called.
+/// Counts how often a hop was called.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls(Arc<AtomicU32>);
 
@@ -39,7 +39,7 @@ impl Calls {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The number of this call, from 1.
+    /// Returns the number of this call, from 1.
     fn add(&self) -> u32 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -49,7 +49,7 @@ fn answer(status: u16) -> Response<()> {
     Response::builder().status(status).body(()).unwrap()
 }
 
-/// The client that calls the next hop: three tries, up to 5 ms and 10 ms apart.
+/// The client that calls the next hop: three attempts, up to 5 ms and 10 ms apart.
 pub(crate) fn client(next: Next, habits: Habits) -> Next {
     let ms = Duration::from_millis;
     let backoff = Backoff::exponential(ms(5), ms(20)).jitter(Jitter::Full);
@@ -73,7 +73,7 @@ pub(crate) fn client(next: Next, habits: Habits) -> Next {
         .service(next)
 }
 
-/// A service that serves by calling the next one, and answers with its status.
+/// A service that calls the next one and returns its status.
 pub(crate) fn hop(next: Next, habits: Habits, calls: Calls) -> Next {
     let client = client(next, habits);
     let serve = tower::service_fn(move |request: Request<()>| {
@@ -95,7 +95,7 @@ pub(crate) fn hop(next: Next, habits: Habits, calls: Calls) -> Next {
         .service(serve)
 }
 
-/// The service at the bottom, which answers each call by its number.
+/// The last service, which responds to each call by its number.
 pub(crate) fn bottom(
     answers: impl Fn(u32) -> u16 + Clone + Send + Sync + 'static,
     calls: Calls,

@@ -1,4 +1,4 @@
-//! On paused time, without a wire between the hops.
+//! On paused time, with in-process calls between the hops.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tower::ServiceExt;
 
 use super::chain::{Calls, Habits, NEVER, Next, bottom, client, hop};
 
-/// Five clients in a row, each calling the next hop; the last of them calls the bottom.
+/// Five clients in a row, each calling the next hop; the last calls the bottom.
 const HOPS: usize = 5;
 
 struct Chain {
@@ -30,7 +30,7 @@ impl Chain {
         Self { top, calls }
     }
 
-    /// So many calls at the top, one after the other: how many worked.
+    /// Makes this many calls at the top sequentially; returns how many succeeded.
     async fn call(&self, times: u32) -> u32 {
         let mut worked = 0;
         for _ in 0..times {
@@ -40,7 +40,7 @@ impl Chain {
         worked
     }
 
-    /// So many calls at the top: how often each hop was called for them.
+    /// Makes this many calls at the top; returns how often each hop was called.
     async fn called(&self, times: u32) -> [u32; HOPS] {
         assert_eq!(self.call(times).await, 0);
         self.counts()
@@ -76,7 +76,7 @@ const BOTH: Habits = Habits {
     attempt: None,
 };
 
-/// What there is to mend.
+/// The problem without signals.
 #[tokio::test(start_paused = true)]
 async fn without_a_word_between_them_one_call_becomes_243() {
     let chain = Chain::new(|_| 503, [PLAIN; HOPS]);
@@ -91,8 +91,7 @@ async fn only_the_hop_next_to_the_fault_tries_again() {
     assert_eq!(chain.counts(), [10, 10, 10, 10, 30]);
 }
 
-/// What services that know nothing of each other come to: each hop tries on until its own throttle
-/// closes.
+/// Independent services with throttles: each hop retries until its own throttle closes.
 #[tokio::test(start_paused = true)]
 async fn with_throttles_alone_every_hop_spends_its_own() {
     let chain = Chain::new(|_| 503, [THROTTLED; HOPS]);
@@ -101,7 +100,7 @@ async fn with_throttles_alone_every_hop_spends_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_throttles_the_bottom_gets_less_than_five_quarters_of_the_calls() {
+async fn with_throttles_the_bottom_gets_under_five_quarters_of_calls() {
     let chain = Chain::new(|_| 503, [BOTH; HOPS]);
     let calls = 20;
     assert_eq!(chain.call(calls).await, 0);
@@ -134,7 +133,7 @@ async fn calls_at_once_stay_below_five_quarters_too() {
 
 #[tokio::test(start_paused = true)]
 async fn under_a_partial_outage_the_calls_still_work() {
-    // One answer of twenty fails, and sometimes two in a row.
+    // One response in twenty fails, and sometimes two in a row.
     let fails = |n: u32| {
         if n % 20 == 0 || n % 140 == 1 {
             503
@@ -157,9 +156,9 @@ async fn after_an_outage_the_calls_work_again() {
     assert_eq!(chain.counts()[..4], [200; 4]);
 }
 
-/// A fault in the middle: the hop above it is the one that mends it.
+/// A failure in the middle: the hop above it retries.
 #[tokio::test(start_paused = true)]
-async fn a_hop_that_fails_by_itself_is_asked_again_by_the_one_before_it() {
+async fn a_hop_that_fails_itself_is_retried_by_the_hop_above() {
     let (broken, above, top) = (Calls::default(), Calls::default(), Calls::default());
     let next = bottom(|n| if n % 3 == 0 { 200 } else { 503 }, broken.clone());
     let next = hop(next, TELL, above.clone());
@@ -170,18 +169,18 @@ async fn a_hop_that_fails_by_itself_is_asked_again_by_the_one_before_it() {
     assert_eq!((top.count(), above.count(), broken.count()), (1, 1, 3));
 }
 
-/// Each hop can take it up alone. One that does not tries again whatever the one behind says, and
-/// is tried again by the one before it; above that one nobody tries again.
+/// Each hop can adopt the signals independently. One that has not retries regardless of the hop
+/// below, and is retried by the hop above; no hop above that retries.
 #[tokio::test(start_paused = true)]
-async fn a_hop_that_neither_hears_nor_speaks_costs_its_own_tries_and_those_of_the_one_before_it() {
+async fn a_hop_without_the_signals_adds_its_own_and_one_more_factor() {
     let mut habits = [TELL; HOPS];
     habits[3] = PLAIN;
     let chain = Chain::new(|_| 503, habits);
     assert_eq!(chain.called(1).await, [1, 1, 3, 9, 27]);
 }
 
-/// Each hop gives the next one less time than it has itself: a tenth of a second at the bottom,
-/// four times as much a hop further up.
+/// The time limit shrinks from hop to hop: a tenth of a second at the bottom, four times as long
+/// per hop further up.
 fn patient(habits: Habits) -> [Habits; HOPS] {
     let limit = |at| Duration::from_millis(100 * 4_u64.pow((HOPS - 1 - at) as u32));
     std::array::from_fn(|at| Habits {
@@ -207,8 +206,8 @@ async fn a_bottom_that_hangs_is_tried_by_the_hop_above_it_alone() {
     );
 }
 
-/// Where every hop has the same time for an attempt, the word of the one behind comes with the end
-/// of it.
+/// If all hops have the same time limit per attempt, the signal of the hop below comes with the
+/// timeout.
 #[tokio::test(start_paused = true)]
 async fn time_that_is_over_for_all_is_not_tried_again_by_all() {
     let same = |habits| {

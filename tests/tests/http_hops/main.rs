@@ -1,4 +1,5 @@
-//! Five services in a row, three tries each: what one call at the top costs the one at the bottom.
+//! Five services in a row, three attempts each: how many calls at the bottom one call at the top
+//! causes.
 
 mod chain;
 mod in_process;

@@ -40,7 +40,7 @@ async fn listen(hop: Next) -> SocketAddr {
     address
 }
 
-/// The hop that listens there.
+/// A client for the hop at this address.
 fn connect(address: SocketAddr, http2: bool) -> Next {
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new())
         .http2_only(http2)
@@ -56,7 +56,7 @@ fn connect(address: SocketAddr, http2: bool) -> Next {
     BoxCloneSyncService::new(service)
 }
 
-/// Five hops on sockets: calls at the top and how often each was called.
+/// Five hops on sockets: makes calls at the top and counts the calls of each hop.
 async fn called(times: u32, http2: bool, habits: Habits) -> [u32; 5] {
     let calls: [Calls; 5] = Default::default();
     let last = bottom(|_| 503, calls[4].clone());
@@ -92,7 +92,7 @@ async fn five_hops_on_sockets_stay_below_five_quarters() {
     }
 }
 
-/// What an AWS client writes, as it comes over the wire.
+/// The header of an AWS client, on the wire.
 #[tokio::test]
 async fn a_request_that_comes_too_late_is_refused_on_the_wire() {
     let calls = Calls::default();

@@ -43,7 +43,7 @@ fn step(number: usize, said: &Attempt) -> Step {
     step
 }
 
-/// A request that breaks some of its attempts off.
+/// A request that cuts off some of its attempts.
 struct Request {
     call: Call<Payload>,
     cut_off: Arc<[u32]>,

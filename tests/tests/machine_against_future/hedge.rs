@@ -19,7 +19,7 @@ struct Flight<'a> {
 enum Other<'a> {
     GettingReady {
         kind: AttemptKind,
-        // Known once it was asked for.
+        // Known once readiness was requested.
         ready: Option<(u64, bool)>,
     },
     Flight(Flight<'a>),
@@ -31,18 +31,18 @@ struct Hedging<'a> {
     machine: HedgeMachine,
     first: Option<Flight<'a>>,
     others: Vec<Other<'a>>,
-    /// When a newer configuration is there that moved the key, and the failed attempt that asked
-    /// for it.
+    /// When a newer configuration that moved the key arrives, and the failed attempt that requested
+    /// it.
     moves: Vec<(u64, CallContext)>,
     last: Option<Told>,
     expired: bool,
 }
 
-/// How one instant ended.
+/// The result of one instant.
 enum Turn {
     Over(Told),
     Wait,
-    /// The script is at its end.
+    /// The script has no further attempts.
     LeftOut,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
     let policy = script.hedge_policy();
     let mut call = Simulation::new(script, base);
     let first = send(&mut call, 1, AttemptKind::Initial)?;
-    // What is known of the call is known from its first attempt.
+    // The call's state is taken from its first attempt.
     call.context = first.context.clone();
     let mut hedging = Hedging {
         machine: HedgeMachine::new(&policy),
@@ -96,7 +96,7 @@ fn send<'a>(call: &mut Simulation<'a>, number: u32, kind: AttemptKind) -> Option
 }
 
 impl<'a> Hedging<'a> {
-    /// Attempts that are out.
+    /// Attempts in flight.
     fn out(&self) -> impl Iterator<Item = &CallContext> {
         let others = self.others.iter().filter_map(|other| match other {
             Other::Flight(flight) => Some(flight),
@@ -108,7 +108,7 @@ impl<'a> Hedging<'a> {
             .map(|flight| &flight.context)
     }
 
-    /// When the next thing happens.
+    /// The time of the next event.
     fn next(&self) -> Option<u64> {
         let others = self.others.iter().map(|other| match other {
             Other::Flight(flight) => flight.ends,
@@ -121,7 +121,7 @@ impl<'a> Hedging<'a> {
         first.chain(others).chain(moves).chain(wake).min()
     }
 
-    /// All that happens at this instant.
+    /// Handles all events of this instant.
     fn turn(&mut self) -> Turn {
         loop {
             let now = self.call.now;
@@ -143,7 +143,7 @@ impl<'a> Hedging<'a> {
                         }
                         continue;
                     }
-                    // Nobody waits for a service that will not be called.
+                    // A service that will not be called need not become ready.
                     Other::GettingReady { kind, .. } if self.machine.is_frozen() => {
                         let kind = *kind;
                         self.others.swap_remove(at);

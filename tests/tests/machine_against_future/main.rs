@@ -1,6 +1,6 @@
-//! One script, driven twice: by the tower futures on paused time, and by a small simulator over the
-//! same machines with a virtual clock. Times, kinds, records, throttle and outcome have to be the
-//! same to the last field.
+//! One script, run twice: by the tower futures on paused time, and by a small simulator over the
+//! same machines with a virtual clock. Times, kinds, records, throttle and outcome must be
+//! identical.
 
 mod future;
 mod hedge;
@@ -13,19 +13,19 @@ use reattempt_tests::probe::Told;
 
 use script::{Mode, Script};
 
-/// All that can be seen of a call from outside. Times are milliseconds since it began.
+/// Everything visible from outside a call. Times are in milliseconds since its start.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trace {
     pub(crate) sent: Vec<(u64, AttemptKind)>,
     pub(crate) told: Told,
     pub(crate) over: u64,
-    /// Of a call that ran into its deadline.
+    /// Set for a call that reached its deadline.
     pub(crate) ambiguous: Option<bool>,
     pub(crate) info: RetryInfo,
     pub(crate) milli_tokens: Option<u64>,
 }
 
-/// Runs this many scripts both ways; how many of them came to each end.
+/// Runs this many scripts both ways, and counts them by outcome.
 async fn compare(scripts: impl Iterator<Item = Script>) -> [u32; 5] {
     let mut ends = [0; 5];
     for script in scripts {
@@ -34,7 +34,7 @@ async fn compare(scripts: impl Iterator<Item = Script>) -> [u32; 5] {
             Mode::Retry(_) => retry::simulate(&script, base),
             Mode::Hedge { .. } => hedge::simulate(&script, base),
         };
-        // The few that would need more attempts than were scripted are left out.
+        // The few that need more attempts than were scripted are skipped.
         let Some(simulated) = simulated else {
             ends[4] += 1;
             continue;
@@ -54,7 +54,7 @@ async fn compare(scripts: impl Iterator<Item = Script>) -> [u32; 5] {
     ends
 }
 
-/// Every end is reached, and hardly a script is left out.
+/// Checks that every outcome occurs, and that hardly any script is skipped.
 fn assert_covered([answers, errors, broken, elapsed, left_out]: [u32; 5], may_break: bool) {
     assert!(answers > 200 && errors > 200 && elapsed > 200);
     assert_eq!(broken > 0, may_break);
@@ -72,6 +72,6 @@ async fn the_retry_future_does_what_its_machine_says() {
 #[tokio::test(start_paused = true)]
 async fn the_hedge_future_does_what_its_machine_says() {
     let ends = compare((0..SCRIPTS).map(Script::hedge)).await;
-    // A hedge that breaks never stands in for a failure of the server.
+    // A hedge whose service fails never replaces a failure of the server.
     assert_covered(ends, false);
 }

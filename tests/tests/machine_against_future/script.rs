@@ -1,4 +1,4 @@
-//! Random scripts, each from its seed.
+//! Random scripts, each from a seed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,13 +24,13 @@ pub(crate) struct Script {
     pub(crate) seed: u64,
     pub(crate) transparent: bool,
     pub(crate) idempotent: bool,
-    /// Maximum, ratio and failures counted before.
+    /// Maximum, ratio, and failures counted before the call.
     bucket: Option<(u32, u32, u32)>,
-    /// After how long, and whether a `Deadline` layer enforces it.
+    /// The time limit, and whether a `Deadline` layer enforces it.
     pub(crate) limit: Option<(u64, bool)>,
     pub(crate) mode: Mode,
     pub(crate) steps: Vec<Attempt>,
-    /// How the second and further readiness comes: after so long, and whether it is an error.
+    /// The readiness of the second and later attempts: the delay, and whether it is an error.
     pub(crate) readiness: Vec<(u64, bool)>,
 }
 
@@ -52,13 +52,13 @@ pub(crate) struct Attempt {
     pub(crate) pushback: Option<ServerPushback>,
     pub(crate) stage: Option<Stage>,
     pub(crate) forbids: bool,
-    /// The request itself breaks it off.
+    /// The request itself cuts the attempt off.
     pub(crate) cut_off: bool,
-    /// Resolves after so long: moved or not.
+    /// Resolves after this time: moved or not.
     pub(crate) waiter: Option<(u64, bool)>,
 }
 
-/// What a strategy is made of.
+/// The parameters of a strategy.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     max: Option<u32>,
@@ -66,7 +66,7 @@ pub(crate) struct Plan {
     on_deadline: OnDeadline,
     holds: bool,
     stops_at: Option<u32>,
-    /// Asks elsewhere for so long; fails at the retry of that number.
+    /// Defers its decisions for this long; fails at the retry with this number.
     defers: Option<(u64, u32)>,
 }
 
@@ -122,7 +122,7 @@ impl Script {
         }
     }
 
-    /// A throttle of its own for each run.
+    /// A separate throttle for each run.
     pub(crate) fn throttle(&self) -> Option<Arc<TokenBucket>> {
         let (max, ratio, failed) = self.bucket?;
         let bucket = TokenBucket::new(max, ratio).expect("within bounds");
@@ -146,7 +146,7 @@ impl Script {
         }
     }
 
-    /// A strategy of its own for each run, with the same random numbers.
+    /// A separate strategy for each run, with the same random numbers.
     pub(crate) fn strategy(&self) -> Planned {
         let Mode::Retry(plan) = &self.mode else {
             panic!("this script hedges")
@@ -231,10 +231,10 @@ impl Attempt {
     }
 }
 
-/// What was asked elsewhere: how long it takes, and what comes of it.
+/// A deferred decision: how long it takes, and its result.
 type Asked = (u64, Option<Result<Option<Duration>, &'static str>>);
 
-/// A strategy by plan. Leaves behind what it asked, for the simulator.
+/// A planned strategy. Stores its deferred decision for the simulator.
 #[derive(Debug)]
 pub(crate) struct Planned {
     plan: Plan,

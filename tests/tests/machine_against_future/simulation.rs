@@ -1,4 +1,4 @@
-//! What both simulators stand on: a virtual clock, and a call's context.
+//! The common part of both simulators: a virtual clock, and a call's context.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -65,7 +65,7 @@ impl<'a> Simulation<'a> {
         env
     }
 
-    /// The instant at which a layer ends the call.
+    /// When a layer ends the call.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.script
             .limit
@@ -73,12 +73,12 @@ impl<'a> Simulation<'a> {
             .map(|(at, _)| at)
     }
 
-    /// Would the deadline end the call before?
+    /// True if the deadline ends the call before this time.
     pub(crate) fn too_late(&self, at: u64) -> bool {
         self.deadline().is_some_and(|deadline| at > deadline)
     }
 
-    /// Sends an attempt: its step and its context, or `None` where the script is at its end.
+    /// Sends an attempt: its step and its context, or `None` at the end of the script.
     pub(crate) fn send(
         &mut self,
         number: u32,
@@ -94,7 +94,7 @@ impl<'a> Simulation<'a> {
         Some((step, context))
     }
 
-    /// An attempt ended: what it reports, and what the caller would be told of it.
+    /// An attempt ended: applies its reports, and returns what the caller would get.
     pub(crate) fn arrived(&self, step: &Attempt, context: &CallContext) -> Told {
         let reporter = context.reporter();
         if let Some(pushback) = step.pushback {
@@ -113,7 +113,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// What was found in the attempt, as a driver tells it to its machine.
+    /// The findings of the attempt, as a driver passes them to its machine.
     pub(crate) fn found(&self, step: &Attempt, context: &CallContext) -> Findings {
         let mut found = context.findings();
         found.cut_off = step.cut_off && !step.as_answer;
@@ -138,7 +138,7 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// The deadline ends the call; `drop` is what dropping the recovery layer's future does.
+    /// The deadline ends the call; `drop` has the effect of dropping the recovery layer's future.
     pub(crate) fn elapsed(mut self, drop: impl FnOnce(&Self, Stopped)) -> Option<Trace> {
         self.now = self.deadline().expect("only an enforced limit ends calls");
         let handle = self.context.begin();

@@ -1,6 +1,6 @@
-//! The KV client and the stack against a server that others wrote: Debian's memcached, which speaks
-//! this protocol and knows nothing of Couchbase. Where it is not installed the tests say so and
-//! pass. Rule numbers as in docs/conformance/couchbase.md.
+//! The KV client and the stack against a third-party server: Debian's memcached, which speaks this
+//! protocol without Couchbase's extensions. If it is not installed, the tests print a line and
+//! pass. Rule numbers are those of docs/conformance/couchbase.md.
 
 mod operations;
 mod restart;

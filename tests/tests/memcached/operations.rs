@@ -7,10 +7,10 @@ use reattempt_tests::kv::Ended;
 
 use crate::server::Memcached;
 
-/// Time enough for an attempt on a connection that is set up, also on a busy machine.
+/// Enough time for an attempt on an open connection, also on a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// It was answered by the first attempt.
+/// Checks that the first attempt was answered with this status.
 fn at_once(ended: &Ended, status: u16) {
     assert_eq!(ended.status(), status);
     assert_eq!(ended.info.attempts(), 1);
@@ -60,7 +60,7 @@ async fn documents_are_written_and_read() {
     );
 }
 
-/// C36, C37: what the server says of the document is the caller's.
+/// C36, C37: the server's status about the document is returned to the caller.
 #[tokio::test]
 async fn a_write_that_does_not_fit_what_is_there_is_the_callers() {
     let Some(server) = Memcached::start(&[]).await else {
@@ -91,7 +91,7 @@ async fn a_write_that_does_not_fit_what_is_there_is_the_callers() {
     );
 }
 
-/// Two writers that read the same version: one wins, the other reads again and then wins too.
+/// Two writers that read the same version: one succeeds, the other reads again and then succeeds.
 #[tokio::test]
 async fn of_two_writers_with_one_cas_one_meets_a_conflict() {
     let Some(server) = Memcached::start(&[]).await else {
@@ -111,7 +111,7 @@ async fn of_two_writers_with_one_cas_one_meets_a_conflict() {
     let mut both = [one.status(), two.status()];
     both.sort_unstable();
     assert_eq!(both, [status::SUCCESS, status::KEY_EEXISTS]);
-    // A conflict is no failure of the way: sent again it would only meet it again.
+    // A conflict is not transient: a retry would meet it again.
     for ended in [&one, &two] {
         at_once(ended, ended.status());
     }
@@ -128,7 +128,7 @@ async fn of_two_writers_with_one_cas_one_meets_a_conflict() {
 /// C16, C36: 0x82 is known, and not on the list.
 #[tokio::test]
 async fn out_of_memory_is_final() {
-    // No evictions: it refuses what does not fit.
+    // Without evictions it rejects what does not fit.
     let Some(server) = Memcached::start(&["-m", "8", "-M"]).await else {
         return;
     };
@@ -152,7 +152,7 @@ async fn out_of_memory_is_final() {
         .next()
         .and_then(|record| record.failure);
     assert_eq!(failure.and_then(|failure| failure.code), Some(0x82));
-    // What was there before still is, and on the same connection.
+    // Earlier documents are still there, on the same connection.
     assert_eq!(
         client.call(KvRequest::get("k0")).await.value().len(),
         value.len()
@@ -161,9 +161,9 @@ async fn out_of_memory_is_final() {
     at_once(&client.call(KvRequest::set("k0", value, 0, 0)).await, 0);
 }
 
-/// C7: the server waits for more of a command that it does not know, and takes what is sent next
-/// for it. The deadline ends the call and frees its opaque; who closes that connection then goes on
-/// over a new one.
+/// C7: the server waits for more of a command that it does not know, and takes the next request for
+/// it. The deadline ends the call and frees its opaque; after closing that connection, the client
+/// uses a new one.
 #[tokio::test]
 async fn a_command_that_is_never_answered_ends_at_the_deadline() {
     let Some(server) = Memcached::start(&[]).await else {
@@ -181,7 +181,7 @@ async fn a_command_that_is_never_answered_ends_at_the_deadline() {
         let elapsed = ended.elapsed();
         assert_eq!(elapsed.info.attempts(), 1, "{name}");
         assert_eq!(elapsed.info.stopped(), Some(Stopped::Deadline), "{name}");
-        // Neither is on the list of idempotent operations, and both have left.
+        // Neither is on the list of idempotent operations, and both were sent.
         assert!(elapsed.ambiguous, "{name}");
         assert_eq!(connection.outstanding(), 0, "{name}");
         node.disconnect(connection.id());
@@ -193,7 +193,7 @@ async fn a_command_that_is_never_answered_ends_at_the_deadline() {
     }
 }
 
-/// Many at once on one connection, each with its own answer.
+/// Many concurrent requests on one connection, each with its own response.
 #[tokio::test]
 async fn what_is_sent_together_finds_its_answers() {
     let Some(server) = Memcached::start(&[]).await else {

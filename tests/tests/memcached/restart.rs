@@ -15,16 +15,16 @@ use crate::server::Memcached;
 /// Half of them read, half of them append.
 const CALLERS: usize = 16;
 
-/// What all callers share.
+/// State shared by all callers.
 #[derive(Default)]
 struct Load {
     over: AtomicBool,
     ended: AtomicUsize,
-    /// Writes that nobody knows the fate of.
+    /// Writes whose result is unknown.
     lost: AtomicUsize,
-    /// Reads that were asked again because their answer was lost.
+    /// Reads that were retried because their response was lost.
     asked_again: AtomicUsize,
-    /// How each caller's call is getting on.
+    /// The watch on each caller's current call.
     calls: Mutex<Vec<Option<Watch>>>,
 }
 
@@ -33,14 +33,14 @@ impl Load {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// How many calls have found nobody to connect to.
+    /// The number of calls whose connection was refused.
     fn refused(&self) -> usize {
         let calls = self.calls.lock().expect("the calls");
         let refused = |watch: &&Watch| watch.info().count(NODE_NOT_AVAILABLE) > 0;
         calls.iter().flatten().filter(refused).count()
     }
 
-    /// One call after another until the load is over.
+    /// Makes sequential calls until the load is over.
     async fn caller(self: Arc<Self>, number: usize, client: Client) {
         let mut turn = 0;
         while !self.over.load(Ordering::SeqCst) {
@@ -74,8 +74,8 @@ impl Load {
     }
 }
 
-/// The last attempt of this write was on its way when the server went, so that nobody knows what
-/// became of it.
+/// The last attempt of this write was in flight when the server was killed, so its result is
+/// unknown.
 fn was_not_to_be_retried(ended: &Ended) {
     let error = ended.error();
     assert!(
@@ -94,15 +94,15 @@ fn was_not_to_be_retried(ended: &Ended) {
     );
 }
 
-/// C12, C13: every read gets its answer; a write is lost only if it was on its way when the server
-/// went.
+/// C12, C13: every read succeeds; a write is lost only if it was in flight when the server was
+/// killed.
 #[tokio::test]
-async fn a_restart_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() {
+async fn a_restart_under_load_loses_no_retryable_call() {
     let Some(mut server) = Memcached::start(&[]).await else {
         return;
     };
     let client = server.client().await;
-    // It knows no configurations, so that there is never one; that harms nobody.
+    // It has no configurations, so the poller finds none and changes nothing.
     let seed = server.address().parse().expect("an address");
     let poller = ConfigPoller::spawn(
         client.store.clone(),
@@ -118,15 +118,14 @@ async fn a_restart_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() 
     }
     until(|| load.ended() > 500).await;
     let count = |of: &AtomicUsize| of.load(Ordering::SeqCst);
-    // Frozen is not at once: it may still have answered what was in flight. So until it had not.
+    // Freezing is not immediate: the server may still have answered. So repeat until it has not.
     for _ in 0..50 {
         let connection = client.routed.node(&server.address()).connect().await;
         let connection = connection.expect("a connection");
         server.freeze();
         until(|| connection.in_flight() == CALLERS).await;
         server.kill();
-        // All of them have come to the closed door: the reads again, the writes with their next
-        // call.
+        // All calls have been refused: the reads on their retry, the writes on their next call.
         until(|| load.refused() == CALLERS).await;
         let before = load.ended();
         server.restart().await;

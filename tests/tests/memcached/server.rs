@@ -1,4 +1,4 @@
-//! The server that Debian packages, as a process of the test's own.
+//! Debian's memcached, as a process of the test.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use reattempt_tests::kv::{Client, within};
 use reattempt_tests::process::{free_port, is_installed, signal};
 use tower::ServiceExt as _;
 
-/// A memcached on a port of loopback. Ends with its owner.
+/// A memcached on a loopback port. Stopped when dropped.
 pub(crate) struct Memcached {
     process: Child,
     port: u16,
@@ -16,12 +16,12 @@ pub(crate) struct Memcached {
 }
 
 impl Memcached {
-    /// Starts one with these options besides; `None`, and a word, where it is not installed.
+    /// Starts it with these extra options; prints a line and returns `None` if it is not installed.
     pub(crate) async fn start(options: &[&'static str]) -> Option<Self> {
         if !is_installed("memcached", "--version", "memcached") {
             return None;
         }
-        // Somebody else may take a free port before the server does.
+        // Another process may take a free port before the server does.
         for _ in 0..20 {
             let port = free_port();
             let mut server = Self {
@@ -41,28 +41,27 @@ impl Memcached {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The documented stack around a client of this server, with a connection that is there
-    /// already.
+    /// The documented stack around a client of this server, with an open connection.
     pub(crate) async fn client(&self) -> Client {
         let client = Client::around(vec![self.address()], ClientOptions::memcached());
         assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
         client
     }
 
-    /// Stops answering, and keeps its connections: what is sent from now on is in flight.
+    /// Stops responding, and keeps its connections: requests sent from now on stay in flight.
     pub(crate) fn freeze(&self) {
         signal(&self.process, "STOP");
     }
 
-    /// Ends it at once, as a crash would, with all that it kept in memory.
+    /// Kills it at once, as a crash would, and its data is lost.
     pub(crate) fn kill(&mut self) {
         self.process.kill().expect("its process is ours");
         self.process.wait().expect("its process is ours");
     }
 
-    /// Starts it again on its port, empty.
+    /// Restarts it on its port, empty.
     pub(crate) async fn restart(&mut self) {
-        // Who dials a port that is closed may have got that very one for itself, for a moment.
+        // A client that connects to a closed port may get that port as its own for a moment.
         for _ in 0..20 {
             self.process = spawn(self.port, &self.options);
             if self.is_up().await {
@@ -72,7 +71,7 @@ impl Memcached {
         panic!("its port was taken meanwhile");
     }
 
-    /// Waits until it answers; false if it has ended.
+    /// Waits until it responds; false if it has exited.
     async fn is_up(&mut self) -> bool {
         let asking = async {
             loop {
@@ -93,7 +92,7 @@ impl Memcached {
 
 impl Drop for Memcached {
     fn drop(&mut self) {
-        // Both fail only where it has ended already.
+        // Both fail only if it has exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -103,7 +102,7 @@ fn spawn(port: u16, options: &[&str]) -> Child {
     Command::new("memcached")
         .args(["-p", &port.to_string(), "-l", "127.0.0.1", "-U", "0"])
         .args(["-B", "binary", "-t", "2", "-m", "64"])
-        // Only looked at where root runs the tests, and asked for there.
+        // The option is needed, and has an effect, only if the tests run as root.
         .args(["-u", "nobody"])
         .args(options)
         .stdin(Stdio::null())

@@ -1,5 +1,5 @@
-//! What the second attempt is: another selection, another message, the same session (M20, M21, M25,
-//! M26, M31).
+//! The second attempt: another selection, another message, the same session (M20, M21, M25, M26,
+//! M31).
 
 use super::*;
 use reattempt_mongodb::reasons::MONGODB_NOT_WRITABLE_PRIMARY;
@@ -8,7 +8,7 @@ use reattempt_testbed::mongodb::node::SeenCommand;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-/// M20, M21: the topology learns of it first, and the retry goes to whoever is primary then.
+/// M20, M21: the topology is updated first, and the retry goes to the new primary.
 #[tokio::test]
 async fn the_retry_goes_to_the_new_primary() {
     let set = replica_set().await;
@@ -32,7 +32,7 @@ fn text(command: &SeenCommand, field: &str) -> String {
     value.expect("the field").to_string()
 }
 
-/// M25, M26: written anew, in the same session.
+/// M25, M26: a new message in the same session.
 #[tokio::test]
 async fn the_retry_is_a_new_message_in_the_same_session() {
     let set = replica_set().await;
@@ -59,7 +59,7 @@ async fn the_retry_is_a_new_message_in_the_same_session() {
     assert!(time(second) >= time(first));
 }
 
-/// E1: the failed attempt holds no connection while the next one waits for it.
+/// E1: the failed attempt has released its connection when the next one needs it.
 #[tokio::test]
 async fn a_pool_of_one_connection_does_not_lock_up() {
     let node = node().await;
@@ -73,7 +73,7 @@ async fn a_pool_of_one_connection_does_not_lock_up() {
     }
 }
 
-/// M31: each attempt has its start and its end, under one operation.
+/// M31: each attempt has a start event and an end event, with one operation id.
 #[tokio::test]
 async fn events_come_in_pairs() {
     let node = node().await;

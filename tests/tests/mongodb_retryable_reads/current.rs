@@ -1,5 +1,5 @@
-//! The rules that came after 2022, as options: codes, overload, retargeting, writes that were not
-//! carried out.
+//! Rules added after 2022, as options: codes, overload, retargeting, writes that were not
+//! performed.
 
 use super::*;
 use reattempt::backoff::Randomness;
@@ -10,7 +10,7 @@ use reattempt_testbed::mongodb::client::{ConnectionString, TopologyKind};
 use reattempt_testbed::mongodb::node::Role;
 use tower::BoxError;
 
-/// The server's own words for "too busy", with a base of 10 ms.
+/// The server's own overload error, with a base of 10 ms.
 fn busy() -> Step {
     Step::error(462, "IngressRequestRateLimitExceeded")
         .label("SystemOverloadedError")
@@ -18,7 +18,7 @@ fn busy() -> Step {
         .with("baseBackoffMS", 10)
 }
 
-/// The rules of 2026 around a client; the jitter is all of the delay.
+/// The rules of 2026 around a client; jitter covers the whole delay.
 struct Current {
     gate: RetryReads,
     strategy: RetryableReads,
@@ -82,7 +82,7 @@ fn delays(info: &RetryInfo) -> Vec<u128> {
     delays.map(|delay| delay.as_millis()).collect()
 }
 
-/// M4: the codes of 2023, and the older ones still.
+/// M4: the codes of 2023, and the older ones too.
 #[tokio::test]
 async fn the_codes_of_2023_are_retried() {
     for n in [134, 262, 189] {
@@ -110,7 +110,7 @@ async fn an_overloaded_server_is_asked_twice_more_with_its_own_base() {
     assert_eq!(node.seen_named("find").len(), 3);
 }
 
-/// One label is not both, and the rules of 2022 look at none.
+/// Both labels are needed; the rules of 2022 ignore them.
 #[tokio::test]
 async fn without_both_labels_or_by_the_rules_of_2022_it_is_final() {
     let node = node().await;
@@ -128,7 +128,7 @@ async fn without_both_labels_or_by_the_rules_of_2022_it_is_final() {
     assert_eq!((refused.is_err(), info.attempts()), (true, 1));
 }
 
-/// M19, M14: under overload also what is otherwise sent once, as far as the two options allow.
+/// M19, M14: under overload also operations that are otherwise sent once, within the two options.
 #[tokio::test]
 async fn under_overload_writes_and_commands_are_sent_again() {
     let node = node().await;
@@ -157,7 +157,7 @@ async fn under_overload_writes_and_commands_are_sent_again() {
     );
 }
 
-/// A wait that does not fit is not begun; one that fits is.
+/// A delay that would pass the deadline is not started; a shorter one is.
 #[tokio::test]
 async fn a_backoff_beyond_the_deadline_raises_the_servers_error() {
     let node = node().await;
@@ -174,7 +174,7 @@ async fn a_backoff_beyond_the_deadline_raises_the_servers_error() {
     );
 }
 
-/// E7: in a sharded cluster the failed mongos is passed over, whatever it failed with.
+/// E7: in a sharded cluster the failed mongos is avoided, after any failure.
 #[tokio::test]
 async fn in_a_sharded_cluster_the_other_mongos_is_asked() {
     let store = Store::new();
@@ -197,7 +197,7 @@ async fn in_a_sharded_cluster_the_other_mongos_is_asked() {
     }
 }
 
-/// E11: and asked again where it is the only one.
+/// E11: it is used again if it is the only one.
 #[tokio::test]
 async fn a_single_overloaded_server_is_asked_again() {
     let node = node().await;
@@ -208,7 +208,7 @@ async fn a_single_overloaded_server_is_asked_again() {
     assert_eq!((reply.expect("a reply").count(), info.attempts()), (3, 2));
 }
 
-/// M11: the option has its own name in a connection string, and is on where it is absent.
+/// M11: the option has its own name in a connection string, and is on by default.
 #[tokio::test]
 async fn the_connection_string_switches_retries_off() {
     let name = reattempt_mongodb::RETRY_READS;

@@ -1,10 +1,10 @@
-//! The guide says which operations are retried and which are not (M33, M34), and warns (M35, M36).
+//! The guide lists which operations are retried and which are not (M33, M34), and warns (M35, M36).
 
 use reattempt_mongodb::ReadOperation as Op;
 
 const GUIDE: &str = include_str!("../../../docs/mongodb.md");
 
-/// Every operation, by its name in the guide.
+/// Every operation, with its name in the guide.
 const OPERATIONS: [(Op, &str); 18] = [
     (Op::Find, "`find`"),
     (Op::FindOne, "`findOne`"),
@@ -29,7 +29,7 @@ const OPERATIONS: [(Op, &str); 18] = [
     (Op::Write, "every write"),
 ];
 
-/// From this text to that one.
+/// The text between these two markers.
 fn between(from: &str, to: &str) -> &'static str {
     let (_, rest) = GUIDE.split_once(from).expect(from);
     rest.split_once(to).expect(to).0
@@ -47,7 +47,7 @@ fn every_operation_stands_in_its_own_table() {
             (not_retried, retried)
         };
         assert!(table.contains(name), "{name}");
-        // `aggregate` stands in both, with what tells them apart.
+        // `aggregate` is in both tables, with the condition.
         assert!(
             name.contains("aggregate") || !other.contains(name),
             "{name}"
@@ -55,7 +55,7 @@ fn every_operation_stands_in_its_own_table() {
     }
 }
 
-/// M35: the release note of nested retries is in the changelog too. M36: `mapReduce` through a
+/// M35: the release note about nested retries is in the changelog too. M36: `mapReduce` through a
 /// runner for read commands.
 #[test]
 fn the_guide_warns_of_nested_retries_and_of_map_reduce() {

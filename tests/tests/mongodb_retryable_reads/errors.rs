@@ -1,4 +1,4 @@
-//! Which failures are retried, and which one the caller gets (M1 to M8, M13, M15, M22 to M29).
+//! Which failures are retried, and which failure the caller gets (M1 to M8, M13, M15, M22 to M29).
 
 use super::*;
 use reattempt_mongodb::reasons::MONGODB_POOL_CLEARED;
@@ -24,7 +24,7 @@ async fn a_read_that_may_be_mended_is_sent_a_second_time_at_once() {
     }
 }
 
-/// M3: a server that says nothing within the socket's time.
+/// M3: a server that does not respond within the socket timeout.
 #[tokio::test]
 async fn a_socket_timeout_is_a_network_error() {
     let node = node().await;
@@ -37,7 +37,7 @@ async fn a_socket_timeout_is_a_network_error() {
     assert_eq!(node.seen_named("find").len(), 2);
 }
 
-/// M8, M4: by number, and by no text; without a number it is final.
+/// M8, M4: by number, never by text; final without a number.
 #[tokio::test]
 async fn another_error_is_the_callers() {
     for step in [
@@ -58,7 +58,7 @@ async fn another_error_is_the_callers() {
     }
 }
 
-/// M5: one call's broken connection clears the pool in which the other waits; both are sent again.
+/// M5: one call's broken connection clears the pool in which the other waits; both are retried.
 #[tokio::test]
 async fn a_cleared_pool_is_retried() {
     let node = node().await;
@@ -80,12 +80,11 @@ async fn a_cleared_pool_is_retried() {
     assert_eq!(first.expect("a reply").count(), 3);
     assert_eq!(second.expect("a reply").count(), 3);
     assert_eq!(info.count(MONGODB_POOL_CLEARED), 1);
-    // The one for the pool, the broken one and its retry, and the retry of the one that was never
-    // sent.
+    // One to fill the pool, the broken one and its retry, and the retry of the one never sent.
     assert_eq!(node.seen_named("find").len(), 4);
 }
 
-/// M6: a connection that breaks, or is refused, while it is made.
+/// M6: a connection that breaks, or is refused, during setup.
 #[tokio::test]
 async fn a_failure_in_the_handshake_is_retried() {
     for step in [Step::close_before(), Step::code(91)] {
@@ -100,7 +99,7 @@ async fn a_failure_in_the_handshake_is_retried() {
     }
 }
 
-/// M28: the server has answered a second time.
+/// M28: the server has responded a second time.
 #[tokio::test]
 async fn a_second_failure_of_the_servers_is_the_callers() {
     for (second, code) in [
@@ -119,7 +118,7 @@ async fn a_second_failure_of_the_servers_is_the_callers() {
     }
 }
 
-/// M22, M24: a second attempt that found no server says nothing that the first has not said better.
+/// M22, M24: a second attempt that found no server does not replace the first error.
 #[tokio::test]
 async fn a_second_failure_that_was_never_sent_raises_the_original() {
     let set = replica_set().await;
@@ -128,7 +127,7 @@ async fn a_second_failure_that_was_never_sent_raises_the_original() {
     let client = Client::new(options);
     let (warm, _) = call(&client, find()).await;
     warm.expect("a reply");
-    // The old primary refuses, and nobody is elected.
+    // The old primary refuses, and there is no election.
     set.elect(None);
     let (reply, info) = call(&client, find()).await;
     let error = reply.expect_err("a failure");
@@ -139,7 +138,7 @@ async fn a_second_failure_that_was_never_sent_raises_the_original() {
     assert_eq!(info.attempts(), 2);
 }
 
-/// M29: nor one that died while its connection was made.
+/// M29: the same if its connection failed during setup.
 #[tokio::test]
 async fn a_second_failure_in_the_handshake_raises_the_original() {
     let node = node().await;
@@ -147,7 +146,7 @@ async fn a_second_failure_in_the_handshake_raises_the_original() {
     let (warm, _) = call(&client, find()).await;
     warm.expect("a reply");
     node.script().on("find", Step::half_reply());
-    // The pool's next connection: the monitor keeps its own.
+    // The pool's next connection; the monitor keeps its own.
     node.script()
         .when(|command| command.ordinal == 0, Step::code(91));
     let (reply, info) = call(&client, find()).await;
@@ -159,7 +158,7 @@ async fn a_second_failure_in_the_handshake_raises_the_original() {
     assert_eq!((info.attempts(), node.seen_named("find").len()), (2, 2));
 }
 
-/// M13: no server, no attempt, no retry.
+/// M13: without a server there is no attempt, and so no retry.
 #[tokio::test]
 async fn a_first_selection_that_fails_is_the_callers() {
     let set = replica_set().await;

@@ -1,5 +1,5 @@
-//! MongoDB Retryable Reads on the wire: the stack around the testbed's client. Rule numbers as in
-//! docs/conformance/mongodb.md.
+//! MongoDB Retryable Reads on the wire: the stack around the testbed's client. Rule numbers are
+//! those of docs/conformance/mongodb.md.
 
 mod attempts;
 mod current;

@@ -65,7 +65,7 @@ async fn what_is_no_retryable_read_is_sent_once() {
     }
 }
 
-/// M19: a cursor that was lost cannot be read on.
+/// M19: a lost cursor cannot be continued.
 #[tokio::test]
 async fn get_more_is_sent_once() {
     let node = node().await;
@@ -101,7 +101,7 @@ async fn switched_off_a_read_is_sent_once() {
     assert_eq!((info.attempts(), node.seen_named("find").len()), (1, 1));
 }
 
-/// M12, M14: a server that is too old gets the command, once.
+/// M12, M14: a server that is too old gets the command once.
 #[tokio::test]
 async fn a_server_that_is_too_old_is_asked_once() {
     let node = Node::builder()

@@ -1,9 +1,9 @@
-//! What a reply says, in whatever BSON numbers (M4, M7; E5, E6).
+//! Replies with all BSON number types (M4, M7; E5, E6).
 
 use super::*;
 use bson::Bson;
 
-/// M4, E5: the code and `ok` may be of any number type, `ok` also a boolean.
+/// M4, E5: the code and `ok` may have any number type, `ok` also boolean.
 #[tokio::test]
 async fn a_code_is_read_from_any_number() {
     let codes = [Bson::Int32(189), Bson::Int64(189), Bson::Double(189.0)];
@@ -28,7 +28,7 @@ async fn a_code_is_read_from_any_number() {
     }
 }
 
-/// M4, M8, E5: what is no number, or no whole one, is no code.
+/// M4, M8, E5: a value that is not a whole number is not a code.
 #[tokio::test]
 async fn what_is_no_number_is_no_code() {
     let odd = [
@@ -53,8 +53,8 @@ async fn what_is_no_number_is_no_code() {
     }
 }
 
-/// M7, E6: a retryable number inside of a reply that says `ok: 1`, or inside of another error, is
-/// not its code.
+/// M7, E6: a retryable number inside a reply with `ok: 1`, or inside another error, is not its
+/// code.
 #[tokio::test]
 async fn a_number_inside_of_a_reply_is_not_its_code() {
     let node = node().await;

@@ -1,4 +1,4 @@
-//! What nginx answers by itself, and what becomes of it.
+//! Responses that nginx makes itself, and how the client handles them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::server::Nginx;
 const MAINTENANCE: &str = "location / { add_header Retry-After 1 always; return 503; }";
 const WORKS: &str = "location / { return 200 hello; }";
 
-/// A maintenance that ends while the client waits as long as it was told.
+/// A maintenance period that ends while the client waits as told by Retry-After.
 #[tokio::test]
 async fn a_503_with_retry_after_is_waited_out() {
     for http2 in [false, true] {
@@ -47,8 +47,8 @@ async fn a_503_with_retry_after_is_waited_out() {
     }
 }
 
-/// Twenty a second and no more: all calls get through, none of them was lost, and a POST that was
-/// refused may go out again.
+/// A limit of twenty requests per second: all calls succeed, none is lost, and a rejected POST may
+/// be retried.
 #[tokio::test]
 async fn a_rate_limit_is_met_and_waited_for() {
     let limited =
@@ -105,7 +105,7 @@ async fn a_gateway_without_anything_behind_it() {
         assert_eq!(post.info.stopped(), Some(Stopped::NotIdempotent));
         let call = client.call(Method::GET, path, "get");
         let ended = tokio::time::timeout(Duration::from_millis(400), call).await;
-        // Either a hundred attempts were made, or it is still at it.
+        // Either a hundred attempts were made, or the call is still retrying.
         if let Ok(ended) = ended {
             assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
             assert_eq!(ended.info.count(reason), 100);

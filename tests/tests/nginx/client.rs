@@ -16,7 +16,7 @@ use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 use reattempt_http::{HttpStatus, RetryAfter};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-/// Fails instead of hanging.
+/// The time after which a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
@@ -46,7 +46,7 @@ impl Ended {
 }
 
 impl Client {
-    /// hyper-util's own retries are off, so that every further attempt is the stack's.
+    /// hyper-util's own retries are off, so every further attempt is made by the stack.
     pub(crate) fn new(uri: String, http2: bool) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -66,7 +66,7 @@ impl Client {
         self
     }
 
-    /// Up to a hundred attempts, 5 ms apart; the answer is read to its end.
+    /// Up to a hundred attempts, 5 ms apart; the response is read to the end.
     pub(crate) async fn call(&self, method: Method, path: &str, name: &str) -> Ended {
         let body = if method == Method::POST { "apples" } else { "" };
         let mut request = Request::builder()

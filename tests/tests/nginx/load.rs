@@ -1,4 +1,4 @@
-//! Many callers while nginx closes the connections that they have kept.
+//! Many callers while nginx closes kept-alive connections.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,15 +22,14 @@ struct Load {
     ended: AtomicUsize,
     /// Attempts beyond the first.
     again: AtomicUsize,
-    /// Writes that nobody knows the fate of.
+    /// Writes whose result is unknown.
     lost: AtomicUsize,
-    /// The callers that were answered by this version of the server last.
+    /// The server version in each caller's last response.
     version: [AtomicUsize; CALLERS],
 }
 
 impl Load {
-    /// One call after another, with pauses of all lengths up to a few milliseconds, until the load
-    /// is over.
+    /// Makes sequential calls, with pauses of up to a few milliseconds, until the load is over.
     async fn caller(self: Arc<Self>, number: usize, client: Client) {
         let method = if number % 2 == 0 {
             Method::GET
@@ -88,7 +87,7 @@ impl Load {
     }
 }
 
-/// Runs the load around `meanwhile`, and then holds that no write was carried out twice.
+/// Runs the load during `meanwhile`, and then checks that no write was processed twice.
 async fn under_load(
     server: &Nginx,
     http2: bool,
@@ -122,10 +121,10 @@ async fn under_load(
     (load, log)
 }
 
-/// The server closes what was idle for a few milliseconds, just when the next request may be on its
-/// way there.
+/// The server closes connections after a few milliseconds of idle time, when the next request may
+/// already be in flight.
 #[tokio::test]
-async fn connections_that_are_closed_while_idle_lose_no_call_that_may_be_sent_again() {
+async fn connections_closed_while_idle_lose_no_retryable_call() {
     for http2 in [false, true] {
         let lines = "keepalive_timeout 6ms; location / { return 200 hello; }";
         let Some(server) = Nginx::start(lines).await else {
@@ -146,9 +145,9 @@ async fn connections_that_are_closed_while_idle_lose_no_call_that_may_be_sent_ag
     }
 }
 
-/// After every few requests, in the middle of others on HTTP/2.
+/// After every few requests; with HTTP/2, while others are in progress.
 #[tokio::test]
-async fn connections_that_are_closed_after_so_many_requests_cost_nothing() {
+async fn connections_closed_after_a_few_requests_cost_nothing() {
     for http2 in [false, true] {
         let lines = "keepalive_requests 5; location / { return 200 hello; }";
         let Some(server) = Nginx::start(lines).await else {
@@ -160,12 +159,12 @@ async fn connections_that_are_closed_after_so_many_requests_cost_nothing() {
         })
         .await;
         let lost = load.lost.load(Ordering::SeqCst);
-        assert_eq!(lost, 0, "the server said good-bye each time");
+        assert_eq!(lost, 0, "the server announced each close");
     }
 }
 
 #[tokio::test]
-async fn a_reload_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() {
+async fn a_reload_under_load_loses_no_retryable_call() {
     let version =
         |n: usize| format!("location / {{ add_header X-Version {n}; return 200 hello; }}");
     for http2 in [false, true] {
@@ -195,12 +194,12 @@ async fn a_reload_in_the_middle_of_load_loses_no_call_that_may_be_sent_again() {
     }
 }
 
-/// How many calls are out at once, where four have a stream and the others wait.
+/// The number of concurrent calls; four have a stream and the others wait.
 const READERS: usize = 16;
 const READS: usize = 10_000;
 
-/// Also those that wait for a stream when the server says good-bye, every hundred requests and at
-/// each reload.
+/// Includes calls that wait for a stream when the server sends GOAWAY, every hundred requests and
+/// at each reload.
 #[tokio::test]
 async fn ten_thousand_reads_over_four_streams_lose_none() {
     let lines =
@@ -242,8 +241,5 @@ async fn ten_thousand_reads_over_four_streams_lose_none() {
     let log = server.log();
     let answered = log.iter().filter(|(_, status)| *status == 200).count();
     assert!(answered >= READS, "{answered}");
-    assert!(
-        again.load(Ordering::SeqCst) > 0,
-        "some were met by a good-bye"
-    );
+    assert!(again.load(Ordering::SeqCst) > 0, "some met a GOAWAY");
 }

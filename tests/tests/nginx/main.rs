@@ -1,5 +1,5 @@
-//! The HTTP stack around hyper-util's client, against a server that others wrote: Debian's nginx.
-//! Where it is not installed the tests say so and pass.
+//! The HTTP stack around hyper-util's client, against a third-party server: Debian's nginx. If it
+//! is not installed, the tests print a line and pass.
 
 mod answers;
 mod client;

@@ -1,4 +1,4 @@
-//! The server that Debian packages, as a process of the test's own, in a folder of its own.
+//! Debian's nginx, as a process of the test, in its own folder.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::client::within;
 
-/// An nginx on two ports of loopback. Ends with its owner.
+/// An nginx on two loopback ports. Stopped when dropped.
 pub(crate) struct Nginx {
     process: Child,
     folder: Folder,
@@ -17,16 +17,17 @@ pub(crate) struct Nginx {
     ports: [u16; 2],
 }
 
-/// One request, as the server has logged it: the caller's own name for it, and the status.
+/// One request in the server's log: the caller's name for it, and the status.
 pub(crate) type Logged = (String, u16);
 
 impl Nginx {
-    /// Starts one with these lines in its `server`; `None`, and a word, where it is not installed.
+    /// Starts it with these lines in its `server` block; prints a line and returns `None` if it is
+    /// not installed.
     pub(crate) async fn start(lines: &str) -> Option<Self> {
         if !is_installed("nginx", "-v", "nginx-light") {
             return None;
         }
-        // Somebody else may take a free port before the server does.
+        // Another process may take a free port before the server does.
         for _ in 0..20 {
             let ports = [free_port(), free_port()];
             let folder = Folder::new("nginx");
@@ -47,15 +48,13 @@ impl Nginx {
         format!("http://127.0.0.1:{}", self.ports[usize::from(http2)])
     }
 
-    /// Puts other lines in force: new workers take over, the old ones end when they have answered
-    /// what they have begun.
+    /// Replaces the lines: new workers start, the old ones exit after their open requests.
     pub(crate) fn reload(&self, lines: &str) {
         configure(self.folder.path(), self.ports, lines);
         signal(&self.process, "HUP");
     }
 
-    /// What it has answered so far. A line is written right after its answer, and so may come a
-    /// little later.
+    /// The log so far. A line is written right after its response, so it may appear a little later.
     pub(crate) fn log(&self) -> Vec<Logged> {
         let log = std::fs::read_to_string(self.folder.path().join("access.log"));
         let lines = log.unwrap_or_default();
@@ -87,8 +86,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // A master that is killed leaves its workers behind; one that is told to end takes them
-        // along.
+        // A killed master leaves its workers running; one that gets TERM stops them.
         if matches!(self.process.try_wait(), Ok(None)) {
             signal(&self.process, "TERM");
         }

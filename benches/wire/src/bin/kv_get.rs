@@ -1,7 +1,8 @@
-//! Couchbase's GET over loopback: the testbed's client of a cluster bare, with tower's timeout and
+//! Couchbase's GET over loopback: the testbed's cluster client bare, with tower's timeout and
 //! retry, and in this stack.
 //!
-//! `cargo run --release -p reattempt-wire-cost --bin kv_get -- [calls a turn] [rounds] [the name of one contender]`
+//! `cargo run --release -p reattempt-wire-cost --bin kv_get -- [calls] [rounds] [contender]`, with
+//! the number of calls per turn.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ async fn serve() -> Result<(), BoxError> {
     std::future::pending().await
 }
 
-/// A client of its own, and what it routes by.
+/// A separate client and its routing.
 struct Client {
     routed: RoutedClient,
     store: ConfigStore,
@@ -56,7 +57,7 @@ impl Client {
     }
 }
 
-/// A worker reads the document over and over, one after another.
+/// A worker that reads the document repeatedly, one call after another.
 fn reads<S, R>(name: &'static str, service: S, request: fn() -> R) -> Case
 where
     S: Service<R, Response = KvResponse, Future: Send> + Clone + Send + 'static,
@@ -85,7 +86,7 @@ fn call() -> Call<KvRequest> {
     call
 }
 
-/// Retries every error while the budget lasts, three attempts at most.
+/// Retries every error while the budget lasts, at most three attempts.
 #[derive(Clone, Debug)]
 struct RetryErrors {
     budget: Arc<TpsBudget>,
@@ -120,7 +121,7 @@ fn retry() -> RetryLayer<KvClassifier> {
     RetryLayer::new(KvClassifier::new(), BestEffort::new())
 }
 
-/// The documented stack; `$inner` are the layers right around the client.
+/// The documented stack; `$inner` are the layers next to the client.
 macro_rules! stack {
     ($client:expr, [$($inner:expr),*]) => {{
         let client = $client;
@@ -135,7 +136,7 @@ macro_rules! stack {
     }};
 }
 
-/// All contenders, each with a connection of its own.
+/// All contenders, each with its own connection.
 async fn cases(address: &str) -> Result<Vec<Case>, BoxError> {
     let towers = {
         let budget = Arc::new(TpsBudget::default());
@@ -164,7 +165,7 @@ async fn cases(address: &str) -> Result<Vec<Case>, BoxError> {
         reads("tower retry + timeout", towers, get),
         reads("retry", retried, call),
         reads("deadline", limited, get),
-        reads("the stack, not told the node", silent, call),
+        reads("the stack, without the node", silent, call),
         reads("the whole stack", whole, call),
     ])
 }
@@ -190,7 +191,7 @@ async fn main() -> Result<(), BoxError> {
         cases.retain(|case| case.name() == name);
     }
     println!("{}", Figure::HEAD);
-    // One contender alone is one that is profiled.
+    // A single contender is run for profiling.
     let in_flight = if cases.len() > 1 { &[1, 64][..] } else { &[1] };
     for in_flight in in_flight {
         for figure in contest.run(&cases, *in_flight).await {

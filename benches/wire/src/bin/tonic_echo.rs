@@ -1,7 +1,7 @@
-//! tonic echo over loopback: a bare channel, tower's timeout and retry at the level of messages,
-//! and this stack.
+//! tonic echo over loopback: a bare channel, tower's timeout and retry on messages, and this stack.
 //!
-//! `cargo run --release -p reattempt-wire-cost --bin tonic_echo -- [calls a turn] [rounds] [the name of one contender]`
+//! `cargo run --release -p reattempt-wire-cost --bin tonic_echo -- [calls] [rounds] [contender]`,
+//! with the number of calls per turn.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 use wire::echo_client::EchoClient;
 use wire::echo_server::{Echo, EchoServer};
 
-/// What is echoed.
+/// The echoed message.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Text {
     /// The text.
@@ -75,7 +75,7 @@ fn text() -> Text {
     }
 }
 
-/// One worker of a generated client, around whatever channel.
+/// One worker with a generated client around any channel.
 macro_rules! generated {
     ($name:literal, $channel:expr) => {{
         let client = EchoClient::new($channel);
@@ -90,8 +90,8 @@ macro_rules! generated {
     }};
 }
 
-/// Retries what failed for good reasons while the budget lasts, three attempts at most: what is
-/// usually put around the calls of a generated client.
+/// Retries retryable status codes while the budget lasts, at most three attempts: the usual retry
+/// policy around a generated client.
 #[derive(Clone, Debug)]
 struct RetryMessages {
     budget: Arc<TpsBudget>,
@@ -170,7 +170,7 @@ fn hedge() -> HedgeLayer<GrpcClassifier> {
     HedgeLayer::by_policy(GrpcClassifier::new())
 }
 
-/// The documented stack, whole: its recovery layers, layers of each attempt, and a channel.
+/// The complete documented stack: its recovery layers, layers of each attempt, and a channel.
 macro_rules! stack {
     ($retry:expr, $hedge:expr, [$($of_attempt:expr),*], $channel:expr) => {
         ServiceBuilder::new()
@@ -192,7 +192,7 @@ macro_rules! stack {
     };
 }
 
-/// The whole stack, measured and traced; nobody listens to either.
+/// The complete stack with statistics and spans, without a subscriber for either.
 macro_rules! measured {
     ($channel:expr) => {{
         let stats = GrpcStats::new((), "static:///echo");
@@ -213,7 +213,7 @@ fn backends(channel: impl Fn() -> Channel) -> Backends<Channel> {
     Backends::new(all).expect("three")
 }
 
-/// All contenders, each with a connection of its own.
+/// All contenders, each with its own connection.
 fn cases(channel: impl Fn() -> Channel) -> Vec<Case> {
     vec![
         generated!("bare channel", channel()),
@@ -252,7 +252,7 @@ fn cases(channel: impl Fn() -> Channel) -> Vec<Case> {
         ),
         generated!("the whole stack", stack!(retry(), hedge(), [], channel())),
         generated!(
-            "the whole stack, telling its story",
+            "the whole stack, with call info",
             ServiceBuilder::new().layer(ExposeInfoLayer).service(stack!(
                 retry(),
                 hedge(),
@@ -294,7 +294,7 @@ async fn main() -> Result<(), BoxError> {
         cases.retain(|case| case.name() == name);
     }
     println!("{}", Figure::HEAD);
-    // One contender alone is one that is profiled.
+    // A single contender is run for profiling.
     let in_flight = if cases.len() > 1 { &[1, 64][..] } else { &[1] };
     for in_flight in in_flight {
         for figure in contest.run(&cases, *in_flight).await {

@@ -14,7 +14,7 @@ use super::attempts::Attempt;
 use super::document::to_base64;
 use super::in_millis::InMillis;
 
-/// If a deadline left it open whether the request took effect (RFC 0049).
+/// Whether the request may have taken effect when a deadline passed (RFC 0049).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Timeout {
@@ -42,26 +42,26 @@ pub(crate) struct Answer {
     pub(crate) stopped: Option<&'static str>,
     pub(crate) error: Option<String>,
     pub(crate) timeout: Option<Timeout>,
-    /// What only this protocol has.
+    /// Fields of this protocol only.
     #[serde(flatten)]
     pub(crate) own: Map<String, Value>,
-    /// The same, of what the server sent. Encoded only while it is written: a call that is over
-    /// must not keep a worker from other calls, whose time may be up.
+    /// Bytes sent by the server, as fields of `own`. They are encoded while the line is written, so
+    /// that encoding does not delay other calls whose deadline is near.
     #[serde(skip)]
     bytes: Vec<(&'static str, Sent)>,
-    /// What a person wants to see of the answer itself, line by line.
+    /// The content of the answer for people, line by line.
     #[serde(skip)]
     pub(crate) for_people: Vec<Shown>,
 }
 
-/// What the server sent.
+/// Data sent by the server.
 #[derive(Clone, Debug)]
 enum Sent {
     Body(Bytes),
     Messages(Vec<Bytes>),
 }
 
-/// What a person sees.
+/// A line for people.
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
     Text(String),
@@ -78,7 +78,7 @@ impl Shown {
 }
 
 impl Answer {
-    /// An answer of a call of which nothing was sent.
+    /// An answer of a call that sent nothing.
     pub(crate) fn unsent(call: String) -> Self {
         Self {
             call,
@@ -99,22 +99,22 @@ impl Answer {
         self
     }
 
-    /// With these bytes, in base64.
+    /// Adds bytes, encoded as base64.
     pub(crate) fn with_bytes(mut self, name: &'static str, bytes: Bytes) -> Self {
         self.bytes.push((name, Sent::Body(bytes)));
         self
     }
 
-    /// With a list of these messages, each in base64.
+    /// Adds a list of messages, each encoded as base64.
     pub(crate) fn with_messages(mut self, name: &'static str, messages: Vec<Bytes>) -> Self {
         self.bytes.push((name, Sent::Messages(messages)));
         self
     }
 
-    /// Writes the JSON line, without a copy of what the server sent.
+    /// Writes the JSON line without copying the server's data.
     pub(crate) fn write_line(&self, out: &mut impl Write) -> io::Result<()> {
         let mut line = serde_json::to_vec(self)?;
-        // The rest follows inside the object's brace.
+        // The remaining fields follow inside the object's brace.
         line.pop();
         out.write_all(&line)?;
         for (name, sent) in &self.bytes {
@@ -137,7 +137,7 @@ impl Answer {
     }
 }
 
-/// As a JSON string, of which base64 needs no character escaped.
+/// Writes a JSON string; base64 needs no escaping.
 fn write_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(b"\"")?;
     let mut encoder = EncoderWriter::new(&mut *out, &STANDARD);
@@ -147,7 +147,7 @@ fn write_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// Bytes as a person reads them: as text where they are text, as base64 where not.
+/// Bytes for people: text if they are valid text, otherwise base64.
 fn readable(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_whitespace()) => text.into(),

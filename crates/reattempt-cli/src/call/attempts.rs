@@ -1,4 +1,4 @@
-//! What became of each attempt of a call, with the times at which it was sent and ended.
+//! The outcome of each attempt of a call, with its start and end times.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use tower_service::Service;
 
 use super::in_millis::InMillis;
 
-/// The server's word, as the contract spells it.
+/// A server-provided pushback, in the form of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pushback(pub(crate) ServerPushback);
 
@@ -31,7 +31,7 @@ impl Serialize for Pushback {
     }
 }
 
-/// One attempt, as the answer tells it.
+/// One attempt, as reported in the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Attempt {
     pub(crate) n: u32,
@@ -43,26 +43,26 @@ pub(crate) struct Attempt {
     pub(crate) reason: Option<&'static str>,
     pub(crate) stage: &'static str,
     pub(crate) pushback_ms: Option<Pushback>,
-    /// For the waterfall: the machine interface has no such field.
+    /// For the waterfall only; the machine interface has no such field.
     #[serde(skip)]
     pub(crate) pushback_unreadable: bool,
     pub(crate) delay_ms: Option<InMillis>,
 }
 
-/// How a call ended for its caller, where the head of an answer does not say it.
+/// How a call ended for its caller, where the response head does not decide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It worked.
+    /// The call succeeded.
     Success,
-    /// It failed.
+    /// The call failed.
     Failure,
-    /// The caller left.
+    /// The caller cancelled.
     Cancelled,
     /// The deadline passed.
     Deadline,
 }
 
-/// The story of one call while it is told. Clones share it.
+/// The record of one call in progress. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal(Arc<Mutex<Pages>>);
 
@@ -83,7 +83,7 @@ struct Sent {
 }
 
 impl Journal {
-    /// A journal of a call that begins now, put on its context.
+    /// Creates a journal of a call that starts now, and attaches it to its context.
     pub(crate) fn of<R: Annotated>(request: &mut R) -> Self {
         let journal = Self(Arc::new(Mutex::new(Pages {
             began: Instant::now(),
@@ -126,7 +126,7 @@ impl Journal {
         pages.records.iter().filter_map(|r| r.failure).collect()
     }
 
-    /// The attempts in the order sent; `ending` is what became of the answer that won.
+    /// The attempts in the order sent; `ending` is the outcome of the winning response.
     pub(crate) fn attempts(&self, info: &RetryInfo, ending: Ending) -> Vec<Attempt> {
         let pages = self.pages();
         let now = Instant::now();
@@ -136,8 +136,8 @@ impl Journal {
             .sent
             .iter()
             .map(|sent| {
-                // A body that ends later than its head amends the record that the call keeps, and
-                // so does a wait that was cut short or never begun.
+                // A body that ends after its head changes the record that the call keeps; so does a
+                // delay that was cut short or never started.
                 let kept = info.records().find(|r| r.number == sent.number);
                 let record = pages.records.iter().rev().find(|r| r.number == sent.number);
                 let outcome = record.map(|record| record.outcome);
@@ -150,7 +150,7 @@ impl Journal {
                     .and_then(|record| record.failure)
                     .or_else(|| kept.and_then(|record| record.failure));
                 let verdict = match (outcome, ending) {
-                    // Not retryable by its code, but mended transparently.
+                    // Not retryable by its code, but retried transparently.
                     (Some(AttemptOutcome::Fatal), _) if stopped_by != Some(Stopped::Fatal) => {
                         "retry"
                     }
@@ -166,7 +166,7 @@ impl Journal {
                     n: sent.number,
                     kind: sent.kind.name(),
                     start_ms: since(sent.start),
-                    // The answer that won was read to its end.
+                    // The winning response was read to its end.
                     end_ms: since(sent.end.filter(|_| !won).unwrap_or(now)),
                     backend: record
                         .and_then(|record| record.backend.as_ref())
@@ -185,7 +185,7 @@ impl Journal {
                     delay_ms: kept
                         .or(record)
                         .and_then(|record| record.delay)
-                        // To the next one, if there was one.
+                        // The delay to the next attempt, if there was one.
                         .filter(|_| last.is_some_and(|last| sent.number < last))
                         .map(InMillis),
                 }
@@ -194,7 +194,7 @@ impl Journal {
     }
 }
 
-/// Why no further attempt was made, for a caller who has read the whole answer.
+/// Why no further attempt was made, for a caller that has read the whole answer.
 pub(crate) fn stopped(info: &RetryInfo, ending: Ending) -> Option<&'static str> {
     let at_head = info.stopped();
     let stopped = match (at_head, ending) {
@@ -207,7 +207,7 @@ pub(crate) fn stopped(info: &RetryInfo, ending: Ending) -> Option<&'static str> 
     Some(stopped.name())
 }
 
-/// Keeps every record of a call in its journal; what `RetryInfo` keeps is bounded.
+/// Keeps every record of a call in its journal; `RetryInfo` keeps a bounded number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalObserver;
 
@@ -219,8 +219,8 @@ impl Observer for JournalObserver {
     }
 }
 
-/// Notes in the call's journal when each attempt was sent and when it ended. Stands right above the
-/// transport, or above what reads of an answer if it is one.
+/// Records in the call's journal when each attempt was sent and when it ended. Place it directly
+/// above the transport, or above the layer that reads part of the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalLayer;
 
@@ -232,7 +232,7 @@ impl<S> Layer<S> for JournalLayer {
     }
 }
 
-/// Made by [`JournalLayer`].
+/// The service that [`JournalLayer`] creates.
 #[derive(Clone, Debug)]
 pub(crate) struct Journaled<S> {
     inner: S,
@@ -263,7 +263,7 @@ where
     }
 }
 
-/// Notes the end when it is dropped, which is also how an attempt is cancelled.
+/// Records the end of the attempt on drop, so that a cancelled attempt is covered.
 #[derive(Debug)]
 struct NoteEnd(CallContext);
 

@@ -1,5 +1,5 @@
-//! The strategies that a document can name for Couchbase: RFC 0049's, RFC 0013's, and one of its
-//! own numbers.
+//! The strategies that a document can name for Couchbase: those of RFC 0049 and RFC 0013, and one
+//! with configured numbers.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) enum Name {
 }
 
 impl Strategy {
-    /// Best effort, unless the document says otherwise.
+    /// Best effort by default.
     pub(super) fn read(fields: &mut Fields) -> Result<Self, Fault> {
         match fields.optional::<Value>("strategy")? {
             None => Ok(Self::Named(Name::BestEffort)),
@@ -55,7 +55,7 @@ impl Strategy {
         }
     }
 
-    /// `error_map` goes by the maps of the servers, and by best effort where they say nothing.
+    /// `error_map` uses the error maps of the servers, and best effort where they have no entry.
     pub(super) fn make(
         self,
         setup: &Setup,
@@ -77,8 +77,8 @@ impl Strategy {
     }
 }
 
-/// RFC 0049's fail fast: says no. What always retries passes it by, and ends at the deadline as the
-/// document says.
+/// RFC 0049's fail fast: never retries. Always-retry reasons bypass it, and end at the deadline as
+/// the document configures.
 #[derive(Clone, Copy, Debug)]
 struct FailFast(OnDeadline);
 

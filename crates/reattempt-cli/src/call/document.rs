@@ -1,5 +1,5 @@
-//! The document of `reattempt call --json`: the fields that all protocols share, and how any field
-//! is read.
+//! The document of `reattempt call --json`: the fields shared by all protocols, and how a field is
+//! read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-/// What is wrong with a document, and where.
+/// A fault in a document, with its path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {what}")]
 pub(crate) struct Fault {
@@ -31,7 +31,7 @@ impl Fault {
         }
     }
 
-    /// Of a text that begins with the place.
+    /// From a text that begins with the path.
     pub(crate) fn of_text(text: &str) -> Self {
         let (path, what) = text.split_once(": ").unwrap_or(("$", text));
         Self::new(path, what)
@@ -44,7 +44,7 @@ impl Fault {
 pub(crate) struct Fields {
     path: String,
     map: Map<String, Value>,
-    /// The members of the whole document as they were written, for readers of their own.
+    /// The unparsed members of the document, for parsers of their own.
     texts: BTreeMap<String, String>,
 }
 
@@ -90,14 +90,14 @@ impl Fields {
         Ok(self.optional(name)?.unwrap_or(default))
     }
 
-    /// A member as it was written: what reads a policy sees also what a parsed value has lost (a
-    /// key given twice).
+    /// An unparsed member: a policy parser also detects what a parsed value loses, such as a
+    /// duplicate key.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let value = self.map.remove(name).filter(|value| !value.is_null())?;
         Some(self.texts.remove(name).unwrap_or_else(|| value.to_string()))
     }
 
-    /// An object inside this one; empty if it is absent.
+    /// A nested object; empty if it is absent.
     pub(crate) fn nested(&mut self, name: &str) -> Result<Self, Fault> {
         let value = self
             .optional(name)?
@@ -105,7 +105,7 @@ impl Fields {
         Self::of(value, self.path_of(name))
     }
 
-    /// Warns of fields that nobody took: a misspelt name must not go unnoticed.
+    /// Warns about fields that were not taken, such as misspelled names.
     pub(crate) fn finish(self) {
         for name in self.map.keys() {
             tracing::warn!("{}.{name}: unknown field, ignored", self.path);
@@ -124,7 +124,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// A time in milliseconds, whole or not.
+/// A time in milliseconds, possibly fractional.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Millis(pub(crate) Duration);
 
@@ -133,7 +133,7 @@ impl<'de> Deserialize<'de> for Millis {
         let number = f64::deserialize(deserializer)?;
         match Duration::try_from_secs_f64(number / 1000.0) {
             Ok(time) => Ok(Self(time)),
-            // More than a duration can say.
+            // More than a duration can hold.
             Err(_) if number > 0.0 => Ok(Self(Duration::MAX)),
             Err(_) => Err(D::Error::custom(
                 "must be a number of milliseconds that is not negative",
@@ -142,7 +142,7 @@ impl<'de> Deserialize<'de> for Millis {
     }
 }
 
-/// Bytes, as base64.
+/// Bytes, encoded as base64.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base64(pub(crate) Bytes);
 
@@ -203,7 +203,7 @@ enum DeadlineChoice {
     GiveUp,
 }
 
-/// What the layers are set up by, whatever the protocol.
+/// The settings of the layers, shared by all protocols.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) target: OneOrMany,
@@ -213,7 +213,7 @@ pub(crate) struct Setup {
 
 impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the target: it may hold a password.
+        // Without the target, which may contain a password.
         f.debug_struct("Setup")
             .field("on_deadline", &self.on_deadline)
             .field("randomness", &self.randomness)
@@ -222,7 +222,7 @@ impl fmt::Debug for Setup {
 }
 
 impl Setup {
-    /// The target of a protocol that talks to one server.
+    /// The target of a protocol with a single server.
     pub(crate) fn one_target(&self) -> Result<&str, Fault> {
         match &self.target {
             OneOrMany::One(target) => Ok(target),
@@ -232,7 +232,7 @@ impl Setup {
     }
 }
 
-/// What is common to calls of all protocols.
+/// The fields common to calls of all protocols.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) call: String,
@@ -241,7 +241,7 @@ pub(crate) struct Head {
     pub(crate) cancel_after: Option<Duration>,
 }
 
-/// A document, down to what only its protocol can read.
+/// A document, with the fields of its protocol still unread.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) protocol: Protocol,
@@ -249,22 +249,22 @@ pub(crate) struct Document {
     pub(crate) linger: Duration,
     pub(crate) setup: Setup,
     pub(crate) calls: Vec<(Head, Fields)>,
-    /// The protocol's own fields.
+    /// The fields of the protocol.
     pub(crate) rest: Fields,
 }
 
-/// How long connections stay open after the last call, unless the document says.
+/// How long connections stay open after the last call, by default.
 const LINGER: Millis = Millis(Duration::from_millis(30));
 
-/// So many names of headers a call may have. `http`'s map of them panics where it is full, and the
-/// layers add their own.
+/// Maximum number of header names of a call. The header map of `http` panics when it is full, and
+/// the layers add headers.
 pub(crate) const MOST_NAMES: usize = 10_000;
 
-/// Members that have readers of their own, who say themselves what is wrong with them.
+/// Members with parsers of their own, which report their own faults.
 const POLICIES: [&str; 2] = ["service_config", "policy"];
 
-/// These members as one value, but for the policies: numbers and depths that no [`Value`] can hold
-/// are theirs to judge, and do not make the document unusable.
+/// These members as one value, without the policies. A policy may contain numbers and nesting that
+/// no [`Value`] can hold; its own parser reports them, and the document stays usable.
 fn without_policies(members: &BTreeMap<String, Box<RawValue>>) -> Option<Value> {
     let read = |name: &str, raw: &RawValue| match serde_json::from_str(raw.get()) {
         Err(_) if POLICIES.contains(&name) => Some(Value::Object(Map::new())),
@@ -296,7 +296,7 @@ impl Document {
         Self::with_texts(value, texts)
     }
 
-    /// A document of this value; `texts` has members as they were written.
+    /// A document from this value; `texts` has the unparsed members.
     pub(crate) fn with_texts(value: Value, texts: BTreeMap<String, String>) -> Result<Self, Fault> {
         let mut fields = Fields::of(value, "$")?;
         fields.texts = texts;
@@ -329,7 +329,7 @@ impl Document {
     }
 }
 
-/// Any number will do as a seed, if only the same one always gives the same.
+/// Converts any number to a seed; equal numbers give equal seeds.
 fn seed(number: &Number) -> u64 {
     let whole = number
         .as_u64()

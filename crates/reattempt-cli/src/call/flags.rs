@@ -1,4 +1,4 @@
-//! `reattempt call` for people: flags that make the same document a program would write.
+//! `reattempt call` for people: flags that create the same document as a program would write.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,32 @@ use serde_json::{Map, Value, json};
 
 use super::document::{Fault, to_base64};
 
-/// Makes calls, and shows every attempt of them.
+/// Makes calls and shows every attempt.
 ///
 /// Example: reattempt call --target 127.0.0.1:50051 --method /echo.Echo/Say --payload hello
 /// --config config.json --timeout 2s
 ///
-/// Of one gRPC answer it takes 100,000 messages, each of 4 MiB or what the service config says, and
-/// 64 MiB or one such message; of one HTTP body 64 MiB; of one MongoDB cursor 64 MiB, 100,000
-/// documents and 10,000 batches. A call whose answer is longer fails and names the bound.
+/// Limits of one gRPC answer: 100,000 messages, each of 4 MiB or the service config's limit, and 64
+/// MiB or one such message in total; of one HTTP body: 64 MiB; of one MongoDB cursor: 64 MiB,
+/// 100,000 documents and 10,000 batches. A call with a longer answer fails and names the limit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Reads one JSON document from standard input and writes one JSON line per call to standard
     /// output
     #[arg(long, exclusive = true)]
     pub(crate) json: bool,
-    /// The protocol spoken
+    /// The protocol
     #[arg(long, value_enum, default_value_t)]
     protocol: ProtocolFlag,
-    /// The server: host:port, a URL for http, a connection string for mongodb. A user and a
-    /// password before the host, user:password@ and percent-encoded, log in: http by Basic, kv and
-    /// mongodb by SCRAM; grpc refuses them
+    /// The server: host:port, a URL for http, a connection string for mongodb. A user and password
+    /// before the host, user:password@ and percent-encoded, are the login: Basic for http, SCRAM
+    /// for kv and mongodb; grpc refuses them
     #[arg(long, required_unless_present = "json")]
     target: Option<String>,
     /// grpc: /package.Service/Method; http: the method, GET by default
     #[arg(long)]
     method: Option<String>,
-    /// What is sent, or for kv the value: text, or @FILE; for grpc once per message
+    /// The payload, or for kv the value: text, or @FILE; for grpc once per message
     #[arg(long, value_name = "TEXT|@FILE")]
     payload: Vec<String>,
     /// A metadata entry (grpc) or a header (http)
@@ -43,19 +43,19 @@ pub(crate) struct Arguments {
     /// The service config (grpc) or the policy (http) as a JSON file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The time limit of each call, like 2s or 300ms
+    /// The time limit of each call, such as 2s or 300ms
     #[arg(long, value_parser = duration)]
     timeout: Option<Duration>,
-    /// How many calls are made
+    /// The number of calls
     #[arg(long, default_value_t = 1, value_name = "N")]
     repeat: u32,
     /// Makes all calls at once instead of one after another
     #[arg(long)]
     parallel: bool,
-    /// Makes jitter repeatable
+    /// The seed of the jitter, to make it repeatable
     #[arg(long)]
     seed: Option<u64>,
-    /// Returns the failure at once when the next attempt would not fit before the time limit
+    /// Returns the failure at once when the next attempt does not fit within the time limit
     #[arg(long)]
     give_up: bool,
     /// grpc: the kind of method
@@ -64,10 +64,10 @@ pub(crate) struct Arguments {
     /// grpc: waits for a connection instead of failing without one
     #[arg(long)]
     wait_for_ready: bool,
-    /// http: the path, with its query; / by default, or where query and analytics take statements
+    /// http: the path, with its query; default /, or the statement path of query and analytics
     #[arg(long)]
     path: Option<String>,
-    /// http: the version spoken, 1 or 2 (with prior knowledge)
+    /// http: the version, 1 or 2 (with prior knowledge)
     #[arg(long, default_value_t = 1)]
     http_version: u8,
     /// kv, mongodb: the operation, such as get or find
@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
     /// kv: the password
     #[arg(long)]
     password: Option<String>,
-    /// http: the Couchbase service that is called; its answers are judged by RFC 0049
+    /// http: the Couchbase service; its answers are classified by RFC 0049
     #[arg(long, value_enum)]
     service: Option<ServiceFlag>,
     /// http with a service: the statement (query, analytics) only reads
@@ -94,25 +94,25 @@ pub(crate) struct Arguments {
     /// kv, http with a service: best_effort, fail_fast or error_map
     #[arg(long)]
     strategy: Option<String>,
-    /// kv, http with a service: knows what servers have begun to answer since RFC 0049
+    /// kv, http with a service: also uses server codes that are newer than RFC 0049
     #[arg(long)]
     current_server_codes: bool,
     /// kv: speaks to plain memcached servers
     #[arg(long)]
     memcached: bool,
-    /// mongodb: the database, db by default
+    /// mongodb: the database, default db
     #[arg(long)]
     database: Option<String>,
-    /// mongodb: the collection, c by default
+    /// mongodb: the collection, default c
     #[arg(long)]
     collection: Option<String>,
     /// mongodb: more fields of the command, as JSON
     #[arg(long, value_name = "JSON")]
     options: Option<String>,
-    /// mongodb: which version of Retryable Reads holds, seed_2022 (default) or current
+    /// mongodb: the version of Retryable Reads, seed_2022 (default) or current
     #[arg(long, value_name = "VERSION")]
     retryable_reads: Option<String>,
-    /// http, kv: the request may take effect twice
+    /// http, kv: the request is idempotent
     #[arg(long)]
     idempotent: bool,
 }
@@ -146,7 +146,7 @@ impl ServiceFlag {
         }
     }
 
-    /// What people mean who do not say.
+    /// The default HTTP method.
     const fn method(self) -> &'static str {
         match self {
             Self::Query | Self::Analytics | Self::Search => "POST",
@@ -183,7 +183,7 @@ impl KindFlag {
     }
 }
 
-/// A document in the making: its own fields, those of each call, and files as they are written.
+/// A document under construction: its own fields, those of each call, and unparsed files.
 #[derive(Debug, Default)]
 struct Draft {
     document: Map<String, Value>,
@@ -209,8 +209,7 @@ impl Draft {
 }
 
 impl Arguments {
-    /// The document that a program would have written, and the files it refers to as they are
-    /// written.
+    /// The document, and the unparsed files that it refers to.
     pub(crate) fn into_document(self) -> Result<(Value, BTreeMap<String, String>), Fault> {
         let mut draft = Draft::default();
         let choice = |on, yes, no| json!(if on { yes } else { no });
@@ -278,7 +277,7 @@ impl Arguments {
             draft.set("service", service.name());
             self.couchbase(draft);
             draft.call("readonly", self.readonly.then_some(true));
-            // All of them take JSON.
+            // All of these services take JSON.
             if !body.is_empty() && headers.get("content-type").is_none() {
                 headers["content-type"] = json!("application/json");
             }
@@ -288,7 +287,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// What kv and the services over HTTP have in common.
+    /// Sets the fields common to kv and the services over HTTP.
     fn couchbase(&self, draft: &mut Draft) {
         draft.set("strategy", self.strategy.clone());
         let current = self.current_server_codes.then_some(true);
@@ -348,12 +347,12 @@ fn bytes(payload: &str) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Headers by name, with all their values.
+/// Headers by name, each with all its values.
 fn headers(lines: &[String]) -> Result<Value, Fault> {
     let mut headers: Map<String, Value> = Map::new();
     for (nth, line) in (1..).zip(lines) {
         let Some((name, value)) = line.split_once(':') else {
-            // Not repeated: it may be a secret.
+            // The line is not repeated: it may contain a secret.
             let fault = format!("number {nth} has no colon: write it as name: value");
             return Err(Fault::new("--header", fault));
         };

@@ -1,10 +1,10 @@
-//! Times as the answer line has them.
+//! Durations in answer lines.
 
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// A time in milliseconds, to the microsecond.
+/// A duration in milliseconds, to the microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct InMillis(pub(crate) Duration);
 
@@ -17,7 +17,7 @@ impl InMillis {
 impl Serialize for InMillis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let millis = self.value();
-        // A whole number is written as one.
+        // A whole number is written without a fraction.
         if millis.fract() == 0.0 && millis < 9e15 {
             return serializer.serialize_u64(millis as u64);
         }

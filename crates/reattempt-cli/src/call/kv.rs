@@ -40,7 +40,7 @@ pub(crate) struct KvCaller {
     store: ConfigStore,
 }
 
-/// What the document says of one call.
+/// The fields of one call.
 #[derive(Debug)]
 pub(crate) struct KvCall {
     request: KvRequest,
@@ -55,7 +55,7 @@ enum Bootstrap {
     Memcached,
 }
 
-/// What the document says of the client.
+/// The client settings of the document.
 struct Settings {
     client: ClientOptions,
     seeds: Vec<String>,
@@ -72,7 +72,7 @@ impl Settings {
         let bootstrap = fields.or("bootstrap", Bootstrap::default())?;
         let text = |fields: &mut Fields, name| fields.or(name, String::new());
         let (bucket, mut username) = (text(fields, "bucket")?, text(fields, "username")?);
-        // A reader's own fault would repeat what stands there.
+        // The parser's own error would repeat the value.
         let password = text(fields, "password");
         let mut password = password.map_err(|_| fields.fault("password", "must be a text"))?;
         let (seeds, info) = seeds(&setup.target)?;
@@ -81,7 +81,7 @@ impl Settings {
                 "memcached servers are not logged in to: leave the user and the password out";
             return Err(Fault::new("$.target", what));
         }
-        // The document's own fields go first.
+        // The document's own fields take precedence.
         if let Some(info) = info.filter(|_| username.is_empty()) {
             (username, password) = (info.user, info.password);
         }
@@ -96,7 +96,7 @@ impl Settings {
                     ..
                 } = &mut options.bootstrap
                 {
-                    // What the document does not name is not asked for.
+                    // The login needs a user name, and SELECT_BUCKET a bucket, in the document.
                     credentials.take_if(|_| username.is_empty());
                     selected.take_if(|_| bucket.is_empty());
                 }
@@ -125,7 +125,7 @@ impl Settings {
         })
     }
 
-    /// Who is told an alternate address of a node reaches the others by theirs.
+    /// With an alternate address as seed, the other nodes are reached by their alternate addresses.
     fn network(&self) -> NetworkChoice {
         NetworkChoice::BySeeds(self.addresses.as_slice().into())
     }
@@ -146,7 +146,7 @@ impl Settings {
     }
 
     /// The layers in their documented order. Routing is below them, so that a retry goes where the
-    /// newest configuration says.
+    /// newest configuration points.
     fn stack(&self, setup: &Setup, store: &ConfigStore) -> Stack {
         let maps = ErrorMaps::new();
         let client = self
@@ -166,7 +166,7 @@ impl Settings {
         let poller =
             (self.bootstrap == Bootstrap::Couchbase).then(|| self.poller(setup, store, &routed));
         let observer: Arc<dyn Observer> = match &poller {
-            // A node that never answers is told by its silence.
+            // The poller observes attempts, to detect nodes that never answer.
             Some(poller) => Arc::new(((LogObserver, JournalObserver), poller.clone())),
             None => Arc::new((LogObserver, JournalObserver)),
         };
@@ -198,7 +198,7 @@ impl Settings {
     }
 }
 
-/// The nodes, and the one user that all who name a user name.
+/// The nodes, and the user of the target; all nodes with a user must have the same one.
 fn seeds(target: &OneOrMany) -> Result<(Vec<String>, Option<UserInfo>), Fault> {
     let (mut seeds, mut named) = (Vec::new(), None);
     for seed in target.clone().into_vec() {
@@ -284,7 +284,7 @@ impl Caller for KvCaller {
         };
         let (ending, timeout, error) = match &outcome {
             None => (Ending::Cancelled, None, Some("the caller left".to_owned())),
-            // Which status is a failure is told by the attempt's verdict.
+            // The attempt's verdict states whether the status is a failure.
             Some(Ok(_)) => (Ending::Success, None, None),
             Some(Err(error)) => match error.downcast_ref::<Elapsed>() {
                 Some(elapsed) => (

@@ -1,4 +1,4 @@
-//! `reattempt call`: makes calls through the layers, and tells what became of every attempt.
+//! `reattempt call`: makes calls through the layers and reports the outcome of every attempt.
 
 mod answer;
 pub(crate) mod attempts;
@@ -28,10 +28,10 @@ use schedule::{Caller, Plan};
 
 use crate::printable::OneLine;
 
-/// An answer may have megabytes.
+/// The write buffer: an answer may have megabytes.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
-/// The document cannot be used.
+/// The exit status for an invalid document.
 const UNUSABLE: u8 = 2;
 
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Problem::Fault(fault)) => {
-            // Exactly one line, also for errors whose text has several.
+            // Exactly one line, also for errors with several.
             let line = fault.to_string().replace('\n', " ");
             eprintln!("reattempt call: {}", OneLine(line));
             ExitCode::from(UNUSABLE)
@@ -77,7 +77,7 @@ fn read(arguments: Arguments) -> Result<Document, Problem> {
 /// How answers are written to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
-    /// One JSON line a call.
+    /// One JSON line per call.
     Lines,
     /// For people.
     Waterfalls,
@@ -117,7 +117,8 @@ fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
     Ok(output)
 }
 
-/// Makes the calls, writes each answer when it is there, and keeps the connections a little longer.
+/// Makes the calls, writes each answer as it completes, then keeps the connections open for
+/// `linger_ms`.
 async fn run_plan<C: Caller>(plan: Plan<C>, output: Output) -> io::Result<()> {
     let linger = plan.linger;
     let caller = match plan.concurrency {

@@ -42,7 +42,7 @@ pub(crate) struct MongoCaller {
     avoid: Deprioritized,
 }
 
-/// What the document says of one call.
+/// The fields of one call.
 #[derive(Debug)]
 pub(crate) struct MongoCall {
     operation: Operation,
@@ -51,7 +51,7 @@ pub(crate) struct MongoCall {
     options: Bson,
 }
 
-/// Which version of the specification holds.
+/// The version of the specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Rules {
@@ -61,8 +61,8 @@ enum Rules {
     Current,
 }
 
-/// How long to look at all servers before the first call, so that it does not go to whoever answers
-/// first.
+/// How long to check all servers before the first call, so that server selection does not depend on
+/// which server answers first.
 const LOOK: Duration = Duration::from_millis(250);
 
 pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
@@ -85,8 +85,8 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         strategy = strategy
             .overload_backoff(retries.unwrap_or(MAX_ADAPTIVE_RETRIES))
             .randomness(document.setup.randomness.clone());
-        // Only the option of that name has a call tried until its time is up; a call's own limit
-        // ends it, and no more.
+        // Only `timeoutMS` extends retries until the deadline; a call's own limit only ends the
+        // call.
         if settings.timeout.is_some() {
             strategy = strategy.until_deadline();
         }
@@ -111,8 +111,7 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
 
 fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
     let name: String = fields.required("op")?;
-    // What only this side of a cursor or a caller with a command of its own can use is no operation
-    // of a document.
+    // Operations of a cursor or of the generic command runner are not operations of a document.
     let operation = Operation::from_name(&name)
         .filter(|operation| !matches!(operation, Operation::GetMore | Operation::RunCommand))
         .ok_or_else(|| fields.fault("op", format!("unknown operation {name:?}")))?;
@@ -154,7 +153,7 @@ impl Events {
 }
 
 impl MongoCaller {
-    /// The layers around the client, which tells these events.
+    /// The layers around the client, which reports its events to `events`.
     fn stack(&self, events: Events) -> Stack {
         let client = self
             .client
@@ -176,7 +175,7 @@ impl MongoCaller {
         BoxCloneSyncService::new(service)
     }
 
-    /// Which of the failures of a call its caller got, by the same rule as the layer's.
+    /// Which failure of a call its caller got, by the same rule as in the layer.
     fn raised(&self, failures: &[Failure]) -> &'static str {
         let Some((first, later)) = failures.split_first() else {
             return "first";
@@ -191,8 +190,8 @@ impl MongoCaller {
     }
 }
 
-/// Runs an operation and reads its cursor to the end. How many documents, values or databases it
-/// gave.
+/// Runs an operation and reads its cursor to the end. Returns the number of documents, values or
+/// databases.
 async fn exchange(
     stack: Stack,
     call: Call<MongoRequest>,
@@ -206,12 +205,12 @@ async fn exchange(
         Operation::CountDocuments => Ok(counted(&reply)),
         _ if reply.cursor_id().is_some() => {
             let limit = story.limit();
-            // Each `getMore` is a call of its own, which its policy lets run once.
+            // Each `getMore` is a call of its own, which its policy runs once.
             let mut more = ServiceBuilder::new()
                 .map_request(move |request: MongoRequest| {
                     let mut call = Call::new(request);
-                    // A cursor that was moved is nobody's loss: the call ends with the first
-                    // failure.
+                    // A timeout is unambiguous: the first failure ends the call, and its cursor is
+                    // not used again.
                     call.context_mut().set_idempotency(Idempotency::Idempotent);
                     if let Some(limit) = limit {
                         call.context_mut().stamp_limit(limit);
@@ -234,8 +233,7 @@ async fn exchange(
     }
 }
 
-/// A time limit that passed in a later batch passed for the call that opened the cursor: its
-/// attempts are what is told.
+/// Replaces the timeout of a later batch by one of the whole call, whose attempts are reported.
 fn of_whole_call(error: BoxError, story: &Story) -> BoxError {
     match error.downcast::<Elapsed>() {
         Ok(elapsed) => Box::new(Elapsed {
@@ -246,8 +244,7 @@ fn of_whole_call(error: BoxError, story: &Story) -> BoxError {
     }
 }
 
-/// The count in the one document that `countDocuments` asks for; none if nothing was there to
-/// count.
+/// The count in the single document of `countDocuments`; 0 if there is none.
 fn counted(reply: &MongoReply) -> usize {
     let first = reply.values().next();
     let n = first
@@ -265,7 +262,7 @@ impl Caller for MongoCaller {
     type Call = MongoCall;
 
     async fn call(&self, mut head: Head, call: MongoCall) -> Answer {
-        // `timeoutMS` is the client's; the call's own comes first.
+        // The call's own limit takes precedence over the client's `timeoutMS`.
         head.timeout = head.timeout.or(self.settings.timeout);
         let mut request = Call::new(MongoRequest::of(
             call.operation,

@@ -1,4 +1,4 @@
-//! When the calls of a document are made.
+//! Scheduling of a document's calls.
 
 use std::future::Future;
 use std::io;
@@ -12,14 +12,15 @@ use super::document::{Concurrency, Document, Fault, Fields, Head};
 
 /// Makes calls of one protocol through one stack of layers.
 pub(crate) trait Caller: Send + Sync + 'static {
-    /// What the protocol adds to a call.
+    /// The protocol's fields of a call.
     type Call: Send + 'static;
 
-    /// Makes one call. Cancelling it is up to this, because a cancelled call has an answer too.
+    /// Makes one call. The implementation handles cancellation, because a cancelled call has an
+    /// answer.
     fn call(&self, head: Head, call: Self::Call) -> impl Future<Output = Answer> + Send;
 }
 
-/// A document that can be carried out.
+/// A valid document, ready to run.
 #[derive(Debug)]
 pub(crate) struct Plan<C: Caller> {
     pub(crate) caller: C,
@@ -29,8 +30,8 @@ pub(crate) struct Plan<C: Caller> {
 }
 
 impl<C: Caller> Plan<C> {
-    /// Reads every call with `read` before any is made, and before there is a caller: it may talk
-    /// to its servers at once.
+    /// Parses every call with `read` before any call is made, and before the caller is created,
+    /// because a caller may connect at once.
     pub(crate) fn new(
         document: Document,
         caller: impl FnOnce() -> C,
@@ -91,7 +92,7 @@ pub(crate) async fn at_once<C: Caller>(
     Ok(caller)
 }
 
-/// Waits until the caller leaves; for ever if it stays.
+/// Waits until the caller cancels; forever without a cancellation.
 pub(crate) async fn cancelled(head: &Head) {
     match head.cancel_after {
         Some(after) => tokio::time::sleep(after).await,

@@ -1,4 +1,4 @@
-//! The story of one call: begun with its request, told in its answer.
+//! Tracking of one call, from its request to its answer.
 
 use reattempt::{Annotated, CallContext, Failure, RetryInfo, TimeLimit, Watch};
 use tokio::time::Instant;
@@ -8,7 +8,7 @@ use super::attempts::{Ending, Journal, stopped};
 use super::document::Head;
 use super::in_millis::InMillis;
 
-/// Watches one call from the moment it begins.
+/// Tracks one call from its start.
 #[derive(Debug)]
 pub(crate) struct Story {
     watch: Watch,
@@ -17,11 +17,11 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// The call begins now: stamps its time limit, and has everything noted that becomes of it.
+    /// Starts the call: sets its deadline and attaches its journal.
     pub(crate) fn begin<R: Annotated>(head: &Head, request: &mut R) -> Self {
         let watch = CallContext::watch(request);
         let journal = Journal::of(request);
-        // A time beyond what the clock can say is none.
+        // A timeout that the clock cannot represent means none.
         let end = head
             .timeout
             .and_then(|timeout| Instant::now().checked_add(timeout));
@@ -49,7 +49,7 @@ impl Story {
         self.journal.failures()
     }
 
-    /// The call is over for its caller, now.
+    /// Ends the call for its caller.
     pub(crate) fn end(&self, call: String, ending: Ending) -> Answer {
         let info = self.info();
         let mut answer = Answer::unsent(call);

@@ -1,10 +1,10 @@
-//! The user and the password of a target, apart from what is dialled and shown.
+//! The user and password of a target, separate from the address that is dialled and shown.
 
 use std::fmt;
 
 use reattempt_testbed::percent;
 
-/// `user:password@` of a target, without its percent-encoding.
+/// `user:password@` of a target, percent-decoded.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct UserInfo {
     pub(crate) user: String,
@@ -18,8 +18,8 @@ impl fmt::Debug for UserInfo {
     }
 }
 
-/// Takes the user and the password off a text that begins with them and a host (RFC 3986, section
-/// 3.2). The error repeats nothing of the text.
+/// Splits user and password from a text that begins with them and a host (RFC 3986, section 3.2).
+/// The error does not repeat the text.
 pub(crate) fn split(text: &str) -> Result<(Option<UserInfo>, &str), &'static str> {
     let end = text.find(['/', '?', '#']).unwrap_or(text.len());
     let Some(at) = text[..end].rfind('@') else {
@@ -45,7 +45,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<UserInfo>, &str), &'static str
     Ok((Some(UserInfo { user, password }), rest))
 }
 
-/// A target for people: without what stands before an `@`, which may be a password.
+/// A target for display, without the part before an `@`, which may be a password.
 pub(crate) fn shown(target: &str) -> String {
     match target.rsplit_once('@') {
         Some((_, rest)) => format!("{:?}", format!("\u{2026}@{rest}")),

@@ -1,4 +1,4 @@
-//! The answer of one call for people: one line an attempt, on a common axis of time.
+//! The answer of one call for people: one line per attempt, on a common time axis.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::attempts::{Attempt, Pushback};
 use super::in_millis::InMillis;
 use crate::printable::{Lines, OneLine};
 
-/// The axis in characters.
+/// The width of the axis in characters.
 const WIDTH: usize = 40;
 
 pub(crate) fn draw(answer: &Answer) -> String {
@@ -87,14 +87,14 @@ fn millis(time: InMillis) -> String {
     format!("{:.1} ms", time.value())
 }
 
-/// The attempt as a bar of `width` characters for `whole` milliseconds, the delay after it as a
-/// shade.
+/// The attempt as a bar of `width` characters for `whole` milliseconds; the delay after it is
+/// shaded.
 pub(crate) fn bar(attempt: &Attempt, whole: f64, width: usize) -> String {
     let (start, end) = (attempt.start_ms.value(), attempt.end_ms.value());
     let next = end + attempt.delay_ms.map_or(0.0, InMillis::value);
     let place = |at: f64| {
         if whole > 0.0 {
-            // Within the axis, because a float that is too large saturates.
+            // Within the axis, because a cast of a large float saturates.
             ((at / whole * width as f64).round() as usize).min(width)
         } else {
             0
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_of_no_time_is_still_seen_and_nothing_leaves_the_axis() {
+    fn an_attempt_of_no_time_is_seen_and_bars_stay_on_the_axis() {
         assert_eq!(cells(&attempt(1, 100, 100, Some(9_000)), 100.0, '█'), 1);
         assert_eq!(cells(&attempt(1, 0, 0, None), 0.0, '█'), 1);
         let far = bar(&attempt(1, 500, 900, None), 100.0, WIDTH);

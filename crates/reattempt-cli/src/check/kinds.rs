@@ -9,13 +9,13 @@ use reattempt_http::json::{Fault, Faults};
 
 use super::report::{Findings, Remark};
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// A gRPC service config (A6)
     #[default]
     ServiceConfig,
-    /// A list of choices of a gRPC service config (A2), all of which are looked into
+    /// A list of choices of a gRPC service config (A2), all of which are checked
     ServiceConfigChoices,
     /// An HTTP policy of this project
     HttpPolicy,
@@ -56,7 +56,7 @@ fn remarks(faults: &[Fault]) -> Vec<Remark> {
         .collect()
 }
 
-/// What a strict reader says: faults, or warnings.
+/// Converts the result of a strict parser to faults and warnings.
 fn findings(read: Result<Vec<Remark>, Faults>) -> Findings {
     match read {
         Ok(warnings) => Findings {
@@ -124,7 +124,7 @@ fn error_map(bytes: &[u8]) -> Findings {
 }
 
 fn cluster_config(bytes: &[u8]) -> Findings {
-    // Any host will do for `$HOST`: in a file it stands for a node that is not known yet.
+    // Any host can replace `$HOST`: in a file the node is unknown.
     let faults = ClusterConfig::faults(bytes, "localhost");
     let faults = faults
         .iter()

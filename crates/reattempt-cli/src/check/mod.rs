@@ -1,4 +1,4 @@
-//! `reattempt check`: says whether files can be used, and where they are wrong.
+//! `reattempt check`: reports whether files can be used, and where they are wrong.
 
 mod kinds;
 mod report;
@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use kinds::Kind;
 use report::Report;
 
-/// Says whether each file can be used. Exit status 0: all can; 1: at least one cannot
+/// Reports whether each file can be used. Exit status 0: all can; 1: at least one cannot
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What the files are
+    /// The kind of the files
     #[arg(long, value_enum, default_value_t)]
     kind: Kind,
     /// Writes one JSON line per file

@@ -1,4 +1,4 @@
-//! What is to be said of one file.
+//! The result of checking one file.
 
 use std::fmt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::printable::OneLine;
 
-/// One fault or warning, with its place.
+/// One fault or warning, with its path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Remark {
     /// A JSON path; `$` is the whole document.
@@ -23,13 +23,13 @@ impl Remark {
         }
     }
 
-    /// The same, of a document that stands at this path in another.
+    /// The same remark for a document nested at this path.
     pub(super) fn below(mut self, path: &str) -> Self {
         self.path.replace_range(..1, path);
         self
     }
 
-    /// Of a text `PATH: MESSAGE`; one that names no path is about the whole.
+    /// From a text `PATH: MESSAGE`; without a path it concerns the whole document.
     pub(super) fn of_text(text: &str) -> Self {
         match text.split_once(": ") {
             Some((path, message)) if path.starts_with('$') => Self::new(path, message),
@@ -38,14 +38,14 @@ impl Remark {
     }
 }
 
-/// What was found in a document.
+/// The findings of one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Findings {
     pub(super) faults: Vec<Remark>,
     pub(super) warnings: Vec<Remark>,
 }
 
-/// What is said of one file.
+/// The report on one file.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     file: String,
@@ -55,7 +55,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Reads the file and has `check` look into it.
+    /// Reads the file and runs `check` on it.
     pub(super) fn of(file: &Path, check: impl FnOnce(&[u8]) -> Findings) -> Self {
         let found = match std::fs::read(file) {
             Ok(bytes) => check(&bytes),
@@ -93,8 +93,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// A path repeats names of the document, and those may have any character in them: to be written as
-/// one line.
+/// A path contains names from the document, which may have any character, so it is escaped to one
+/// line.
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.message)

@@ -8,7 +8,7 @@ use super::stats::Side;
 use super::trouble::{Phase, phases};
 use super::{DemoError, grpc, http, kv, mongodb};
 
-/// What became of the same load without and with the stack.
+/// The results of the same load without and with the stack.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) protocol: Protocol,
@@ -19,7 +19,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Runs both, one after the other, each against new servers.
+    /// Runs both sides in sequence, each against new servers.
     pub(crate) async fn make(
         protocol: Protocol,
         plan: &Plan,

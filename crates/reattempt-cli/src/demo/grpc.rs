@@ -38,7 +38,7 @@ use crate::call::attempts::{JournalLayer, JournalObserver};
 
 const SERVICE: &str = "demo.Catalog";
 
-/// Runs the load once, against a server of its own.
+/// Runs the load once, against a new server.
 pub(crate) async fn run(
     plan: &Plan,
     with_stack: bool,
@@ -67,7 +67,7 @@ pub(crate) async fn run(
     let config = ServiceConfig::parse_with(&config(plan), &options)?;
     let classifier = GrpcClassifier::new();
     let stack = ServiceBuilder::new()
-        // The service config brings the throttle too.
+        // The service config also provides the throttle.
         .layer(RouteLayer::new(config))
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
@@ -86,7 +86,7 @@ pub(crate) async fn run(
     drive(plan, Through { stack, address }, &mut scene, progress).await
 }
 
-/// The policies of both methods as an operator would write them.
+/// The policies of both methods, as a service config.
 fn config(plan: &Plan) -> String {
     let seconds = |time: Duration| format!("{:.3}s", time.as_secs_f64());
     let name = |method: &str| json!([{ "service": SERVICE, "method": method }]);
@@ -130,7 +130,7 @@ where
     connector.set_nodelay(true);
     Client::builder(TokioExecutor::new())
         .http2_only(true)
-        // Only what is on trial sends again.
+        // Only the stack under test retries.
         .retry_canceled_requests(false)
         .build(connector)
 }
@@ -141,7 +141,7 @@ async fn start(options: grpc::Options, script: &Arc<Script>) -> io::Result<Serve
     Server::start_with(options, grpc::Script::handler(handler)).await
 }
 
-/// What the server does with one call.
+/// The server's step for one call.
 fn step(script: &Script, seen: &SeenCall) -> Step {
     let text = seen.messages.first().map(|message| &message[..]);
     let number = text
@@ -171,7 +171,7 @@ struct GrpcScene {
 }
 
 impl Scene for GrpcScene {
-    /// The server goes away with its connection, and comes back a little later at its address.
+    /// Stops the server and its connection, and restarts it later at its address.
     async fn before(&mut self, number: usize) -> io::Result<()> {
         if number == self.moved.goes {
             self.server.stop().await;
@@ -188,7 +188,7 @@ fn request(address: SocketAddr, number: usize) -> Request<Full<Bytes>> {
     let method = if is_search(number) { "Search" } else { "Get" };
     let mut request = Request::new(Full::new(frame_message(number.to_string().as_bytes())));
     *request.method_mut() = Method::POST;
-    // An address and these names always make a URI.
+    // An address and these names always form a valid URI.
     *request.uri_mut() = format!("http://{address}/{SERVICE}/{method}")
         .parse()
         .unwrap_or(Uri::from_static("/"));
@@ -198,7 +198,7 @@ fn request(address: SocketAddr, number: usize) -> Request<Full<Bytes>> {
     request
 }
 
-/// What the caller makes of an answer, which is read to its end.
+/// The result for the caller, after the answer is read to its end.
 async fn seen<B, E>(outcome: Result<Response<B>, E>) -> Seen
 where
     B: Body<Error: std::error::Error + Send + Sync + 'static>,

@@ -28,7 +28,7 @@ use super::policies::{Policies, bucket};
 use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
-/// Runs the load once, against a server of its own.
+/// Runs the load once, against a new server.
 pub(crate) async fn run(
     plan: &Plan,
     with_stack: bool,
@@ -80,7 +80,7 @@ where
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     Client::builder(TokioExecutor::new())
-        // Only what is on trial sends again.
+        // Only the stack under test retries.
         .retry_canceled_requests(false)
         .build(connector)
 }
@@ -91,7 +91,7 @@ async fn start(options: Options, script: &Arc<Script>) -> io::Result<Server> {
     Server::start_with(options, reattempt_testbed::http::Script::handler(handler)).await
 }
 
-/// What the server does with one request.
+/// The server's step for one request.
 fn step(script: &Script, seen: &SeenRequest) -> Step {
     let answer = || Step::status(200).body(r#"{"price":1}"#);
     let number = seen.path.rsplit('/').next().and_then(|n| n.parse().ok());
@@ -120,7 +120,7 @@ struct HttpScene {
 }
 
 impl Scene for HttpScene {
-    /// The server goes away with all connections, and comes back a little later at its address.
+    /// Stops the server and its connections, and restarts it later at its address.
     async fn before(&mut self, number: usize) -> io::Result<()> {
         if number == self.moved.goes {
             self.server.stop().await;
@@ -135,14 +135,14 @@ impl Scene for HttpScene {
 fn request(address: SocketAddr, number: usize) -> Request<Full<Bytes>> {
     let kind = if is_search(number) { "search" } else { "items" };
     let mut request = Request::new(Full::default());
-    // An address and a number always make a URI.
+    // An address and a number always form a valid URI.
     *request.uri_mut() = format!("http://{address}/{kind}/{number}")
         .parse()
         .unwrap_or(Uri::from_static("/"));
     request
 }
 
-/// What the caller makes of an answer, which is read to its end.
+/// The result for the caller, after the answer is read to its end.
 async fn seen<B, E>(outcome: Result<Response<B>, E>) -> Seen
 where
     B: Body<Error: std::error::Error + Send + Sync + 'static>,
@@ -160,7 +160,7 @@ where
     }
 }
 
-/// A short name for what a caller gets in place of an answer.
+/// A short name for a transport failure.
 pub(crate) fn named(fault: TransportFault) -> std::borrow::Cow<'static, str> {
     match fault {
         TransportFault::ConnectFailed => "connection refused".into(),

@@ -26,7 +26,7 @@ use super::policies::{Policies, bucket};
 use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
-/// Runs the load once, against a cluster of its own.
+/// Runs the load once, against a new cluster.
 pub(crate) async fn run(
     plan: &Plan,
     with_stack: bool,
@@ -101,7 +101,7 @@ fn number(key: &Bytes) -> Option<usize> {
     number.parse().ok()
 }
 
-/// What a node does with one request; `None` carries it out.
+/// The node's step for one request; `None` executes it.
 fn step(script: &Script, seen: &SeenRequest) -> Option<Step> {
     match script.next(number(&seen.key)?) {
         Trouble::None => None,
@@ -125,7 +125,7 @@ struct KvScene {
 }
 
 impl Scene for KvScene {
-    /// First node 2 hands its vbuckets to node 0; a little later node 1 dies and is failed over.
+    /// First node 2 hands its vbuckets to node 0; later node 1 stops and is failed over.
     async fn before(&mut self, number: usize) -> io::Result<()> {
         if number == self.moved.goes {
             self.cluster.move_vbuckets(2, 0);
@@ -137,7 +137,7 @@ impl Scene for KvScene {
     }
 }
 
-/// What the caller makes of an answer.
+/// The result for the caller.
 fn seen(outcome: Result<&KvResponse, &ClientError>) -> Seen {
     match outcome {
         Ok(answer) if answer.is_success() => Ok(()),

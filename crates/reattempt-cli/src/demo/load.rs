@@ -1,5 +1,4 @@
-//! The load: calls at a steady rate, whatever becomes of those before (an open loop), phase by
-//! phase.
+//! The load: calls at a steady rate, independent of earlier calls (an open loop), phase by phase.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -15,19 +14,20 @@ use super::DemoError;
 use super::trouble::phases;
 use crate::call::attempts::{Attempt, Ending, Journal};
 
-/// How much is asked of the servers.
+/// The size of the load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) calls: usize,
-    /// Calls a second.
+    /// Calls per second.
     pub(crate) rate: u32,
-    /// What a caller waits at most, on both sides.
+    /// The time limit of a call, on both sides.
     pub(crate) limit: Duration,
 }
 
 impl Plan {
-    /// The bucket of the throttle: large enough for bad luck, too small for an overload.
+    /// The size of the throttle's bucket: large enough for random failures, too small for an
+    /// overload.
     pub(crate) fn tokens(&self) -> u32 {
         u32::try_from(self.calls / 15)
             .unwrap_or(u32::MAX)
@@ -35,26 +35,26 @@ impl Plan {
     }
 }
 
-/// What a caller gets.
+/// The result for a caller.
 pub(crate) type Seen = Result<(), Cow<'static, str>>;
 
-/// What becomes of one call.
+/// The outcome of one call.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The answer, or a short name for what came in its place.
+    /// The answer, or a short name for the failure.
     pub(crate) seen: Seen,
-    /// Told by the stack, where there is one.
+    /// Reported by the stack, if there is one.
     pub(crate) story: Option<Story>,
 }
 
-/// What the stack tells of a call.
+/// The stack's report on a call.
 #[derive(Debug)]
 pub(crate) struct Story {
     pub(crate) info: RetryInfo,
     pub(crate) attempts: Vec<Attempt>,
 }
 
-/// One call, as it was from outside.
+/// One call, as seen by its caller.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     pub(crate) number: usize,
@@ -81,25 +81,24 @@ impl CallRecord {
 
 /// A client under load; clones share its connections.
 pub(crate) trait Target: Clone + Send + Sync + 'static {
-    /// Makes the call of this number.
+    /// Makes the call with this number.
     fn call(&self, number: usize) -> impl Future<Output = Outcome> + Send;
 }
 
-/// The servers behind it, which change while the load goes on.
+/// The servers of a target, which change during the load.
 pub(crate) trait Scene {
-    /// What happens right before the call of this number.
+    /// Runs directly before the call with this number.
     fn before(&mut self, number: usize) -> impl Future<Output = std::io::Result<()>>;
 }
 
-/// When calls are due.
+/// The times at which calls are due.
 struct Pace {
     period: Duration,
     due: Instant,
 }
 
 impl Pace {
-    /// How much lateness is made up for; what is beyond, a machine that was busy elsewhere does not
-    /// turn into a burst.
+    /// The maximum delay that is caught up. More would turn a pause of the machine into a burst.
     const MOST_LATE: Duration = Duration::from_millis(20);
 
     fn new(rate: u32) -> Self {
@@ -123,7 +122,7 @@ pub(crate) async fn drive<T: Target>(
     scene: &mut impl Scene,
     progress: &ProgressBar,
 ) -> Result<Vec<CallRecord>, DemoError> {
-    // The first call finds servers and makes connections. No script knows its number.
+    // The first call discovers servers and opens connections. No script matches its number.
     target.call(usize::MAX).await;
     let phases = phases(plan.calls, true);
     let mut pace = Pace::new(plan.rate);
@@ -131,7 +130,8 @@ pub(crate) async fn drive<T: Target>(
     let mut records = Vec::with_capacity(plan.calls);
     for number in 0..plan.calls {
         if phases.iter().any(|phase| phase.from == number) {
-            // No call of one phase meets the trouble of the next, however slow the machine is.
+            // Calls of one phase end before the next phase starts, so that phases do not mix on a
+            // slow machine.
             while let Some(done) = calls.join_next().await {
                 records.push(done?);
                 progress.inc(1);
@@ -163,7 +163,7 @@ pub(crate) async fn drive<T: Target>(
     Ok(records)
 }
 
-/// A call without the stack: the bare client and a plain timeout.
+/// A call without the stack: the bare client with a plain timeout.
 pub(crate) async fn bare(limit: Duration, call: impl Future<Output = Seen>) -> Outcome {
     let seen = match tokio::time::timeout(limit, call).await {
         Ok(seen) => seen,
@@ -172,7 +172,7 @@ pub(crate) async fn bare(limit: Duration, call: impl Future<Output = Seen>) -> O
     Outcome { seen, story: None }
 }
 
-/// A call through the stack; `judge` reads the rest of the answer and says what the caller gets.
+/// A call through the stack; `judge` reads the rest of the answer and returns the caller's result.
 pub(crate) async fn through<S, Req, Fut>(
     stack: S,
     mut request: Req,

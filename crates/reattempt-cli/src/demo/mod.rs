@@ -1,5 +1,5 @@
-//! `reattempt demo`: the main job on embedded servers. The same load without and with the stack,
-//! through scripted trouble, over real sockets and four protocols.
+//! `reattempt demo`: the same load without and with the stack, through scripted failures, on
+//! embedded servers over real sockets, for four protocols.
 
 mod comparison;
 mod grpc;
@@ -28,18 +28,18 @@ use comparison::Comparison;
 use load::Plan;
 use protocol::Protocol;
 
-/// Calls of one side of one protocol.
+/// Calls per side and protocol.
 const CALLS: usize = 1500;
 const QUICK_CALLS: usize = 150;
-/// Calls a second.
+/// Calls per second.
 const RATE: u32 = 500;
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// Shows what the layers do: the same load without and with them, through scripted trouble, on
+/// Shows what the layers do: the same load without and with them, through scripted failures, on
 /// embedded servers
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Decides which calls meet which trouble; the same seed repeats the demo
+    /// Determines which calls fail and how; the same seed repeats the demo
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Only these protocols; may be given several times
@@ -48,15 +48,15 @@ pub(crate) struct DemoArgs {
     /// Also writes the results, with plots, as one self-contained page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// A tenth of the load, to see that it works
+    /// A tenth of the load, as a quick check
     #[arg(long)]
     quick: bool,
 }
 
-/// Why the demo could not be shown.
+/// Why the demo failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
-    #[error("a server on 127.0.0.1: {0}; are there ports and descriptors left?")]
+    #[error("cannot run a server on 127.0.0.1: {0}; check for free ports and file descriptors")]
     Io(#[from] io::Error),
     #[error("a call of the load broke off: {0}")]
     Call(#[from] tokio::task::JoinError),
@@ -64,11 +64,11 @@ pub(crate) enum DemoError {
     Throttle(#[from] reattempt::throttle::InvalidTokenBucket),
     #[error(transparent)]
     ServiceConfig(#[from] reattempt_grpc::service_config::InvalidServiceConfig),
-    #[error("cannot write {path}: {error}; give --html a file in a folder that exists")]
+    #[error("cannot write {path}: {error}; --html needs a file in an existing folder")]
     Html { path: String, error: io::Error },
 }
 
-/// Runs the demo in a runtime of its own.
+/// Runs the demo in its own runtime.
 pub(crate) fn start(args: DemoArgs) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -85,7 +85,7 @@ pub(crate) fn start(args: DemoArgs) -> ExitCode {
     }
 }
 
-/// Runs the demo: tables to standard output, the progress to a terminal on standard error.
+/// Runs the demo: tables go to standard output, progress to standard error if it is a terminal.
 pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
     let plan = Plan {
         seed: args.seed,
@@ -121,7 +121,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// A bar on standard error; silent where that is no terminal.
+/// A progress bar on standard error; silent when that is not a terminal.
 fn progress(calls: usize) -> ProgressBar {
     let bar = ProgressBar::new(calls as u64);
     let template = "{msg:<22} [{bar:44}] {pos}/{len} calls, {eta} left";

@@ -25,10 +25,10 @@ use super::policies::{bucket, hedge};
 use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
-/// Documents that are there to be found.
+/// Number of documents in the collection.
 const DOCUMENTS: usize = 50;
 
-/// Runs the load once, against a replica set of its own.
+/// Runs the load once, against a new replica set.
 pub(crate) async fn run(
     plan: &Plan,
     with_stack: bool,
@@ -42,7 +42,7 @@ pub(crate) async fn run(
     }
     if let Some(store) = set.store() {
         let documents = (0..DOCUMENTS).map(|id| doc! { "_id": id as i64, "price": 1 });
-        // The ids differ, and the store is new.
+        // The ids are unique, and the store is new.
         let _ = store.insert("shop", "items", documents);
     }
     let mut options = ClientOptions::new(set.nodes().iter().map(|node| node.address()));
@@ -85,7 +85,7 @@ pub(crate) async fn run(
     drive(plan, Through(stack), &mut scene, progress).await
 }
 
-/// The call's number travels in the comment, which servers keep for their logs.
+/// The comment field carries the number of the call.
 fn request(call: usize) -> MongoRequest {
     let id = (call % DOCUMENTS) as i64;
     let options = doc! { "filter": { "_id": id }, "comment": call as i64 };
@@ -96,11 +96,11 @@ fn number(command: &Document) -> Option<usize> {
     usize::try_from(command.get_i64("comment").ok()?).ok()
 }
 
-/// What a member does with one command; `None` carries it out.
+/// The member's step for one command; `None` executes it.
 fn step(script: &Script, seen: &SeenCommand) -> Option<Step> {
     match script.next(number(&seen.document)?) {
         Trouble::None => None,
-        // Errors that say nothing of the member itself, so that the client goes on asking it.
+        // Errors that do not concern the member's state, so that the client continues to use it.
         Trouble::Temporary(kind) => Some(Step::code(match kind % 3 {
             0 => 6,
             1 => 89,
@@ -108,7 +108,7 @@ fn step(script: &Script, seen: &SeenCommand) -> Option<Step> {
         })),
         Trouble::Slow(delay) => Some(Step::pass().after(delay)),
         Trouble::Hang => Some(Step::hang()),
-        // There is no such word in this protocol; its phase is calm.
+        // This protocol has no pushback; the phase is calm.
         Trouble::Pushback(_) => None,
         Trouble::Overloaded => Some(Step::code(262)),
     }
@@ -120,7 +120,7 @@ struct MongoScene {
 }
 
 impl Scene for MongoScene {
-    /// First the primary steps down; a little later the new one dies and another is elected.
+    /// First the primary steps down; later the new one stops and another is elected.
     async fn before(&mut self, number: usize) -> io::Result<()> {
         if number == self.moved.goes {
             self.set.step_down();
@@ -135,7 +135,7 @@ impl Scene for MongoScene {
     }
 }
 
-/// What the caller makes of an answer.
+/// The result for the caller.
 fn seen(outcome: Result<&MongoReply, &MongoError>) -> Seen {
     let error = match outcome {
         Ok(_) => return Ok(()),

@@ -1,5 +1,4 @@
-//! The policies of the two routes, the same for every protocol that has no rules of its own for
-//! them.
+//! The policies of the two routes, shared by all protocols without rules of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +10,17 @@ use reattempt::{HedgePolicy, RoutePolicy, TokenBucket};
 
 use super::load::Plan;
 
-/// Attempts of a call at most, on the retried route.
+/// Maximum number of attempts on the retried route.
 pub(crate) const MOST_ATTEMPTS: u32 = 5;
-/// Attempts of a call at most, on the hedged route.
+/// Maximum number of attempts on the hedged route.
 pub(crate) const MOST_HEDGED: u32 = 3;
 pub(crate) const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_millis(200);
 pub(crate) const HEDGE_DELAY: Duration = Duration::from_millis(50);
-/// What a success gives back to the bucket, in thousandths of a token.
+/// What a success returns to the bucket, in thousandths of a token.
 pub(crate) const MILLI_RATIO: u32 = 500;
 
-/// One policy a route: searches are hedged, everything else is retried.
+/// One policy per route: searches are hedged, everything else is retried.
 #[derive(Clone, Debug)]
 pub(crate) struct Policies {
     get: Arc<RoutePolicy>,
@@ -55,7 +54,7 @@ pub(crate) fn hedge() -> HedgePolicy {
     HedgePolicy::new(MOST_HEDGED, HEDGE_DELAY)
 }
 
-/// The server's bucket, full.
+/// The server's bucket, initially full.
 pub(crate) fn bucket(plan: &Plan) -> Result<TokenBucket, InvalidTokenBucket> {
     TokenBucket::new(plan.tokens(), MILLI_RATIO)
 }

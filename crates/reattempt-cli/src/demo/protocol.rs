@@ -1,4 +1,4 @@
-//! The four protocols: their names, and what their servers go through in each phase.
+//! The four protocols: their names, and their phases.
 
 use clap::ValueEnum;
 
@@ -34,12 +34,12 @@ impl Protocol {
         }
     }
 
-    /// Whether its servers can say when to come back.
+    /// Whether its servers can send pushback.
     pub(crate) const fn has_pushback(self) -> bool {
         !matches!(self, Self::Mongodb)
     }
 
-    /// What a phase is called.
+    /// The name of a phase.
     pub(crate) const fn phase(self, weather: Weather) -> &'static str {
         match (weather, self) {
             (Weather::Calm, _) => "calm",
@@ -54,15 +54,15 @@ impl Protocol {
         }
     }
 
-    /// What happens in it, in a line.
+    /// A description of the phase, in one line.
     pub(crate) const fn tells(self, weather: Weather) -> &'static str {
         match (weather, self) {
             (Weather::Calm, _) => "nothing happens",
             (Weather::Temporary, Self::Mongodb) => "24 % fail once, 6 % twice",
             (Weather::Temporary, _) => "30 % fail once or twice",
             (Weather::SlowTail, _) => "7 % are slow, 1 % never answer",
-            (Weather::Pushback, _) => "25 %: come back in 20 to 80 ms",
-            (Weather::Overload, _) => "all shed; the throttle holds back",
+            (Weather::Pushback, _) => "25 %: retry after 20 to 80 ms",
+            (Weather::Overload, _) => "all refused; retries throttled",
             (Weather::Recovery, _) => "successes refill the throttle",
             (Weather::Move, Self::Grpc | Self::Http) => "the port is closed for a moment",
             (Weather::Move, Self::Kv) => "vbuckets move; a node fails over",
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::demo::{table, trouble};
 
-    /// What the other columns of the table leave.
+    /// The width that the other columns of the table leave.
     const TELLS: usize = 33;
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the records of a run come to.
+//! Statistics of a run's records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::load::CallRecord;
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) records: Vec<CallRecord>,
-    /// Latencies of the calls that worked, in order.
+    /// Latencies of successful calls, sorted.
     pub(crate) latencies: Vec<Duration>,
 }
 
@@ -23,7 +23,7 @@ impl Side {
         Self { records, latencies }
     }
 
-    /// The share of calls that worked, of those with a number in the range; 0 to 1.
+    /// The success rate of the calls with a number in the range; 0 to 1.
     pub(crate) fn success(&self, from: usize, to: usize) -> f64 {
         let calls = self.records.get(from..to).unwrap_or_default();
         share(
@@ -36,12 +36,12 @@ impl Side {
         self.success(0, self.records.len())
     }
 
-    /// The latency that this share of the calls that worked did not exceed (nearest rank).
+    /// The latency percentile of successful calls (nearest rank).
     pub(crate) fn percentile(&self, share: f64) -> Option<Duration> {
         nearest_rank(&self.latencies, share)
     }
 
-    /// The same, of the calls with a number in the range.
+    /// The same for the calls with a number in the range.
     pub(crate) fn percentile_of(&self, (from, to): (usize, usize), share: f64) -> Option<Duration> {
         let calls = self.records.get(from..to).unwrap_or_default();
         let worked = calls.iter().filter(|call| call.worked());
@@ -55,24 +55,24 @@ impl Side {
         calls.iter().map(|call| u64::from(call.attempts())).sum()
     }
 
-    /// Attempts per call, of the calls with a number in the range.
+    /// Attempts per call, for the calls with a number in the range.
     pub(crate) fn attempts_per_call(&self, from: usize, to: usize) -> f64 {
         self.attempts_of(from, to) as f64 / (to - from).max(1) as f64
     }
 
-    /// Calls whose further attempts this gate kept back.
+    /// The number of calls whose further attempts this gate prevented.
     pub(crate) fn stopped_by(&self, gate: Stopped) -> usize {
         let stopped = self.records.iter();
         stopped.filter(|call| call.stopped() == Some(gate)).count()
     }
 
-    /// Callers that waited their whole time for nothing.
+    /// The number of calls that ended at their time limit.
     pub(crate) fn timeouts(&self) -> usize {
         let timeout = |call: &&CallRecord| matches!(&call.seen, Err(seen) if seen == "timeout");
         self.records.iter().filter(timeout).count()
     }
 
-    /// Why attempts failed, most frequent first.
+    /// Failure reasons of attempts, most frequent first.
     pub(crate) fn reasons(&self) -> Vec<(&'static str, u32)> {
         let mut counts = BTreeMap::new();
         for story in self.records.iter().filter_map(|call| call.story.as_ref()) {
@@ -83,7 +83,7 @@ impl Side {
         by_count(counts)
     }
 
-    /// What callers got instead of an answer, most frequent first.
+    /// Failures seen by callers, most frequent first.
     pub(crate) fn failures(&self) -> Vec<(&str, u32)> {
         let mut counts = BTreeMap::new();
         for call in &self.records {
@@ -100,7 +100,7 @@ fn nearest_rank(sorted: &[Duration], share: f64) -> Option<Duration> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// A part of a whole, 0 to 1; all of nothing is 1.
+/// A ratio from 0 to 1; 1 for an empty whole.
 fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 {
         1.0

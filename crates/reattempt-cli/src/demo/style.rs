@@ -1,11 +1,11 @@
-//! How the demo writes for a terminal.
+//! Terminal output of the demo.
 
 use std::time::Duration;
 
-/// How text is set off.
+/// Text styles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    /// Whether the output is a terminal that shows colours.
+    /// Whether the output is a terminal with colours.
     pub(crate) colour: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The results for people: a table a protocol, at most a hundred columns wide.
+//! The results for people: one table per protocol, at most a hundred columns wide.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::stats::Side;
 use super::style::{Style, millis};
 use super::waterfall;
 
-/// The widest line.
+/// The maximum line width.
 pub(crate) const WIDTH: usize = 98;
-/// The first column.
+/// The width of the first column.
 const LABEL: usize = 22;
-/// The first column of the phases.
+/// The width of the first column of the phases.
 pub(crate) const PHASE: usize = 18;
 
-/// What the demo is about to do.
+/// The heading before the demo runs.
 pub(crate) fn heading(plan: &Plan, protocols: usize, style: Style) -> String {
-    // Between phases the last calls are waited for.
+    // Between phases, the demo waits for the last calls.
     let side = plan.calls as f64 / f64::from(plan.rate) + 0.5;
     let seconds = protocols as f64 * 2.0 * side;
     format!(
@@ -69,7 +69,7 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
     let mut line = |label: &str, values: [String; 2], tells: &str| {
         let [without, with] = values;
         let tells = style.dim(tells);
-        // Padded before it is painted: escapes have no width.
+        // Padded before styling: escape sequences have no width.
         let with = style.bold(&format!("{with:>10}"));
         let _ = writeln!(out, "{label:LABEL$}{without:>10}{with}   {tells}");
     };
@@ -83,25 +83,21 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
         (
             "latency p50",
             0.5,
-            "half of the calls that worked were faster",
+            "half of the successful calls were faster",
         ),
         (
             "latency p99",
             0.99,
-            "with the stack, the waits of mended calls are in it",
+            "with the stack, including retries and their delays",
         ),
-        (
-            "latency p99.9",
-            0.999,
-            "calls that failed, most of them without it, are not",
-        ),
+        ("latency p99.9", 0.999, "failed calls are not included"),
     ] {
         line(label, both(&|side| millis(side.percentile(share))), tells);
     }
     line(
         "attempts per call",
         both(&|side| format!("{:.2}", side.attempts_per_call(0, side.records.len()))),
-        "what the servers had to bear",
+        "the load on the servers",
     );
     line(
         "held by the throttle",
@@ -109,12 +105,12 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
             "–".to_owned(),
             grouped(with.stopped_by(Stopped::Throttled) as u64),
         ],
-        "calls not sent again, so that an overload is not fed",
+        "calls not retried, to avoid more overload",
     );
     line(
         "ended by the deadline",
         both(&|side| grouped(side.timeouts() as u64)),
-        &format!("callers who waited {limit} ms for nothing"),
+        &format!("calls without an answer after {limit} ms"),
     );
     out.push('\n');
 }
@@ -182,7 +178,7 @@ fn list(out: &mut String, label: &str, counts: &[(&str, u32)], style: Style) {
         column += length;
     }
     if counts.is_empty() {
-        out.push_str("nothing else than answers");
+        out.push_str("successes only");
     }
     out.push('\n');
 }
@@ -191,7 +187,7 @@ fn tenths(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Without the fraction where it is noise.
+/// Omits the fraction where it is noise.
 pub(crate) fn short(time: Option<Duration>) -> String {
     match time {
         Some(time) if time >= Duration::from_millis(100) => format!("{} ms", time.as_millis()),
@@ -203,7 +199,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// With commas between thousands.
+/// Formats with commas between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,30 +1,30 @@
-//! The script of the trouble: what happens to which call, decided by seed and call number alone.
+//! The failure script: what happens to each call, determined by seed and call number only.
 //!
-//! Nothing here looks at a clock, so that both sides of the comparison, and every run with the same
-//! seed, meet the same trouble.
+//! Independent of any clock, so that both sides of the comparison, and every run with the same
+//! seed, see the same failures.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a server does to one attempt.
+/// What a server does with one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// Answers.
     None,
-    /// Fails in a way that another attempt mends; the number picks one of the protocol's ways.
+    /// Fails in a retryable way; the number selects one of the protocol's failures.
     Temporary(u64),
     /// Answers late.
     Slow(Duration),
     /// Never answers.
     Hang,
-    /// Refuses, and says when to come back.
+    /// Refuses with a pushback.
     Pushback(Duration),
     /// Sheds load.
     Overloaded,
 }
 
-/// What a stretch of calls meets.
+/// The conditions of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weather {
     Calm,
@@ -36,7 +36,7 @@ pub(crate) enum Weather {
     Move,
 }
 
-/// A stretch of calls, by number.
+/// A range of calls, by number.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
     pub(crate) weather: Weather,
@@ -54,7 +54,7 @@ impl Phase {
     }
 }
 
-/// Where phases end, in hundredths of all calls.
+/// The ends of the phases, in percent of all calls.
 const ENDS: [(Weather, usize); 7] = [
     (Weather::Calm, 10),
     (Weather::Temporary, 30),
@@ -65,7 +65,7 @@ const ENDS: [(Weather, usize); 7] = [
     (Weather::Move, 100),
 ];
 
-/// The phases of a run of `calls`. A protocol without pushback stays calm in its phase.
+/// The phases of a run of `calls` calls. Without pushback that phase is calm.
 pub(crate) fn phases(calls: usize, pushback: bool) -> Vec<Phase> {
     let mut from = 0;
     let phase = |(weather, end): (Weather, usize)| {
@@ -81,7 +81,7 @@ pub(crate) fn phases(calls: usize, pushback: bool) -> Vec<Phase> {
     ENDS.into_iter().map(phase).collect()
 }
 
-/// When the node moves: the call before which it goes, and the one before which it is back.
+/// When the node moves: the calls before which it stops and restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
     pub(crate) goes: usize,
@@ -93,7 +93,7 @@ pub(crate) struct Move {
 pub(crate) struct Script {
     seed: u64,
     phases: Vec<Phase>,
-    /// Attempts that came so far, of calls that had trouble.
+    /// The number of attempts so far, of calls with scripted failures.
     attempts: Mutex<HashMap<usize, u32>>,
 }
 
@@ -106,7 +106,7 @@ impl Script {
         }
     }
 
-    /// What the next attempt of this call meets.
+    /// What happens to the next attempt of this call.
     pub(crate) fn next(&self, call: usize) -> Trouble {
         let Some(phase) = self.phases.iter().find(|phase| phase.holds(call)) else {
             return Trouble::None;
@@ -166,12 +166,12 @@ impl Script {
     }
 }
 
-/// Every second call is a search, whose route is hedged; the others are retried.
+/// Every second call is a search, on the hedged route; the others are retried.
 pub(crate) const fn is_search(call: usize) -> bool {
     call % 2 == 1
 }
 
-/// When the node of a run with these phases moves.
+/// When the node moves in a run with these phases.
 pub(crate) fn node_move(phases: &[Phase]) -> Move {
     let phase = phases.iter().find(|phase| phase.weather == Weather::Move);
     let (from, len) = phase.map_or((usize::MAX, 0), |phase| (phase.from, phase.len()));
@@ -182,7 +182,7 @@ pub(crate) fn node_move(phases: &[Phase]) -> Move {
     }
 }
 
-/// A number that depends on nothing but these three (SplitMix64's mixing).
+/// A pseudo-random number determined by its arguments (SplitMix64's mixing).
 fn roll(seed: u64, call: usize, salt: u64) -> u64 {
     let mut z = seed
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)

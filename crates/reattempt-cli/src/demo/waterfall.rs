@@ -12,10 +12,10 @@ use super::trouble::{Weather, is_search};
 use crate::call::attempts::{Attempt, Pushback};
 use crate::call::waterfall::bar;
 
-/// The axis in characters.
+/// The width of the axis in characters.
 const WIDTH: usize = 20;
 
-/// Calls worth a look, each with what it shows: the first of its kind, so that a seed repeats them.
+/// Notable calls, each with its description: the first of each kind, so that a seed repeats them.
 pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static str)> {
     let calls = |weather| {
         let phase = comparison.phases.iter().find(|p| p.weather == weather);
@@ -27,7 +27,7 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
         let mended = calls(weather).filter(|call| call.worked() && call.attempts() > 1);
         mended.min_by_key(|call| {
             let (attempts, number) = (call.attempts(), call.number);
-            // Retries before hedges, and not more lines than can be taken in.
+            // Retries before hedges, and a limited number of lines.
             (
                 is_search(number),
                 attempts > 6,
@@ -39,24 +39,27 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
     let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts() > 1);
     let held = calls(Weather::Overload).find(|call| call.stopped() == Some(Stopped::Throttled));
     [
-        (hardest(Weather::Temporary), "a temporary failure is mended"),
+        (
+            hardest(Weather::Temporary),
+            "a temporary failure is retried",
+        ),
         (hedged, "a hedge overtakes a slow attempt"),
         (
             hardest(Weather::Pushback),
-            "sent again when the server said so",
+            "retried after the server's pushback",
         ),
-        (hardest(Weather::Move), "carried over a move"),
-        (held, "held back by the throttle"),
+        (hardest(Weather::Move), "retried through a move"),
+        (held, "stopped by the throttle"),
     ]
     .into_iter()
     .filter_map(|(call, shows)| Some((call?, shows)))
     .collect()
 }
 
-/// The calls that the tables show: three at most.
+/// The calls shown in the tables: three at most.
 pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
     let mut calls = interesting(comparison);
-    // Of the retries one is enough here; the page has them all.
+    // One retry is enough here; the page shows all of them.
     if calls.len() > 3 {
         let twin = if comparison.protocol.has_pushback() {
             Weather::Temporary
@@ -79,7 +82,7 @@ pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
     out
 }
 
-/// One call: a headline and a line an attempt, on a common axis of time.
+/// One call: a headline and one line per attempt, on a common time axis.
 pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> String {
     let mut out = String::new();
     let Some(Story { info, attempts }) = &call.story else {
@@ -157,7 +160,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
         (None, verdict) => out.push_str(verdict),
     }
     if let Some(Pushback(ServerPushback::Stop)) = attempt.pushback_ms {
-        out.push_str(", told to stop");
+        out.push_str(", pushback: stop");
     }
     if let Some(delay) = attempt.delay_ms {
         let told = if attempt.pushback_ms.is_some() {

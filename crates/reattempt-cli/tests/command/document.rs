@@ -1,4 +1,4 @@
-//! Documents that cannot be used, and what is common to all calls.
+//! Invalid documents, and rules common to all calls.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{answers, document, each, ms, run, text, with};
 
-/// The one line on standard error of a document that cannot be used.
+/// The single line on standard error for an invalid document.
 async fn fault(input: String) -> String {
     let output = run(&["call", "--json"], input).await;
     assert_eq!(output.status.code(), Some(2));

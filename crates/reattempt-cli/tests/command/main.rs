@@ -1,5 +1,4 @@
-//! The built program against scripted servers: what goes in by standard input, what comes out by
-//! standard output.
+//! The built program against scripted servers: standard input, standard output and the wire.
 
 mod check;
 mod document;
@@ -19,10 +18,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Long enough for a slow machine; no test waits it out.
+/// Long enough for a slow machine; no passing test waits this long.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Runs the program with these arguments and this text on its standard input.
+/// Runs the program with these arguments and this standard input.
 async fn run(arguments: &[&str], input: String) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_reattempt"))
         .args(arguments)
@@ -35,7 +34,7 @@ async fn run(arguments: &[&str], input: String) -> Output {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let ended = async move {
-        // A program that refuses its arguments closes its input unread.
+        // A program that rejects its arguments closes its input unread.
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
         child.wait_with_output().await.unwrap()
@@ -47,7 +46,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The answer lines of a document that can be used.
+/// The answer lines of a valid document.
 async fn answers(document: Value) -> Vec<Value> {
     let output = run(&["call", "--json"], document.to_string()).await;
     assert!(
@@ -56,7 +55,7 @@ async fn answers(document: Value) -> Vec<Value> {
         output.status,
         text(&output.stderr)
     );
-    // A layer that stands in the wrong place would say so.
+    // A layer in the wrong place would log a warning.
     assert_eq!(text(&output.stderr), "");
     text(&output.stdout)
         .lines()
@@ -64,7 +63,7 @@ async fn answers(document: Value) -> Vec<Value> {
         .collect()
 }
 
-/// The one answer of a document with one call.
+/// The answer of a document with one call.
 async fn answer(document: Value) -> Value {
     let mut answers = answers(document).await;
     assert_eq!(answers.len(), 1, "{answers:?}");
@@ -86,7 +85,7 @@ fn ms(value: &Value) -> f64 {
         .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Checks the times of the attempts: in order, and within the call.
+/// Asserts that the times of the attempts are in order and within the call.
 fn assert_times(answer: &Value) {
     let mut last = 0.0;
     for attempt in answer["attempts"].as_array().unwrap() {

@@ -1,4 +1,4 @@
-//! A target's user and password: sent to the target and no one else, and shown nowhere.
+//! A target's user and password: sent to the target only, and never shown.
 
 use reattempt_testbed::http::{Script, Server, Step};
 use reattempt_testbed::kv::{Node, opcode};
@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::{document, run, text, with};
 
-/// Runs a document. What the program writes has no trace of the secrets.
+/// Runs a document and asserts that the program's output does not contain the secrets.
 async fn quiet(document: Value) -> (Option<i32>, Vec<Value>, String) {
     let output = run(&["call", "--json"], document.to_string()).await;
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -157,14 +157,14 @@ async fn kv_logs_in_with_them() {
         .filter(|seen| seen.opcode == opcode::SASL_STEP);
     assert_eq!(logins.count(), 1);
 
-    // The document's own go first.
+    // The document's own fields take precedence.
     let wrong = with(to_bucket(&target), "username", json!("Administrator"));
     let wrong = with(wrong, "password", json!("hunter2"));
     let (_, answers, _) = quiet(wrong).await;
     assert_eq!(answers[0]["status"], Value::Null, "{answers:?}");
 }
 
-/// The reader's own fault would repeat the value.
+/// The parser's own error would repeat the value.
 #[tokio::test]
 async fn a_password_that_is_no_text_is_not_repeated() {
     let document = with(document("kv", "h:1", json!([])), "password", json!(4711));

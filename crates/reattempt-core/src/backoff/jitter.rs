@@ -1,4 +1,4 @@
-//! Spreading delays, so that clients do not come back together.
+//! Jitter: spreads delays so that clients do not retry at the same time.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use super::Randomness;
 /// How a delay is spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Jitter {
-    /// The plain delay.
+    /// The exact delay.
     #[default]
     None,
     /// Uniform in `[0, delay)` (A6, Exponential Backoff).
     Full,
-    /// Uniform in `[delay · (1 − p), delay · (1 + p)]`; `Proportional(0.2)` is what A6 asks for
-    /// today. May pass the back-off's maximum by that share. `p` counts as within `[0, 1]`.
+    /// Uniform in `[delay · (1 − p), delay · (1 + p)]`; A6 currently specifies `Proportional(0.2)`.
+    /// May exceed the back-off's maximum by that share. `p` is clamped to `[0, 1]`.
     Proportional(f64),
     /// Uniform between the first delay and three times the previous one, up to the maximum.
     Decorrelated,

@@ -1,4 +1,4 @@
-//! How long to wait before another attempt.
+//! How long to wait before the next attempt.
 
 mod jitter;
 mod randomness;
@@ -13,7 +13,7 @@ pub use randomness::{Randomness, Seeded};
 /// The steps of RFC 0049's controlled back-off, in milliseconds; the last one repeats.
 const CONTROLLED_MS: [u64; 6] = [1, 10, 50, 100, 500, 1000];
 
-/// How the plain delay grows with the retries already made.
+/// How the delay without jitter grows with the retries already made.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Constant(Duration),
@@ -33,7 +33,7 @@ enum Shape {
     },
 }
 
-/// A back-off: delay by the number of retries already made, with jitter.
+/// A back-off: the delay for a number of retries already made, with jitter.
 ///
 /// All arithmetic saturates: no number of retries, multiplier or duration overflows or panics.
 /// Randomness differs for every call by default; [`Backoff::randomness`] injects another source.
@@ -79,7 +79,7 @@ impl Backoff {
         Self::of(Shape::Linear { step, max })
     }
 
-    /// `initial`, then doubled each time, up to `max`.
+    /// `initial`, doubled with each retry, up to `max`.
     #[must_use]
     pub const fn exponential(initial: Duration, max: Duration) -> Self {
         Self::of(Shape::Exponential {
@@ -95,10 +95,9 @@ impl Backoff {
         Self::of(Shape::Controlled)
     }
 
-    /// By a calculation of your own, from the retries already made (0 before the first retry), up
-    /// to `max`.
+    /// A custom calculation from the retries already made (0 before the first retry), up to `max`.
     ///
-    /// A calculation that has to know more, or that keeps something, is a
+    /// A calculation that needs more input or keeps state is a
     /// [`RetryStrategy`](crate::RetryStrategy).
     ///
     /// ```
@@ -119,8 +118,8 @@ impl Backoff {
         Self::of(Shape::Calculated { delay, max })
     }
 
-    /// The factor of an exponential back-off; 2 by default. Below 1 the delays shrink; a factor
-    /// that is not a number or negative counts as 0. No effect on other shapes.
+    /// The factor of an exponential back-off; 2 by default. Below 1 the delays shrink; a negative
+    /// factor or NaN counts as 0. No effect on other shapes.
     #[must_use]
     pub fn multiplier(mut self, factor: f64) -> Self {
         if let Shape::Exponential { multiplier, .. } = &mut self.shape {
@@ -129,14 +128,14 @@ impl Backoff {
         self
     }
 
-    /// With this jitter; none by default.
+    /// Sets the jitter; none by default.
     #[must_use]
     pub const fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Takes its random numbers from here; by default from the thread's generator.
+    /// Sets the source of random numbers; by default the thread's generator.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
@@ -163,7 +162,7 @@ impl Backoff {
     }
 
     /// The delay to wait after `retries` retries already made; `previous` is the delay before the
-    /// last attempt, which only [`Jitter::Decorrelated`] looks at.
+    /// last attempt, used only by [`Jitter::Decorrelated`].
     #[must_use]
     pub fn delay(&self, retries: u32, previous: Option<Duration>) -> Duration {
         let plain = self.plain(retries);
@@ -184,12 +183,12 @@ impl Backoff {
     }
 }
 
-/// `delay · factor`, at most `max`; any factor, also infinite or not a number.
+/// `delay · factor`, at most `max`; accepts any factor, also infinity and NaN.
 ///
-/// Exact where the factor is a whole number (the usual doubling), so that published
-/// delays come out to the nanosecond.
+/// Exact if the factor is a whole number (the usual doubling), so that published delays match to
+/// the nanosecond.
 fn scaled(delay: Duration, factor: f64, max: Duration) -> Duration {
-    // Nothing times anything is nothing, also where the factor has become infinite.
+    // Zero stays zero, also if the factor has become infinite.
     if delay.is_zero() {
         return Duration::ZERO;
     }
@@ -197,7 +196,7 @@ fn scaled(delay: Duration, factor: f64, max: Duration) -> Duration {
         return max;
     }
     if factor >= 1.0 && factor <= f64::from(u32::MAX) && factor.fract() == 0.0 {
-        // The cast is exact: a whole number within u32.
+        // The cast is exact: the factor is a whole number within u32.
         return delay.saturating_mul(factor as u32).min(max);
     }
     Duration::try_from_secs_f64(delay.as_secs_f64() * factor).map_or(max, |d| d.min(max))

@@ -1,4 +1,4 @@
-//! Where random numbers come from.
+//! Sources of random numbers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,18 +11,18 @@ pub enum Randomness {
     /// The thread's generator: different for every call.
     #[default]
     Thread,
-    /// A generator shared by all clones, which repeats from the same seed.
+    /// A seeded generator shared by all clones; the same seed gives the same numbers.
     Seeded(Seeded),
-    /// Always the same roll, for tests of exact delays.
+    /// Always the same value, for tests of exact delays.
     Fixed(f64),
 }
 
-/// A generator that repeats from its seed; clones share it. Made by [`Randomness::seeded`].
+/// A reproducible generator; clones share it. Made by [`Randomness::seeded`].
 #[derive(Clone, Debug)]
 pub struct Seeded(Arc<Mutex<SmallRng>>);
 
 impl Randomness {
-    /// A generator that repeats from this seed; clones share it.
+    /// A reproducible generator with this seed; clones share it.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self::Seeded(Seeded(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed)))))

@@ -130,7 +130,7 @@ fn a_shrinking_delay_leaves_the_maximum_behind() {
     assert_eq!(delays, [200, 200, 200, 100].map(ms));
 }
 
-// Miri varies what `powf` returns by its last bits.
+// Under Miri the last bits of `powf` vary.
 #[cfg(not(miri))]
 #[test]
 fn doubling_is_exact_to_the_nanosecond() {

@@ -1,4 +1,4 @@
-//! Every interleaving of layers on the block of one call.
+//! Every interleaving of layers on one call's block.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -6,7 +6,7 @@ use loom::thread;
 use super::*;
 use crate::Stage;
 
-/// Two threads, one of which is this one.
+/// Runs two threads, one of them the current one.
 fn both<T: 'static>(
     block: &Arc<CallBlock>,
     other: impl FnOnce(&CallBlock) -> T + 'static,
@@ -39,7 +39,7 @@ fn of_two_clones_of_a_request_one_claims_the_block() {
 }
 
 #[test]
-fn an_end_that_a_layer_above_says_hides_nothing_of_the_call() {
+fn a_stop_from_a_layer_above_keeps_the_calls_progress() {
     loom::model(|| {
         let block = Arc::new(CallBlock::default());
         assert!(block.claim_first());
@@ -54,10 +54,9 @@ fn an_end_that_a_layer_above_says_hides_nothing_of_the_call() {
     });
 }
 
-/// A hedge goes out before the first attempt fails: whoever asks meanwhile hears that something is
-/// out.
+/// A hedge is sent before the first attempt fails: a concurrent reader sees an attempt in flight.
 #[test]
-fn one_attempt_that_ends_never_hides_another_that_is_out() {
+fn the_end_of_one_attempt_never_hides_another_in_flight() {
     loom::model(|| {
         let block = Arc::new(CallBlock::default());
         assert!(block.claim_first());
@@ -83,7 +82,7 @@ fn an_answer_is_seen_as_the_end_of_all_attempts() {
 }
 
 #[test]
-fn what_two_threads_log_is_both_there() {
+fn entries_logged_by_two_threads_are_both_kept() {
     loom::model(|| {
         let block = Arc::new(CallBlock::default());
         assert!(block.claim_first());

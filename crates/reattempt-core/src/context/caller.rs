@@ -1,4 +1,4 @@
-//! What callers read and stamp.
+//! What callers read and set.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::{
     TimeLimit,
 };
 
-/// What callers read and stamp.
+/// What callers read and set.
 impl CallContext {
-    /// Lets the caller see what becomes of this request's call: read [`Watch::info`] after it,
-    /// whether it worked, failed, timed out or was dropped.
+    /// Makes the result of this request's call visible to the caller: read [`Watch::info`] after
+    /// the call, whether it succeeded, failed, timed out or was dropped.
     pub fn watch<R: Annotated + ?Sized>(request: &mut R) -> Watch {
         let watch = Watch::default();
         let context = request.context_mut();
@@ -25,7 +25,7 @@ impl CallContext {
         watch
     }
 
-    /// What the caller stamped; few calls have any of it.
+    /// The options that the caller set; few calls have any.
     #[inline]
     pub(super) fn caller(&self) -> Option<&Stamps> {
         if self.marks.has(CALLER) {
@@ -68,14 +68,14 @@ impl CallContext {
         self.marks.idempotency()
     }
 
-    /// Stamps whether the request may take effect twice; beats what its protocol says.
+    /// Sets whether the request may take effect twice; overrides what its protocol says.
     #[inline]
     pub const fn set_idempotency(&mut self, idempotency: Idempotency) -> &mut Self {
         self.marks.set_idempotency(idempotency);
         self
     }
 
-    /// The time limit in force here.
+    /// The time limit that applies here.
     #[must_use]
     #[inline]
     pub const fn limit(&self) -> Option<TimeLimit> {
@@ -88,7 +88,7 @@ impl CallContext {
         }
     }
 
-    /// Stamps a time limit; an earlier one stays.
+    /// Attaches a time limit, unless an earlier one is present.
     #[inline]
     pub fn stamp_limit(&mut self, limit: TimeLimit) -> &mut Self {
         let limit = limit.earlier(self.limit());
@@ -97,7 +97,7 @@ impl CallContext {
         self
     }
 
-    /// The policy in force: the caller's, else the route's.
+    /// The policy that applies: the caller's, else the route's.
     #[must_use]
     #[inline]
     pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
@@ -106,41 +106,41 @@ impl CallContext {
             .or(self.policy.as_ref())
     }
 
-    /// The policy that a layer stamped, also where the caller's own stands before it: for what no
-    /// single call may change, such as MongoDB's `retryReads`.
+    /// The policy that a layer attached, even if the caller's own overrides it: for settings that
+    /// no single call may change, such as MongoDB's `retryReads`.
     #[must_use]
     #[inline]
     pub const fn route_policy(&self) -> Option<&Arc<RoutePolicy>> {
         self.policy.as_ref()
     }
 
-    /// False if there is certainly no policy and no strategy but the layers' own.
+    /// False if there is certainly no policy and no strategy other than the layers' own.
     #[must_use]
     #[inline]
     pub fn has_policy(&self) -> bool {
         self.marks.has(CALLER) || self.policy.is_some()
     }
 
-    /// Stamps a policy for this one call; beats the route's.
+    /// Sets a policy for this call only; overrides the route's.
     pub fn set_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
         self.own_mut().policy = Some(policy);
         self
     }
 
-    /// The strategy that the caller stamped for this one call.
+    /// The strategy that the caller set for this call.
     #[must_use]
     #[inline]
     pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
         self.caller()?.strategy.as_ref()
     }
 
-    /// Stamps a strategy for this one call; beats policy and layer.
+    /// Sets a strategy for this call only; overrides policy and layer.
     pub fn set_strategy(&mut self, strategy: Arc<dyn RetryStrategy>) -> &mut Self {
         self.own_mut().strategy = Some(strategy);
         self
     }
 
-    /// The throttle in force: the caller's, else the policy's, else the layer's.
+    /// The throttle that applies: the caller's, else the policy's, else the layer's.
     #[must_use]
     #[inline]
     pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
@@ -150,15 +150,15 @@ impl CallContext {
             .or_else(|| self.stamps.as_ref()?.layer_throttle.as_ref())
     }
 
-    /// Stamps a throttle for this one call; beats policy and layer.
+    /// Sets a throttle for this call only; overrides policy and layer.
     pub fn set_throttle(&mut self, throttle: Arc<dyn RetryThrottle>) -> &mut Self {
         self.own_mut().throttle = Some(throttle);
         self
     }
 
-    /// Puts your own data on the call, for strategies, classifiers, observers and services further
-    /// in. Of each type one is kept, the last: a layer's data and a caller's stay out of each
-    /// other's way.
+    /// Attaches user data to the call, for strategies, classifiers, observers and inner services.
+    /// One value per type is kept, the last one, so data of different layers and of the caller does
+    /// not conflict.
     pub fn set_data<T: Any + Send + Sync>(&mut self, data: T) -> &mut Self {
         let kept = &mut self.own_mut().data;
         kept.retain(|kept| !(**kept).is::<T>());
@@ -166,15 +166,15 @@ impl CallContext {
         self
     }
 
-    /// Your own data of this type.
+    /// The user data of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
         let kept = &self.stamps.as_ref()?.data;
         kept.iter().find_map(|kept| kept.downcast_ref())
     }
 
-    /// The backends that attempts of this call went to, the one that was used longest ago first: a
-    /// hint for whatever balances below (A6, Hedging Policy: distinct backends).
+    /// The backends that attempts of this call were sent to, least recently used first: a hint for
+    /// load balancing below (A6, Hedging Policy: distinct backends).
     #[must_use]
     pub fn backends_tried(&self) -> Vec<Backend> {
         self.block
@@ -182,7 +182,7 @@ impl CallContext {
             .map_or_else(Vec::new, |block| block.backends())
     }
 
-    /// What became of the call so far.
+    /// What happened in the call so far.
     #[must_use]
     pub fn info(&self) -> RetryInfo {
         self.block
@@ -190,7 +190,7 @@ impl CallContext {
             .map_or_else(RetryInfo::default, |block| block.info())
     }
 
-    /// For an inner layer or transport: reports what it finds in this attempt.
+    /// For an inner layer or transport: the handle to report on this attempt.
     #[must_use]
     #[inline]
     pub fn reporter(&self) -> Reporter {
@@ -200,7 +200,7 @@ impl CallContext {
         }
     }
 
-    /// For a body wrapper: tells the throttle how a committed answer really ended.
+    /// For a body wrapper: the handle to report how a committed response ended.
     #[must_use]
     pub fn conclusion(&self) -> Conclusion {
         Conclusion {

@@ -1,4 +1,4 @@
-//! How an answer ended whose head had committed the call.
+//! The end of a committed response.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Reporter;
 use crate::throttle::Settled;
 use crate::{AttemptKind, Failure, RetryThrottle};
 
-/// Tells the throttle how an answer ended whose head had committed the call.
+/// Reports to the throttle how a committed response ended.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
     pub(super) reporter: Reporter,
@@ -15,8 +15,9 @@ pub struct Conclusion {
 }
 
 impl Conclusion {
-    /// The answer ended like this. Counted once, and only if the recovery layer had left it open;
-    /// `Err` with `counts` false is recorded but says nothing about the server (a fatal status).
+    /// Reports the end of the response. Counted once, and only if the recovery layer had left it
+    /// open; `Err` with `counts` false is recorded but says nothing about the server (a fatal
+    /// status).
     pub fn conclude(&self, end: Result<(), (&Failure, bool)>) {
         let Some(block) = &self.reporter.block else {
             return;

@@ -1,4 +1,4 @@
-//! A call's block, beyond the request's own life.
+//! A handle to a call's block that outlives the request.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use crate::findings::Seat;
 use crate::recycle;
 use crate::{RetryInfo, Stopped};
 
-/// For layers: a call's block, beyond the request's own life.
+/// For layers: a handle to a call's block that outlives the request.
 #[derive(Clone, Debug)]
 pub struct CallHandle(pub(super) Option<Arc<CallBlock>>, pub(super) Seat);
 
 impl CallHandle {
-    /// The call worked: if no recovery layer acted on it, that would do so itself, its block may
-    /// serve another call.
+    /// The call succeeded: if no recovery layer acted on it (which would do this itself), its block
+    /// may be reused by another call.
     #[inline(always)]
     pub fn retire(self) {
         if let Some(block) = self.0 {
@@ -29,14 +29,14 @@ impl CallHandle {
         self.0.as_ref().is_some_and(|block| block.is_claimed())
     }
 
-    /// True if some attempt is out that may have left the client. Where no recovery layer
-    /// counts attempts this is taken to be so.
+    /// True if an attempt is in flight that may have left the client. Assumed to be true if no
+    /// recovery layer counts attempts.
     #[must_use]
     pub fn in_flight(&self) -> bool {
         self.0.as_ref().is_none_or(|block| block.in_flight())
     }
 
-    /// The answer that the attempt gets now is the layer's own: see
+    /// The response of the current attempt is the layer's own: see
     /// [`Reporter::own_answer`](crate::Reporter::own_answer).
     pub fn own_answer(&self) {
         if let Some(block) = self.0.as_ref() {
@@ -44,14 +44,14 @@ impl CallHandle {
         }
     }
 
-    /// Notes why the call ended.
+    /// Stores why the call ended.
     pub fn stop(&self, stopped: Stopped) {
         if let Some(block) = self.0.as_ref() {
             block.stop(stopped);
         }
     }
 
-    /// What became of the call so far.
+    /// What happened in the call so far.
     #[must_use]
     pub fn info(&self) -> RetryInfo {
         self.0

@@ -12,16 +12,16 @@ use crate::recycle;
 use crate::throttle::Settled;
 use crate::{AttemptKind, Findings, RoutePolicy, Stopped};
 
-/// What layers do.
+/// Methods for layers.
 impl CallContext {
-    /// For layers: stamps the route's policy. Of two layers the outer one's stays.
+    /// For layers: attaches the route's policy. Of two layers the outer one's applies.
     #[inline(always)]
     pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
         self.policy.get_or_insert(policy);
         self
     }
 
-    /// For layers: stamps the layer's throttle. Of two layers the outer one's stays.
+    /// For layers: attaches the layer's throttle. Of two layers the outer one's applies.
     #[inline(always)]
     pub fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
         self.stamps = Some(match self.stamps.take() {
@@ -31,17 +31,17 @@ impl CallContext {
         self
     }
 
-    /// For layers: the limit in force from here on, which the layer enforces.
+    /// For layers: sets the limit that applies from here on, which the layer enforces.
     #[inline(always)]
     pub const fn enforce_limit(&mut self, at: Instant) {
         self.limit = Some(at);
         self.marks.set(ENFORCED);
     }
 
-    /// For layers: gives the call its block if it has none yet, and a handle on it.
+    /// For layers: allocates the call's block if it has none, and returns a handle to it.
     ///
-    /// A block on which a recovery layer acts that is not above belongs to another call, from whose
-    /// request this one was cloned: then this call gets its own.
+    /// If a recovery layer acts on the block that is not above this layer, the block belongs to
+    /// another call, from whose request this one was cloned: then this call gets its own block.
     #[inline(always)]
     pub fn begin(&mut self) -> CallHandle {
         if !self.is_claimed() && self.is_taken_up() {
@@ -59,8 +59,8 @@ impl CallContext {
         self.shared().is_some_and(CallBlock::is_claimed)
     }
 
-    // What is cold below takes and gives its handles by value: with no address taken, a context
-    // lives in registers all the way through the layers.
+    // The cold functions below take and return handles by value: without an address taken, a
+    // context stays in registers on its way through the layers.
     #[inline(always)]
     fn block(&mut self) -> Option<&CallBlock> {
         if self.block.is_none() {
@@ -78,11 +78,11 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: this layer acts on the call; any other passes through.
+    /// For recovery layers: this layer acts on the call; others pass it through.
     #[inline(always)]
     pub fn claim(&mut self) {
         if !self.block().is_none_or(CallBlock::claim) {
-            // Somebody above cloned the request after its call had begun: this is another call.
+            // A service above cloned the request after its call had begun: this is another call.
             self.block = Some(self.begun());
             self.shared().map(CallBlock::claim);
         }
@@ -109,21 +109,21 @@ impl CallContext {
         self.marks.set_attempt(seat, kind);
     }
 
-    /// For layers: one that is below the recovery layer enforces the policy's limit of one attempt.
+    /// For layers: a layer below the recovery layer enforces the policy's attempt timeout.
     pub fn note_attempt_limit(&self) {
         if let Some(block) = self.shared() {
             block.limit_attempts();
         }
     }
 
-    /// For recovery layers: true once a layer below enforced the policy's limit of one attempt.
+    /// For recovery layers: true once a layer below enforced the policy's attempt timeout.
     #[must_use]
     pub fn is_attempt_limited(&self) -> bool {
         self.shared().is_some_and(CallBlock::is_attempt_limited)
     }
 
-    /// For recovery layers: the attempt worked, or its answer began. Tells the throttle and the
-    /// block, and leaves no record.
+    /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
+    /// throttle and the block, and leaves no record.
     #[inline(always)]
     pub fn settle_success(&self, committed: bool) {
         let block = self.shared();
@@ -143,8 +143,8 @@ impl CallContext {
         }
     }
 
-    /// The same for one of several attempts: the throttle is told what the last retry was permitted
-    /// after.
+    /// The same for one of several attempts: the throttle also receives the failure of the last
+    /// permitted retry.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
@@ -161,9 +161,9 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: the call worked and this context is not needed any more. Its block may
-    /// serve another call, once nobody can see it any more; one with a log is left to its owners,
-    /// and freed with them.
+    /// For recovery layers: the call succeeded and this context is no longer needed. Another call
+    /// may reuse its block once no other handle refers to it; a block with a log is freed by its
+    /// owners.
     #[inline(always)]
     pub fn retire(&mut self) {
         if let Some(block) = self.block.take() {
@@ -175,7 +175,7 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: notes why the call ended.
+    /// For recovery layers: stores why the call ended.
     pub fn stop(&self, stopped: Stopped) {
         if let Some(block) = self.shared() {
             block.stop(stopped);
@@ -195,7 +195,7 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: what was found in this attempt.
+    /// For recovery layers: the report of this attempt.
     #[must_use]
     pub fn findings(&self) -> Findings {
         self.block
@@ -203,7 +203,7 @@ impl CallContext {
             .map_or_else(Findings::default, |block| block.slots.read(self.seat()))
     }
 
-    /// For recovery layers: the waiter that a config-poll layer left for this attempt.
+    /// For recovery layers: the waiter that a config-poll layer stored for this attempt.
     #[must_use]
     pub fn take_config_waiter(&self) -> Option<ConfigWaiter> {
         self.block.as_ref()?.take_waiter(self.attempt())

@@ -1,4 +1,4 @@
-//! What is known of a call, on its way down (Annotated requests carry it).
+//! The state of a call that annotated requests carry down the stack.
 
 mod caller;
 mod conclusion;
@@ -24,31 +24,30 @@ use stamps::Stamps;
 pub use stamps::ThrottleStamp;
 pub use watch::Watch;
 
-/// What is known of a call: its attempt, limits, idempotency, policy, throttle, and your own data.
+/// The state of a call: its attempt, limits, idempotency, policy, throttle, and user data.
 ///
-/// What a caller stamps is a template. The first of these layers that sees the request gives the
-/// call a block of its own, for what layers stamp and for what comes back up, so that a request
-/// which is cloned before never shares it.
+/// What a caller sets is a template. The first of these layers that sees the request allocates a
+/// block for the call, for what layers attach and for reports from below, so that a request that is
+/// cloned earlier never shares it.
 ///
-/// Of several stamps the caller's beats the policy's, and the policy's beats the layer's; of two
-/// time limits the earlier counts.
+/// The caller's settings override the policy's, and the policy's override the layer's; of two time
+/// limits the earlier applies.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
     block: Option<Arc<CallBlock>>,
     stamps: Option<Arc<Stamps>>,
-    /// The route's.
+    /// The route's policy.
     policy: Option<Arc<RoutePolicy>>,
     limit: Option<Instant>,
     marks: Marks,
 }
 
-// Its handles are let go of by value: with no address taken a context lives in registers, and what
-// is called to drop it is small enough to be inlined wherever one might have to be dropped.
+// The handles are dropped by value: without an address taken, a context stays in registers, and the
+// drop call is small enough to be inlined wherever a context might be dropped.
 impl Drop for CallContext {
     #[inline(always)]
     fn drop(&mut self) {
-        // Also where there are none: a test here costs more in all that it is copied into than the
-        // call.
+        // Called even if all are empty: a check at every inlined place costs more than the call.
         let_go(self.block.take(), self.stamps.take(), self.policy.take());
     }
 }

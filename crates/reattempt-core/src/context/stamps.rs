@@ -1,5 +1,4 @@
-//! What is stamped on a call and seldom read: shared, because a context is copied for every
-//! attempt.
+//! Options of a call that are seldom read: shared, because every attempt copies the context.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,14 +7,14 @@ use super::Watch;
 use crate::block::CallBlock;
 use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 
-/// What callers stamp, and the layer's throttle. Shared: a context is copied for every attempt.
+/// The caller's options and the layer's throttle. Shared: every attempt copies the context.
 #[derive(Clone, Default)]
 pub(super) struct Stamps {
     pub(super) strategy: Option<Arc<dyn RetryStrategy>>,
     pub(super) throttle: Option<Arc<dyn RetryThrottle>>,
     pub(super) policy: Option<Arc<RoutePolicy>>,
     pub(super) watch: Option<Watch>,
-    /// Of each type one.
+    /// One value per type.
     pub(super) data: Vec<Arc<dyn Any + Send + Sync>>,
     pub(super) layer_throttle: Option<Arc<dyn RetryThrottle>>,
 }
@@ -32,12 +31,12 @@ impl std::fmt::Debug for Stamps {
     }
 }
 
-/// For layers: a throttle made ready to be stamped on many calls, which then share one stamp.
+/// For layers: a prepared throttle that is attached to many calls, which share one allocation.
 #[derive(Clone, Debug)]
 pub struct ThrottleStamp(pub(super) Arc<Stamps>);
 
 impl ThrottleStamp {
-    /// A stamp of this throttle.
+    /// Prepares this throttle.
     #[must_use]
     pub fn new(throttle: Arc<dyn RetryThrottle>) -> Self {
         Self(Arc::new(Stamps {
@@ -57,7 +56,7 @@ impl ThrottleStamp {
     }
 }
 
-/// Lets the caller see the call's block.
+/// Makes the call's block visible to the caller.
 #[cold]
 #[inline(never)]
 pub(super) fn shown(stamps: &Stamps, block: Arc<CallBlock>) -> Arc<CallBlock> {

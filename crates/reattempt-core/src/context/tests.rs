@@ -37,12 +37,12 @@ fn a_cloned_template_never_shares_its_calls_block() {
     assert_eq!(
         watch.info().attempts(),
         2,
-        "the call that began last is seen"
+        "the watch shows the latest call"
     );
 }
 
 #[test]
-fn a_request_cloned_between_the_layers_becomes_a_call_of_its_own() {
+fn a_request_cloned_between_layers_becomes_its_own_call() {
     let mut one = CallContext::default();
     one.stamp_throttle(&ThrottleStamp::new(bucket()));
     let mut two = one.clone();
@@ -54,7 +54,7 @@ fn a_request_cloned_between_the_layers_becomes_a_call_of_its_own() {
 }
 
 #[test]
-fn a_handle_never_belongs_to_the_call_that_the_request_was_cloned_from() {
+fn a_handle_never_refers_to_the_call_of_the_cloned_request() {
     let mut one = CallContext::default();
     drop(one.begin());
     let mut two = one.clone();
@@ -66,7 +66,7 @@ fn a_handle_never_belongs_to_the_call_that_the_request_was_cloned_from() {
     assert!(handle.is_claimed() && handle.in_flight());
     assert_eq!(handle.info().stopped(), None);
     three.claim_first();
-    assert!(!three.is_copy_of(&one), "each acts on a call of its own");
+    assert!(!three.is_copy_of(&one), "each acts on its own call");
     let below = one.begin();
     assert!(!below.in_flight(), "below its own recovery layer it stays");
 }
@@ -120,7 +120,7 @@ fn data_is_found_by_its_type() {
     assert_eq!(earlier.data::<u8>(), Some(&7), "a clone keeps its own");
 }
 
-/// A waiter that knows whether it was dropped.
+/// A waiter with a probe for whether it was dropped.
 fn waiter() -> (ConfigWaiter, std::sync::Weak<()>) {
     let held = Arc::new(());
     let weak = Arc::downgrade(&held);

@@ -1,4 +1,4 @@
-//! What a caller sees of its call.
+//! A caller's view of its call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,9 +7,9 @@ use crate::CallContext;
 use crate::RetryInfo;
 use crate::block::CallBlock;
 
-/// Lets a caller see what became of its call. Made by [`CallContext::watch`].
+/// Shows a caller what happened in its call. Made by [`CallContext::watch`].
 ///
-/// If the request is cloned and sent several times, the call that began last is seen.
+/// If the request is cloned and sent several times, it shows the call that began last.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<Mutex<Option<Arc<CallBlock>>>>);
 
@@ -18,7 +18,7 @@ impl Watch {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(block));
     }
 
-    /// What became of the call so far; empty before a layer has seen the request.
+    /// What happened in the call so far; empty before a layer has seen the request.
     #[must_use]
     pub fn info(&self) -> RetryInfo {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);

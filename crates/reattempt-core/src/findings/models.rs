@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::*;
 
-/// A reporter of this attempt, at once with what the recovery layer does.
+/// Runs a reporter of this attempt concurrently with an action of the recovery layer.
 fn beside(slots: &Arc<Slots>, seat: Seat, report: fn(&Slots, Seat), act: impl FnOnce(&Slots)) {
     let shared = Arc::clone(slots);
     let other = thread::spawn(move || report(&shared, seat));
@@ -34,7 +34,7 @@ fn two_reports_of_one_attempt_are_both_kept() {
 }
 
 #[test]
-fn a_late_writer_of_a_dead_attempt_is_ignored_while_its_slot_changes_hands() {
+fn a_late_report_is_ignored_while_its_slot_is_reassigned() {
     loom::model(|| {
         let slots = Arc::new(Slots::default());
         let one = slots.begin(1);
@@ -52,12 +52,12 @@ fn a_late_writer_of_a_dead_attempt_is_ignored_while_its_slot_changes_hands() {
         });
         let later = Seat::first_choice(1 + SLOTS as u32);
         assert_eq!(slots.read(later), Findings::default());
-        assert!(slots.any_may_have_left(later.attempt), "it is out");
+        assert!(slots.any_may_have_left(later.attempt), "it is in flight");
     });
 }
 
 #[test]
-fn a_late_report_never_brings_back_an_attempt_that_is_over() {
+fn a_late_report_never_revives_a_finished_attempt() {
     loom::model(|| {
         let slots = Arc::new(Slots::default());
         let one = slots.begin(1);

@@ -1,12 +1,12 @@
-//! A call's story in words, for logs and people. Programs read the fields.
+//! A call's history as text, for logs and people. Programs read the fields.
 
 use std::fmt;
 
 use super::{AttemptRecord, RetryInfo};
 use crate::ServerPushback;
 
-/// One line:
-/// `attempt 1 (initial) at 10.0.0.1:50051: retry, GRPC_UNAVAILABLE, code 14, response; 9.5 tokens; next after 10ms`.
+/// One line, such as
+/// `attempt 1 (initial) at 10.0.0.1:50051: retry, GRPC_UNAVAILABLE, response; next after 10ms`.
 impl fmt::Display for AttemptRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "attempt {} ({})", self.number, self.kind.name())?;
@@ -40,7 +40,7 @@ impl fmt::Display for AttemptRecord {
             write!(f, "; next after {delay:?}")?;
         }
         match self.stopped {
-            // An outcome that ends every call says so itself.
+            // Outcomes that always end the call already say so.
             Some(stopped) if stopped.name() != self.outcome.name() => {
                 write!(f, "; no further attempt: {}", stopped.name())
             }
@@ -49,8 +49,8 @@ impl fmt::Display for AttemptRecord {
     }
 }
 
-/// One line: `3 attempts, ended by success; failed for GRPC_UNAVAILABLE (2)`. With `{:#}` a line
-/// for each record follows.
+/// One line, such as `3 attempts, ended by success; failed for GRPC_UNAVAILABLE (2)`. `{:#}` adds a
+/// line for each record.
 impl fmt::Display for RetryInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.attempts == 1 { "" } else { "s" };
@@ -60,14 +60,14 @@ impl fmt::Display for RetryInfo {
         }
         match self.stopped {
             Some(stopped) => write!(f, ", ended by {}", stopped.name())?,
-            None => f.write_str(", going on")?,
+            None => f.write_str(", in progress")?,
         }
         let mut before = "; failed for";
         for (reason, count) in &self.reasons {
             write!(f, "{before} {reason} ({count})")?;
             before = ",";
         }
-        let mut before = "; hedges held back by";
+        let mut before = "; hedges refused by";
         for (by, count) in &self.refused {
             write!(f, "{before} {} ({count})", by.name())?;
             before = ",";
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_all_that_it_knows() {
+    fn a_record_displays_all_its_fields() {
         assert_eq!(
             record().to_string(),
             "attempt 1 (initial): retry, KV_LOCKED, code 9, response"
@@ -132,14 +132,14 @@ mod tests {
     #[test]
     fn a_calls_story_is_one_line_or_one_line_a_record() {
         let mut info = RetryInfo::default();
-        assert_eq!(info.to_string(), "0 attempts, going on");
+        assert_eq!(info.to_string(), "0 attempts, in progress");
         info.attempts = 3;
         info.transparent = 1;
         info.stopped = Some(Stopped::Success);
         info.push(record(), Some(KV_LOCKED));
         info.count_refused(Stopped::Throttled);
         let line = "3 attempts (1 transparent), ended by success; failed for KV_LOCKED (1); \
-                    hedges held back by throttled (1)";
+                    hedges refused by throttled (1)";
         assert_eq!(info.to_string(), line);
         let lines = format!("{line}\n  attempt 1 (initial): retry, KV_LOCKED, code 9, response");
         assert_eq!(format!("{info:#}"), lines);

@@ -1,4 +1,4 @@
-//! What became of a call: attempt records and the summary a caller reads.
+//! What happened in a call: attempt records and the summary for callers.
 
 mod display;
 
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use crate::findings::Backend;
 use crate::{Failure, RetryReason, ServerPushback};
 
-/// The most records kept of one call; older ones are dropped and counted.
+/// The maximum number of records kept per call; older ones are dropped and counted.
 pub const MOST_RECORDS: usize = 32;
 
-/// The most different reasons counted of one call.
+/// The maximum number of distinct reasons counted per call.
 const MOST_REASONS: usize = 16;
 
 /// Why an attempt was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AttemptKind {
-    /// The first of its call.
+    /// The first attempt of its call.
     #[default]
     Initial,
-    /// After a failure.
+    /// Sent after a failure.
     Retry,
-    /// Beside others that are still out.
+    /// Sent while others are still in flight.
     Hedge,
-    /// After a failure that the server's application never saw; not counted.
+    /// Sent after a failure that the server's application never saw; not counted.
     Transparent,
 }
 
@@ -44,24 +44,24 @@ impl AttemptKind {
 /// Why no further attempt was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stopped {
-    /// It worked.
+    /// It succeeded.
     Success,
-    /// The classifier calls the failure final.
+    /// The classifier treats the failure as fatal.
     Fatal,
     /// The maximum number of attempts was made.
     Attempts,
-    /// The strategy said no, or failed.
+    /// The strategy refused, or failed.
     Strategy,
     /// The request is not idempotent and may have been carried out.
     NotIdempotent,
-    /// The server asked not to be asked again, or a layer forbade another attempt
-    /// ([`Reporter::forbid`](crate::Reporter::forbid)): then the record has no pushback.
+    /// The server asked for no retry, or a layer forbade another attempt
+    /// ([`Reporter::forbid`](crate::Reporter::forbid)), in which case the record has no pushback.
     Pushback,
-    /// The throttle held it back.
+    /// The throttle refused.
     Throttled,
     /// The delay did not fit before the deadline, or the deadline passed.
     Deadline,
-    /// The answer had begun.
+    /// The response is committed.
     Committed,
     /// The request could not be copied.
     NotReplayable,
@@ -113,16 +113,16 @@ impl Stopped {
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttemptOutcome {
-    /// It worked.
+    /// It succeeded.
     Success,
-    /// Its answer began; the rest decides later.
+    /// Its response is committed; the rest decides later.
     Committed,
-    /// It failed for good.
+    /// It failed with a fatal failure.
     Fatal,
-    /// It failed in a way that another attempt might mend.
+    /// It failed in a way that a retry might fix.
     Retry,
-    /// It was dropped before it ended: a hedge that lost, a deadline, a caller who left. With a
-    /// failure: the request itself broke it off, because another attempt goes on alone.
+    /// It was dropped before it ended: a losing hedge, a deadline, a cancelled call. With a
+    /// failure: the request cut the attempt off because another attempt continues alone.
     Cancelled,
 }
 
@@ -144,7 +144,7 @@ impl AttemptOutcome {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AttemptRecord {
-    /// Its number; the first is 1.
+    /// The attempt number; the first is 1.
     pub number: u32,
     /// Why it was sent.
     pub kind: AttemptKind,
@@ -152,19 +152,19 @@ pub struct AttemptRecord {
     pub outcome: AttemptOutcome,
     /// Why it failed.
     pub failure: Option<Failure>,
-    /// The server's word on another attempt.
+    /// The server's pushback.
     pub pushback: Option<ServerPushback>,
-    /// The server's word cannot be read, and counted as none.
+    /// The server's pushback could not be parsed and counted as none.
     pub pushback_unreadable: bool,
     /// The delay chosen before the next attempt.
     pub delay: Option<Duration>,
-    /// The gate that kept a further attempt back.
+    /// The gate that refused a further attempt.
     pub stopped: Option<Stopped>,
-    /// Where it went, if the transport said.
+    /// Where it was sent, if the transport reported it.
     pub backend: Option<Backend>,
-    /// When it ended, where the clock was read (it is not for a success).
+    /// When it ended, if the clock was read (it is not for a success).
     pub ended: Option<Instant>,
-    /// The throttle's fill right after it was counted, in thousandths of a token.
+    /// The throttle's fill after this attempt was counted, in thousandths of a token.
     pub milli_tokens: Option<u64>,
 }
 
@@ -186,14 +186,13 @@ impl AttemptRecord {
     }
 }
 
-/// What a caller sees of a whole call. Bounded: counts per reason, and the last
-/// [`MOST_RECORDS`] records.
+/// The summary of a whole call. Bounded: counts per reason, and the last [`MOST_RECORDS`] records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RetryInfo {
     pub(crate) attempts: u32,
     pub(crate) transparent: u32,
     pub(crate) reasons: Vec<(RetryReason, u32)>,
-    /// One entry a gate, so that it is as long as [`Stopped`] at most.
+    /// One entry per gate, so at most one for each variant of [`Stopped`].
     pub(crate) refused: Vec<(Stopped, u32)>,
     pub(crate) records: VecDeque<AttemptRecord>,
     pub(crate) dropped: u32,
@@ -233,7 +232,7 @@ impl RetryInfo {
         self.attempts
     }
 
-    /// Attempts beyond the first that count: retries and hedges, without transparent ones.
+    /// Counted attempts beyond the first: retries and hedges, without transparent ones.
     #[must_use]
     pub const fn retries(&self) -> u32 {
         self.attempts
@@ -241,12 +240,12 @@ impl RetryInfo {
             .saturating_sub(self.transparent)
     }
 
-    /// The set of reasons, first seen first (RFC 0049, Request Annotation).
+    /// The set of reasons in order of first occurrence (RFC 0049, Request Annotation).
     pub fn reasons(&self) -> impl Iterator<Item = RetryReason> + '_ {
         self.reasons.iter().map(|(reason, _)| *reason)
     }
 
-    /// How often an attempt failed for this reason.
+    /// How many attempts failed for this reason.
     #[must_use]
     pub fn count(&self, reason: RetryReason) -> u32 {
         self.reasons
@@ -255,37 +254,37 @@ impl RetryInfo {
             .map_or(0, |(_, n)| *n)
     }
 
-    /// What held back planned hedges at the moment they would have been sent, first seen first: the
-    /// throttle, a request that cannot be copied, a service that broke, a deadline, a pushback that
-    /// came while they were made ready.
+    /// Why planned hedges were refused when they were due, in order of first occurrence: the
+    /// throttle, a request that cannot be copied, a service that failed, a deadline, a pushback
+    /// that arrived while they were being prepared.
     ///
-    /// No attempt was made for them, so no record tells of them, also not of a call that then
-    /// worked. Why a retry was held back is in the record of the failure before it.
+    /// They were never attempts, so they have no records, even if the call then succeeded. Why a
+    /// retry was refused is in the record of the failure before it.
     pub fn refusals(&self) -> impl Iterator<Item = Stopped> + '_ {
         self.refused.iter().map(|(by, _)| *by)
     }
 
-    /// How many planned hedges this held back.
+    /// How many planned hedges were refused for this reason.
     #[must_use]
     pub fn refused(&self, by: Stopped) -> u32 {
         let seen = self.refused.iter().find(|(stopped, _)| *stopped == by);
         seen.map_or(0, |(_, n)| *n)
     }
 
-    /// The last records, oldest first. A call that worked at once leaves none.
+    /// The last records, oldest first. A call that succeeds at once leaves none.
     pub fn records(
         &self,
     ) -> impl ExactSizeIterator<Item = &AttemptRecord> + DoubleEndedIterator + '_ {
         self.records.iter()
     }
 
-    /// Records that were dropped to stay within the bound.
+    /// The number of records dropped to stay within the bound.
     #[must_use]
     pub const fn dropped_records(&self) -> u32 {
         self.dropped
     }
 
-    /// Why no further attempt was made; `None` while the call is going on.
+    /// Why no further attempt was made; `None` while the call is running.
     #[must_use]
     pub const fn stopped(&self) -> Option<Stopped> {
         self.stopped
@@ -310,6 +309,6 @@ mod tests {
             assert_eq!(info.dropped_records(), number.saturating_sub(most));
         }
         assert!(info.records().map(|record| record.number).eq(6..=most + 5));
-        assert_eq!(info.count(KV_LOCKED), most + 5, "what was dropped counts");
+        assert_eq!(info.count(KV_LOCKED), most + 5, "dropped records count");
     }
 }

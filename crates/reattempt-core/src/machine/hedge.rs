@@ -1,4 +1,4 @@
-//! The hedge machine: several attempts at once (A6, Hedging Policy).
+//! The hedge machine: several attempts in flight at once (A6, Hedging Policy).
 
 use std::time::{Duration, Instant};
 
@@ -13,90 +13,90 @@ use crate::{
     Verdict,
 };
 
-/// What is due now.
+/// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing before [`HedgeMachine::wake`].
     Nothing,
-    /// Make one more attempt ready, then ask [`HedgeMachine::permit`].
+    /// Prepare one more attempt, then call [`HedgeMachine::permit`].
     Plan(AttemptKind),
 }
 
-/// Whether an attempt that is ready may go out.
+/// Whether a prepared attempt may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// Send it under this number.
+    /// Send it with this attempt number.
     Send(u32),
-    /// It is held back and used up; the others go on.
+    /// It is refused and used up; the other attempts continue.
     Refused,
-    /// It is held back, nothing else is out or will be: return the last failure.
+    /// It is refused, and no other attempt is in flight or planned: return the last failure.
     Return,
-    /// The time is up and nothing else is out: let the deadline end the call.
+    /// The deadline has passed and nothing is in flight: let the deadline end the call.
     Expire,
 }
 
 /// What to do after an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgeAction {
-    /// End the call with this failure: drop the others, and after them say [`Env::ended`] with this
-    /// reason, so that the end is the last that anybody hears of the call.
+    /// End the call with this failure: drop the other attempts, then call [`Env::ended`] with this
+    /// reason, so that the end of the call is the last event an observer receives.
     Return(Stopped),
-    /// Keep this failure as the last one, and go on. One that was [cut off](Findings::cut_off) is
-    /// kept only where there is no other.
+    /// Keep this failure as the last one and continue. A failure that was [cut
+    /// off](Findings::cut_off) is kept only if there is no other.
     Go,
     /// Send nothing more and let the deadline end the call.
     Expire,
 }
 
-/// An attempt that takes the place of one that failed without counting (transparent, always
-/// retried).
+/// An attempt that replaces one whose failure does not count (transparent or always-retry).
 #[derive(Clone, Copy, Debug)]
 struct Mend {
     at: Instant,
     kind: AttemptKind,
-    /// The attempt that failed.
+    /// The failed attempt.
     of: u32,
-    /// A newer configuration may bring it forward.
+    /// A newer configuration may make it due earlier.
     nudge: bool,
 }
 
-/// The decisions of one call that is hedged.
+/// The decisions of one hedged call.
 #[derive(Debug)]
 pub struct HedgeMachine {
     max: u32,
-    /// Planned attempts, the first included: sent, being made ready, or refused.
+    /// Planned attempts, the first included: sent, being prepared, or refused.
     used: u32,
     sent: u32,
     in_flight: u32,
     readying: u32,
-    /// The attempt that failed last.
+    /// The most recently failed attempt.
     last_failed: u32,
-    /// When the next hedge is planned.
+    /// When the next hedge is due.
     next: Option<Instant>,
-    /// That is the server's own word (A6, Pushback), which nothing but another failure's puts
-    /// aside.
+    /// `next` was set by server pushback (A6, Pushback); only the pushback of another failure
+    /// replaces it.
     asked: bool,
-    /// Each is owed to its own failure, so that two at one instant never stand in for each other.
+    /// One per failure, so that two which are due at the same instant are both sent.
     mends: Vec<Mend>,
     frozen: Option<Stopped>,
-    /// No attempt goes out beside another: the call is not idempotent, and its policy is for calls
-    /// that are.
+    /// Only one attempt may be in flight: the call is not idempotent, and its policy hedges only
+    /// idempotent calls.
     alone: bool,
-    /// The throttle held the latest hedge back: unless one more goes out, that is why none
-    /// followed.
+    /// The throttle refused the latest hedge. Unless one more attempt is sent, this is the stop
+    /// reason.
     throttled: bool,
     forced: u32,
     transparent: TransparentRetries,
 }
 
 impl HedgeMachine {
-    /// A machine for one idempotent call under this policy; its first attempt is about to be sent.
+    /// A machine for one idempotent call under this policy, created before its first attempt is
+    /// sent.
     #[must_use]
     pub fn new(policy: &HedgePolicy) -> Self {
         Self::for_call(policy, Idempotency::Idempotent)
     }
 
-    /// A machine for one such call under this policy; its first attempt is about to be sent.
+    /// A machine for one call with this idempotency, created before its first attempt is sent.
     #[must_use]
     pub fn for_call(policy: &HedgePolicy, idempotency: Idempotency) -> Self {
         Self {
@@ -117,21 +117,21 @@ impl HedgeMachine {
         }
     }
 
-    /// Could another attempt follow the first? If not, the driver moves the request.
+    /// Whether another attempt could follow the first. If not, the driver moves the request.
     #[must_use]
     pub const fn may_follow(&self, may_force: bool) -> bool {
         may_force || self.max > 1
     }
 
-    /// The first attempt is out and has no answer yet: its delay runs from here. Without effect
-    /// once that attempt failed, which plans the next one itself.
+    /// The first attempt was sent and is pending: the hedging delay starts now. No effect if that
+    /// attempt has failed, because the failure planned the next attempt.
     pub fn pending(&mut self, now: Instant, policy: &HedgePolicy) {
         if self.sent == 1 && self.in_flight == 1 && self.next.is_none() {
             self.plan_beside(now, policy);
         }
     }
 
-    /// Plans one beside those that are out.
+    /// Plans a hedge while other attempts are in flight.
     fn plan_beside(&mut self, now: Instant, policy: &HedgePolicy) {
         if self.alone {
             self.next = None;
@@ -146,10 +146,10 @@ impl HedgeMachine {
         self.asked = false;
     }
 
-    /// The failed attempt is mended by another, which takes the place of the next planned hedge
-    /// unless that is due no later (another failure may have asked for it just now) or a server
-    /// asked for it. A transparent retry of a transparent retry leaves the plan alone: a backend
-    /// that is never reached holds no hedge back for ever.
+    /// Plans a retry of the failed attempt. It replaces the next planned hedge, unless that hedge
+    /// is due no later (another failure may just have requested it) or server pushback set it. A
+    /// transparent retry of a transparent retry does not change the plan, so a backend that is
+    /// never reached does not delay hedges forever.
     fn mend(
         &mut self,
         now: Instant,
@@ -173,23 +173,22 @@ impl HedgeMachine {
         }
     }
 
-    /// When to ask [`HedgeMachine::due`] next.
+    /// When to call [`HedgeMachine::due`] next.
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
         let mends = self.mends.iter().map(|mend| mend.at);
         mends.chain(self.next).min()
     }
 
-    /// A newer configuration may bring forward what mends this failed attempt: race the waiter that
-    /// was left for it, as long as this is true.
+    /// True if a newer configuration may make the retry of this failed attempt due earlier. While
+    /// it is true, the driver polls the attempt's waiter.
     #[must_use]
     pub fn may_nudge(&self, attempt: u32) -> bool {
         let mut mends = self.mends.iter();
         mends.any(|mend| mend.of == attempt && mend.nudge)
     }
 
-    /// A newer configuration moved what the call is about: what mends the failed attempt of `env`
-    /// is due now.
+    /// A newer configuration moved the call's target: the retry of the attempt of `env` is due now.
     pub fn nudged(&mut self, now: Instant, env: &Env<'_>) {
         let failed = env.context.attempt();
         let nudge = |mend: &&mut Mend| mend.of == failed && mend.nudge;
@@ -200,12 +199,12 @@ impl HedgeMachine {
         }
     }
 
-    /// What is due at this instant? Ask until it answers [`Due::Nothing`].
+    /// What is due at this instant. Call it until it returns [`Due::Nothing`].
     pub fn due(&mut self, now: Instant, policy: &HedgePolicy) -> Due {
         if let Some(at) = self.mends.iter().position(|mend| mend.at <= now) {
             let kind = self.mends.remove(at).kind;
             self.readying += 1;
-            // A hedge that another failure asked for meanwhile stays where it is.
+            // A hedge that another failure requested meanwhile stays planned.
             if self.next.is_none() {
                 self.plan_beside(now, policy);
             }
@@ -220,13 +219,14 @@ impl HedgeMachine {
         Due::Nothing
     }
 
-    /// A planned attempt's service is ready: may it go out? Asked once; a refusal uses it up.
-    /// `env.context` is the call's.
+    /// Whether a planned attempt may be sent now that its service is ready. Called once per
+    /// attempt; a refusal uses it up. `env.context` is the context of the call.
     pub fn permit(&mut self, now: Instant, kind: AttemptKind, env: &Env<'_>) -> Permit {
         self.readying = self.readying.saturating_sub(1);
         let counted = kind == AttemptKind::Hedge;
         let refused = if self.frozen.is_some() {
-            // Decided while this one was being made ready: no new hedge after a "do not retry".
+            // A "do not retry" may have arrived while this attempt was being prepared: no new hedge
+            // then.
             self.frozen
         } else if !env.replayable {
             Some(Stopped::NotReplayable)
@@ -248,20 +248,20 @@ impl HedgeMachine {
         }
     }
 
-    /// The number under which the next permitted attempt goes out.
+    /// The number of the next permitted attempt.
     #[must_use]
     pub const fn next_number(&self) -> u32 {
         self.sent + 1
     }
 
-    /// A planned attempt's service broke before it was ready: that attempt is used up, others are
-    /// planned as before.
+    /// The service of a planned attempt failed before it was ready: that attempt is used up; others
+    /// stay planned.
     pub fn broken(&mut self, env: &Env<'_>) -> Permit {
         self.readying = self.readying.saturating_sub(1);
         self.withdrawn(Stopped::Fatal, env)
     }
 
-    /// A planned attempt's request refused to be copied: it will refuse the next one too.
+    /// The request of a planned attempt could not be copied, so later copies would be refused too.
     pub fn refused(&mut self, env: &Env<'_>) -> Permit {
         self.readying = self.readying.saturating_sub(1);
         self.withdrawn(Stopped::NotReplayable, env)
@@ -271,10 +271,11 @@ impl HedgeMachine {
         env.refused(stopped);
         self.throttled |= stopped == Stopped::Throttled;
         match stopped {
-            // A throttled call never waits for better times: with nothing out that could still win,
-            // the failure is due now (A6). A mend is not the throttle's to hold back.
+            // A throttled call does not wait for tokens: with no attempt in flight that could still
+            // win, the failure is returned now (A6). The throttle does not apply to transparent and
+            // forced retries.
             Stopped::Throttled if self.in_flight == 0 => self.next = None,
-            // One clone of the service that broke says nothing of the next.
+            // The failure of one clone of the service says nothing about the next clone.
             Stopped::Throttled | Stopped::Fatal => {}
             _ => self.freeze(stopped),
         }
@@ -285,7 +286,7 @@ impl HedgeMachine {
         if let Some(block) = env.context.shared() {
             block.amend(self.last_failed, |record| {
                 record.stopped = Some(stopped);
-                // Nothing follows it, and nobody waits for a deadline.
+                // Nothing follows it, and no `Deadline` layer ends the call later.
                 if stopped == Stopped::Throttled {
                     record.delay = None;
                 }
@@ -300,16 +301,16 @@ impl HedgeMachine {
         }
     }
 
-    /// No further attempt from here on; those that are out may still win (a request that no longer
-    /// fits its buffer).
+    /// Allows no further attempt; those in flight may still win (a request that exceeds its
+    /// buffer).
     pub fn freeze(&mut self, stopped: Stopped) {
         self.frozen.get_or_insert(stopped);
         self.next = None;
         self.mends.clear();
     }
 
-    /// True once no further attempt is made: what is being made ready need not be waited for, and
-    /// is refused when asked.
+    /// True once no further attempt is made: attempts being prepared need not be waited for, and
+    /// are refused by [`HedgeMachine::permit`].
     #[must_use]
     pub const fn is_frozen(&self) -> bool {
         self.frozen.is_some()
@@ -319,7 +320,7 @@ impl HedgeMachine {
         self.in_flight == 0 && self.readying == 0 && self.wake().is_none()
     }
 
-    /// An attempt failed; `env.context` is that attempt's own.
+    /// An attempt failed; `env.context` is the context of that attempt.
     pub fn failed(
         &mut self,
         now: Instant,
@@ -336,7 +337,8 @@ impl HedgeMachine {
             block.settled(env.context.seat());
         }
         if settled.cut_off {
-            // No word of the server's: neither counted nor the call's, and no hedge can follow it.
+            // The error is not the server's: it is not counted, does not fail the call, and no
+            // hedge follows it.
             self.freeze(Stopped::NotReplayable);
             return self.after_failure(now, &settled, policy, env);
         }
@@ -367,7 +369,8 @@ impl HedgeMachine {
         } else if settled.is_forced() {
             let own = Backoff::controlled().delay(self.forced, None);
             let delay = match settled.pushback {
-                // Neither the maximum of attempts nor the throttle bounds it: the back-off has to.
+                // Neither an attempt limit nor the throttle bounds this retry, so the back-off
+                // must.
                 Some(ServerPushback::After(asked)) => asked.max(own),
                 _ => own,
             };
@@ -386,8 +389,8 @@ impl HedgeMachine {
         self.after_failure(now, &settled, policy, env)
     }
 
-    /// An attempt of which no failure is known can go no further, because another goes on alone
-    /// (A6, Memory Management): it is cancelled at once. `env.context` is that attempt's own.
+    /// A pending attempt was cut off because another attempt continues alone (A6, Memory
+    /// Management): it is cancelled at once. `env.context` is the context of that attempt.
     pub fn cut_off(&mut self, now: Instant, policy: &HedgePolicy, env: &Env<'_>) -> HedgeAction {
         let found = Findings {
             cut_off: true,
@@ -428,7 +431,7 @@ impl HedgeMachine {
                 settled.record(env, waits.then_some(delay), Some(Stopped::Deadline));
                 self.freeze(Stopped::Deadline);
                 if waits {
-                    // Nothing else is out that anybody could hear of.
+                    // No other attempt is in flight, so this is the end of the call.
                     env.ended(Stopped::Deadline);
                     HedgeAction::Expire
                 } else {

@@ -1,8 +1,8 @@
 //! The decisions of a call as pure state machines: no timer, no I/O, no allocation on success.
 //!
-//! A machine is told what happened and when, and answers what to do. The tower futures and any
-//! simulator drive the same machines, so that there is exactly one copy of every rule. Success is
-//! no event to decide about and reads no clock.
+//! A machine receives each event with its instant and returns what to do. The tower futures and
+//! simulators drive the same machines, so each rule has exactly one implementation. Success needs
+//! no decision and reads no clock.
 
 mod hedge;
 mod retry;

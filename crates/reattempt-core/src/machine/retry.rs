@@ -11,27 +11,27 @@ use crate::{
     ServerPushback, Stopped, Surface, Verdict,
 };
 
-/// What the driver keeps while it waits.
+/// What the driver keeps during the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// An error until the next attempt is sent; an answer is dropped now.
+    /// An error is kept until the next attempt is sent; a response is dropped now.
     Error,
-    /// The outcome that just arrived, whatever it is: a gate still ahead may return it.
+    /// The outcome that just arrived, error or response: a later gate may still return it.
     New,
-    /// The outcome that was held already.
+    /// The outcome that is already held.
     Held,
 }
 
 /// Wait, then send again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Until when; `None` sends at once and touches no timer.
+    /// The end of the wait; `None` sends at once without a timer.
     pub until: Option<Instant>,
-    /// What the next attempt is.
+    /// The kind of the next attempt.
     pub kind: AttemptKind,
-    /// What to keep meanwhile.
+    /// What to keep during the wait.
     pub keep: Keep,
-    /// A newer configuration may end the wait early: race the waiter that was left.
+    /// A newer configuration may end the wait early: poll the attempt's waiter.
     pub nudge: bool,
 }
 
@@ -41,7 +41,7 @@ pub enum Action {
     Return(Surface),
     /// Wait, then send again.
     Wait(Wait),
-    /// Let the strategy finish its decision, keeping the new outcome, then call
+    /// Poll the strategy's deferred decision while keeping the new outcome, then call
     /// [`RetryMachine::decided`].
     Ask(Deferred),
     /// Send nothing more and let the deadline end the call (RFC 0049, Capping).
@@ -64,16 +64,16 @@ impl std::fmt::Debug for Action {
 pub enum Resume {
     /// Send the attempt.
     Send,
-    /// The time limit passed meanwhile, and nobody enforces it: return the failure that was kept.
+    /// The time limit has passed and no layer enforces it: return the kept failure.
     Return,
-    /// The time limit passed meanwhile: let the deadline end the call.
+    /// The time limit has passed: let the deadline end the call.
     Expire,
 }
 
-/// The decisions of one call that is retried.
+/// The decisions of one retried call.
 ///
-/// Feed it each failed attempt with [`RetryMachine::failed`]; tell [`Env::succeeded`] of the one
-/// that worked.
+/// Call [`RetryMachine::failed`] for each failed attempt and [`Env::succeeded`] for the one that
+/// succeeds.
 #[derive(Debug, Default)]
 pub struct RetryMachine {
     retries: u32,
@@ -85,11 +85,11 @@ pub struct RetryMachine {
     held: Option<Failure>,
     /// The throttle paid for a retry that is not sent yet.
     spent: bool,
-    /// What a deferred decision is about.
+    /// The settlement that awaits a deferred decision.
     asked: Option<Settlement>,
 }
 
-/// Failures in a row with one code.
+/// Consecutive failures with the same code.
 #[derive(Clone, Copy, Debug)]
 struct Streak {
     code: Option<i32>,
@@ -105,9 +105,9 @@ impl RetryMachine {
         Self::default()
     }
 
-    /// Could the attempt that is about to be sent, `attempt` (from 1), be followed by another? If
-    /// not, the driver moves the request instead of copying it. `may_force`: the classifier knows
-    /// verdicts that pass the maximum by.
+    /// Whether another attempt could follow `attempt` (from 1), which is about to be sent. If not,
+    /// the driver moves the request instead of copying it. `may_force`: the classifier can return
+    /// verdicts that bypass the maximum.
     #[must_use]
     pub fn may_follow(&self, strategy: &dyn RetryStrategy, may_force: bool) -> bool {
         may_force || !self.exhausted(strategy)
@@ -119,7 +119,7 @@ impl RetryMachine {
             .is_some_and(|max| self.retries.saturating_add(1) >= max)
     }
 
-    /// An attempt failed (a verdict that is no failure returns it unseen).
+    /// An attempt failed. A verdict that is not a failure returns the result unchanged.
     pub fn failed(
         &mut self,
         now: Instant,
@@ -164,7 +164,7 @@ impl RetryMachine {
         if settled.is_forced() {
             let own = Backoff::controlled().delay(self.retries, None);
             let delay = match settled.pushback {
-                // No maximum of attempts and no throttle bounds this retry: the back-off has to.
+                // Neither an attempt limit nor a throttle bounds this retry, so the back-off must.
                 Some(ServerPushback::After(asked)) => asked.max(own),
                 _ if settled.goes_at_once(self.retries) => Duration::ZERO,
                 _ => own,
@@ -204,7 +204,7 @@ impl RetryMachine {
         }
     }
 
-    /// A deferred decision is there. An error fails the call at once.
+    /// A deferred decision is available. An error fails the call at once.
     pub fn decided(
         &mut self,
         now: Instant,
@@ -221,7 +221,7 @@ impl RetryMachine {
         }
     }
 
-    /// The wait is over and the service is ready: may the attempt go out?
+    /// Whether the attempt may be sent now that the wait is over and the service is ready.
     pub fn resume(&mut self, now: Instant, env: &Env<'_>) -> Resume {
         match env.context.limit() {
             Some(limit) if limit.passed(now) => {
@@ -236,28 +236,28 @@ impl RetryMachine {
         }
     }
 
-    /// The attempt that was waited for went out: what its throttle paid for it stays paid.
+    /// The planned attempt was sent: what the throttle paid for it is not refunded.
     pub const fn sent(&mut self) {
         self.spent = false;
     }
 
-    /// A newer configuration ended the wait early: the record says what was really waited.
+    /// A newer configuration ended the wait early: the record stores the time actually waited.
     pub fn nudged(&self, now: Instant, env: &Env<'_>) {
         env.waited_until(now);
     }
 
-    /// The request refused to be copied after all: the kept failure is returned.
+    /// The request could not be copied after all: the kept failure is returned.
     pub fn refused(&mut self, env: &Env<'_>) {
         self.late(Stopped::NotReplayable, env);
     }
 
-    /// The service broke before it was ready for another attempt: the kept failure is returned.
+    /// The service failed before it was ready for another attempt: the kept failure is returned.
     pub fn broken(&mut self, env: &Env<'_>) {
         self.late(Stopped::Fatal, env);
     }
 
-    /// The call was dropped. A failure whose decision was still being made is recorded now, or
-    /// nobody would ever hear of it.
+    /// The call was dropped. A failure whose decision was pending is recorded now, since nothing
+    /// would record it later.
     pub fn dropped(&mut self, stopped: Stopped, env: &Env<'_>) {
         if let Some(settled) = self.asked.take() {
             settled.record(env, None, Some(stopped));
@@ -283,8 +283,8 @@ impl RetryMachine {
         env.ended(stopped);
     }
 
-    /// The gates behind the strategy: the throttle allows it, the request can be replayed, the
-    /// delay fits before the deadline, the throttle pays for it. The server's delay replaces the
+    /// The gates after the strategy: the throttle allows the retry, the request can be replayed,
+    /// the delay fits before the deadline, the throttle pays. The server's delay replaces the
     /// strategy's, unless the strategy decides otherwise.
     fn gates(
         &mut self,
@@ -300,7 +300,7 @@ impl RetryMachine {
         let delay = match settled.pushback {
             Some(ServerPushback::After(asked)) => {
                 let asked = strategy.delay_asked(&settled.failure, asked, delay);
-                // Without a maximum of attempts only the back-off bounds how many there are.
+                // Without an attempt limit only the back-off bounds the number of attempts.
                 match strategy.max_attempts() {
                     Some(_) => asked,
                     None => asked.max(delay),
@@ -326,7 +326,7 @@ impl RetryMachine {
         let action = self.wait(now, delay, AttemptKind::Retry, settled, strategy, env);
         if matches!(action, Action::Wait(_)) {
             self.retries = self.retries.saturating_add(1);
-            // Where the back-off bounds the number of attempts no server starts it anew.
+            // If the back-off bounds the number of attempts, a server must not reset it.
             let anew = settled.pushback.is_some() && strategy.max_attempts().is_some();
             self.since_pushback = if anew {
                 0
@@ -423,7 +423,7 @@ impl RetryMachine {
     }
 }
 
-/// `now + delay`, or a far day where that is past what an `Instant` can say.
+/// `now + delay`, or a distant instant if an `Instant` cannot represent the sum.
 pub(super) fn later(now: Instant, delay: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
     now.checked_add(delay.min(FAR)).unwrap_or(now)

@@ -1,4 +1,4 @@
-//! What both machines do with an attempt that ended: count it, record it, tell the observer.
+//! What both machines do when an attempt ends: count it, record it, call the observer.
 
 use std::time::{Duration, Instant};
 
@@ -10,26 +10,26 @@ use crate::{
     Stopped, Transparent, Verdict,
 };
 
-/// So many retries of one call may be sent at once because a newer configuration moved the key. A
-/// cluster that moves it with every answer would otherwise be asked at the speed of the network,
-/// for ever: the reason always retries.
+/// Maximum number of retries of one call that are sent at once because a newer configuration moved
+/// the key. The reason always retries, so a cluster that moves the key with every response would
+/// otherwise receive requests without delay, forever.
 pub(super) const MOST_NUDGED: u32 = 16;
 
-/// What surrounds a decision: the attempt's context and what the layer was built with.
+/// The environment of a decision: the attempt's context and the layer's configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Env<'a> {
     /// The context of the attempt that ended.
     pub context: &'a CallContext,
-    /// Could the request be sent once more?
+    /// Whether the request could be sent once more.
     pub replayable: bool,
-    /// Are transparent retries switched on?
+    /// Whether transparent retries are enabled.
     pub transparent: bool,
-    /// Who is told.
+    /// The observer, if one is set.
     pub observer: Option<&'a dyn Observer>,
 }
 
 impl<'a> Env<'a> {
-    /// An environment with transparent retries, for a request that can be replayed, unobserved.
+    /// An environment with transparent retries and without an observer, for a replayable request.
     #[must_use]
     pub const fn new(context: &'a CallContext) -> Self {
         Self {
@@ -44,13 +44,14 @@ impl<'a> Env<'a> {
         self.context.throttle().map(|throttle| &**throttle)
     }
 
-    /// Would the throttle let one more attempt through? `None` is a hedge that time sends.
+    /// Whether the throttle allows one more attempt. `None` is a hedge sent after its delay.
     pub(super) fn allows(&self, failure: Option<&Failure>) -> bool {
         self.throttle()
             .is_none_or(|throttle| throttle.allows(failure))
     }
 
-    /// Has the throttle pay for an attempt that is about to be sent, and notes what it paid after.
+    /// Spends throttle tokens for an attempt that is about to be sent, and stores the failure it
+    /// follows.
     pub(super) fn spend(&self, failure: Option<&Failure>) -> bool {
         let Some(throttle) = self.throttle() else {
             return true;
@@ -62,7 +63,7 @@ impl<'a> Env<'a> {
         spent
     }
 
-    /// Gives back what was spent for a retry that was not sent.
+    /// Refunds what was spent for a retry that was not sent.
     pub(super) fn refund(&self) {
         let spent_after = self.context.shared().and_then(CallBlock::last_permitted);
         if let (Some(failure), Some(throttle)) = (spent_after, self.throttle()) {
@@ -70,13 +71,13 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Told of an attempt that worked or whose answer began. Reads no clock, and on the first
-    /// attempt of an unobserved call writes nothing but two atomics.
+    /// Call it for an attempt that succeeded or whose response is committed. Reads no clock, and
+    /// writes only two atomics on the first attempt of an unobserved call.
     #[inline]
     pub fn succeeded(&self, committed: bool) {
         let sees = |observer: &&dyn Observer| observer.sees_success();
-        // The first attempt of several may win too, and then the losers' records need the winner's
-        // beside them.
+        // The first of several attempts may win too, and then the losers' records need the winner's
+        // record.
         let one_of_several = self.context.shared().is_some_and(CallBlock::sent_several);
         if one_of_several {
             self.context.settle_recovery(committed);
@@ -103,11 +104,11 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Told of a call that no recovery layer acted on: it is counted and recorded all the same
-    /// (A6: every outgoing RPC changes the token count).
+    /// Call it for a call that no recovery layer acted on: it is counted and recorded too (A6:
+    /// every outgoing RPC changes the token count).
     pub fn passed(&self, now: Instant, verdict: &Verdict, found: Findings) {
-        // Several layers may have passed it through; the innermost counts it, before the others
-        // look.
+        // Several layers may have passed it through; the innermost one counts it, before the others
+        // check.
         if let Some(block) = self.context.shared() {
             block.claim();
         }
@@ -126,7 +127,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Why a call is dropped at this instant: by the deadline, or else by its caller.
+    /// Why a call is dropped at this instant: the deadline passed, or the caller dropped it.
     #[must_use]
     pub fn why_dropped(&self, now: Instant) -> Stopped {
         match self.context.limit() {
@@ -135,7 +136,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Told of an attempt that was dropped before it ended.
+    /// Call it for an attempt that was dropped before it ended.
     pub fn cancelled(&self, stopped: Option<Stopped>) {
         let Some(block) = self.context.shared() else {
             return;
@@ -146,7 +147,7 @@ impl<'a> Env<'a> {
         self.write(record);
     }
 
-    /// A planned attempt was held back: nobody else would ever hear of it.
+    /// A planned attempt was refused. No record exists for it, so it is counted here.
     pub(super) fn refused(&self, stopped: Stopped) {
         if let Some(block) = self.context.shared() {
             block.refused(stopped);
@@ -156,7 +157,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// The wait after this failed attempt ended early: its record says what was really waited.
+    /// The wait after this failed attempt ended early: its record stores the time actually waited.
     pub(super) fn waited_until(&self, now: Instant) {
         if let Some(block) = self.context.shared() {
             block.amend(self.context.attempt(), |record| {
@@ -167,7 +168,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// The call ends here for this reason, whatever a recovery layer had decided before.
+    /// The call ends with this reason, which replaces what a recovery layer decided before.
     pub fn ended(&self, stopped: Stopped) {
         let Some(block) = self.context.shared() else {
             return;
@@ -192,7 +193,7 @@ impl<'a> Env<'a> {
             observer.attempt_settled(self.context, &record);
         }
         if let Some(block) = self.context.shared() {
-            // A final failure is no reason to retry.
+            // A fatal failure is not a retry reason.
             let retryable = record.outcome == AttemptOutcome::Retry;
             let reason = record
                 .failure
@@ -203,21 +204,21 @@ impl<'a> Env<'a> {
     }
 }
 
-/// The longest delay of a server's that a call without a deadline waits for. Longer ones mean stop.
+/// The longest server delay that a call without a deadline waits for. Longer ones mean stop.
 const LONGEST_PUSHBACK: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// An attempt that failed, with what inner layers found in it.
+/// A failed attempt with its report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settlement {
     pub(super) failure: Failure,
     pub(super) retryable: bool,
-    /// A transparent retry mends it, whatever its policy says.
+    /// A transparent retry follows, independent of the policy.
     pub(super) mended: bool,
     pub(super) pushback: Option<ServerPushback>,
     pushback_unreadable: bool,
     pub(super) forbidden: bool,
     pub(super) config_coming: bool,
-    /// The request itself broke it off: a loser, whatever the classifier says of its error.
+    /// The request cut the attempt off: it is a loser, whatever verdict its error has.
     config_moved: bool,
     pub(super) cut_off: bool,
     now: Instant,
@@ -225,7 +226,7 @@ pub(super) struct Settlement {
 }
 
 impl Settlement {
-    /// `None` for a verdict that is no failure.
+    /// `None` for a verdict that is not a failure.
     pub(super) fn of(now: Instant, verdict: &Verdict, found: Findings) -> Option<Self> {
         let (failure, retryable) = match *verdict {
             Verdict::Success | Verdict::Committed => return None,
@@ -256,18 +257,19 @@ impl Settlement {
             if let (Stage::Dispatch, Stage::InFlight | Stage::Response)
             | (Stage::Response, Stage::InFlight) = (failure.stage, stage)
             {
-                // It left the client after all, or the answer that made it safe is no server's.
+                // It did leave the client, or the response that made it safe did not come from a
+                // server.
                 settlement.failure.safe = failure.reason.allows_non_idempotent_retry();
             }
             settlement.failure.stage = stage;
-            // A transport that knows that nothing left the client knows more than any reason.
+            // A transport that knows that nothing left the client overrides any reason.
             settlement.failure.safe |= stage == Stage::Dispatch;
         }
         Some(settlement)
     }
 
-    /// The stage that takes the place of the classifier's, if one does. A server's answer is final:
-    /// what a transport reported before it does not make the request safe to send again.
+    /// The stage that replaces the classifier's, if any. A server's response is final: an earlier
+    /// report by a transport does not make the request safe to send again.
     fn stage(classified: Stage, unread: bool, found: &Findings) -> Option<Stage> {
         if found.own_answer {
             return Some(found.stage.unwrap_or(Stage::InFlight));
@@ -279,13 +281,13 @@ impl Settlement {
         }
     }
 
-    /// The server (or a layer that speaks for it) wants no further attempt of this call.
+    /// The server, or a layer on its behalf, allows no further attempt of this call.
     pub(super) fn is_stop(&self, env: &Env<'_>) -> bool {
         match self.pushback {
             _ if self.forbidden => true,
             Some(ServerPushback::Stop) => true,
-            // Without a deadline a server could have the call wait for years. With one the delay is
-            // held against that, as any other.
+            // Without a deadline a server could make the call wait for years. With one, the delay
+            // is compared with the deadline like any other.
             Some(ServerPushback::After(asked)) => {
                 asked > LONGEST_PUSHBACK && env.context.limit().is_none()
             }
@@ -293,25 +295,24 @@ impl Settlement {
         }
     }
 
-    /// May a newer configuration end this delay early? A server's own is exact (A6, Pushback): none
-    /// cuts it short.
+    /// Whether a newer configuration may end this delay early. A server-provided delay is exact
+    /// (A6, Pushback) and is never shortened.
     pub(super) fn may_nudge(&self, delay: Duration) -> bool {
         self.config_coming && self.pushback.is_none() && !delay.is_zero()
     }
 
-    /// Has a newer configuration moved what the call is about already? Then nothing is waited for,
-    /// but what the server itself asked for.
+    /// Whether a newer configuration has already moved the call's target. Then there is no wait,
+    /// except for server pushback.
     pub(super) fn goes_at_once(&self, retries: u32) -> bool {
         self.config_moved && self.pushback.is_none() && retries < MOST_NUDGED
     }
 
-    /// True when an always-retry reason decides, past strategy, throttle and idempotency.
+    /// True if an always-retry reason decides, independent of strategy, throttle and idempotency.
     pub(super) fn is_forced(&self) -> bool {
         self.retryable && self.failure.reason.always_retry()
     }
 
-    /// Counts it in the throttle: retryable failures, and any with a "do not retry" (A6,
-    /// Throttling).
+    /// Counts it in the throttle: retryable failures, and any failure with a stop (A6, Throttling).
     pub(super) fn count(&mut self, env: &Env<'_>) {
         let counts = self.retryable || self.pushback == Some(ServerPushback::Stop);
         if let Some(throttle) = env.throttle() {
@@ -331,7 +332,7 @@ impl Settlement {
             AttemptOutcome::Fatal
         };
         let mut record = env.blank(outcome);
-        // What broke off a loser is nobody's failure.
+        // An attempt that was cut off has no failure.
         record.failure = (!self.cut_off).then_some(self.failure);
         record.pushback = self.pushback;
         record.pushback_unreadable = self.pushback_unreadable;
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_seen_to_leave_is_only_as_safe_as_its_reason() {
+    fn an_attempt_that_left_is_only_as_safe_as_its_reason() {
         let never_sent = |reason| Failure::new(reason, Stage::Dispatch).safe(true);
         assert!(safe(never_sent(UNKNOWN), Stage::Dispatch));
         assert!(!safe(never_sent(UNKNOWN), Stage::InFlight));

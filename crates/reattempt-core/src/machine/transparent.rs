@@ -4,31 +4,31 @@ use std::time::Duration;
 
 use crate::{MOST_RECORDS, Transparent};
 
-/// So many attempts that never left the client are made when a deadline ends the call in time.
+/// Maximum number of attempts that never left the client if the call has a deadline.
 const MOST_WITH_DEADLINE: u32 = 1000;
-/// So many where nothing else would end it.
+/// Maximum number if it has none.
 const MOST_WITHOUT: u32 = 5;
-/// So many of them are sent again at once (after yielding) before a small back-off begins.
+/// Number of retries sent at once (after yielding) before a small back-off starts.
 const AT_ONCE: u32 = 3;
 const FIRST_DELAY: Duration = Duration::from_millis(1);
 const LONGEST_DELAY: Duration = Duration::from_millis(100);
 
-/// What one call has used of its transparent retries.
+/// The transparent retries that one call has used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TransparentRetries {
     never_sent: u32,
-    /// Moves to a backend that was not tried.
+    /// Moves to an untried backend.
     moved: u8,
     unseen: bool,
 }
 
 impl TransparentRetries {
-    /// The delay before a transparent retry, or `None` when the policy has to decide.
+    /// The delay before a transparent retry, or `None` if the policy decides.
     pub(super) fn next(&mut self, transparent: Transparent, deadline: bool) -> Option<Duration> {
         match transparent {
-            // Whether it was unread is known by now.
+            // Whether the body was unread is already resolved here.
             Transparent::No | Transparent::IfUnread => None,
-            // Never waits: another backend may be there at once.
+            // No delay: another backend may be available at once.
             Transparent::NextBackend => {
                 self.moved = self.moved.saturating_add(1);
                 (usize::from(self.moved) <= MOST_RECORDS).then_some(Duration::ZERO)

@@ -1,4 +1,4 @@
-//! Strategies with a number of attempts.
+//! Strategies with a maximum number of attempts.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::{Decision, RetryStrategy, RetryView};
 use crate::OnDeadline;
 use crate::backoff::{Backoff, Jitter};
 
-/// A number of attempts with a back-off between them.
+/// A maximum number of attempts with a back-off between them.
 #[derive(Clone, Debug)]
 pub struct Attempts {
     max: u32,
@@ -14,8 +14,8 @@ pub struct Attempts {
     on_deadline: OnDeadline,
 }
 
-/// Three attempts, with full jitter up to 100 ms, 200 ms …: what most clients of most services
-/// want. The same as [`Attempts::standard`], without settings.
+/// Three attempts, with full jitter up to 100 ms, 200 ms …: suitable for most clients. The same as
+/// [`Attempts::standard`], without settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standard;
 
@@ -52,7 +52,7 @@ impl Attempts {
         )
     }
 
-    /// What to do with a delay that does not fit; [`OnDeadline::Cap`] by default.
+    /// What to do if a delay does not fit; [`OnDeadline::Cap`] by default.
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.on_deadline = on_deadline;

@@ -6,9 +6,9 @@ use super::{Decision, RetryStrategy, RetryView};
 use crate::OnDeadline;
 use crate::backoff::Backoff;
 
-/// Tries until it works or the deadline passes: 1, 2, 4 … 256, then 500 ms (RFC 0049, Best Effort).
+/// Retries until success or the deadline: 1, 2, 4 … 256, then 500 ms (RFC 0049, Best Effort).
 ///
-/// The default strategy. Has no limit of attempts of its own: put a `Deadline` layer outside.
+/// The default strategy. It has no maximum of attempts: put a `Deadline` layer outside.
 #[derive(Clone, Debug)]
 pub struct BestEffort {
     backoff: Backoff,
@@ -23,8 +23,8 @@ impl BestEffort {
         Self::with_backoff(Backoff::exponential(from, to))
     }
 
-    /// With another back-off (RFC 0049's "different backoff calculator"): one of [`Backoff`]'s, or
-    /// a calculation of your own by [`Backoff::calculated`].
+    /// Uses another back-off (RFC 0049's "different backoff calculator"): one of [`Backoff`]'s, or
+    /// a custom calculation with [`Backoff::calculated`].
     #[must_use]
     pub const fn with_backoff(backoff: Backoff) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl BestEffort {
         }
     }
 
-    /// What to do with a delay that does not fit; [`OnDeadline::Cap`] by default.
+    /// What to do if a delay does not fit; [`OnDeadline::Cap`] by default.
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.on_deadline = on_deadline;

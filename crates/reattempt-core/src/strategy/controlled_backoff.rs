@@ -3,9 +3,8 @@
 use super::{Decision, RetryStrategy, RetryView};
 use crate::backoff::Backoff;
 
-/// Tries until the deadline after 1, 10, 50, 100, 500, then 1000 ms
-/// (RFC 0049, Controlled Backoff for Always Retry). Reasons that always retry use its delays
-/// under every strategy.
+/// Retries until the deadline after 1, 10, 50, 100, 500, then 1000 ms (RFC 0049, Controlled Backoff
+/// for Always Retry). Always-retry reasons use its delays under every strategy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ControlledBackoff;
 

@@ -1,5 +1,5 @@
-//! One strategy, and others in its place for single reasons (RFC 0049, Fail Fast: "extend the
-//! BestEffort retry strategy and only override the specific situations").
+//! A strategy with overrides for single reasons (RFC 0049, Fail Fast: "extend the BestEffort retry
+//! strategy and only override the specific situations").
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{Decision, FailFast, RetryStrategy, RetryView, Surface};
 use crate::{Failure, OnDeadline, RetryReason};
 
-/// Extends a strategy for single reasons: those are decided by strategies of their own, all others
-/// by the one that is extended.
+/// Extends a strategy for single reasons: each of these has its own strategy, and the extended
+/// strategy decides all others.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,18 +24,20 @@ use crate::{Failure, OnDeadline, RetryReason};
 /// # #[allow(clippy::disallowed_methods)]
 /// # let decide = |reason, retries| {
 /// #     let failure = Failure::new(reason, Stage::Response);
-/// #     strategy.decide(&RetryView::new(&failure, std::time::Instant::now(), &context).retries(retries))
+/// #     let now = std::time::Instant::now();
+/// #     strategy.decide(&RetryView::new(&failure, now, &context).retries(retries))
 /// # };
 /// # assert!(matches!(decide(QUERY_INDEX_NOT_FOUND, 0), Decision::Stop));
 /// # assert!(matches!(decide(KV_LOCKED, 1), Decision::After(delay) if delay.as_millis() == 20));
 /// # assert!(matches!(decide(KV_LOCKED, 2), Decision::Stop));
-/// # assert!(matches!(decide(KV_TEMPORARY_FAILURE, 2), Decision::After(delay) if delay.as_millis() == 4));
+/// # let doubled = decide(KV_TEMPORARY_FAILURE, 2);
+/// # assert!(matches!(doubled, Decision::After(delay) if delay.as_millis() == 4));
 /// ```
 ///
-/// Each of them goes by the whole call: three attempts are three of any reason. [`OnDeadline`] and
-/// the choice of the failure that is returned are those of the strategy that is extended. Reasons
-/// that always retry pass by all of them. For anything but the reason (data of the application, the
-/// node) implement [`RetryStrategy`] around another strategy.
+/// Each strategy sees the whole call: three attempts are three attempts for any reason.
+/// [`OnDeadline`] and the choice of the returned failure are those of the extended strategy.
+/// Always-retry reasons bypass all of them. To decide by anything but the reason (application data,
+/// the node), implement [`RetryStrategy`] around another strategy.
 #[derive(Clone, Debug)]
 pub struct Extended<S> {
     extended: S,
@@ -43,7 +45,7 @@ pub struct Extended<S> {
 }
 
 impl<S: RetryStrategy> Extended<S> {
-    /// This strategy, for all reasons so far.
+    /// Extends this strategy.
     #[must_use]
     pub const fn new(extended: S) -> Self {
         Self {
@@ -52,7 +54,8 @@ impl<S: RetryStrategy> Extended<S> {
         }
     }
 
-    /// Failures with this reason are decided by that strategy. Of one reason the last said counts.
+    /// Failures with this reason are decided by that strategy. For one reason the last call
+    /// applies.
     #[must_use]
     pub fn by(mut self, reason: RetryReason, strategy: impl RetryStrategy + 'static) -> Self {
         self.own.retain(|(own, _)| *own != reason);
@@ -60,7 +63,7 @@ impl<S: RetryStrategy> Extended<S> {
         self
     }
 
-    /// Failures with this reason are not sent again.
+    /// Failures with this reason are not retried.
     #[must_use]
     pub fn never(self, reason: RetryReason) -> Self {
         self.by(reason, FailFast)
@@ -82,7 +85,7 @@ impl<S: RetryStrategy> RetryStrategy for Extended<S> {
         }
     }
 
-    /// The most that any of them allows.
+    /// The largest maximum of all of them.
     fn max_attempts(&self) -> Option<u32> {
         let own = self.own.iter().map(|(_, strategy)| strategy.max_attempts());
         own.fold(self.extended.max_attempts(), |most, own| {

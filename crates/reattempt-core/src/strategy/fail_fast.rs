@@ -1,10 +1,10 @@
-//! Failing at once, for inner use (RFC 0049, Fail Fast).
+//! Fail fast, for internal use (RFC 0049, Fail Fast).
 
 use super::{Decision, RetryStrategy, RetryView};
 
-/// **Internal** (RFC 0049, Fail Fast): never retries, save for reasons that always do. Used where a
-/// policy says "no recovery", and by commands such as a configuration poll. Applications are better
-/// served by extending `BestEffort` for single reasons.
+/// **Internal** (RFC 0049, Fail Fast): never retries, except for always-retry reasons. Used for the
+/// policy "no recovery", and by commands such as a configuration poll. Applications should extend
+/// `BestEffort` for single reasons instead.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailFast;
 

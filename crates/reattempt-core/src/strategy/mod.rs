@@ -24,24 +24,25 @@ pub use fail_fast::FailFast;
 use crate::findings::Backend;
 use crate::{CallContext, Failure, OnDeadline};
 
-/// An error from a strategy that was asked elsewhere.
+/// An error from a deferred decision.
 pub type StrategyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A decision that is still being made: `Some(delay)` sends again after the delay, `None` does not,
-/// and an error fails the call at once.
+/// A deferred decision: `Some(delay)` retries after the delay, `None` does not retry, and an error
+/// fails the call at once.
 pub type Deferred =
     Pin<Box<dyn Future<Output = Result<Option<Duration>, StrategyError>> + Send + 'static>>;
 
-/// What a strategy says of a failed attempt (RFC 0049's RetryAction).
+/// A strategy's decision about a failed attempt (RFC 0049's RetryAction).
 pub enum Decision {
-    /// Do not send again.
+    /// Do not retry.
     Stop,
-    /// Do not send again: as many attempts were made as this failure allows. Stops as
-    /// [`RetryStrategy::max_attempts`] does, for strategies whose maximum depends on what happened.
+    /// Do not retry: the maximum number of attempts for this failure was made. Stops as
+    /// [`RetryStrategy::max_attempts`] does, for strategies whose maximum depends on earlier
+    /// failures.
     Exhausted,
-    /// Send again after this delay; zero means at once.
+    /// Retry after this delay; zero means at once.
     After(Duration),
-    /// Ask elsewhere first (RFC 0049's `Future<RetryAction>`).
+    /// Decide asynchronously (RFC 0049's `Future<RetryAction>`).
     Defer(Deferred),
 }
 
@@ -56,7 +57,7 @@ impl Debug for Decision {
     }
 }
 
-/// All that a strategy can go by. Strategies are shared by many calls and keep no state of one.
+/// The input of a strategy. Strategies are shared by many calls and keep no state of a single call.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RetryView<'a> {
@@ -64,29 +65,29 @@ pub struct RetryView<'a> {
     pub failure: &'a Failure,
     /// When it failed.
     pub now: Instant,
-    /// Retries already made; transparent ones are not counted.
+    /// Retries already made; transparent retries are not counted.
     pub retries: u32,
-    /// Retries made since the last server pushback (A6: the back-off starts anew after one);
-    /// equal to `retries` while there was none.
+    /// Retries made since the last server pushback (A6: the back-off restarts after one); equal to
+    /// `retries` if there was none.
     pub retries_since_pushback: u32,
-    /// Failures in a row with this very code (or, without codes, this reason), this one included.
+    /// Consecutive failures with this code (or, without codes, this reason), this one included.
     pub streak: u32,
     /// When the first failure of this streak arrived.
     pub streak_since: Instant,
     /// When the first failure of the call arrived.
     pub failing_since: Instant,
-    /// The delay before the attempt that failed; `None` before the first retry.
+    /// The delay before the failed attempt; `None` before the first retry.
     pub previous_delay: Option<Duration>,
-    /// Where the attempt went, if the transport said.
+    /// Where the attempt was sent, if the transport reported it.
     pub backend: Option<&'a Backend>,
     /// The attempt's context: idempotency, policy, user data.
     pub context: &'a CallContext,
 }
 
-/// For unit tests of a strategy: a view of your own making.
+/// Builders for unit tests of a strategy.
 ///
 /// ```
-/// use std::time::{Duration, Instant};
+/// use std::time::Instant;
 /// use reattempt_core::strategy::BestEffort;
 /// use reattempt_core::{CallContext, Decision, Failure, RetryStrategy, RetryView, Stage, reason};
 ///
@@ -94,10 +95,10 @@ pub struct RetryView<'a> {
 /// let context = CallContext::default();
 /// # #[allow(clippy::disallowed_methods)]
 /// let view = RetryView::new(&failure, Instant::now(), &context).retries(3);
-/// assert!(matches!(BestEffort::new().decide(&view), Decision::After(delay) if delay == Duration::from_millis(8)));
+/// assert!(matches!(BestEffort::new().decide(&view), Decision::After(d) if d.as_millis() == 8));
 /// ```
 impl<'a> RetryView<'a> {
-    /// The first failure of a call, at `now`: no retry was made yet.
+    /// The first failure of a call, at `now`, with no retry made yet.
     #[must_use]
     pub const fn new(failure: &'a Failure, now: Instant, context: &'a CallContext) -> Self {
         Self {
@@ -114,7 +115,7 @@ impl<'a> RetryView<'a> {
         }
     }
 
-    /// After so many retries, and no server pushback among them.
+    /// Sets the number of retries made, none of them after a server pushback.
     #[must_use]
     pub const fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
@@ -122,14 +123,15 @@ impl<'a> RetryView<'a> {
         self
     }
 
-    /// So many of the retries were made since the last server pushback.
+    /// Sets how many of the retries were made since the last server pushback.
     #[must_use]
     pub const fn retries_since_pushback(mut self, retries: u32) -> Self {
         self.retries_since_pushback = retries;
         self
     }
 
-    /// The same failure so many times in a row, this one included, the first of them at `since`.
+    /// Sets how often the same failure occurred in a row, this one included; the first was at
+    /// `since`.
     #[must_use]
     pub const fn streak(mut self, streak: u32, since: Instant) -> Self {
         self.streak = streak;
@@ -137,21 +139,21 @@ impl<'a> RetryView<'a> {
         self
     }
 
-    /// The call's first failure arrived at `since`.
+    /// Sets when the call's first failure arrived.
     #[must_use]
     pub const fn failing_since(mut self, since: Instant) -> Self {
         self.failing_since = since;
         self
     }
 
-    /// The delay before the attempt that failed.
+    /// Sets the delay before the failed attempt.
     #[must_use]
     pub const fn previous_delay(mut self, delay: Duration) -> Self {
         self.previous_delay = Some(delay);
         self
     }
 
-    /// Where the attempt went.
+    /// Sets where the attempt was sent.
     #[must_use]
     pub const fn backend(mut self, backend: &'a Backend) -> Self {
         self.backend = Some(backend);
@@ -162,28 +164,27 @@ impl<'a> RetryView<'a> {
 /// Which of two failures a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
-    /// The one that was held from an earlier attempt.
+    /// The failure held from an earlier attempt.
     Held,
-    /// The one that just arrived.
+    /// The failure that just arrived.
     New,
 }
 
-/// Decides whether and when a failed call is sent again.
+/// Decides whether and when a failed call is retried.
 ///
-/// Some things are not up to a strategy, because they are the same for all: reasons that always
-/// retry and transparent failures pass it by, a request that is not idempotent is not sent again
-/// where its first attempt may have been carried out, and server pushback, the throttle and the
-/// deadline have their say afterwards. All of that lives in
-/// [`RetryMachine`](crate::machine::RetryMachine).
+/// Some rules are the same for all strategies and do not depend on them: always-retry reasons and
+/// transparent failures bypass them, a non-idempotent request is not sent again if an earlier
+/// attempt may have been carried out, and server pushback, the throttle and the deadline apply
+/// afterwards. [`RetryMachine`](crate::machine::RetryMachine) implements these rules.
 ///
-/// [`Extended`] extends a strategy for single reasons. By anything else, such as the data that an
-/// application put on the call (RFC 0049, Accessible Context), extend it by calling it:
+/// [`Extended`] extends a strategy for single reasons. To decide by anything else, such as data
+/// that an application attached to the call (RFC 0049, Accessible Context), wrap a strategy:
 ///
 /// ```
 /// use reattempt_core::strategy::BestEffort;
 /// use reattempt_core::{Decision, RetryStrategy, RetryView};
 ///
-/// /// The web layer stamps it: `request.context_mut().set_data(Robot)`.
+/// /// Set by the web layer: `request.context_mut().set_data(Robot)`.
 /// struct Robot;
 ///
 /// #[derive(Debug, Default)]
@@ -199,29 +200,29 @@ pub enum Surface {
 /// }
 /// ```
 pub trait RetryStrategy: Debug + Send + Sync {
-    /// Whether and when to send again.
+    /// Decides whether and when to retry.
     fn decide(&self, view: &RetryView<'_>) -> Decision;
 
-    /// The most attempts of a call, the first included; `None` is no limit but the deadline. Forced
-    /// and transparent attempts pass it by.
+    /// The maximum number of attempts of a call, the first included; `None` means no limit but the
+    /// deadline. Forced and transparent attempts are not limited by it.
     fn max_attempts(&self) -> Option<u32> {
         None
     }
 
-    /// What to do with a delay that does not fit before the deadline.
+    /// What to do if a delay does not fit before the deadline.
     fn on_deadline(&self) -> OnDeadline {
         OnDeadline::Cap
     }
 
-    /// How long to wait after `failure`, where the server asked for `asked` and this strategy said
-    /// `own`. By default exactly what the server asked for (A6, Pushback).
+    /// The delay after `failure`, if the server asked for `asked` and this strategy chose `own`. By
+    /// default exactly the server's (A6, Pushback).
     fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
         let _ = (failure, own);
         asked
     }
 
-    /// True when the first failure is kept to be weighed against later ones by
-    /// [`RetryStrategy::surface`]; `false` (the default) returns the last.
+    /// True to keep the first failure and compare it with later ones in [`RetryStrategy::surface`];
+    /// `false` (the default) returns the last.
     fn holds(&self) -> bool {
         false
     }

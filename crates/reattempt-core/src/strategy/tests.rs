@@ -48,7 +48,7 @@ fn best_effort_takes_another_backoff() {
     assert_eq!(delays, [0, 100, 200, 300, 300].map(ms));
 }
 
-/// C3, RFC 0049, Fail Fast: best effort but for single reasons.
+/// C3, RFC 0049, Fail Fast: best effort except for single reasons.
 #[test]
 fn a_strategy_extends_another_for_single_reasons() {
     let slow = |ms| BestEffort::with_backoff(Backoff::constant(Duration::from_millis(ms)));
@@ -67,7 +67,7 @@ fn a_strategy_extends_another_for_single_reasons() {
     assert_eq!(extended.max_attempts(), None);
 }
 
-/// Each has its own number of attempts, and the rest is that of the strategy that is extended.
+/// Each strategy has its own maximum; the extended strategy decides all other reasons.
 #[test]
 fn of_several_strategies_the_most_attempts_bound_the_call() {
     let times = |max| Attempts::new(max, Backoff::constant(Duration::from_millis(5)));
@@ -86,9 +86,9 @@ fn of_several_strategies_the_most_attempts_bound_the_call() {
     );
 }
 
-/// Which failure the call returns is not a reason's business.
+/// The choice of the returned failure does not depend on the reason.
 #[test]
-fn the_failure_that_is_returned_is_chosen_by_the_strategy_that_is_extended() {
+fn the_extended_strategy_chooses_the_returned_failure() {
     #[derive(Debug)]
     struct First;
     impl RetryStrategy for First {
@@ -127,9 +127,9 @@ fn the_standard_is_three_attempts_and_has_no_settings() {
     }
 }
 
-/// A view tells a strategy what its maker said, and of a first failure otherwise.
+/// A view has the values set by its builder, and otherwise those of a first failure.
 #[test]
-fn a_view_can_be_made_up() {
+fn a_view_has_builder_values_or_first_failure_defaults() {
     #[allow(
         clippy::disallowed_methods,
         reason = "a base for arithmetic; no time passes here"

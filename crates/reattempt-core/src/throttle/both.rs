@@ -3,10 +3,10 @@
 use super::{RetryThrottle, Settled};
 use crate::Failure;
 
-/// Lets an attempt through when both do; both count every settled attempt.
+/// Allows an attempt if both throttles do; both count every settled attempt.
 ///
-/// Neither pays for an attempt that the other refuses. Records show the fill of the first that has
-/// one.
+/// Neither pays for an attempt that the other refuses. Records show the fill of the first throttle
+/// that has one.
 ///
 /// ```
 /// use reattempt_core::throttle::{Both, HedgeBudget, RetryThrottle, TokenBucket};
@@ -67,7 +67,7 @@ mod tests {
 
     const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
 
-    /// Pays the first time only, and does not say so when it is asked.
+    /// Pays only once, but always allows.
     #[derive(Debug, Default)]
     struct PaysOnce {
         paid: AtomicU32,
@@ -96,12 +96,15 @@ mod tests {
     }
 
     #[test]
-    fn what_one_refuses_costs_the_other_nothing() {
+    fn an_attempt_refused_by_one_costs_the_other_nothing() {
         let bucket = || TokenBucket::new(2, 1000).unwrap();
         let budget = || HedgeBudget::of_thousandths(1).unwrap();
         let both = Both(bucket(), budget());
         both.settled(Settled::Failure(&FAILURE));
-        assert!(!both.allows(None), "half of the bucket is too little");
+        assert!(
+            !both.allows(None),
+            "exactly half of the bucket is not enough"
+        );
         assert_eq!(both.1.milli_tokens(), Some(1001), "counted, and not spent");
         both.settled(Settled::Success);
         assert!(both.allows(None) && both.spend(None));

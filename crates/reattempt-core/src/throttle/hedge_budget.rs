@@ -1,4 +1,4 @@
-//! A budget of hedges: at most a share of what was called.
+//! A budget of hedges: at most a share of the calls.
 
 #[cfg(all(test, loom))]
 mod models;
@@ -7,34 +7,34 @@ use super::{RetryThrottle, Settled};
 use crate::Failure;
 use crate::sync::{AtomicU64, Ordering};
 
-/// What one hedge costs, in thousandths of a token.
+/// The cost of one hedge, in thousandths of a token.
 const HEDGE: u32 = 1000;
-/// What can be saved up: ten hedges.
+/// The maximum fill: ten hedges.
 const MOST: u32 = 10 * HEDGE;
-/// What there is at the beginning: one hedge.
+/// The initial fill: one hedge.
 const FIRST: u32 = HEDGE;
 
-/// A share of hedges that is no share.
+/// A share that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hedge budget must be from 1 to 1000 thousandths of the calls, got {0}")]
 pub struct InvalidHedgeBudget(u32);
 
-/// Lets through so many hedges per hundred attempts that settled, and no more.
+/// Allows at most a fixed number of hedges per hundred settled attempts.
 ///
-/// Each settled attempt, whatever came of it, earns its share of a token; each hedge costs one. One
-/// token is there at the start and at most ten can be saved up, so after `n` settled attempts at
-/// most `1 + share · n` hedges have gone out, and never more than ten at once after a quiet time.
-/// Losers of a hedged call are dropped unsettled and earn nothing.
+/// Each settled attempt, whatever its outcome, earns its share of a token; each hedge costs one.
+/// The budget starts with one token and holds at most ten, so after `n` settled attempts at most
+/// `1 + share · n` hedges were sent, and never more than ten at once after a quiet period. Losers
+/// of a hedged call are dropped unsettled and earn nothing.
 ///
-/// A [`TokenBucket`](super::TokenBucket) holds back when attempts fail; this one also when they are
-/// merely slow, which is when hedging adds load. [`Both`](super::Both) asks the two. Counts whole
-/// thousandths in one atomic word.
+/// A [`TokenBucket`](super::TokenBucket) refuses when attempts fail; this budget also limits hedges
+/// when attempts are only slow, which is when hedging adds load. [`Both`](super::Both) combines the
+/// two. Counts whole thousandths in one atomic word.
 ///
 /// ```
 /// use reattempt_core::throttle::{HedgeBudget, RetryThrottle, Settled};
 ///
 /// let budget = HedgeBudget::of_thousandths(100)?; // a tenth of the calls
-/// assert!(budget.spend(None), "the first is there at the start");
+/// assert!(budget.spend(None), "the budget starts with one token");
 /// assert!(!budget.allows(None));
 /// (0..10).for_each(|_| budget.settled(Settled::Success));
 /// assert!(budget.allows(None));
@@ -43,8 +43,8 @@ pub struct InvalidHedgeBudget(u32);
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct HedgeBudget {
-    /// Milli-tokens in the low half; what one settled attempt earns in the high half, so that they
-    /// change together.
+    /// Milli-tokens in the low half, the earnings of one settled attempt in the high half, so that
+    /// they change together.
     word: AtomicU64,
 }
 
@@ -65,14 +65,14 @@ const fn checked(thousandths: u32) -> Result<u32, InvalidHedgeBudget> {
 }
 
 impl HedgeBudget {
-    /// So many hedges per thousand settled attempts (100 are 10 percent), from 1 to 1000.
+    /// The number of hedges per thousand settled attempts (100 are 10 percent), from 1 to 1000.
     pub fn of_thousandths(thousandths: u32) -> Result<Self, InvalidHedgeBudget> {
         Ok(Self {
             word: AtomicU64::new(pack(FIRST, checked(thousandths)?)),
         })
     }
 
-    /// Changes the share; what was saved up stays.
+    /// Changes the share and keeps the current fill.
     pub fn reconfigure(&self, thousandths: u32) -> Result<(), InvalidHedgeBudget> {
         let earns = checked(thousandths)?;
         self.update(|fill, _| Some((fill, earns)));
@@ -92,7 +92,7 @@ impl HedgeBudget {
 
 impl RetryThrottle for HedgeBudget {
     fn settled(&self, _: Settled<'_>) {
-        // A full budget is only read: calls that need no hedge do not fight over the word.
+        // A full budget is only read, so calls without hedges do not contend for the word.
         self.update(|fill, earns| (fill < MOST).then(|| ((fill + earns).min(MOST), earns)));
     }
 
@@ -124,7 +124,7 @@ mod tests {
     use crate::reason::UNKNOWN;
 
     #[test]
-    fn what_is_no_share_is_refused() {
+    fn invalid_shares_are_refused() {
         for wrong in [0, 1001, u32::MAX] {
             let refused = HedgeBudget::of_thousandths(wrong).map(|_| ());
             assert_eq!(refused, Err(InvalidHedgeBudget(wrong)));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_share_keeps_what_was_saved() {
+    fn a_new_share_keeps_the_fill() {
         let budget = HedgeBudget::of_thousandths(500).unwrap();
         (0..4).for_each(|_| budget.settled(Settled::Success));
         assert_eq!(budget.milli_tokens(), Some(3000));
@@ -175,13 +175,13 @@ mod tests {
         assert_eq!(
             sent,
             1 + 4 * EACH / 10,
-            "asked often enough to never be full"
+            "spent often enough to never be full"
         );
     }
 
     proptest! {
-        /// Whatever happens in whatever order: never more than the share and the first, never more
-        /// than ten at once.
+        /// For any sequence of events: never more than the share plus the first, never more than
+        /// ten at once.
         #[test]
         #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
         fn hedges_stay_within_their_share(

@@ -1,4 +1,4 @@
-//! Throttles: when a server is failing, fewer further attempts (A6, Throttling Retry Attempts and
+//! Throttles: fewer further attempts while a server is failing (A6, Throttling Retry Attempts and
 //! Hedged RPCs).
 
 mod both;
@@ -14,57 +14,58 @@ pub use token_bucket::{InvalidTokenBucket, TokenBucket};
 
 use crate::Failure;
 
-/// What a settled attempt means to a throttle.
+/// How a settled attempt counts in a throttle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled<'a> {
-    /// It worked.
+    /// It succeeded.
     Success,
-    /// It failed in a way that says something about the server: a retryable failure, or any
-    /// failure with a "do not retry" pushback. Never a transparent or an always-retry one.
+    /// It failed in a way that says something about the server: a retryable failure, or any failure
+    /// with a stop pushback. Never a transparent or an always-retry failure.
     Failure(&'a Failure),
 }
 
-/// Counts every settled attempt; answers whether one more may be sent.
+/// Counts every settled attempt and decides whether one more may be sent.
 ///
-/// One throttle stands for one server name and is shared by all its calls. No method blocks.
+/// One throttle belongs to one server name and is shared by all its calls. No method blocks.
 pub trait RetryThrottle: Debug + Send + Sync {
     /// An attempt settled.
     fn settled(&self, outcome: Settled<'_>);
 
-    /// May one more attempt go out? Changes nothing.
+    /// Whether one more attempt may be sent. Changes nothing.
     ///
-    /// Asked of a retry right after its failure was counted, before any delay and before a copy of
-    /// the request is made (A6, Throttling Retry Attempts and Hedged RPCs); of a hedge when it
-    /// would be sent. A refusal is final for that attempt. `failure` is the one that a retry
-    /// follows, for throttles whose price depends on it; a hedge has none.
+    /// Called for a retry right after its failure was counted, before any delay and before the
+    /// request is copied (A6, Throttling Retry Attempts and Hedged RPCs); for a hedge when it is
+    /// due. A refusal is final for that attempt. `failure` is the one that a retry follows, for
+    /// throttles whose price depends on it; a hedge has none.
     fn allows(&self, failure: Option<&Failure>) -> bool;
 
-    /// Pays for one more attempt, which [`allows`](Self::allows) let through; `false` refuses it
+    /// Pays for one more attempt, which [`allows`](Self::allows) permitted; `false` refuses it
     /// after all, and pays nothing.
     ///
-    /// Called once for an attempt, when nothing else stands in its way: the request can be replayed
-    /// and the delay ends before the deadline. By default nothing is paid.
+    /// Called once per attempt, after all other gates: the request can be replayed and the delay
+    /// ends before the deadline. By default nothing is paid.
     fn spend(&self, failure: Option<&Failure>) -> bool {
         let _ = failure;
         true
     }
 
-    /// Takes back what [`spend`](Self::spend) paid for the same `failure`: that attempt was not
-    /// sent (the caller gave up during its delay, or the other of [`Both`] refused). By default
-    /// nothing.
+    /// Refunds what [`spend`](Self::spend) paid for the same `failure`: that attempt was not sent
+    /// (the caller cancelled during its delay, or the other throttle of [`Both`] refused). By
+    /// default nothing.
     fn refund(&self, failure: Option<&Failure>) {
         let _ = failure;
     }
 
-    /// An attempt worked that was not the call's first: `failure` is the one after which this
-    /// throttle last paid for a retry of the call. For throttles that give a price back; by default
-    /// a success as any other.
+    /// An attempt other than the call's first succeeded: `failure` is the one for which this
+    /// throttle last paid for a retry of the call. For throttles that return the price; by default
+    /// it counts as any other success.
     fn recovered(&self, failure: &Failure) {
         let _ = failure;
         self.settled(Settled::Success);
     }
 
-    /// The fill in thousandths of a token, for records and metrics; `None` if it has no such thing.
+    /// The fill in thousandths of a token, for records and metrics; `None` if the throttle has
+    /// none.
     fn milli_tokens(&self) -> Option<u64> {
         None
     }
@@ -106,7 +107,7 @@ mod tests {
 
     const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
 
-    /// Refuses everything, and says what it was asked.
+    /// Refuses everything and records the calls.
     #[derive(Debug, Default)]
     struct Refuses(Mutex<Vec<&'static str>>);
 
@@ -160,7 +161,7 @@ mod tests {
         );
     }
 
-    /// Counts only what settled, as most throttles do.
+    /// Counts only settled attempts, as most throttles do.
     #[derive(Debug, Default)]
     struct Counts(Mutex<u32>);
 

@@ -11,7 +11,7 @@ const MILLI: u32 = 1000;
 /// A6: `maxTokens` is in (0, 1000].
 const MOST_TOKENS: u32 = 1000;
 
-/// Numbers that A6 does not allow for a token bucket.
+/// A configuration that A6 does not allow for a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTokenBucket {
     /// `maxTokens` outside of 1..=1000.
@@ -25,9 +25,9 @@ pub enum InvalidTokenBucket {
 /// A6's retry throttle: one token less for each failure, `tokenRatio` more for each success, and no
 /// further attempt while the count is at or below half of `maxTokens`.
 ///
-/// Counts whole thousandths of a token, so that no rounding ever adds up. One atomic word on a
-/// cache line of its own holds the fill (high half: the maximum and ratio belong to it), so that
-/// a live change of the configuration and counting never mix.
+/// Counts whole thousandths of a token, so that no rounding errors accumulate. One atomic word on
+/// its own cache line holds fill, maximum and ratio, so that counting never mixes two
+/// configurations.
 ///
 /// ```
 /// use reattempt_core::throttle::{RetryThrottle, TokenBucket};
@@ -40,8 +40,7 @@ pub enum InvalidTokenBucket {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct TokenBucket {
-    /// Three fields in one word, so that they change together: fill, maximum and ratio, all in
-    /// milli-tokens.
+    /// Fill, maximum and ratio in one word, so that they change together, all in milli-tokens.
     word: AtomicU64,
 }
 
@@ -52,8 +51,8 @@ struct Word {
     ratio: u32,
 }
 
-/// Fill and maximum are at most 1 000 000 milli-tokens: 20 bits each. The ratio gets the other 24;
-/// one above the maximum fills the bucket at once anyway, so it is cut there.
+/// Fill and maximum are at most 1 000 000 milli-tokens: 20 bits each. The ratio gets the other 24.
+/// It is clamped to the maximum, since a larger one fills the bucket at once as well.
 const FILL_BITS: u32 = 20;
 
 impl Word {
@@ -97,7 +96,7 @@ impl TokenBucket {
         })
     }
 
-    /// Changes the configuration and keeps the fraction to which the bucket is filled.
+    /// Changes the configuration and keeps the fill fraction.
     pub fn reconfigure(&self, max_tokens: u32, milli_ratio: u32) -> Result<(), InvalidTokenBucket> {
         let new = Word::checked(max_tokens, milli_ratio)?;
         self.update(|old| {
@@ -131,7 +130,7 @@ impl RetryThrottle for TokenBucket {
             Settled::Success => {
                 let word = self.load();
                 if word.fill == word.max {
-                    // Full, as usual: nothing to write.
+                    // Usually the bucket is full and nothing is written.
                     return;
                 }
                 self.update(|w| Word {
@@ -150,7 +149,7 @@ impl RetryThrottle for TokenBucket {
 
     fn allows(&self, _: Option<&Failure>) -> bool {
         let word = self.load();
-        // Strictly above half, doubled instead of halved, so that an odd maximum stays exact.
+        // Strictly above half. Doubled instead of halved, so that an odd maximum stays exact.
         u64::from(word.fill) * 2 > u64::from(word.max)
     }
 
@@ -178,7 +177,7 @@ mod tests {
         fail(&bucket, 4);
         assert!(bucket.allows(None));
         fail(&bucket, 1);
-        assert!(!bucket.allows(None), "exactly half is too little");
+        assert!(!bucket.allows(None), "exactly half is not enough");
         bucket.settled(Settled::Success);
         assert!(bucket.allows(None));
     }

@@ -1,4 +1,4 @@
-//! The analytics service: which of its errors are sent again (RFC 0049, Response Code Retry List).
+//! The analytics service: which of its errors are retried (RFC 0049, Response Code Retry List).
 //!
 //! | first error | reason |
 //! | --- | --- |

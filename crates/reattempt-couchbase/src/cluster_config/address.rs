@@ -4,21 +4,21 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// A host and a port. The host has no brackets; an IPv6 address gets them when it is printed.
+/// A host and a port. The host has no brackets; an IPv6 address is printed with them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     host: Box<str>,
     port: u16,
 }
 
-/// Why a text is no address.
+/// Why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// There is no host.
+    /// The host is missing.
     #[error("the host is missing")]
     NoHost,
-    /// The host has characters that no host has.
+    /// The host contains characters that are not valid in a host.
     #[error("the host must be a name, an IPv4 address or an IPv6 address")]
     Host,
     /// The port is missing or not within 1 to 65535.
@@ -27,7 +27,7 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// An address. Brackets around an IPv6 host are taken off.
+    /// An address. Removes the brackets around an IPv6 host.
     #[must_use]
     pub fn new(host: &str, port: u16) -> Self {
         Self {
@@ -61,9 +61,9 @@ pub(super) fn bare(host: &str) -> &str {
         .unwrap_or(host)
 }
 
-/// A host that can go into an address: not empty, no blanks, no brackets, nothing of a URL, and
-/// with colons an IPv6 address (a `host:port` is none, and would be printed as one). `$HOST` is
-/// one.
+/// Whether a host can be part of an address: not empty, no blanks, no brackets, no other URL
+/// syntax; with colons it must be an IPv6 address (a `host:port` would be printed as one). `$HOST`
+/// is accepted.
 pub(super) fn is_host(host: &str) -> bool {
     const LONGEST_NAME: usize = 253;
     if host.is_empty() || host.len() > LONGEST_NAME {
@@ -81,7 +81,7 @@ pub(super) fn is_host(host: &str) -> bool {
 impl FromStr for Address {
     type Err = AddressError;
 
-    /// Reads `host:port` and `[host]:port`.
+    /// Parses `host:port` and `[host]:port`.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let (host, port) = text.rsplit_once(':').ok_or(AddressError::Port)?;
         let port = if port.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -96,7 +96,7 @@ impl FromStr for Address {
         if unbracketed.is_empty() {
             return Err(AddressError::NoHost);
         }
-        // Without brackets a colon in the host means that this was an IPv6 address without a port.
+        // Without brackets, a colon in the host means an IPv6 address without a port.
         let colon = unbracketed.len() == host.len() && host.contains(':');
         if colon || !is_host(unbracketed) {
             return Err(AddressError::Host);

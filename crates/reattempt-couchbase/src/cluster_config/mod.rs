@@ -1,5 +1,4 @@
-//! Which nodes there are and which of them owns a key: the cluster's configuration, kept current
-//! (RFC 0024).
+//! The cluster's configuration: its nodes and the owner of each key, kept current (RFC 0024).
 
 mod address;
 mod config;

@@ -1,4 +1,4 @@
-//! In which network a client is.
+//! The network that a client is in.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use super::{Address, ClusterConfig, Network};
 /// Which of the nodes' addresses a client uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkChoice {
-    /// Always those of this network.
+    /// Always the addresses of this network.
     Of(Network),
-    /// Those of the network in which a node has the host of one of these addresses, which the
-    /// client was told to connect to ([`ClusterConfig::network_of`]).
+    /// The addresses of the network in which a node has the host of one of these seed addresses
+    /// ([`ClusterConfig::network_of`]).
     BySeeds(Arc<[Address]>),
 }
 
 impl NetworkChoice {
-    /// The network, with the nodes of this configuration.
+    /// The network, determined with the nodes of this configuration.
     #[must_use]
     pub fn of(&self, config: &ClusterConfig) -> Network {
         match self {

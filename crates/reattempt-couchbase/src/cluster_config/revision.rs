@@ -4,17 +4,17 @@ use std::fmt;
 
 /// The revision of a configuration, ordered by epoch first.
 ///
-/// A configuration that names no epoch has epoch 0, so it loses to every one that does.
+/// A configuration without an epoch has epoch 0, so it is older than every one with an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision {
-    /// Counts what resets the revision, such as an unsafe failover (`revEpoch`).
+    /// Incremented by events that reset the revision, such as an unsafe failover (`revEpoch`).
     pub epoch: i64,
-    /// Counts the changes of one epoch (`rev`).
+    /// Counts the changes within one epoch (`rev`).
     pub rev: i64,
 }
 
 impl Revision {
-    /// This epoch and revision.
+    /// A revision with this epoch and counter.
     #[must_use]
     pub const fn new(epoch: i64, rev: i64) -> Self {
         Self { epoch, rev }

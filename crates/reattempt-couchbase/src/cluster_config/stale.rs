@@ -1,4 +1,4 @@
-//! The signs of an old configuration in key-value answers (RFC 0024; RFC 0013, fetch-config).
+//! Detects an outdated configuration from key-value responses (RFC 0024; RFC 0013, fetch-config).
 
 use std::future;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use super::vbucket::KeyHash;
 use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service};
 use crate::kv::{KvAnswer, KvRequest, KvTransportError, Status};
 
-/// Sees that the configuration is old and gets a newer one, for `ConfigPollLayer`.
+/// Detects an outdated configuration and gets a newer one, for `ConfigPollLayer`.
 ///
-/// - A status 0x07 with a configuration in its body: that one is offered to the store first. If the
-///   key's node or vbucket has changed by then, the request is sent again at once.
+/// - A status 0x07 with a configuration in its body: the configuration is offered to the store
+///   first. If the key's node or vbucket has changed then, the request is retried at once.
 /// - A status 0x07 with an empty or unreadable body, an unknown status with `fetch-config` in the
-///   error map, and an attempt without an answer: another node is asked. If that moves the key, the
-///   request is sent at once, else the back-off goes on.
+///   error map, and an attempt without a response: another node is polled. If that moves the key,
+///   the request is retried at once, otherwise the back-off continues.
 ///
-/// Whatever brings a newer configuration during the back-off, another call's error or a poll: if it
-/// moves the key, the request is sent at once.
+/// A newer configuration from elsewhere during the back-off (another call's error, or a poll) has
+/// the same effect: if it moves the key, the request is retried at once.
 ///
-/// The client has to choose each attempt's node by the same store.
+/// The client has to select each attempt's node with the same store.
 #[derive(Clone, Debug)]
 pub struct StaleKvConfig {
     poller: ConfigPoller,
     current_server_codes: bool,
 }
 
-/// What is remembered of a request: its key's hash, and the configuration that it was sent by.
+/// What is remembered of a request: its key's hash, and the configuration that it was sent with.
 #[derive(Clone, Debug)]
 pub struct KvNote {
     key: Option<KeyHash>,
     config: Option<Arc<ClusterConfig>>,
-    /// Where it went, if there was no configuration yet to tell: the first one came while it waited
-    /// for a connection.
+    /// The node of the request if there was no configuration yet: the first one arrived while the
+    /// request waited for a connection.
     went_to: Option<Address>,
 }
 
@@ -48,7 +48,7 @@ impl StaleKvConfig {
         }
     }
 
-    /// Also refreshes on 0x0d (`ECONFIG_ONLY`). Goes with
+    /// Also refreshes on 0x0d (`ECONFIG_ONLY`). Use it with
     /// [`KvClassifier::with_current_server_codes`](crate::KvClassifier::with_current_server_codes).
     #[must_use]
     pub const fn with_current_server_codes(mut self) -> Self {
@@ -60,7 +60,7 @@ impl StaleKvConfig {
         self.poller.store()
     }
 
-    /// The key's vbucket and node by this configuration.
+    /// The key's vbucket and node in this configuration.
     fn owner(&self, key: KeyHash, config: Option<&ClusterConfig>) -> Option<(u16, Address)> {
         let config = config?;
         let route = config.vbuckets()?.route_hash(key)?;
@@ -70,7 +70,7 @@ impl StaleKvConfig {
         Some((route.vbucket, address))
     }
 
-    /// True if the key belongs elsewhere by now.
+    /// True if the key belongs to another node or vbucket now.
     fn moved(&self, note: &KvNote, now: Option<&ClusterConfig>) -> bool {
         let Some(key) = note.key else { return false };
         let Some(owner) = self.owner(key, now) else {
@@ -78,13 +78,13 @@ impl StaleKvConfig {
         };
         match (&note.config, &note.went_to) {
             (None, Some(node)) => owner.1 != *node,
-            // Nobody knows where it went, so nobody can say that its key is elsewhere.
+            // The node of the request is unknown, so the key cannot be said to have moved.
             (None, None) => false,
             (Some(config), _) => self.owner(key, Some(config)) != Some(owner),
         }
     }
 
-    /// Offers the body to the store; false if it is none that can be read.
+    /// Offers the body to the store; false if it is not a readable configuration.
     fn apply(&self, body: &[u8], node: Option<Address>) -> bool {
         if body.is_empty() {
             return false;
@@ -95,14 +95,14 @@ impl StaleKvConfig {
                 true
             }
             Err(error) => {
-                tracing::debug!(%error, "the configuration in a not-my-vbucket answer is refused");
+                tracing::debug!(%error, "rejected the configuration in a not-my-vbucket response");
                 false
             }
         }
     }
 
-    /// Ready with `true` as soon as the key has moved, whoever found that out. A request without a
-    /// key moves nowhere: `false` when the refresh is through.
+    /// Ready with `true` as soon as the key has moved, whatever caused the update. A request
+    /// without a key cannot move: `false` when the refresh has completed.
     fn waiter(&self, note: KvNote, refreshing: Option<Refreshing>) -> Option<ConfigWaiter> {
         if note.key.is_none() {
             let mut refreshing = refreshing?;
@@ -117,8 +117,8 @@ impl StaleKvConfig {
         }
         let stale = self.clone();
         Some(Box::pin(async move {
-            // Past the refresh too: what it did not find yet, the next call's error finds during
-            // this one's back-off.
+            // Continues after the refresh: an error of another call may find the new configuration
+            // during this call's back-off.
             while changes.changed().await.is_ok() {
                 if stale.moved(&note, changes.borrow_and_update().as_deref()) {
                     return true;
@@ -165,7 +165,7 @@ where
                     _ if status.attributes(answer.error_map()).fetch_config() => true,
                     _ => return None,
                 };
-                // The node has answered, so it is as good as any other to ask.
+                // The node has answered, so it can be polled like any other.
                 asks.then(|| self.poller.refresh(None)).flatten()
             }
             Err(error) if error.is_fatal() => return None,

@@ -1,4 +1,4 @@
-//! The configuration in force.
+//! The current configuration.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -7,48 +7,48 @@ use tokio::sync::watch;
 
 use super::{ClusterConfig, Revision};
 
-/// What became of a configuration that was offered.
+/// The result of offering a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swapped {
-    /// It is newer, and in force now.
+    /// It is newer, and is now the current one.
     Newer,
-    /// The one in force is as new or newer.
+    /// The current one is as new or newer.
     NotNewer,
-    /// The one in force is of a bucket, and this one is of another bucket or of none.
+    /// The current one is of a bucket, and this one is of another bucket or of none.
     OtherBucket,
 }
 
-/// The configuration in force of one bucket, or of a cluster. Clones share it.
+/// The current configuration of one bucket, or of a cluster. Clones share it.
 ///
-/// Every configuration, wherever it came from, is offered to [`ConfigStore::compare_and_swap`], and
-/// only one with a strictly greater `(epoch, rev)` gets in (RFC 0024, General Design).
+/// Every configuration, from any source, is offered to [`ConfigStore::compare_and_swap`], which
+/// accepts only one with a strictly greater `(epoch, rev)` (RFC 0024, General Design).
 #[derive(Clone, Debug)]
 pub struct ConfigStore(Arc<watch::Sender<Option<Arc<ClusterConfig>>>>);
 
 impl ConfigStore {
-    /// A store with nothing in it.
+    /// An empty store.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(None)))
     }
 
-    /// The configuration in force: a read lock and a reference count.
+    /// The current configuration. Costs a read lock and a reference count.
     #[must_use]
     pub fn load(&self) -> Option<Arc<ClusterConfig>> {
         self.0.borrow().clone()
     }
 
-    /// The revision in force.
+    /// The current revision.
     #[must_use]
     pub fn revision(&self) -> Option<Revision> {
         self.0.borrow().as_ref().map(|config| config.revision())
     }
 
-    /// Puts a configuration in force if it is newer than what is there, in one step, and then wakes
-    /// all watchers.
+    /// Replaces the current configuration atomically if this one is newer, and then wakes all
+    /// watchers.
     ///
-    /// The first one always gets in. Under a bucket's configuration none of another bucket, or of
-    /// no bucket, gets in.
+    /// The first one is always accepted. If the current one is of a bucket, one of another bucket
+    /// or of no bucket is not accepted.
     pub fn compare_and_swap(&self, config: impl Into<Arc<ClusterConfig>>) -> Swapped {
         let offered = config.into();
         let mut swapped = Swapped::Newer;
@@ -59,7 +59,8 @@ impl ConfigStore {
                     swapped = Swapped::OtherBucket;
                     return false;
                 }
-                // A bucket's configuration knows more than the cluster's own of the same revision.
+                // A bucket's configuration contains more than the cluster's own of the same
+                // revision.
                 let gains_bucket = current.bucket().is_none() && offered.bucket().is_some();
                 let newer = match offered.revision().cmp(&current.revision()) {
                     Ordering::Greater => true,
@@ -80,7 +81,7 @@ impl ConfigStore {
         swapped
     }
 
-    /// Sees every change from now on.
+    /// Receives every change from now on.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Option<Arc<ClusterConfig>>> {
         self.0.subscribe()

@@ -1,11 +1,11 @@
-//! Which vbucket a key is in, and which node owns a vbucket.
+//! The vbucket of a key, and the node that owns a vbucket.
 
-/// The most vbuckets that are addressable: the hash has fifteen bits.
+/// The maximum number of vbuckets: the hash has fifteen bits.
 pub(super) const MAX_VBUCKETS: usize = 1 << 15;
 
-/// The vbucket of a key, given how many there are: fifteen middle bits of the key's CRC-32.
+/// The vbucket of a key among this many vbuckets: fifteen middle bits of the key's CRC-32.
 ///
-/// The key is the document's own, without a collection prefix. `None` if there are no vbuckets.
+/// The key is the document's key, without a collection prefix. `None` if there are no vbuckets.
 ///
 /// ```
 /// use reattempt_couchbase::cluster_config::vbucket_of;
@@ -17,13 +17,13 @@ pub fn vbucket_of(key: &[u8], vbuckets: usize) -> Option<u16> {
     KeyHash::of(key).vbucket(vbuckets)
 }
 
-/// What of a key decides on its vbucket.
+/// The part of a key that determines its vbucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyHash(u16);
 
 impl KeyHash {
     pub(super) fn of(key: &[u8]) -> Self {
-        // The cast is exact: fifteen bits are left.
+        // The cast is exact: fifteen bits remain.
         Self(((crc32fast::hash(key) >> 16) & 0x7fff) as u16)
     }
 
@@ -33,16 +33,16 @@ impl KeyHash {
     }
 }
 
-/// Where a key belongs by one configuration.
+/// Where one configuration places a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     /// The key's vbucket.
     pub vbucket: u16,
-    /// The node that owns it, as an index into `ClusterConfig::nodes`; `None` while none does.
+    /// The node that owns it, as an index into `ClusterConfig::nodes`; `None` while no node does.
     pub node: Option<usize>,
 }
 
-/// Which node owns each vbucket, now and, during a rebalance, soon.
+/// The node that owns each vbucket, now and, during a rebalance, after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VbucketMap {
     /// The node of each entry of the server list.
@@ -52,7 +52,7 @@ pub struct VbucketMap {
 }
 
 /// The servers of all copies of all vbuckets, `width` of them for each: the active one, then
-/// replicas; -1 is none.
+/// replicas; -1 means none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Copies {
     pub(super) width: usize,
@@ -60,8 +60,7 @@ pub(super) struct Copies {
 }
 
 impl VbucketMap {
-    /// Every server number in `current` and `forward` is within `servers`; the parser has seen to
-    /// it.
+    /// Every server number in `current` and `forward` is within `servers`; the parser ensures it.
     pub(super) fn new(servers: Vec<usize>, current: Copies, forward: Option<Copies>) -> Self {
         Self {
             servers: servers.into(),
@@ -70,7 +69,7 @@ impl VbucketMap {
         }
     }
 
-    /// How many vbuckets there are.
+    /// The number of vbuckets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.current.servers.len() / self.current.width.max(1)
@@ -82,13 +81,13 @@ impl VbucketMap {
         self.current.servers.is_empty()
     }
 
-    /// How many copies the map has room for, the active one included.
+    /// The number of copies per vbucket in the map, including the active one.
     #[must_use]
     pub const fn copies(&self) -> usize {
         self.current.width
     }
 
-    /// Where the key belongs now; `None` if there are no vbuckets.
+    /// The key's current vbucket and node; `None` if there are no vbuckets.
     #[must_use]
     pub fn route(&self, key: &[u8]) -> Option<Route> {
         self.route_hash(KeyHash::of(key))
@@ -106,14 +105,13 @@ impl VbucketMap {
         self.server(&self.current, vbucket, copy)
     }
 
-    /// True while a rebalance is going on that will change the map (a fast-forward map is there).
+    /// True during a rebalance that will change the map (a fast-forward map exists).
     #[must_use]
     pub const fn is_changing(&self) -> bool {
         self.forward.is_some()
     }
 
-    /// The node with a copy of the vbucket when the rebalance is done; `None` also if none is going
-    /// on.
+    /// The node with a copy of the vbucket after the rebalance; `None` also without a rebalance.
     #[must_use]
     pub fn forward_node(&self, vbucket: u16, copy: usize) -> Option<usize> {
         self.server(self.forward.as_ref()?, vbucket, copy)

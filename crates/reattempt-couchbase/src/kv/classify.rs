@@ -1,4 +1,4 @@
-//! The verdict on one key-value answer (RFC 0049, Response Code Retry List).
+//! The verdict on one key-value response (RFC 0049, Response Code Retry List).
 
 use reattempt::reason::{
     KV_COLLECTION_OUTDATED, KV_ERROR_MAP_RETRY_INDICATED, KV_LOCKED, KV_NOT_MY_VBUCKET,
@@ -9,17 +9,17 @@ use reattempt::{CallContext, Classify, Failure, RetryReason, Stage, Verdict};
 
 use super::{KvAnswer, KvTransportError, Opcode, Status};
 
-/// Says what a key-value answer or transport error came to.
+/// Classifies a key-value response or transport error.
 ///
-/// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, without its
-/// exclusions, and the server's error map for statuses that are not [known](Status::is_known).
+/// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, with its exceptions,
+/// and the server's error map for statuses that are not [known](Status::is_known).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvClassifier {
     current_server_codes: bool,
 }
 
 impl KvClassifier {
-    /// RFC 0049's list and nothing more.
+    /// Exactly RFC 0049's list.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -27,20 +27,20 @@ impl KvClassifier {
         }
     }
 
-    /// Also what shipping clients learned since: 0x85 is a temporary failure, 0x8c is treated as
-    /// 0x88, and 0x0d and 0x0c are sent again as `SERVICE_RESPONSE_CODE_INDICATED`.
+    /// Also the codes that current clients handle: 0x85 is a temporary failure, 0x8c is treated as
+    /// 0x88, and 0x0d and 0x0c are retried as `SERVICE_RESPONSE_CODE_INDICATED`.
     ///
-    /// Give [`StaleKvConfig`](crate::StaleKvConfig) the same option for 0x0d, and put
-    /// [`KvPushback`](super::KvPushback) in the stack for 0x0c.
+    /// Set the same option on [`StaleKvConfig`](crate::StaleKvConfig) for 0x0d, and add
+    /// [`KvPushback`](super::KvPushback) to the stack for 0x0c.
     #[must_use]
     pub const fn with_current_server_codes(mut self) -> Self {
         self.current_server_codes = true;
         self
     }
 
-    /// The reason for which this answer to this operation is sent again, if it is.
+    /// The reason to retry after this response to this operation, if there is one.
     fn listed(self, status: Status, opcode: Opcode) -> Option<RetryReason> {
-        // What a connection is set up with, and replication, have their own ways.
+        // Connection setup and replication have their own error handling.
         if opcode.is_dcp() || opcode.is_bootstrap() {
             return None;
         }
@@ -51,12 +51,12 @@ impl KvClassifier {
         let current = self.current_server_codes;
         match status {
             Status::NOT_MY_VBUCKET => Some(KV_NOT_MY_VBUCKET),
-            // To a lookup of an id this is the answer: there is no such collection.
+            // For a lookup of an id this is the result: there is no such collection.
             Status::UNKNOWN_COLLECTION if opcode != Opcode::COLLECTIONS_GET_ID => {
                 Some(KV_COLLECTION_OUTDATED)
             }
             Status::UNKNOWN_SCOPE if current && !looks_up => Some(KV_COLLECTION_OUTDATED),
-            // An unlock that meets another lock has the wrong CAS.
+            // An unlock of a document that is locked by another lock has the wrong CAS.
             Status::LOCKED if opcode != Opcode::UNLOCK => Some(KV_LOCKED),
             Status::ETMPFAIL => Some(KV_TEMPORARY_FAILURE),
             Status::EBUSY if current => Some(KV_TEMPORARY_FAILURE),
@@ -102,9 +102,9 @@ where
         };
         let (stage, reason) = (error.stage(), error.reason());
         let failure = match stage {
-            // Whatever the client calls it: nothing has left it, so nothing can have happened.
+            // Independent of the client's reason: nothing was sent, so nothing can have happened.
             Stage::Dispatch => Failure::new(reason, stage).safe(true),
-            // Whatever the client calls it: a write whose answer was lost is not sent again.
+            // Independent of the client's reason: a write whose response was lost is not retried.
             Stage::InFlight if reason.allows_non_idempotent_retry() || reason.always_retry() => {
                 Failure::new(SOCKET_CLOSED_WHILE_IN_FLIGHT, stage)
             }

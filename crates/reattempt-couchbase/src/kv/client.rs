@@ -1,5 +1,5 @@
-//! What a key-value client tells of its requests, answers and errors. Implement these for the
-//! client's own types.
+//! What a key-value client reports about its requests, responses and errors. Implement these traits
+//! for the client's own types.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ pub trait KvRequest {
     /// The operation (byte 1 of the frame).
     fn opcode(&self) -> u8;
 
-    /// The document's key without a collection prefix; `None` for an operation that has none. Its
-    /// vbucket says which node the request belongs to.
+    /// The document's key without a collection prefix; `None` for an operation without a key. Its
+    /// vbucket determines the node of the request.
     fn key(&self) -> Option<&[u8]> {
         None
     }
@@ -30,12 +30,12 @@ impl<T: KvRequest> KvRequest for Call<T> {
     }
 }
 
-/// A key-value answer: a complete response frame, whatever its status.
+/// A key-value response: a complete response frame with any status.
 pub trait KvAnswer {
     /// The status (bytes 6 and 7 of the frame).
     fn status(&self) -> u16;
 
-    /// The operation that is answered (byte 1 of the frame).
+    /// The operation of the response (byte 1 of the frame).
     fn opcode(&self) -> u8;
 
     /// The value, which is the configuration with status 0x07.
@@ -43,38 +43,38 @@ pub trait KvAnswer {
         &[]
     }
 
-    /// The framing extras (magic 0x18), where the server says how long it throttled the connection.
+    /// The framing extras (magic 0x18), which report how long the server throttled the connection.
     fn framing_extras(&self) -> &[u8] {
         &[]
     }
 
     /// How long the server throttled the connection; read from [`KvAnswer::framing_extras`] unless
-    /// the client has done that.
+    /// the client provides it.
     fn throttle_duration(&self) -> Option<Duration> {
         super::throttle::throttle_duration(self.framing_extras())
     }
 
-    /// The error map of the connection (or node) that answered. Maps do not cross between nodes
+    /// The error map of the connection (or node) that answered. Maps are not shared between nodes
     /// (RFC 0013, Control Flow).
     fn error_map(&self) -> Option<&ErrorMap> {
         None
     }
 
-    /// The node that answered, if the client knows it better than the key does.
+    /// The node that answered, if the client knows it; otherwise it is derived from the key.
     fn node(&self) -> Option<Address> {
         None
     }
 }
 
-/// An attempt that ended without an answer.
+/// An attempt that ended without a response.
 pub trait KvTransportError {
     /// How far the request came. [`Stage::Dispatch`] only if no byte of it can have left the
     /// client.
     fn stage(&self) -> Stage;
 
-    /// Why. By default what its stage says: never sent is `SOCKET_NOT_AVAILABLE`, sent without an
-    /// answer is `SOCKET_CLOSED_WHILE_IN_FLIGHT`. A client that found no connection to the node at
-    /// all says `NODE_NOT_AVAILABLE`.
+    /// The reason. By default derived from the stage: never sent is `SOCKET_NOT_AVAILABLE`, sent
+    /// without a response is `SOCKET_CLOSED_WHILE_IN_FLIGHT`. A client without any connection to
+    /// the node returns `NODE_NOT_AVAILABLE`.
     fn reason(&self) -> RetryReason {
         match self.stage() {
             Stage::Dispatch => reason::SOCKET_NOT_AVAILABLE,
@@ -83,22 +83,21 @@ pub trait KvTransportError {
         }
     }
 
-    /// True when no attempt can mend it: a request that cannot be encoded, credentials that were
-    /// refused.
+    /// True if no retry can succeed: a request that cannot be encoded, rejected credentials.
     fn is_fatal(&self) -> bool {
         false
     }
 
-    /// The node that failed, if the client knows it better than the key does.
+    /// The node that failed, if the client knows it; otherwise it is derived from the key.
     fn node(&self) -> Option<Address> {
         None
     }
 }
 
-/// Stamps what RFC 0049's list says of the operation, unless the caller has said something already.
+/// Stamps the idempotency of the operation by RFC 0049's list, unless the caller has set it.
 ///
-/// Call it where requests enter the stack: a recovery layer sends a request again that may have
-/// been carried out only if it knows that the operation is idempotent.
+/// Call it where requests enter the stack: a recovery layer retries a request that may have taken
+/// effect only if the operation is known to be idempotent.
 ///
 /// ```
 /// use reattempt::{Annotated, Call, Idempotency};

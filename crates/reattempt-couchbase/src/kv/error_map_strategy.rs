@@ -1,4 +1,4 @@
-//! Retrying by the server's own retry specifications, for who asks for it.
+//! An optional strategy that uses the server's own retry specifications.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Surface
 
 use super::{ErrorMaps, RetrySpec};
 
-/// Retries statuses that only the error map knows by the map's retry specification (RFC 0013, Retry
-/// Intervals).
+/// Retries statuses that only the error map defines, by the map's retry specification (RFC 0013,
+/// Retry Intervals).
 ///
-/// An explicit choice: RFC 0049 forbids to use these numbers where the user has any other strategy.
-/// The specification is found by the failure's status in the [`ErrorMaps`] of the node that the
-/// attempt went to. Failures without one are left to another strategy, `BestEffort` unless
-/// [`ErrorMapStrategy::otherwise`] says differently.
+/// An explicit choice: RFC 0049 forbids the use of these values with any other strategy. The
+/// specification is looked up by the failure's status in the [`ErrorMaps`] of the attempt's node.
+/// Failures without one are handled by another strategy, `BestEffort` unless
+/// [`ErrorMapStrategy::otherwise`] sets one.
 ///
-/// The retries of one status are counted as long as it comes back every time; any other failure in
-/// between starts them anew. A retry that would go out later than `max-duration` after the first
-/// such failure is not waited for: the failure is returned at once.
+/// The retries of one status are counted while it is the only failure; any other failure restarts
+/// the count. If a retry would be sent later than `max-duration` after the first such failure, the
+/// failure is returned at once.
 #[derive(Clone, Debug)]
 pub struct ErrorMapStrategy {
     maps: ErrorMaps,
@@ -26,7 +26,7 @@ pub struct ErrorMapStrategy {
 }
 
 impl ErrorMapStrategy {
-    /// By the specifications of these maps.
+    /// Uses the specifications of these maps.
     #[must_use]
     pub fn new(maps: ErrorMaps) -> Self {
         Self {
@@ -35,16 +35,16 @@ impl ErrorMapStrategy {
         }
     }
 
-    /// What decides about failures that have no retry specification. Its number of attempts counts
-    /// for these only.
+    /// The strategy for failures without a retry specification. Its maximum of attempts applies
+    /// only to these.
     #[must_use]
     pub fn otherwise(mut self, strategy: impl RetryStrategy + 'static) -> Self {
         self.otherwise = Arc::new(strategy);
         self
     }
 
-    /// Only what the classifier took from a map is retried by a map: a known status is the client's
-    /// own business.
+    /// Only a status that the classifier took from a map is retried by a map; known statuses have
+    /// the client's own rules.
     fn spec(&self, view: &RetryView<'_>) -> Option<RetrySpec> {
         if view.failure.reason != KV_ERROR_MAP_RETRY_INDICATED {
             return None;
@@ -58,8 +58,8 @@ impl ErrorMapStrategy {
 impl RetryStrategy for ErrorMapStrategy {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
         if let Some(spec) = self.spec(view) {
-            // The streak counts failures, this one included: one less is the retries made on this
-            // status.
+            // The streak counts failures, including this one, so one less is the number of retries
+            // for this status.
             let delay = spec.delay(view.streak.saturating_sub(1));
             let elapsed = view.now.saturating_duration_since(view.streak_since);
             return match spec.max_duration() {

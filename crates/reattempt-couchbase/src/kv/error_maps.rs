@@ -1,4 +1,4 @@
-//! The error maps of all nodes, for a strategy that is shared by all calls.
+//! The error maps of all nodes, for a strategy shared by all calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,8 +9,8 @@ use super::ErrorMap;
 
 /// The error maps of a cluster, one per node (RFC 0013, Getting the Error Map). Clones share them.
 ///
-/// A connection that has got its node's map puts it in under the name that it also reports with
-/// `Reporter::backend`.
+/// A connection that has received its node's map inserts it under the name that it also reports
+/// with `Reporter::backend`.
 #[derive(Clone, Debug, Default)]
 pub struct ErrorMaps(Arc<Maps>);
 
@@ -21,13 +21,13 @@ struct Maps {
 }
 
 impl ErrorMaps {
-    /// No maps yet.
+    /// Creates it without maps.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One map for every node that has none of its own, also for attempts whose node is not known.
+    /// One map for every node without its own, and for attempts whose node is unknown.
     #[must_use]
     pub fn everywhere(map: impl Into<Arc<ErrorMap>>) -> Self {
         Self(Arc::new(Maps {
@@ -36,14 +36,14 @@ impl ErrorMaps {
         }))
     }
 
-    /// The map that this node has sent; replaces an earlier one, also by a lower revision: the node
-    /// has spoken.
+    /// Stores the map that this node sent. Replaces an earlier one, even by a lower revision: the
+    /// node's latest map applies.
     pub fn insert(&self, node: Backend, map: impl Into<Arc<ErrorMap>>) {
         let mut nodes = self.0.nodes.write().unwrap_or_else(PoisonError::into_inner);
         nodes.insert(node, map.into());
     }
 
-    /// Forgets a node.
+    /// Removes a node's map.
     pub fn remove(&self, node: &Backend) {
         let mut nodes = self.0.nodes.write().unwrap_or_else(PoisonError::into_inner);
         nodes.remove(node);

@@ -1,4 +1,4 @@
-//! The key-value service: statuses, operations, the error map, and the verdict on one answer.
+//! The key-value service: statuses, operations, the error map, and the verdict on one response.
 
 mod classify;
 mod client;

@@ -1,4 +1,4 @@
-//! Operations of the memcached binary protocol as Couchbase speaks it.
+//! Operations of the memcached binary protocol as used by Couchbase.
 
 use std::fmt;
 
@@ -96,10 +96,10 @@ opcodes! {
 }
 
 impl Opcode {
-    /// True for the operations of RFC 0049's idempotent operation list; every other one counts as
-    /// not idempotent.
+    /// True for the operations of RFC 0049's idempotent operation list; all others are not
+    /// idempotent.
     ///
-    /// Get-and-lock and get-and-touch are not on it.
+    /// Get-and-lock and get-and-touch are not in the list.
     #[must_use]
     pub const fn is_idempotent(self) -> bool {
         matches!(
@@ -132,8 +132,8 @@ impl Opcode {
         matches!(self.0, 0xc5..=0xd3)
     }
 
-    /// True for what sets up one connection. Whatever it answers is about this connection, so
-    /// sending it again is the bootstrap's own business.
+    /// True for the operations of connection setup. Their responses concern only this connection,
+    /// so the bootstrap decides about retries.
     #[must_use]
     pub const fn is_bootstrap(self) -> bool {
         matches!(

@@ -6,8 +6,8 @@ use super::{Attributes, ErrorMap, Opcode};
 
 /// A status: bytes 6 and 7 of a response frame.
 ///
-/// A status with a name is *known*: the client's own rules decide on it and the server's error map
-/// is not asked (RFC 0013, Questions: settings of the SDK take precedence).
+/// A status with a name is *known*: the client's own rules apply, and the server's error map is not
+/// used (RFC 0013, Questions: settings of the SDK take precedence).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Status(pub u16);
 
@@ -17,7 +17,7 @@ macro_rules! statuses {
             $(#[doc = concat!("`", stringify!($name), "` (`", stringify!($code), "`).")]
             pub const $name: Self = Self($code);)*
 
-            /// Every known status, in order.
+            /// All known statuses, in order.
             pub const KNOWN: &'static [Self] = &[$(Self($code)),*];
 
             /// The name of a known status.
@@ -122,18 +122,18 @@ statuses! {
 }
 
 impl Status {
-    /// True if the client has its own rule for it; the error map is asked about the others only.
+    /// True if the client has its own rule for it; the error map is used only for the others.
     #[must_use]
     pub const fn is_known(self) -> bool {
         self.name().is_some()
     }
 
-    /// True if this operation did what it was asked: success; a step of an authentication or of a
-    /// range scan, of those operations; a deleted document read with its attributes, of the
-    /// sub-document operations.
+    /// True if this operation succeeded: success; for authentication and range scans, also an
+    /// intermediate step; for sub-document operations, also a deleted document read with its
+    /// attributes.
     ///
-    /// To any other operation those are no answer: nothing was read or written, whatever stands in
-    /// the value.
+    /// For any other operation these are not success: nothing was read or written, whatever the
+    /// value contains.
     #[must_use]
     pub const fn is_success_of(self, opcode: Opcode) -> bool {
         match self {
@@ -147,11 +147,11 @@ impl Status {
         }
     }
 
-    /// True if the connection cannot be used any more after this status and has to be closed.
+    /// True if the connection is unusable after this status and has to be closed.
     ///
-    /// Known are no bucket, not initialized, an internal error and a stale authentication. Of an
-    /// unknown status the map decides, by `conn-state-invalidated` and `special-handling` (RFC
-    /// 0013, Processing Chain).
+    /// Of the known statuses: no bucket, not initialized, an internal error and a stale
+    /// authentication. For an unknown status the map decides, by `conn-state-invalidated` and
+    /// `special-handling` (RFC 0013, Processing Chain).
     #[must_use]
     pub fn closes_connection(self, map: Option<&ErrorMap>) -> bool {
         if self.is_known() {
@@ -163,7 +163,7 @@ impl Status {
         self.attributes(map).close_connection()
     }
 
-    /// What the map says of an unknown status; nothing of a known one.
+    /// The map's attributes of an unknown status; none for a known one.
     #[must_use]
     pub fn attributes(self, map: Option<&ErrorMap>) -> Attributes {
         if self.is_known() {

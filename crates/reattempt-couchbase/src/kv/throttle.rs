@@ -1,4 +1,4 @@
-//! How long a server throttles a connection.
+//! The duration for which a server throttles a connection.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use reattempt::pushback::ReadPushback;
 
 use super::{KvAnswer, Status};
 
-/// The framing extra that says how long the server throttled.
+/// The framing extra with the server's throttle duration.
 const THROTTLE_DURATION: usize = 3;
 
-/// Reads the throttle duration that comes with status 0x0c (`EWOULD_THROTTLE`).
+/// Reads the throttle duration of a response with status 0x0c (`EWOULD_THROTTLE`).
 ///
-/// A duration of zero counts as none, so that the strategy's own back-off is waited.
+/// A duration of zero counts as none, so the strategy's own back-off applies.
 ///
-/// It has an effect together with
-/// [`KvClassifier::with_current_server_codes`](super::KvClassifier::with_current_server_codes)
-/// only: without it 0x0c is final, and a delay on a failure that is final is not used.
+/// Only effective together with
+/// [`KvClassifier::with_current_server_codes`](super::KvClassifier::with_current_server_codes):
+/// without it 0x0c is final, and a delay for a final failure is not used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvPushback;
 
@@ -38,12 +38,13 @@ where
             return None;
         }
         let throttled = answer.throttle_duration()?;
-        // Zero would be a loop at the speed of the network.
+        // Zero would retry at the speed of the network.
         (!throttled.is_zero()).then_some(ServerPushback::After(throttled))
     }
 }
 
-/// Finds the throttle duration among framing extras. `None` if there is none, or if they break off.
+/// Finds the throttle duration in the framing extras. `None` if absent or if the extras are
+/// truncated.
 pub(super) fn throttle_duration(mut extras: &[u8]) -> Option<Duration> {
     while let Some((&head, rest)) = extras.split_first() {
         let (id, rest) = nibble(head >> 4, rest)?;
@@ -51,7 +52,7 @@ pub(super) fn throttle_duration(mut extras: &[u8]) -> Option<Duration> {
         let (value, rest) = rest.split_at_checked(len)?;
         if id == THROTTLE_DURATION {
             let encoded = u16::from_be_bytes(value.try_into().ok()?);
-            // At most two minutes, so no float is lost on the way.
+            // At most two minutes, so the conversion is exact enough.
             let micros = f64::from(encoded).powf(1.74) / 2.0;
             return Some(Duration::from_micros(micros as u64));
         }
@@ -60,7 +61,7 @@ pub(super) fn throttle_duration(mut extras: &[u8]) -> Option<Duration> {
     None
 }
 
-/// A nibble, or with its escape 15 the next byte on top of it.
+/// A nibble; the escape value 15 adds the next byte.
 fn nibble(nibble: u8, rest: &[u8]) -> Option<(usize, &[u8])> {
     if nibble < 15 {
         return Some((usize::from(nibble), rest));
@@ -79,7 +80,7 @@ mod tests {
         let extras = [0x02, 0, 9, 0x32, 0x27, 0x10];
         let micros = throttle_duration(&extras).unwrap().as_micros();
         assert!((4_550_000..4_570_000).contains(&micros), "{micros}");
-        // An escaped id and an escaped length in front of it.
+        // Preceded by an escaped id and an escaped length.
         let escaped = [&[0xff, 1, 0][..], &[7; 15], &[0x32, 0, 0]].concat();
         assert_eq!(throttle_duration(&escaped), Some(Duration::ZERO));
     }

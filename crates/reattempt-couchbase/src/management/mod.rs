@@ -1,8 +1,7 @@
-//! Cluster management: no status is sent again (RFC 0049 lists none), and only a GET may take
-//! effect twice.
+//! Cluster management: no status is retried (RFC 0049 lists none), and only a GET is idempotent.
 //!
-//! An attempt whose answer was lost is sent again if it was a GET; one that was never sent is,
-//! whatever it was.
+//! An attempt whose response was lost is retried only if it was a GET; one that was never sent is
+//! always retried.
 
 use reattempt::Idempotency;
 

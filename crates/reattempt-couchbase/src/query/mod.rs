@@ -1,16 +1,16 @@
-//! The query service: which of its errors are sent again (RFC 0049, Response Code Retry List).
+//! The query service: which of its errors are retried (RFC 0049, Response Code Retry List).
 //!
 //! | first error | reason |
 //! | --- | --- |
 //! | 4040, 4050, 4070 | `QUERY_PREPARED_STATEMENT_FAILURE` |
 //! | 5000 with `queryport.indexNotFound` in its own message | `QUERY_INDEX_NOT_FOUND` |
 //! | with the current server codes: 4060, 4080, 4090 | `QUERY_PREPARED_STATEMENT_FAILURE` |
-//! | with the current server codes: any other with `"retry": true`, save 12016 | `SERVICE_RESPONSE_CODE_INDICATED` |
+//! | with the current server codes: any other with `"retry": true`, except 12016 | `SERVICE_RESPONSE_CODE_INDICATED` |
 //!
-//! A client that keeps prepared statements lets go of the statement and prepares it anew before it
-//! sends again: its requests see the failure in [`NextAttempt::after`](reattempt::NextAttempt) when
-//! they are [replayed](reattempt::Replay). It is an attempt like any other: counted, after the
-//! back-off, within the deadline.
+//! A client that caches prepared statements discards the statement and prepares it again before the
+//! retry: its requests see the failure in [`NextAttempt::after`](reattempt::NextAttempt) when they
+//! are [replayed](reattempt::Replay). It is an ordinary attempt: counted, after the back-off,
+//! within the deadline.
 
 use reattempt::RetryReason;
 use reattempt::reason::{
@@ -19,10 +19,10 @@ use reattempt::reason::{
 
 use crate::service::answer::ServiceError;
 
-/// In the message of a 5000 of an index that went away under the query.
+/// In the message of a 5000 for an index that disappeared during the query.
 const INDEX_NOT_FOUND: &str = "queryport.indexNotFound";
 
-/// An index that is not there, which servers call worth a retry although none helps.
+/// A missing index, which servers mark as retryable although no retry helps.
 const NO_SUCH_INDEX: i32 = 12016;
 
 pub(crate) fn reason(error: &ServiceError, current: bool) -> Option<RetryReason> {

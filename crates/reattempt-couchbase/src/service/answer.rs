@@ -1,10 +1,10 @@
-//! What an answer says of itself, beyond its status.
+//! What a response reports beyond its status.
 
-/// What was read of an answer's body: in the extensions of each response that comes through a
+/// What was read of a response's body: stored in the extensions of each response that passes a
 /// [`ServiceErrorLayer`](super::ServiceErrorLayer).
 ///
-/// The verdict goes by it ([`HttpService::verdict`](super::HttpService::verdict)), and a caller
-/// finds the service's own error here.
+/// The verdict depends on it ([`HttpService::verdict`](super::HttpService::verdict)), and the
+/// caller finds the service's own error in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceAnswer {
     pub(super) error: Option<ServiceError>,
@@ -13,47 +13,47 @@ pub struct ServiceAnswer {
     pub(super) end: BodyEnd,
 }
 
-/// How much of the body was seen.
+/// How much of the body was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum BodyEnd {
-    /// There is more that nobody has looked at.
+    /// There is more, which was not read.
     #[default]
     Unread,
-    /// All of it.
+    /// All of it was read.
     Whole,
-    /// It broke off.
+    /// It ended with an error.
     Broken,
-    /// There is more, and whoever reads it looks at it: a success may still turn out to be none.
+    /// There is more, which is checked while the caller reads it: it may still contain an error.
     Followed,
 }
 
 impl ServiceAnswer {
-    /// An answer of which only the status is known.
+    /// A response of which only the status is known.
     #[must_use]
     pub fn unread() -> Self {
         Self::default()
     }
 
-    /// The error that decides: the first of a query's or an analytics query's `errors`.
+    /// The error that decides: the first of the `errors` of a query or an analytics query.
     #[must_use]
     pub const fn error(&self) -> Option<&ServiceError> {
         self.error.as_ref()
     }
 
-    /// True if rows came before the error, or before the reading stopped.
+    /// True if rows preceded the error or the end of the part that was read.
     #[must_use]
     pub const fn has_rows(&self) -> bool {
         self.rows
     }
 
-    /// True if the body broke off while it was read.
+    /// True if the body ended with an error while it was read.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.end == BodyEnd::Broken
     }
 }
 
-/// An error as a service tells it.
+/// An error as reported by a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceError {
     pub(super) code: Option<i32>,
@@ -62,7 +62,7 @@ pub struct ServiceError {
 }
 
 impl ServiceError {
-    /// An error with this code; `None` for one that has none, or none that is an integer.
+    /// An error with this code; `None` if it has none, or none that is an integer.
     #[must_use]
     pub const fn new(code: Option<i32>) -> Self {
         Self {
@@ -72,21 +72,22 @@ impl ServiceError {
         }
     }
 
-    /// With this text.
+    /// Adds this text.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
         self
     }
 
-    /// The service says itself that the request may be sent again (`"retry": true`).
+    /// Marks the error as retryable by the service itself (`"retry": true`).
     #[must_use]
     pub const fn with_retry(mut self) -> Self {
         self.retry = true;
         self
     }
 
-    /// The service's own code. Query and analytics have one; the others have but the status.
+    /// The service's own code. Only query and analytics have codes; the others have only the
+    /// status.
     #[must_use]
     pub const fn code(&self) -> Option<i32> {
         self.code
@@ -98,7 +99,7 @@ impl ServiceError {
         self.message.as_deref()
     }
 
-    /// True if the service says itself that the request may be sent again.
+    /// True if the service itself marks the request as retryable.
     #[must_use]
     pub const fn says_retry(&self) -> bool {
         self.retry

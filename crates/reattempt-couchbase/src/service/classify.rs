@@ -1,4 +1,4 @@
-//! The verdict on one answer of a service over HTTP, or on an attempt that was lost.
+//! The verdict on one HTTP response of a service, or on a lost attempt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,18 +7,18 @@ use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
 
 use super::{HttpService, ServiceAnswer};
 
-/// Says what an answer or a transport error came to.
+/// Classifies a response or a transport error.
 ///
-/// Answers are judged by [`HttpService::verdict`], from what a
+/// Responses are classified by [`HttpService::verdict`], from what a
 /// [`ServiceErrorLayer`](super::ServiceErrorLayer) below has read of their body. Without that layer
-/// only the status is known, which is said once a process at WARN.
+/// only the status is known, which is logged once per process at WARN.
 ///
-/// Transport errors are judged by another classifier, the HTTP client's own, and its verdict is put
-/// in RFC 0049's words:
+/// Transport errors are classified by the HTTP client's own classifier, and its verdict is mapped
+/// to RFC 0049's reasons:
 ///
-/// | it says | RFC 0049 says |
+/// | its verdict | RFC 0049 reason |
 /// | --- | --- |
-/// | never sent, or surely not processed | `SOCKET_NOT_AVAILABLE`, also for a request that is not idempotent |
+/// | never sent, or certainly not processed | `SOCKET_NOT_AVAILABLE`, also for a request that is not idempotent |
 /// | any other failure that may be retried | `SOCKET_CLOSED_WHILE_IN_FLIGHT` |
 /// | fatal | the same, and fatal |
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub struct ServiceClassifier<T> {
 }
 
 impl<T> ServiceClassifier<T> {
-    /// For answers of this service; `transport` tells what the errors of the HTTP client mean.
+    /// For responses of this service; `transport` classifies the errors of the HTTP client.
     #[must_use]
     pub const fn new(service: HttpService, transport: T) -> Self {
         Self { service, transport }
@@ -42,13 +42,13 @@ static UNREAD: AtomicBool = AtomicBool::new(false);
 fn warn_unread() {
     if !UNREAD.swap(true, Ordering::Relaxed) {
         tracing::warn!(
-            "ServiceClassifier got an answer whose body nobody has looked into, so it knows no error but by status: \
+            "ServiceClassifier got a response whose body was not read, so it knows only the status: \
              put ServiceErrorLayer below the recovery layer"
         );
     }
 }
 
-/// A verdict on a lost attempt, in RFC 0049's words.
+/// Maps a verdict on a lost attempt to RFC 0049's reasons.
 fn lost(verdict: Verdict) -> Verdict {
     let put = |failure: Failure| {
         let reason = if failure.safe {

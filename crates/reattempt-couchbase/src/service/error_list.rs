@@ -1,24 +1,23 @@
-//! Finding the first error of an answer of the query or the analytics service while it comes.
+//! Finds the first error of a query or analytics response while it arrives.
 //!
-//! Both answer with one JSON object, with the rows in a list `results` and what went wrong in a
-//! list `errors`, whose first entry decides. The object may be cut off, may be megabytes long, and
-//! may be none: so it is not parsed, but followed byte by byte, and only the few members that
-//! matter are kept.
+//! Both services return one JSON object, with the rows in a list `results` and the errors in a list
+//! `errors`, whose first entry decides. The object may be truncated, megabytes long, or malformed:
+//! so it is not parsed but scanned byte by byte, and only the few relevant members are stored.
 
 use super::ServiceError;
 use super::json_text::unescape;
 
-/// The most bytes of one message that are kept, as they are written.
+/// The maximum number of stored bytes of one message, before unescaping.
 const LONGEST_MESSAGE: usize = 64 * 1024;
 
-/// The most bytes of any other token that are kept: no name or number that matters is as long.
+/// The maximum number of stored bytes of any other token: no relevant name or number is longer.
 const LONGEST_TOKEN: usize = 64;
 
-/// Follows an answer up to its first error.
+/// Scans a response up to its first error.
 #[derive(Clone, Debug)]
 pub(super) struct ErrorListScan {
     at: At,
-    /// Inside of so many brackets of a value that does not matter.
+    /// The nesting depth inside a value that is skipped.
     nested: u32,
     text: Text,
     token: Vec<u8>,
@@ -38,11 +37,11 @@ enum At {
     Results,
     Errors,
     FirstError(Part),
-    /// There is nothing more to find.
+    /// Nothing more to find.
     Over,
 }
 
-/// Of an object's member.
+/// The part of an object's member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Name,
@@ -53,7 +52,7 @@ enum Part {
 enum Text {
     Outside,
     Inside,
-    /// Right after a backslash.
+    /// Directly after a backslash.
     Escape,
 }
 
@@ -86,7 +85,7 @@ impl ErrorListScan {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !self.is_over() {
-            // A row's or another's text may be long, and nothing of it matters up to its end.
+            // A text in a skipped value may be long; it is ignored up to its end.
             if self.text == Text::Inside && self.nested > 0 {
                 let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
                 rest = &rest[end.unwrap_or(rest.len())..];
@@ -99,23 +98,23 @@ impl ErrorListScan {
         }
     }
 
-    /// No further byte can make a difference: the first error is there whole, or the object has
-    /// ended, or there is none.
+    /// Further bytes cannot change the result: the first error is complete, the object has ended,
+    /// or there is no object.
     pub(super) fn is_over(&self) -> bool {
         self.at == At::Over
     }
 
-    /// There is an error, whole or not.
+    /// An error was found, complete or not.
     pub(super) const fn has_error(&self) -> bool {
         self.present
     }
 
-    /// A row has begun.
+    /// A row has started.
     pub(super) const fn has_rows(&self) -> bool {
         self.rows
     }
 
-    /// The first error as far as it has come; `None` if there is none.
+    /// The first error as far as it was read; `None` if there is none.
     pub(super) fn error(&self) -> Option<ServiceError> {
         if !self.present {
             return None;
@@ -161,7 +160,7 @@ impl ErrorListScan {
         } else {
             LONGEST_TOKEN
         };
-        // One more than fits, so that what is too long is seen to be.
+        // Stores one byte more than allowed, to detect tokens that are too long.
         if self.token.len() <= most {
             self.token.push(byte);
         }
@@ -176,7 +175,7 @@ impl ErrorListScan {
         }
     }
 
-    /// A byte that matters: of the answer itself, of one of its two lists, or of the first error.
+    /// A relevant byte: of the response itself, of one of its two lists, or of the first error.
     fn between(&mut self, byte: u8) {
         match byte {
             b' ' | b'\t' | b'\r' | b'\n' => return self.scalar_ended(),
@@ -203,7 +202,7 @@ impl ErrorListScan {
                     self.present = true;
                     self.at = At::FirstError(Part::Name);
                 }
-                // Something went wrong, and nobody can read what.
+                // There is an error, but it is unreadable.
                 _ => {
                     self.present = true;
                     self.at = At::Over;
@@ -241,7 +240,7 @@ impl ErrorListScan {
                 self.token.clear();
             }
             b'{' | b'[' => self.nested = 1,
-            // Brackets that close nothing.
+            // Brackets without an opening one.
             b'}' | b']' | b',' => {}
             _ => self.keep(byte),
         }
@@ -270,14 +269,14 @@ impl ErrorListScan {
         }
     }
 
-    /// A number, `true`, `false` or `null` has ended, if there was one.
+    /// Ends a number, `true`, `false` or `null`, if there is one.
     fn scalar_ended(&mut self) {
         if self.token.is_empty() {
             return;
         }
         if self.at == At::FirstError(Part::Value) {
             match self.key {
-                // A code is a JSON integer: no text, no fraction.
+                // A code must be a JSON integer: no text, no fraction.
                 Key::Code => self.code = serde_json::from_slice(&self.token).ok(),
                 Key::Retry => self.retry = self.token == b"true",
                 _ => {}

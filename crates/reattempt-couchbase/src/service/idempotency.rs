@@ -1,10 +1,10 @@
-//! `ServiceIdempotencyLayer`: says of each request whether it may take effect twice (RFC 0049,
-//! Idempotent Operation List).
+//! `ServiceIdempotencyLayer`: sets for each request whether it is idempotent (RFC 0049, Idempotent
+//! Operation List).
 //!
-//! HTTP itself would go by the method, which is wrong both ways: a search is a POST and reads, a
-//! management PUT or DELETE is not on RFC 0049's list. Put the layer outermost, above a
-//! `DeadlineLayer` too: that tells by it if a timeout is ambiguous. What the caller stamped beats
-//! it.
+//! The HTTP method is the wrong criterion both ways: a search is a POST and only reads; a
+//! management PUT or DELETE is not in RFC 0049's list. Put the layer outermost, also above a
+//! `DeadlineLayer`, which needs it to decide whether a timeout is ambiguous. What the caller has
+//! set takes precedence.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -12,7 +12,8 @@
 //! use reattempt_couchbase::service::{HttpService, ReadOnly, ServiceIdempotencyLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let service = ServiceBuilder::new()
 //!     .layer(ServiceIdempotencyLayer::new(HttpService::query()))
 //!     .service_fn(|request: Request<()>| async move {
@@ -35,12 +36,11 @@ use tower_service::Service;
 
 use super::HttpService;
 
-/// In the extensions of a request to the query or the analytics service: its `readonly` property is
-/// true.
+/// Extension of a request to the query or analytics service: its `readonly` property is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOnly;
 
-/// Stamps what RFC 0049's list says of each request.
+/// Sets the idempotency of each request by RFC 0049's list.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceIdempotencyLayer {
     service: HttpService,
@@ -66,7 +66,7 @@ impl<S> Layer<S> for ServiceIdempotencyLayer {
     }
 }
 
-/// Made by [`ServiceIdempotencyLayer`].
+/// Created by [`ServiceIdempotencyLayer`].
 #[derive(Clone, Debug)]
 pub struct ServiceIdempotency<S> {
     inner: S,

@@ -1,7 +1,7 @@
-//! Texts as JSON writes them.
+//! JSON strings.
 
-/// The text that stands between two quotes. It may be cut off, and what is no proper escape is read
-/// as well as can be.
+/// Unescapes the text between two quotes. It may be truncated; invalid escapes are kept as far as
+/// possible.
 pub(super) fn unescape(mut rest: &[u8]) -> String {
     let mut read = Vec::with_capacity(rest.len());
     while let Some((&byte, after)) = rest.split_first() {
@@ -30,14 +30,14 @@ pub(super) fn unescape(mut rest: &[u8]) -> String {
     String::from_utf8_lossy(&read).into_owned()
 }
 
-/// The character of `\u` and what follows: one unit, or two that belong together.
+/// Decodes the character after `\u`: one code unit, or a surrogate pair.
 fn unicode(rest: &mut &[u8]) -> char {
     let unit = |digits: &[u8]| {
         let digits = std::str::from_utf8(digits).ok()?;
         u16::from_str_radix(digits, 16).ok()
     };
     let Some((digits, after)) = rest.split_at_checked(4) else {
-        // Cut off.
+        // Truncated.
         *rest = &[];
         return char::REPLACEMENT_CHARACTER;
     };

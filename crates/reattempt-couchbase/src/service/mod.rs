@@ -1,17 +1,17 @@
-//! The Couchbase services that speak HTTP: query, analytics, search, views and management (RFC
-//! 0049).
+//! The Couchbase services with an HTTP interface: query, analytics, search, views and management
+//! (RFC 0049).
 //!
 //! | service | what decides | idempotent |
 //! | --- | --- | --- |
-//! | [query], [analytics] | the first of the body's `errors`, whatever the status | if read-only |
+//! | [query], [analytics] | the first of the body's `errors`, for any status | if read-only |
 //! | [search] | the status | always |
-//! | [views] | the status, with 404 and 500 also the text of the body | always |
-//! | [management] | the status; none is sent again | a GET |
+//! | [views] | the status; for 404 and 500 also the text of the body | always |
+//! | [management] | the status; none is retried | a GET |
 //!
-//! An answer is known only when something of its body was read, so that a layer below the recovery
-//! layer does that: [`ServiceErrorLayer`]. The classifier at the recovery layer goes by what it
-//! found: [`ServiceClassifier`]. What a lost attempt means is told by the classifier of the HTTP
-//! client in use, such as reattempt-http's `HttpStatus`, of whose verdict the stage counts.
+//! The verdict needs part of the response's body, which a layer below the recovery layer reads:
+//! [`ServiceErrorLayer`]. The classifier at the recovery layer uses the result:
+//! [`ServiceClassifier`]. Lost attempts are classified by the classifier of the HTTP client in use,
+//! such as reattempt-http's `HttpStatus`; only the stage of its verdict counts.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -19,11 +19,13 @@
 //! use http_body_util::{BodyExt, Full};
 //! use reattempt::strategy::BestEffort;
 //! use reattempt::{CallContext, Failure, RetryLayer, Stage, Verdict, classify_fn, reason};
-//! use reattempt_couchbase::service::{HttpService, ServiceClassifier, ServiceErrorLayer, ServiceIdempotencyLayer};
+//! use reattempt_couchbase::service::{HttpService, ServiceClassifier};
+//! use reattempt_couchbase::service::{ServiceErrorLayer, ServiceIdempotencyLayer};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), BoxError> {
 //! # static CALLS: AtomicU32 = AtomicU32::new(0);
 //! let query = HttpService::query();
 //! let lost = classify_fn(|_: Result<&Response<_>, &BoxError>, _: &CallContext| {
@@ -35,13 +37,16 @@
 //!     .layer(ServiceErrorLayer::new(query))
 //!     .service_fn(|_: Request<String>| async {
 //!         # let first = CALLS.fetch_add(1, Ordering::Relaxed) == 0;
-//!         # let body = if first { r#"{"results": [], "errors": [{"code": 4050, "msg": "unrecognizable prepared statement"}]}"# } else { r#"{"results": [{"n": 1}]}"# };
+//!         # let error = r#"{"code": 4050, "msg": "unrecognizable prepared statement"}"#;
+//!         # let failed = format!(r#"{{"results": [], "errors": [{error}]}}"#);
+//!         # let body = if first { failed } else { r#"{"results": [{"n": 1}]}"#.to_owned() };
 //!         # Ok::<_, BoxError>(Response::new(Full::<Bytes>::from(body)))
 //!         // your HTTP client
 //!     });
-//! let request = Request::post("http://node:8093/query/service").body(r#"{"prepared": "p"}"#.to_owned())?;
-//! let answer = client.oneshot(request).await?;
-//! assert_eq!(answer.into_body().collect().await?.to_bytes(), r#"{"results": [{"n": 1}]}"#);
+//! let request = Request::post("http://node:8093/query/service")
+//!     .body(r#"{"prepared": "p"}"#.to_owned())?;
+//! let response = client.oneshot(request).await?;
+//! assert_eq!(response.into_body().collect().await?.to_bytes(), r#"{"results": [{"n": 1}]}"#);
 //! # Ok(()) }
 //! ```
 
@@ -69,9 +74,9 @@ use reattempt::{Failure, Idempotency, RetryReason, Stage, Verdict};
 use crate::{analytics, management, query, search, views};
 use answer::BodyEnd;
 
-/// One of the services, and by which list its answers are judged.
+/// One of the services, and the list that classifies its responses.
 ///
-/// By default exactly RFC 0049's.
+/// By default exactly RFC 0049's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HttpService {
     kind: Kind,
@@ -125,17 +130,17 @@ impl HttpService {
         Self::of(Kind::Management)
     }
 
-    /// Also what shipping clients learned since: query 4060, 4080 and 4090, a query error that says
-    /// `"retry": true` (but 12016), and a search 429 whose body names a rate or quota limit, which
-    /// is final.
+    /// Also the codes that current clients handle: query 4060, 4080 and 4090, a query error with
+    /// `"retry": true` (except 12016), and a search 429 whose body names a rate or quota limit,
+    /// which is final.
     #[must_use]
     pub const fn with_current_server_codes(mut self) -> Self {
         self.current_server_codes = true;
         self
     }
 
-    /// If a request may take effect twice (RFC 0049, Idempotent Operation List). `read_only` is the
-    /// property of that name of a query or an analytics query, and means nothing to the others.
+    /// The idempotency of a request (RFC 0049, Idempotent Operation List). `read_only` is the query
+    /// or analytics property of that name; the other services ignore it.
     #[must_use]
     pub fn idempotency(&self, method: &Method, read_only: bool) -> Idempotency {
         match self.kind {
@@ -146,10 +151,10 @@ impl HttpService {
         }
     }
 
-    /// What an answer came to (RFC 0049, Response Code Retry List).
+    /// Classifies a response (RFC 0049, Response Code Retry List).
     ///
-    /// A success is one with a status 2xx, and for query and analytics without errors. The
-    /// failure's code is that of the error that decided, else the status.
+    /// A success has a status 2xx, and for query and analytics no errors. The failure's code is
+    /// that of the error that decided, else the status.
     #[must_use]
     pub fn verdict(&self, status: StatusCode, answer: &ServiceAnswer) -> Verdict {
         if answer.end == BodyEnd::Broken {
@@ -174,7 +179,7 @@ impl HttpService {
         let mut failure = Failure::new(reason.unwrap_or(UNKNOWN), Stage::Response);
         failure.code = code;
         if answer.rows && failure.reason == SERVICE_RESPONSE_CODE_INDICATED {
-            // A statement that had got as far as rows may have changed something.
+            // A statement that returned rows may have changed something.
             failure = failure.safe(false);
         }
         if reason.is_some() {
@@ -192,7 +197,7 @@ impl HttpService {
         }
     }
 
-    /// An answer can make a retry happen under any strategy.
+    /// A response can force a retry under any strategy.
     const fn may_force(self) -> bool {
         matches!(self.kind, Kind::Views)
     }

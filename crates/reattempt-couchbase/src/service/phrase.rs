@@ -1,10 +1,10 @@
-//! Finding a phrase in a text that comes in pieces.
+//! Finds a phrase in a text that arrives in pieces.
 
-/// A phrase to look for.
+/// A phrase to search for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Phrase {
     text: &'static [u8],
-    /// Before these bytes of it the text may have white space, as JSON allows between tokens.
+    /// Before these byte positions the text may contain white space, as JSON allows between tokens.
     gaps: &'static [usize],
 }
 
@@ -14,7 +14,7 @@ impl Phrase {
         Self::with_gaps(text, &[])
     }
 
-    /// This text, with or without white space before these bytes of it.
+    /// This text, with optional white space before these byte positions.
     pub(crate) const fn with_gaps(text: &'static str, gaps: &'static [usize]) -> Self {
         Self {
             text: text.as_bytes(),
@@ -22,8 +22,8 @@ impl Phrase {
         }
     }
 
-    /// How much of the phrase is still matched when `matched` bytes of it were and the next is
-    /// another: the longest beginning of the phrase that those end with.
+    /// How much of the phrase still matches when `matched` bytes did and the next byte differs: the
+    /// length of the longest prefix of the phrase that those bytes end with.
     fn fall_back(&self, matched: usize) -> usize {
         let seen = &self.text[..matched];
         (0..matched)
@@ -33,7 +33,7 @@ impl Phrase {
     }
 }
 
-/// How much of a phrase has come.
+/// How much of a phrase has matched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     phrase: Phrase,
@@ -65,14 +65,14 @@ impl Search {
     }
 }
 
-/// What makes a difference in a text.
+/// The phrases that decide about a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wording {
-    /// One of these must be in it.
+    /// One of these must occur.
     pub(crate) any: &'static [Phrase],
 }
 
-/// Looks for a wording in a text that comes in pieces.
+/// Searches for a wording in a text that arrives in pieces.
 #[derive(Clone, Debug)]
 pub(super) struct WordingScan(Vec<Search>);
 

@@ -1,4 +1,4 @@
-//! Reading of a body what the verdict needs.
+//! Reads the part of a body that the verdict needs.
 
 use http::StatusCode;
 
@@ -8,7 +8,7 @@ use super::phrase::{Wording, WordingScan};
 use super::{HttpService, Kind, ServiceAnswer};
 use crate::{search, views};
 
-/// What of a body matters, by service and status, and what has come of it.
+/// What to look for in a body, by service and status, and what was found.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     good: bool,
@@ -19,7 +19,7 @@ pub(super) struct Reader {
 enum Scan {
     Errors(ErrorListScan),
     Wording(WordingScan),
-    /// Nothing in it, but that it comes whole.
+    /// Nothing but the complete end of the body.
     Nothing,
 }
 
@@ -57,13 +57,13 @@ impl Reader {
         }
     }
 
-    /// True if the status says that it worked.
+    /// True if the status is successful.
     pub(super) const fn is_good(&self) -> bool {
         self.good
     }
 
-    /// True if nothing that may still come changes the verdict. What looks good stays open until
-    /// its end.
+    /// True if no further byte changes the verdict. A successful response stays undecided until its
+    /// end.
     pub(super) fn is_decided(&self) -> bool {
         match &self.scan {
             Scan::Errors(scan) => scan.is_over() && (scan.has_error() || !self.good),
@@ -72,7 +72,7 @@ impl Reader {
         }
     }
 
-    /// True if an answer that looks good has begun to bring what its caller waits for.
+    /// True if a successful response has started to deliver data for its caller.
     pub(super) const fn has_begun(&self) -> bool {
         match &self.scan {
             Scan::Errors(scan) => scan.has_rows(),

@@ -1,4 +1,4 @@
-//! An answer that is there whole.
+//! Complete responses.
 
 use http::StatusCode;
 use reattempt::Verdict;
@@ -8,11 +8,11 @@ use super::answer::BodyEnd;
 use super::reader::Reader;
 use super::{HttpService, Kind, ServiceError};
 
-/// The most bytes of a body without a message of its own that are taken for one.
+/// The maximum length of a body that is used as the message if it has none of its own.
 const LONGEST_TEXT: usize = 1024;
 
 impl HttpService {
-    /// What an answer with this body came to, for a client that has read all of it:
+    /// Classifies a response with this body, for a client that has read all of it:
     /// [`HttpService::verdict`] without a layer.
     ///
     /// ```
@@ -38,19 +38,20 @@ impl HttpService {
         self.verdict(status, &reader.answer(BodyEnd::Whole))
     }
 
-    /// The error that an answer tells, for logs and for people; `None` if it tells none.
+    /// The error in a response, for logs and messages; `None` if there is none.
     ///
-    /// Of query and analytics the first of the `errors`, of an answer with any status. Of the
-    /// others, if they failed, a text without a code: their `error` and `reason`, else the
-    /// beginning of the body.
+    /// For query and analytics the first of the `errors`, with any status. For the other services,
+    /// if the response failed, a text without a code: its `error` and `reason`, else the beginning
+    /// of the body.
     ///
     /// ```
     /// use http::StatusCode;
     /// use reattempt_couchbase::service::HttpService;
     ///
-    /// let body = br#"{"errors": [{"code": 4040, "msg": "no such prepared statement"}], "status": "fatal"}"#;
+    /// let body = br#"{"errors": [{"code": 4040, "msg": "no such plan"}], "status": "fatal"}"#;
     /// let error = HttpService::query().read_error(StatusCode::OK, body).unwrap();
-    /// assert_eq!((error.code(), error.message()), (Some(4040), Some("no such prepared statement")));
+    /// assert_eq!(error.code(), Some(4040));
+    /// assert_eq!(error.message(), Some("no such plan"));
     ///
     /// let body = br#"{"error": "not_found", "reason": "missing"}"#;
     /// let error = HttpService::views().read_error(StatusCode::NOT_FOUND, body).unwrap();

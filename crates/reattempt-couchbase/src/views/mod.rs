@@ -1,4 +1,4 @@
-//! The view engine: which of its statuses are sent again (RFC 0049, Response Code Retry List).
+//! The view engine: which of its statuses are retried (RFC 0049, Response Code Retry List).
 //!
 //! | status | reason |
 //! | --- | --- |
@@ -7,17 +7,17 @@
 //! | 404 whose body has `"reason":"missing"` | `VIEWS_TEMPORARY_FAILURE` |
 //! | 500, unless its body has `{not_found, missing_named_view}` or `"badarg"` | `VIEWS_TEMPORARY_FAILURE` |
 //!
-//! No redirect is followed: a client that does so by itself (reqwest) has to be told not to. RFC
-//! 0049 looks for texts, not for JSON members, and so does this; white space around the colon of
-//! `"reason":"missing"` makes no difference. It names the word `error` beside either text of a 500;
-//! the texts alone say enough, and what they say does not pass.
+//! Redirects must not be followed: disable this in clients that follow them by default (reqwest).
+//! RFC 0049 searches for texts, not for JSON members, and so does this crate; white space around
+//! the colon of `"reason":"missing"` is ignored. For a 500 the RFC also requires the word `error`;
+//! here the texts alone are enough, because they describe permanent errors.
 
 use reattempt::RetryReason;
 use reattempt::reason::{VIEWS_NO_ACTIVE_PARTITION, VIEWS_TEMPORARY_FAILURE};
 
 use crate::service::phrase::{Phrase, Wording};
 
-/// In a 404: the design document is not there yet, or not on this node.
+/// In a 404: the design document does not exist yet, or not on this node.
 const MISSING: Wording = Wording {
     any: &[Phrase::with_gaps("\"reason\":\"missing\"", &[8, 9])],
 };
@@ -30,7 +30,7 @@ const NO_VIEW_OR_MALFORMED: Wording = Wording {
     ],
 };
 
-/// What to look for in the body of an answer with this status.
+/// What to search for in the body of a response with this status.
 pub(crate) fn wording(status: u16) -> Option<Wording> {
     match status {
         404 => Some(MISSING),
@@ -39,7 +39,7 @@ pub(crate) fn wording(status: u16) -> Option<Wording> {
     }
 }
 
-/// `worded`: the body has that wording.
+/// `worded`: the body contains that wording.
 pub(crate) fn reason(status: u16, worded: bool) -> Option<RetryReason> {
     match status {
         302 => Some(VIEWS_NO_ACTIVE_PARTITION),

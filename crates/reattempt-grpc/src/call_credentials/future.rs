@@ -27,7 +27,7 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
-        /// The metadata is being made.
+        /// Waiting for the credentials.
         Asking {
             #[pin]
             metadata: M,

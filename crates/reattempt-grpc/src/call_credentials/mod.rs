@@ -1,12 +1,13 @@
-//! `CallCredentialsLayer`: metadata of each attempt's own, made when the attempt is sent.
+//! `CallCredentialsLayer`: metadata that is made for each attempt when the attempt is sent.
 //!
-//! Put it below the recovery layer: every attempt, also a transparent one and each hedge, asks
-//! anew, and what was added for one never reaches the next. The metadata is appended to the
-//! caller's own. While it is made nothing is sent; the call's deadline goes on.
+//! Place it below the recovery layer. Every attempt, including transparent retries and hedges, asks
+//! for fresh metadata, and the metadata of one attempt is not reused by the next. It is appended to
+//! the caller's own. The request is not sent until the metadata is ready; the call's deadline keeps
+//! running.
 //!
-//! What cannot be made fails the attempt with a [`ControlPlaneFailure`]: its code is brought to
-//! what A54 allows *before* it is matched against the retryable codes, and no transparent retry
-//! follows.
+//! If the metadata cannot be made, the attempt fails with a [`ControlPlaneFailure`]. Its code is
+//! restricted to what A54 allows *before* it is matched against the retryable codes, and no
+//! transparent retry follows.
 //!
 //! ```
 //! use http::{HeaderMap, Request, Response};
@@ -17,13 +18,16 @@
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //! # static ASKED: AtomicU32 = AtomicU32::new(0);
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), BoxError> {
 //! let token = |call: &http::request::Parts| {
 //!     let audience = call.uri.path().to_owned();
 //!     async move {
-//!         // Your token service.
+//!         // Call your token service here.
 //!         # let first = ASKED.fetch_add(1, Ordering::Relaxed) == 0;
-//!         # if first { return Err(ControlPlaneFailure::new(Code::Unavailable, "the token service is down")); }
+//!         # if first {
+//!         #     return Err(ControlPlaneFailure::new(Code::Unavailable, "no token service"));
+//!         # }
 //!         let mut metadata = HeaderMap::new();
 //!         metadata.insert("authorization", format!("Bearer for {audience}").parse().unwrap());
 //!         Ok::<_, ControlPlaneFailure>(metadata)
@@ -60,20 +64,20 @@ pub use future::CallCredentialsFuture;
 
 use crate::ControlPlaneFailure;
 
-/// Makes the metadata of one attempt. Closures `Fn(&http::request::Parts) -> impl Future` implement
-/// it.
+/// Makes the metadata of one attempt. Implemented for closures
+/// `Fn(&http::request::Parts) -> impl Future`.
 ///
-/// The attempt's number, and the backends tried before, are in the context (`parts.extensions`,
+/// The attempt number and the backends tried before are in the context (`parts.extensions`,
 /// `Annotated`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` makes no metadata for an attempt",
     note = "use a closure `|call: &http::request::Parts| async {{ Ok::<HeaderMap, ControlPlaneFailure>(…) }}`"
 )]
 pub trait CallCredentials {
-    /// Resolves to the metadata, or to why there is none.
+    /// Resolves to the metadata, or to the reason why there is none.
     type Future: Future<Output = Result<HeaderMap, ControlPlaneFailure>>;
 
-    /// Begins to make it.
+    /// Starts to make the metadata.
     fn metadata(&self, call: &Parts) -> Self::Future;
 }
 
@@ -97,7 +101,7 @@ pub struct CallCredentialsLayer<C> {
 }
 
 impl<C> CallCredentialsLayer<C> {
-    /// Adds what these credentials make.
+    /// Uses these credentials.
     #[must_use]
     pub const fn new(credentials: C) -> Self {
         Self { credentials }
@@ -116,7 +120,7 @@ impl<S, C: Clone> Layer<S> for CallCredentialsLayer<C> {
     }
 }
 
-/// Made by [`CallCredentialsLayer`].
+/// The service that [`CallCredentialsLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct WithCallCredentials<S, C> {
     inner: S,
@@ -142,7 +146,7 @@ where
         self.order.check("CallCredentialsLayer", request.context());
         let (parts, body) = request.into_parts();
         let metadata = self.credentials.metadata(&parts);
-        // The instance that was ready is the one that is called.
+        // Call the instance that was ready, and keep the clone for the next call.
         let next = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, next);
         CallCredentialsFuture::new(metadata, ready, Request::from_parts(parts, body))

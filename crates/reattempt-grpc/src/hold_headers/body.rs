@@ -7,14 +7,14 @@ use http_body::{Body, Frame, SizeHint};
 /// A frame, an error, or the end.
 pub(super) type Polled<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
 
-/// What the first look at a body found, if it found anything.
+/// The result of the first poll of a body, if it was ready.
 pub(super) type First<B> = Option<Polled<B>>;
 
-/// A response body whose first frame may have been looked at. Made by
+/// A response body whose first frame may have been read already. Created by
 /// [`HoldHeadersLayer`](super::HoldHeadersLayer).
 pub struct HeldBody<B: Body> {
     first: First<B>,
-    /// `None` for one that is at its end, but for what was found.
+    /// `None` once the body has ended; `first` may still hold a frame.
     inner: Option<B>,
 }
 
@@ -25,7 +25,7 @@ impl<B: Body> HeldBody<B> {
 }
 
 impl<B: Body> Default for HeldBody<B> {
-    /// A body without content.
+    /// An empty body.
     fn default() -> Self {
         Self::new(None, None)
     }
@@ -39,7 +39,7 @@ impl<B: Body> fmt::Debug for HeldBody<B> {
     }
 }
 
-// Neither a frame nor an error is ever pinned here.
+// Frames and errors are never pinned here.
 impl<B: Body + Unpin> Unpin for HeldBody<B> {}
 
 impl<B: Body + Unpin> Body for HeldBody<B> {

@@ -23,7 +23,7 @@ pub(super) struct Until {
 }
 
 impl Until {
-    /// `None` where there is no time to wait.
+    /// `None` if there is no time to wait.
     fn sleep(self) -> Option<Pin<Box<Sleep>>> {
         let now = tokio::time::Instant::now();
         let left = self.limit.map_or(Duration::MAX, |limit| {
@@ -34,21 +34,21 @@ impl Until {
     }
 }
 
-/// Headers that are held, and the body behind them.
+/// Headers that are held, and the body that follows them.
 struct Held<B> {
     response: Response<B>,
     until: Until,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-/// So many frames without content are passed over before others get their turn.
+/// The number of empty frames skipped before the task yields.
 const MOST_EMPTY: u32 = 32;
 
 /// What to do with the headers.
 enum Look<B: Body> {
-    /// Nothing but a status came behind them.
+    /// Only trailers with a status followed.
     Status(HeaderMap),
-    /// They go on, with this in front of the body.
+    /// The headers are released, with this frame in front of the body.
     Goes(First<B>),
 }
 
@@ -62,7 +62,7 @@ impl<B: Body + Unpin> Held<B> {
                 Some(Ok(frame)) => frame,
                 ended => return Poll::Ready(Look::Goes(Some(ended))),
             };
-            // Data without content is no message, nor the beginning of one.
+            // Data without content neither is nor begins a message.
             if frame.data_ref().is_some_and(|data| !data.has_remaining()) {
                 continue;
             }
@@ -92,8 +92,8 @@ fn is_failure(trailers: &HeaderMap) -> bool {
     status.is_some_and(|status| Code::from_header(status) != Code::Ok)
 }
 
-/// Headers and trailers in one block, as a Trailers-Only answer has them. What gRPC itself says in
-/// the trailers (status, message, pushback) is the last word on it.
+/// Merges headers and trailers into one block, as in a Trailers-Only response. For gRPC's own
+/// fields (status, message, pushback) the trailers win.
 fn merge(headers: &mut HeaderMap, trailers: HeaderMap) {
     let said: Vec<_> = trailers
         .keys()
@@ -181,7 +181,7 @@ where
 }
 
 fn pass<B: Body>(response: Response<B>, first: First<B>) -> Response<HeldBody<B>> {
-    // One that has ended is not asked again.
+    // A body that has ended is not polled again.
     let goes_on = !matches!(first, Some(None | Some(Err(_))));
     response.map(|body| HeldBody::new(first, goes_on.then_some(body)))
 }

@@ -1,19 +1,19 @@
-//! `HoldHeadersLayer`: for servers that send a status in real trailers, although no message came
+//! `HoldHeadersLayer`: for servers that send a failure in real trailers although no message came
 //! before it.
 //!
-//! A6 commits a call at its Response-Headers, and asks servers to send a failure in Trailers-Only.
-//! Many send headers first, and then trailers with the failure: such a call is never retried. With
-//! this layer the headers of a unary call are held until the first frame of the body is there. If
-//! that is trailers with a status other than OK, headers and trailers become one Trailers-Only
-//! answer, which the layers above retry, count and read pushback from as from any other. Whatever
-//! else comes first is put back in front of the body, and the call goes on as without the layer.
+//! A6 commits a call at its Response-Headers, and asks servers to send a failure as Trailers-Only.
+//! Many servers send headers first and then trailers with the failure: such a call is never
+//! retried. This layer holds the headers of a unary call until the first frame of the body arrives.
+//! If that frame is trailers with a status other than OK, headers and trailers are merged into one
+//! Trailers-Only response, which the layers above retry, count and read pushback from as usual. Any
+//! other first frame is put back in front of the body, and the call continues as without the layer.
 //!
-//! It is never on by itself: calls have to be marked, by [`Unary`] in the request's extensions or
-//! by their [methods](HoldHeadersLayer::methods). It waits no longer than its bound, 100 ms by
-//! default, nor past the call's time limit; who makes a unary call waits for the message anyway. It
-//! keeps one frame. Put it below the recovery layer and below
-//! [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer), around the transport. It changes the response's
-//! type: `Response<B>` becomes `Response<HeldBody<B>>`; `B` has to be `Unpin`.
+//! The layer does nothing by default: calls are marked by [`Unary`] in the request's extensions or
+//! by their [methods](HoldHeadersLayer::methods). It waits at most 100 ms by default, and never
+//! past the call's time limit; the caller of a unary method waits for the message anyway. It keeps
+//! one frame. Place it below the recovery layer and below
+//! [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer), around the transport. It changes the response
+//! type: `Response<B>` becomes `Response<HeldBody<B>>`; `B` must be `Unpin`.
 //!
 //! ```
 //! use http::{HeaderMap, Request, Response};
@@ -32,7 +32,7 @@
 //!     .layer(GrpcOutcomeLayer::new())
 //!     .layer(HoldHeadersLayer::new())
 //!     .service_fn(|_: Request<()>| async {
-//!         // Headers, and UNAVAILABLE in trailers; the second time OK.
+//!         // Headers, then UNAVAILABLE in trailers; OK the second time.
 //!         # let status = if CALLS.fetch_add(1, Ordering::Relaxed) == 0 { 14 } else { 0 };
 //!         let mut trailers = HeaderMap::new();
 //!         trailers.insert("grpc-status", status.into());
@@ -66,17 +66,17 @@ pub use future::HoldHeadersFuture;
 
 use future::Until;
 
-/// In a request's extensions: one message goes out and one comes back.
+/// Request extension: the call sends one message and receives one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unary;
 
-/// How long headers are held by default. Servers that end a call with a failure write headers and
-/// trailers one behind the other.
+/// How long headers are held by default. A server that fails a call writes headers and trailers
+/// directly after each other.
 const AT_MOST: Duration = Duration::from_millis(100);
 
 type Methods = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Holds the Response-Headers of unary calls until the first frame of the body is there.
+/// Holds the Response-Headers of unary calls until the first frame of the body arrives.
 #[derive(Clone)]
 pub struct HoldHeadersLayer {
     methods: Option<Methods>,
@@ -84,7 +84,7 @@ pub struct HoldHeadersLayer {
 }
 
 impl HoldHeadersLayer {
-    /// For requests that carry [`Unary`], and for 100 ms at most.
+    /// For requests that carry [`Unary`], for at most 100 ms.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -93,7 +93,7 @@ impl HoldHeadersLayer {
         }
     }
 
-    /// Also for methods of which this says that they are unary, asked by path
+    /// Also treats methods as unary for which this returns true, given the path
     /// (`/package.Service/Method`).
     #[must_use]
     pub fn methods(mut self, are_unary: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
@@ -101,7 +101,8 @@ impl HoldHeadersLayer {
         self
     }
 
-    /// Holds headers no longer than this. With zero only a frame that came along with them is seen.
+    /// Holds headers for at most this time. With zero, only a frame that arrived together with the
+    /// headers is seen.
     #[must_use]
     pub const fn at_most(mut self, time: Duration) -> Self {
         self.at_most = time;
@@ -143,7 +144,7 @@ impl<S> Layer<S> for HoldHeadersLayer {
     }
 }
 
-/// Made by [`HoldHeadersLayer`].
+/// The service that [`HoldHeadersLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct HoldHeaders<S> {
     inner: S,

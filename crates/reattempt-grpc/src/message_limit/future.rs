@@ -14,7 +14,7 @@ use crate::Code;
 use crate::head::status_in_head;
 use crate::status::trailers_only;
 
-/// A call some of whose messages are limited.
+/// A call with a limit on its messages.
 #[derive(Debug)]
 pub(super) struct Limited {
     pub(super) response: Option<u64>,
@@ -49,14 +49,14 @@ impl<F> fmt::Debug for MessageLimitFuture<F> {
 }
 
 impl<F> MessageLimitFuture<F> {
-    /// The call's end, if a message of its request is too long.
+    /// Ready with the failure if a message of the request is too long.
     fn poll_too_long<B>(
         self: Pin<&mut Self>,
         cx: &Context<'_>,
     ) -> Option<Response<LimitedResponseBody<B>>> {
         let mut this = self.project();
         let too_long = this.limited.as_ref()?.call.poll_too_long(cx)?;
-        // Dropped first: what that cancels is part of the story, and why the call ended comes last.
+        // Dropped first, so that the cancelled attempts are recorded before the end of the call.
         this.inner.set(None);
         if let Some(limited) = this.limited.take() {
             limited.handle.stop(Stopped::Fatal);
@@ -81,7 +81,7 @@ where
             return Poll::Pending;
         };
         let polled = inner.poll(cx);
-        // That may have read the request's body.
+        // The inner future may have read the request's body.
         if let Some(answer) = self.as_mut().poll_too_long(cx) {
             return Poll::Ready(Ok(answer));
         }
@@ -89,7 +89,7 @@ where
         let this = self.project();
         let limited = this.limited.take();
         Poll::Ready(outcome.map(|response| {
-            // What is no gRPC stream has no messages.
+            // A response that is not a gRPC stream has no messages.
             let limit = limited
                 .as_ref()
                 .and_then(|limited| limited.response)

@@ -1,4 +1,4 @@
-//! What a call and its request's body know of each other.
+//! Shared state of a call and its request body.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
@@ -13,7 +13,7 @@ struct State {
     request: Option<Waker>,
 }
 
-/// The request's side.
+/// The request body's side.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Link(Arc<Mutex<State>>);
 
@@ -22,7 +22,7 @@ impl Link {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A message is too long: the call is to end.
+    /// A message is too long: ends the call.
     pub(super) fn trip(&self, too_long: MessageTooLong) {
         let waker = self.with(|state| {
             state.too_long = Some(too_long);
@@ -33,8 +33,7 @@ impl Link {
         }
     }
 
-    /// True once the call has ended before its answer did: nobody wants to hear more of the
-    /// request.
+    /// True once the call ended before its response did: the rest of the request is not needed.
     pub(super) fn poll_over(&self, cx: &Context<'_>) -> bool {
         self.with(|state| {
             state.request = Some(cx.waker().clone());
@@ -43,7 +42,8 @@ impl Link {
     }
 }
 
-/// The call's side: its future, then its answer's body. Dropped early it ends the request's body.
+/// The call's side: held by its future, then by its response body. If it is dropped early, the
+/// request body ends.
 #[derive(Debug)]
 pub(super) struct CallSide(Option<Link>);
 
@@ -52,7 +52,7 @@ impl CallSide {
         Self(Some(link))
     }
 
-    /// What the request's body found.
+    /// Ready once the request body found a message that is too long.
     pub(super) fn poll_too_long(&self, cx: &Context<'_>) -> Option<MessageTooLong> {
         let link = self.0.as_ref()?;
         link.with(|state| {
@@ -61,7 +61,7 @@ impl CallSide {
         })
     }
 
-    /// The answer is at its end: the request's body is left to the transport.
+    /// The response has ended: the transport decides about the rest of the request body.
     pub(super) fn done(&mut self) {
         self.0 = None;
     }

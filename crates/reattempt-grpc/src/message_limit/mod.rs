@@ -1,20 +1,21 @@
 //! `MessageLimitLayer`: `maxRequestMessageBytes` and `maxResponseMessageBytes` of the service
 //! config.
 //!
-//! A longer request message ends the call with RESOURCE_EXHAUSTED: nothing of that message is sent,
-//! every attempt is cancelled, and there is no other. A longer response message ends the stream
-//! with RESOURCE_EXHAUSTED in trailers and cancels it; the messages before it come through, of it
-//! nothing does. The layer reads the prefixes of messages as they pass by and keeps none: at most a
-//! part of a prefix.
+//! A request message over the limit ends the call with RESOURCE_EXHAUSTED: no byte of that message
+//! is sent, all attempts are cancelled, and no further attempt follows. A response message over the
+//! limit ends the stream with RESOURCE_EXHAUSTED in trailers and cancels it; the messages before it
+//! are delivered, and no byte of the long one is. The layer reads message prefixes as data passes
+//! through and buffers at most part of a prefix.
 //!
-//! The limits are those of the method's [`MethodPolicy`], and the layer's own; of two the smaller
-//! counts. What is measured is the message as it is sent, so a compressed one counts compressed.
-//! gRPC's libraries limit responses to 4 MiB where nothing is said; this layer limits only what it
-//! is told to, so leave that one to the client around which it stands.
+//! The limits are those of the method's [`MethodPolicy`] and the layer's own; the smaller of two
+//! applies. A message is measured as it is sent, so a compressed message by its compressed size.
+//! gRPC libraries limit responses to 4 MiB by default; this layer has no default, so leave that
+//! limit to the client below.
 //!
-//! Put it above the recovery layer and above `ReplayBodyLayer`, below the `DeadlineLayer`: a
-//! failure of this side's own is never retried, and counts in no throttle. It changes both types:
-//! `Request<B>` goes on as `Request<LimitedRequestBody<B>>`, `Response<B>` becomes
+//! Place it above the recovery layer and above `ReplayBodyLayer`, below the `DeadlineLayer`: a
+//! failure of the client itself is never retried, and does not count in the throttle. It changes
+//! both types:
+//! `Request<B>` becomes `Request<LimitedRequestBody<B>>`, `Response<B>` becomes
 //! `Response<LimitedResponseBody<B>>`.
 //!
 //! ```
@@ -68,12 +69,12 @@ use link::{CallSide, Link};
 use prefixes::Sieve;
 use request::Watched;
 
-/// Which of a call's messages.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MessageSide {
-    /// What this client sends.
+    /// A message that this client sends.
     Request,
-    /// What the server answers.
+    /// A message that the server sends.
     Response,
 }
 
@@ -86,22 +87,22 @@ impl fmt::Display for MessageSide {
     }
 }
 
-/// A message was longer than its method allows. In the extensions of the answer that
-/// [`MessageLimitLayer`] makes before the server has answered; after that only its text is there,
-/// in the trailers.
+/// A message was longer than its method allows. It is an extension of the response that
+/// [`MessageLimitLayer`] makes if the server has not responded yet; later only its text appears, in
+/// the trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a {side} message has {bytes} bytes, and at most {limit} are allowed")]
 #[non_exhaustive]
 pub struct MessageTooLong {
-    /// Whose message.
+    /// The direction of the message.
     pub side: MessageSide,
-    /// Its length as it is sent, without its prefix.
+    /// Its length in bytes as sent, without the prefix.
     pub bytes: u64,
-    /// The limit in force.
+    /// The limit that applied, in bytes.
     pub limit: u64,
 }
 
-/// Enforces limits on the length of messages. By itself it has none but the policies'.
+/// Enforces limits on message lengths. Without options, only the limits of the policies apply.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessageLimitLayer {
     request: Option<u64>,
@@ -109,7 +110,7 @@ pub struct MessageLimitLayer {
 }
 
 impl MessageLimitLayer {
-    /// With the limits of the calls' policies only.
+    /// Applies only the limits of the calls' policies.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -118,21 +119,21 @@ impl MessageLimitLayer {
         }
     }
 
-    /// No request message is longer than this, in bytes. Zero allows only empty ones.
+    /// Limits request messages to this many bytes. Zero allows only empty messages.
     #[must_use]
     pub const fn request(mut self, bytes: u64) -> Self {
         self.request = Some(bytes);
         self
     }
 
-    /// No response message is longer than this, in bytes. Zero allows only empty ones.
+    /// Limits response messages to this many bytes. Zero allows only empty messages.
     #[must_use]
     pub const fn response(mut self, bytes: u64) -> Self {
         self.response = Some(bytes);
         self
     }
 
-    /// Of the layer's and the policy's limits the smaller ones.
+    /// The smaller of the layer's and the policy's limits.
     fn with(self, method: Option<&MethodPolicy>) -> Self {
         let smaller = |own: Option<u64>, other: Option<u64>| own.into_iter().chain(other).min();
         Self {
@@ -160,7 +161,7 @@ impl<S> Layer<S> for MessageLimitLayer {
     }
 }
 
-/// Made by [`MessageLimitLayer`].
+/// The service that [`MessageLimitLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct MessageLimit<S> {
     inner: S,

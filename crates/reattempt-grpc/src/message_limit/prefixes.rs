@@ -1,4 +1,4 @@
-//! Where messages begin in a stream of bytes (gRPC over HTTP/2, Length-Prefixed-Message).
+//! Finds message boundaries in a byte stream (gRPC over HTTP/2, Length-Prefixed-Message).
 
 use std::collections::VecDeque;
 
@@ -6,28 +6,28 @@ use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::Frame;
 
-/// One byte for compression, four for the length.
+/// One byte of compression flag, four of length.
 const PREFIX: usize = 5;
 
-/// What comes out of a [`Sieve`].
+/// Output of a [`Sieve`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Out {
     Data(Bytes),
     Trailers(HeaderMap),
-    /// A message of so many bytes begins here, which is too long. None of it has come out, and
-    /// nothing more does.
+    /// A message of this many bytes starts here and is too long. None of its bytes was passed on,
+    /// and no further byte will be.
     TooLong(u64),
 }
 
-/// Lets a stream through, message by message, up to one that is too long. It keeps no more than a
+/// Passes a stream on, message by message, up to the first one that is too long. It buffers at most
 /// part of a prefix.
 #[derive(Debug)]
 pub(super) struct Sieve {
     limit: u64,
     prefix: [u8; PREFIX],
-    /// How much of the prefix has come. It goes on once it is whole.
+    /// How many bytes of the prefix have arrived. It is passed on once it is complete.
     have: usize,
-    /// What is still to come of the message.
+    /// Bytes of the message that have not arrived yet.
     left: u64,
     out: VecDeque<Out>,
 }
@@ -43,12 +43,12 @@ impl Sieve {
         }
     }
 
-    /// What is to go on now.
+    /// The next output, if any.
     pub(super) fn pop(&mut self) -> Option<Out> {
         self.out.pop_front()
     }
 
-    /// Bytes that have come and not gone on.
+    /// Bytes that have arrived and were not passed on.
     pub(super) fn held(&self) -> u64 {
         let waiting = self.out.iter().map(|out| match out {
             Out::Data(data) => data.len() as u64,
@@ -57,7 +57,7 @@ impl Sieve {
         waiting.sum::<u64>() + self.have as u64
     }
 
-    /// True if nothing is to go on any more before the next frame.
+    /// True if there is no output until the next frame.
     pub(super) fn is_empty(&self) -> bool {
         self.out.is_empty() && self.have == 0
     }
@@ -77,7 +77,7 @@ impl Sieve {
         }
     }
 
-    /// No more data comes: a prefix that breaks off is the reader's to complain about.
+    /// The stream has ended: an incomplete prefix is passed on, and the reader reports it.
     pub(super) fn end(&mut self) {
         let part = &self.prefix[..std::mem::take(&mut self.have)];
         if !part.is_empty() {
@@ -86,8 +86,8 @@ impl Sieve {
     }
 
     fn data(&mut self, mut data: Bytes) {
-        // What came of a prefix before this frame goes on with the rest of it, and so do the bytes
-        // up to here.
+        // Passes on the buffered part of the prefix together with the rest of it and with the bytes
+        // before this position.
         let mut before = self.have;
         let mut good = 0;
         let mut at = 0;
@@ -141,7 +141,8 @@ mod tests {
         bytes
     }
 
-    /// All that comes out of a stream cut like this, and the length at which it broke off.
+    /// All output for a stream split into these pieces, and the length of the message that stopped
+    /// it.
     fn sieve(limit: u64, pieces: impl Iterator<Item = Vec<u8>>) -> (Vec<u8>, Option<u64>) {
         let mut sieve = Sieve::new(limit);
         let mut all = Vec::new();
@@ -177,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_of_a_message_that_is_too_long_comes_out_however_the_stream_is_cut(
+        fn a_message_that_is_too_long_is_dropped_for_any_split(
             lengths in prop::collection::vec(0_usize..40, 0..12),
             cuts in prop::collection::vec(0_usize..9, 0..80),
             torn in 0_usize..12,

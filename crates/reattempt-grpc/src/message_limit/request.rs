@@ -12,25 +12,25 @@ use super::{MessageSide, MessageTooLong};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The caller gave the call up, or it was ended.
+/// The caller gave up on the call, or the call was ended.
 #[derive(Debug, thiserror::Error)]
-#[error("the call was over before its request was")]
+#[error("the call ended before its request")]
 struct CallOver;
 
 pub(super) struct Watched {
-    /// `None` where only answers are limited.
+    /// `None` if only responses are limited.
     pub(super) sieve: Option<(Sieve, u64)>,
     pub(super) link: Link,
     pub(super) tripped: bool,
 }
 
 pin_project! {
-    /// A request's body whose messages are limited. Made by
+    /// A request body with limited messages. Created by
     /// [`MessageLimitLayer`](super::MessageLimitLayer).
     ///
-    /// A message that is too long ends the call, of which this body is told last: until then it is
-    /// silent. It also ends with an error, so that the transport resets the stream, when the call
-    /// is over before its answer was.
+    /// A message that is too long ends the call. The call's future is notified first; until it
+    /// drops the attempts this body stays pending. It also ends with an error, so that the
+    /// transport resets the stream, if the call is over before its response ended.
     pub struct LimitedRequestBody<B> {
         #[pin]
         inner: B,
@@ -130,7 +130,7 @@ where
     }
 }
 
-/// What is still to come, with what has come and is held.
+/// The size hint of the rest, plus the bytes that are buffered.
 pub(super) fn with_held(rest: SizeHint, held: u64) -> SizeHint {
     let mut hint = SizeHint::new();
     hint.set_lower(rest.lower().saturating_add(held));

@@ -14,17 +14,17 @@ use crate::Code;
 use crate::status::trailers;
 
 pub(super) struct Watched {
-    /// `None` where only requests are limited.
+    /// `None` if only requests are limited.
     pub(super) sieve: Option<(Sieve, u64)>,
     pub(super) call: CallSide,
 }
 
 pin_project! {
-    /// A response's body whose messages are limited. Made by
+    /// A response body with limited messages. Created by
     /// [`MessageLimitLayer`](super::MessageLimitLayer).
     ///
-    /// At a message that is too long the wrapped body is dropped, which cancels its stream, and
-    /// this one ends with RESOURCE_EXHAUSTED in trailers.
+    /// At a message that is too long the inner body is dropped, which cancels its stream, and this
+    /// body ends with RESOURCE_EXHAUSTED in trailers.
     pub struct LimitedResponseBody<B> {
         #[pin]
         inner: Option<B>,
@@ -42,7 +42,7 @@ impl<B> LimitedResponseBody<B> {
 }
 
 impl<B> Default for LimitedResponseBody<B> {
-    /// A body without content.
+    /// An empty body.
     fn default() -> Self {
         Self {
             inner: None,

@@ -1,4 +1,4 @@
-//! A service config that was read and has no fault, but is not yet in force.
+//! A service config that was parsed without faults and is not in force yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use reattempt_http::json::{self, Json, Members, Place};
 use super::method::{Entry, Name, Reading};
 use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig, load_balancing, values};
 
-/// The document. Touches no bucket: that is for whoever puts it in force.
+/// The document. It does not touch the bucket; the caller does when it puts the document in force.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
     entries: Vec<Entry>,
-    /// For calls that no entry is for.
+    /// Applies to calls without an entry.
     nothing: Entry,
     pub(super) throttling: Option<RetryThrottling>,
     pub(super) warnings: Vec<ConfigFault>,
 }
 
-/// `retryThrottling`: checked, so that it makes a bucket.
+/// `retryThrottling`, validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RetryThrottling {
     max_tokens: u32,
@@ -36,7 +36,7 @@ impl Document {
         Ok(document)
     }
 
-    /// `{}`: what holds while there is no config.
+    /// `{}`: applies while there is no config.
     pub(super) fn empty(options: &Options) -> Self {
         Self {
             entries: Vec::new(),
@@ -82,7 +82,7 @@ impl Document {
         })
     }
 
-    /// The tables, all of whose policies count in this bucket.
+    /// The tables; all policies share this bucket.
     pub(super) fn config(&self, bucket: Option<Arc<TokenBucket>>) -> ServiceConfig {
         let mut config = ServiceConfig {
             methods: HashMap::new(),
@@ -121,15 +121,15 @@ impl RetryThrottling {
 
     /// A full bucket.
     pub(super) fn bucket(self) -> Option<Arc<TokenBucket>> {
-        // Both numbers were checked, so that there is one.
+        // Both numbers were validated.
         TokenBucket::new(self.max_tokens, self.milli_ratio)
             .ok()
             .map(Arc::new)
     }
 
-    /// From now on these numbers hold for the bucket; the fraction to which it is filled stays.
+    /// Applies these numbers to the bucket and keeps its fill fraction.
     pub(super) fn reconfigure(self, bucket: &TokenBucket) {
-        // As above: it cannot fail.
+        // Cannot fail, as above.
         let _ = bucket.reconfigure(self.max_tokens, self.milli_ratio);
     }
 }

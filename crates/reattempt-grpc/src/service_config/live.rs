@@ -1,4 +1,4 @@
-//! The service config of one server name, replaced while calls go on.
+//! The service config of one server name, which can be replaced while calls are in progress.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -8,19 +8,19 @@ use reattempt::{Route, RoutePolicy, TokenBucket};
 use super::document::Document;
 use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig};
 
-/// The service config in force for one server name, and the token bucket of that name. Clones share
-/// both, so channels to the same server share one.
+/// The service config in force for one server name, and its token bucket. Clones share both, so
+/// channels to the same server use one.
 ///
-/// [`update`](Self::update) reads and checks a text first and then, in one step, changes the config
-/// and the numbers of the bucket. A text that cannot be used changes nothing: the last good config
-/// stays (A21). A call keeps the policy with which it started, for all its attempts; the bucket is
-/// the one of the name, so it counts by the new numbers from then on.
+/// [`update`](Self::update) parses and validates a text first, and then changes the config and the
+/// bucket's parameters in one step. An invalid text changes nothing: the last good config stays
+/// (A21). A call keeps the policy it started with for all its attempts; the bucket belongs to the
+/// server name, so it uses the new parameters from then on.
 ///
-/// - **Fill.** The bucket keeps the fraction to which it is filled, through every update. A config
-///   without `retryThrottling` neither counts nor throttles; the next one that has it goes on with
-///   the fraction of before.
-/// - **No config.** Until there is one, and after [`use_default`](Self::use_default), the default
-///   config holds; without one calls are neither retried nor hedged.
+/// - **Fill.** The bucket keeps its fill fraction through every update. Under a config without
+///   `retryThrottling` it neither counts nor throttles; the next config that has it continues with
+///   the earlier fraction.
+/// - **No config.** The default config applies until there is a config, and after
+///   [`use_default`](Self::use_default). Without a default, calls are neither retried nor hedged.
 ///
 /// ```
 /// use reattempt::RouteLayer;
@@ -32,7 +32,7 @@ use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig};
 /// )?;
 /// let layer = RouteLayer::new(live.clone());
 ///
-/// // Later, whatever the resolver brings:
+/// // Later, with each text from the resolver:
 /// let refused = live
 ///     .update(r#"{"methodConfig": [{"name": [{}], "timeout": "soon"}]}"#)
 ///     .unwrap_err();
@@ -50,20 +50,20 @@ pub struct LiveServiceConfig(Arc<Shared>);
 struct Shared {
     options: Options,
     default: Document,
-    /// The bucket of the name, from the first config on that asks for one. Held while a config is
-    /// put in force.
+    /// The bucket of the server name, created by the first config that needs one. Locked while a
+    /// config is put in force.
     bucket: Mutex<Option<Arc<TokenBucket>>>,
     current: RwLock<Arc<ServiceConfig>>,
 }
 
 impl LiveServiceConfig {
-    /// Without a config yet, and without a default.
+    /// Without a config and without a default.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self::beginning_with(Document::empty(&options), options)
     }
 
-    /// With this default config: it holds until there is another.
+    /// With a default config, which applies until there is another.
     pub fn with_default(text: &str, options: Options) -> Result<Self, InvalidServiceConfig> {
         let default = Document::parse(text, &options)?;
         Ok(Self::beginning_with(default, options))
@@ -79,16 +79,16 @@ impl LiveServiceConfig {
         }))
     }
 
-    /// Reads a config and puts it in force for calls that start from now on. Gives the warnings; a
-    /// text that cannot be used changes nothing, and the error says all that is wrong with it.
+    /// Parses a config and puts it in force for calls that start from now on. Returns the warnings.
+    /// An invalid text changes nothing, and the error lists all its faults.
     pub fn update(&self, text: &str) -> Result<Vec<ConfigFault>, InvalidServiceConfig> {
         let document = Document::parse(text, &self.0.options)?;
         self.put_in_force(&document);
         Ok(document.warnings)
     }
 
-    /// The resolver found no config, or no [choice](super::choices) was for this client: the
-    /// default one holds (A21).
+    /// The resolver found no config, or no [choice](super::choices) applies to this client: the
+    /// default config applies (A21).
     pub fn use_default(&self) {
         self.put_in_force(&self.0.default);
     }
@@ -118,7 +118,7 @@ impl LiveServiceConfig {
             }
             std::mem::replace(&mut *current, next)
         };
-        // Perhaps the last hold on a large config: freed while no call waits for the lock.
+        // This may free a large config, so it happens while no call waits for the lock.
         drop(old);
     }
 }

@@ -1,12 +1,13 @@
-//! `loadBalancingConfig` and `loadBalancingPolicy`: whoever balances stands below. Here is only
-//! looked whether one of the policies is known, because a config that names none is invalid (A21).
+//! `loadBalancingConfig` and `loadBalancingPolicy`. Load balancing itself happens below this stack;
+//! here it is only checked that one of the policies is known, because a config that names none is
+//! invalid (A21).
 
 use reattempt_http::json::{Json, Members, Place};
 
 use super::Options;
 use super::values;
 
-/// The policies of gRPC's schema of the service config.
+/// The policies in gRPC's schema of the service config.
 const KNOWN: [&str; 20] = [
     "pick_first",
     "round_robin",
@@ -38,8 +39,8 @@ fn names(options: &Options) -> impl Iterator<Item = &str> {
     KNOWN.into_iter().chain(own.map(String::as_str))
 }
 
-/// `loadBalancingConfig`: a list of objects with one member each, the policy's name. The first that
-/// is known counts; an empty list names none and leaves the choice to the client.
+/// `loadBalancingConfig`: a list of objects with one member each, the policy's name. The first
+/// known policy is used; an empty list leaves the choice to the client.
 pub(super) fn config(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<()> {
     let Json::Array(items) = json else {
         return values::wrong(place, "an array of objects", json);
@@ -70,7 +71,7 @@ fn name<'j>(place: &mut Place<'_>, json: &'j Json) -> Option<&'j str> {
     Some(name)
 }
 
-/// `loadBalancingPolicy`, the older form: one name in any case.
+/// `loadBalancingPolicy`, the older form: one name, in any case.
 pub(super) fn policy(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<()> {
     let name = values::string(place, json)?;
     let known = names(options).any(|known| known.eq_ignore_ascii_case(name));

@@ -16,12 +16,12 @@ use crate::{CodeSet, MethodPolicy};
 use super::retry_policy::RetryPolicy;
 use super::{Options, hedging_policy, values};
 
-/// What the service config says of a method.
+/// The service config of one method.
 #[derive(Clone, Debug)]
 pub struct MethodConfig {
-    /// The policy that layers read: recovery, codes, throttle, time limit.
+    /// The policy that the layers read: recovery, codes, throttle, time limit.
     pub policy: Arc<RoutePolicy>,
-    /// Whether calls wait for a connection (`waitForReady`); absent is the client's choice.
+    /// Whether calls wait for a connection (`waitForReady`); if absent, the client decides.
     pub wait_for_ready: Option<bool>,
     /// The longest request message in bytes (`maxRequestMessageBytes`).
     pub max_request_message_bytes: Option<u64>,
@@ -29,7 +29,7 @@ pub struct MethodConfig {
     pub max_response_message_bytes: Option<u64>,
 }
 
-/// Which calls an entry is for, from the most special to the default.
+/// Which calls an entry applies to, from the most specific to the default.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Name {
     Method(String),
@@ -64,16 +64,16 @@ impl Name {
     }
 }
 
-/// What all entries share while they are read.
+/// Shared by all entries while they are parsed.
 pub(super) struct Reading<'a> {
     pub(super) options: &'a Options,
-    /// Does the config have `retryThrottling`?
+    /// True if the config has `retryThrottling`.
     pub(super) throttled: bool,
-    /// The names so far, and where they stand.
+    /// The names found so far, with their paths.
     pub(super) named: HashMap<Name, String>,
 }
 
-/// An entry, read but not yet given the bucket that all entries share.
+/// A parsed entry, without the bucket that all entries share.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) names: Vec<Name>,
@@ -145,7 +145,7 @@ impl Entry {
         })
     }
 
-    /// For calls that no entry is for: neither retried nor hedged, but counted.
+    /// For calls without an entry: neither retried nor hedged, but counted.
     pub(super) fn nothing(options: &Options) -> Self {
         Self {
             names: Vec::new(),
@@ -210,8 +210,8 @@ fn timeout(place: &mut Place<'_>, json: &Json) -> Option<Duration> {
     Some(timeout)
 }
 
-/// Neither retried nor hedged (A6, Configuration Language). Only a transparent retry can meet the
-/// deadline.
+/// Neither retried nor hedged (A6, Configuration Language). `on_deadline` matters only for a
+/// transparent retry.
 fn no_policy(options: &Options) -> Recovery {
     match options.on_deadline {
         OnDeadline::Cap => Recovery::None,

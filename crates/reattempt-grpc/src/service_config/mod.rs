@@ -1,13 +1,13 @@
 //! Service config: `retryPolicy`, `hedgingPolicy` and `retryThrottling` per method (A6, Integration
 //! with Service Config; A21 for what is an error).
 //!
-//! Parsing is strict and tells every fault at once, each with its JSON path. Unknown fields are
-//! ignored with a warning; so is what can amplify load. One invalid field rejects the whole. Which
-//! forms are taken is written down in `docs/conformance/grpc-service-config.md`.
+//! Parsing is strict and reports all faults at once, each with its JSON path. Unknown fields and
+//! settings that can amplify load cause a warning. One invalid field rejects the whole config. The
+//! accepted forms are listed in `docs/conformance/grpc-service-config.md`.
 //!
-//! Two kinds of [`Route`] can be given to a `RouteLayer`: a [`ServiceConfig`] that stays, and a
-//! [`LiveServiceConfig`] that is replaced while calls go on. Where the text comes from is the
-//! program's matter; a list of [choices] narrows it down.
+//! A `RouteLayer` accepts two kinds of [`Route`]: a fixed [`ServiceConfig`], and a
+//! [`LiveServiceConfig`] that can be replaced while calls are in progress. The program obtains the
+//! text itself; [choices] select one from a list.
 //!
 //! ```
 //! use std::time::Duration;
@@ -19,7 +19,8 @@
 //! let lines: Vec<_> = faults.faults().iter().map(ToString::to_string).collect();
 //! assert_eq!(lines, [
 //!     "$.methodConfig[0].hedgingPolicy.maxAttempts: must be an integer greater than 1, got 1",
-//!     "$.methodConfig[0].timeout: must be a duration such as \"0.1s\" (at most nine decimal places), got \"1m\"",
+//!     "$.methodConfig[0].timeout: must be a duration such as \"0.1s\" \
+//!      (at most nine decimal places), got \"1m\"",
 //! ]);
 //!
 //! let live = LiveServiceConfig::default();
@@ -28,7 +29,7 @@
 //! let policy = live.route(&request).unwrap();
 //! assert_eq!(policy.get_call_limit(), Some(Duration::from_millis(250)));
 //!
-//! // Later: this call keeps what it started with, the next one has the newer config.
+//! // Later: a call keeps the policy it started with, the next one gets the newer config.
 //! live.update(r#"{"methodConfig": []}"#)?;
 //! assert_eq!(live.route(&request).unwrap().get_call_limit(), None);
 //! # Ok::<(), reattempt_grpc::service_config::InvalidServiceConfig>(())
@@ -59,8 +60,8 @@ pub use retry_policy::RetryPolicy;
 
 use document::Document;
 
-/// A parsed service config: policies by method, by service, and the default, with the throttle they
-/// share.
+/// A parsed service config: policies by method, by service, and the default, with the throttle that
+/// they share.
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
     methods: HashMap<String, Arc<MethodConfig>>,
@@ -71,12 +72,12 @@ pub struct ServiceConfig {
 }
 
 impl ServiceConfig {
-    /// Reads a service config with the default options.
+    /// Parses a service config with the default options.
     pub fn parse(text: &str) -> Result<Self, InvalidServiceConfig> {
         Self::parse_with(text, &Options::default())
     }
 
-    /// Reads a service config. Its bucket is new and full: where a config follows another for the
+    /// Parses a service config. Its bucket is new and full; if a config replaces another for the
     /// same server name, use [`LiveServiceConfig`].
     pub fn parse_with(text: &str, options: &Options) -> Result<Self, InvalidServiceConfig> {
         let document = Document::parse(text, options)?;
@@ -84,7 +85,7 @@ impl ServiceConfig {
         Ok(document.config(bucket))
     }
 
-    /// What is not known or has no effect; no reason to reject the config.
+    /// Unknown or ineffective settings, which do not reject the config.
     #[must_use]
     pub fn warnings(&self) -> &[ConfigFault] {
         &self.warnings
@@ -96,8 +97,8 @@ impl ServiceConfig {
         self.bucket.as_ref()
     }
 
-    /// What applies to a path such as `/pkg.Service/Method`: the method's entry, else its
-    /// service's, else the default. Levels are not merged.
+    /// The config for a path such as `/pkg.Service/Method`: the method's entry, else its service's,
+    /// else the default. Levels are not merged.
     #[must_use]
     pub fn method(&self, path: &str) -> &Arc<MethodConfig> {
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -113,7 +114,7 @@ impl ServiceConfig {
 }
 
 impl<B> Route<http::Request<B>> for ServiceConfig {
-    /// Never `None`: a call that no entry is for is neither retried nor hedged (A6, Configuration
+    /// Never `None`: a call without an entry is neither retried nor hedged (A6, Configuration
     /// Language), but counts in the throttle.
     fn route(&self, request: &http::Request<B>) -> Option<Arc<RoutePolicy>> {
         Some(Arc::clone(&self.method(request.uri().path()).policy))

@@ -1,4 +1,4 @@
-//! A6's `retryPolicy`, which is a strategy.
+//! A6's `retryPolicy`, as a strategy.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::values;
 /// A6's `retryPolicy`: attempts, exponential back-off, retryable codes.
 ///
 /// The n-th retry since the last pushback waits `initialBackoff · backoffMultiplier^(n-1)`, at most
-/// `maxBackoff` (the first one too), spread by the jitter: uniform in `[0, delay)` by default.
+/// `maxBackoff` (the first retry too), with jitter: uniform in `[0, delay)` by default.
 #[derive(Clone, Debug)]
 pub struct RetryPolicy {
     max_attempts: u32,
@@ -24,7 +24,7 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// A policy of `max_attempts` in all with A6's full jitter.
+    /// A policy of `max_attempts` in total, with A6's full jitter.
     #[must_use]
     pub fn new(
         max_attempts: u32,
@@ -44,35 +44,34 @@ impl RetryPolicy {
         }
     }
 
-    /// With another jitter; `Jitter::Proportional(0.2)` is A6 since 2024.
+    /// Sets the jitter; `Jitter::Proportional(0.2)` is A6 since 2024.
     #[must_use]
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.backoff = self.backoff.jitter(jitter);
         self
     }
 
-    /// Takes its random numbers from here.
+    /// Sets the source of random numbers.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.backoff = self.backoff.randomness(randomness);
         self
     }
 
-    /// What to do with a delay that does not fit before the deadline; [`OnDeadline::Cap`] by
-    /// default.
+    /// Sets what to do with a delay that would pass the deadline; [`OnDeadline::Cap`] by default.
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.on_deadline = on_deadline;
         self
     }
 
-    /// The codes that another attempt may mend.
+    /// The codes that may be retried.
     #[must_use]
     pub const fn retryable_status_codes(&self) -> CodeSet {
         self.codes
     }
 
-    /// The delay after so many retries (since the last pushback), with a fresh roll of the jitter.
+    /// The delay after this many retries (since the last pushback), with fresh jitter.
     #[must_use]
     pub fn delay_after(&self, retries: u32) -> Duration {
         self.backoff.delay(retries, None)
@@ -133,10 +132,10 @@ impl RetryPolicy {
     }
 }
 
-/// More attempts than this, and a server that is down gets them all: worth a throttle.
+/// Above this number of attempts, a config without throttling causes a warning.
 const MANY_ATTEMPTS: u32 = 3;
 
-/// A whole number above 1; more than the client's limit acts as the limit.
+/// An integer above 1; a value above the client's limit acts as the limit.
 pub(super) fn max_attempts(
     place: &mut Place<'_>,
     members: &Members<'_>,

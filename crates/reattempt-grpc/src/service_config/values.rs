@@ -1,4 +1,4 @@
-//! Sets of codes; the other values of a service config are the shared ones.
+//! Sets of codes. Other values of a service config use the shared readers.
 
 use reattempt_http::json::{Decimal, Json, Place};
 
@@ -8,7 +8,7 @@ pub(super) use reattempt_http::json::{
     array, boolean, duration, factor, integer, string, thousandths, wrong,
 };
 
-/// An array of codes, by number or name in any case. OK is no failure and so no member.
+/// An array of codes, by number or name in any case. OK is not a failure, so it is rejected.
 pub(super) fn codes(place: &mut Place<'_>, json: &Json) -> Option<CodeSet> {
     const MUST: &str =
         "a gRPC status code other than OK: a number from 1 to 16 or a name such as \"UNAVAILABLE\"";

@@ -23,7 +23,7 @@ pub struct AttemptSpanLayer<C = ByKnownError, R = ByKnownError> {
 }
 
 impl AttemptSpanLayer {
-    /// Errors are read by [`ByKnownError`].
+    /// Maps errors by [`ByKnownError`].
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Default for AttemptSpanLayer {
 }
 
 impl<C, R> AttemptSpanLayer<C, R> {
-    /// Finds the codes of errors in this way; by default both by [`ByKnownError`].
+    /// Sets how errors are mapped to codes; by default [`ByKnownError`] for both.
     #[must_use]
     pub fn errors<N, M>(self, errors: ErrorCodes<N, M>) -> AttemptSpanLayer<N, M> {
         AttemptSpanLayer {
@@ -61,7 +61,7 @@ impl<S, C: Clone, R: Clone> Layer<S> for AttemptSpanLayer<C, R> {
     }
 }
 
-/// Made by [`AttemptSpanLayer`].
+/// The service that [`AttemptSpanLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct AttemptSpan<S, C = ByKnownError, R = ByKnownError> {
     inner: S,
@@ -72,7 +72,7 @@ pub struct AttemptSpan<S, C = ByKnownError, R = ByKnownError> {
 pub type AttemptSpanFuture<F, C = ByKnownError, R = ByKnownError> =
     FollowedFuture<F, OpenSpan, C, R>;
 
-/// The stream of an answer that came through [`AttemptSpan`].
+/// The response stream of [`AttemptSpan`].
 pub type AttemptSpanBody<B, R = ByKnownError> = FollowedBody<B, OpenSpan, R>;
 
 impl<S, C, R, B, ResBody> Service<Request<B>> for AttemptSpan<S, C, R>
@@ -96,7 +96,7 @@ where
         if !context.is_some_and(CallContext::is_claimed) {
             layer.order.warn(
                 "AttemptSpanLayer",
-                "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
+                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
             );
         }
         let span = tracing::info_span!(

@@ -22,7 +22,7 @@ pub struct CallSpanLayer<C = ByKnownError, R = ByKnownError> {
 }
 
 impl CallSpanLayer {
-    /// Errors are read by [`ByKnownError`].
+    /// Maps errors by [`ByKnownError`].
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Default for CallSpanLayer {
 }
 
 impl<C, R> CallSpanLayer<C, R> {
-    /// Finds the codes of errors in this way; by default both by [`ByKnownError`].
+    /// Sets how errors are mapped to codes; by default [`ByKnownError`] for both.
     #[must_use]
     pub fn errors<N, M>(self, errors: ErrorCodes<N, M>) -> CallSpanLayer<N, M> {
         CallSpanLayer {
@@ -60,7 +60,7 @@ impl<S, C: Clone, R: Clone> Layer<S> for CallSpanLayer<C, R> {
     }
 }
 
-/// Made by [`CallSpanLayer`].
+/// The service that [`CallSpanLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct CallSpan<S, C = ByKnownError, R = ByKnownError> {
     inner: S,
@@ -70,7 +70,7 @@ pub struct CallSpan<S, C = ByKnownError, R = ByKnownError> {
 /// The future of [`CallSpan`].
 pub type CallSpanFuture<F, C = ByKnownError, R = ByKnownError> = FollowedFuture<F, OpenSpan, C, R>;
 
-/// The stream of an answer that came through [`CallSpan`].
+/// The response stream of [`CallSpan`].
 pub type CallSpanBody<B, R = ByKnownError> = FollowedBody<B, OpenSpan, R>;
 
 impl<S, C, R, B, ResBody> Service<Request<B>> for CallSpan<S, C, R>

@@ -5,12 +5,12 @@
 //! | [`CallSpanLayer`] | outermost | `Sent.<service>.<method>` |
 //! | [`AttemptSpanLayer`] | below the recovery layers | `Attempt.<service>.<method>`, a child of the call's |
 //!
-//! A span is open from the send to the status: until the stream of the answer ends, or is dropped.
-//! What runs below the layer runs inside of its span. Names of tracing's spans are fixed, `Sent`
-//! and `Attempt`; the whole name is in the field `otel.name`, and the end in `otel.status_code`
+//! A span is open from the send to the status: until the response stream ends or is dropped.
+//! Everything below the layer runs inside its span. The names of tracing's spans are static, `Sent`
+//! and `Attempt`; the full name is in the field `otel.name`, and the result in `otel.status_code`
 //! (`OK` or `ERROR`) and `otel.status_description` (the gRPC code), where tracing-opentelemetry
-//! looks for them. An attempt has two fields more: `previous-rpc-attempts`, the attempts before it
-//! without transparent ones, and `transparent-retry`. Level INFO, target `reattempt`.
+//! reads them. An attempt has two more fields: `previous-rpc-attempts`, the number of earlier
+//! attempts without transparent ones, and `transparent-retry`. Level INFO, target `reattempt`.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -31,7 +31,8 @@
 //!     .layer(AttemptSpanLayer::new())
 //!     .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
 //!         tracing::info!("inside of Attempt, which is inside of Sent");
-//!         Ok::<_, BoxError>(Response::builder().header("grpc-status", "0").body(Empty::<Bytes>::new())?)
+//!         let response = Response::builder().header("grpc-status", "0");
+//!         Ok::<_, BoxError>(response.body(Empty::<Bytes>::new())?)
 //!     });
 //! channel.oneshot(Request::post("http://h/shop.Cart/Add").body(Full::from("frame"))?).await?;
 //! # Ok(()) }
@@ -54,8 +55,8 @@ fn dotted(path: &str) -> String {
     path.strip_prefix('/').unwrap_or(path).replace('/', ".")
 }
 
-/// What is inside of a span, until its status is known. Dropped before: DEADLINE_EXCEEDED if its
-/// time is up, else CANCELLED.
+/// The span of a call or attempt whose status is not known yet. If dropped: DEADLINE_EXCEEDED if
+/// the deadline has passed, else CANCELLED.
 #[derive(Debug)]
 pub struct OpenSpan {
     span: Span,

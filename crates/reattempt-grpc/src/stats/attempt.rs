@@ -1,4 +1,4 @@
-//! `AttemptStatsLayer`: how each attempt went.
+//! `AttemptStatsLayer`: metrics of each attempt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ impl AttemptStatsLayer {
 }
 
 impl<C, R> AttemptStatsLayer<C, R> {
-    /// Finds the codes of errors in this way; by default both by [`ByKnownError`].
+    /// Sets how errors are mapped to codes; by default [`ByKnownError`] for both.
     #[must_use]
     pub fn errors<N, M>(self, errors: ErrorCodes<N, M>) -> AttemptStatsLayer<N, M> {
         AttemptStatsLayer {
@@ -55,7 +55,7 @@ impl<C, R> AttemptStatsLayer<C, R> {
         if !context.is_some_and(CallContext::is_claimed) {
             self.order.warn(
                 "AttemptStatsLayer",
-                "is outside of any recovery layer, so it sees no attempt but one: put it below RetryLayer or HedgeLayer",
+                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
             );
         }
         let progress = context
@@ -71,7 +71,7 @@ impl<C, R> AttemptStatsLayer<C, R> {
             if !progress.attempt_began(began) && number > 1 {
                 self.order.warn(
                     "GrpcStats",
-                    "is not told of retries, so it counts none: give GrpcStats::observer to the recovery layer",
+                    "receives no retry reports, so it counts none: set GrpcStats::observer on the recovery layer",
                 );
             }
         }
@@ -102,7 +102,7 @@ impl<S, C: Clone, R: Clone> Layer<S> for AttemptStatsLayer<C, R> {
     }
 }
 
-/// Made by [`AttemptStatsLayer`].
+/// The service that [`AttemptStatsLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct AttemptStats<S, C = ByKnownError, R = ByKnownError> {
     inner: S,
@@ -113,7 +113,7 @@ pub struct AttemptStats<S, C = ByKnownError, R = ByKnownError> {
 pub type AttemptStatsFuture<F, C = ByKnownError, R = ByKnownError> =
     FollowedFuture<F, OpenAttempt, C, R>;
 
-/// The stream of an answer that came through [`AttemptStats`].
+/// The response stream of [`AttemptStats`].
 pub type AttemptStatsBody<B, R = ByKnownError> = FollowedBody<B, OpenAttempt, R>;
 
 impl<S, C, R, B, ResBody> Service<Request<B>> for AttemptStats<S, C, R>
@@ -142,8 +142,8 @@ where
     }
 }
 
-/// An attempt whose end is not known yet. Dropped before: DEADLINE_EXCEEDED if its time is up, else
-/// CANCELLED.
+/// An attempt whose status is not known yet. If dropped: DEADLINE_EXCEEDED if the deadline has
+/// passed, else CANCELLED.
 #[derive(Debug)]
 pub struct OpenAttempt(Option<Attempt>);
 
@@ -158,7 +158,7 @@ struct Attempt {
     sent: Arc<AtomicU64>,
     received: u64,
     sizes: MessageSizes,
-    /// The head committed the call: the recovery layer does not learn how it ends.
+    /// The head committed the call, so the recovery layer does not see the status.
     is_open: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `CallStatsLayer`: how long calls take, and what came of their retries.
+//! `CallStatsLayer`: the duration of calls, and their retry metrics.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use super::progress::Progress;
 use crate::follow::{Follow, FollowedBody, FollowedFuture};
 use crate::{BodyErrorCode, ByKnownError, Code, ErrorCodes};
 
-/// Records what is known of a whole call at its end: see [`GrpcStats::call_layer`].
+/// Records the metrics of a call at its end: see [`GrpcStats::call_layer`].
 #[derive(Clone, Debug)]
 pub struct CallStatsLayer<C = ByKnownError, R = ByKnownError> {
     stats: GrpcStats,
@@ -34,7 +34,7 @@ impl CallStatsLayer {
 }
 
 impl<C, R> CallStatsLayer<C, R> {
-    /// Finds the codes of errors in this way; by default both by [`ByKnownError`].
+    /// Sets how errors are mapped to codes; by default [`ByKnownError`] for both.
     #[must_use]
     pub fn errors<N, M>(self, errors: ErrorCodes<N, M>) -> CallStatsLayer<N, M> {
         CallStatsLayer {
@@ -56,7 +56,7 @@ impl<S, C: Clone, R: Clone> Layer<S> for CallStatsLayer<C, R> {
     }
 }
 
-/// Made by [`CallStatsLayer`].
+/// The service that [`CallStatsLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct CallStats<S, C = ByKnownError, R = ByKnownError> {
     inner: S,
@@ -66,7 +66,7 @@ pub struct CallStats<S, C = ByKnownError, R = ByKnownError> {
 /// The future of [`CallStats`].
 pub type CallStatsFuture<F, C = ByKnownError, R = ByKnownError> = FollowedFuture<F, OpenCall, C, R>;
 
-/// The stream of an answer that came through [`CallStats`].
+/// The response stream of [`CallStats`].
 pub type CallStatsBody<B, R = ByKnownError> = FollowedBody<B, OpenCall, R>;
 
 impl<S, C, R, B, ResBody> Service<Request<B>> for CallStats<S, C, R>
@@ -100,7 +100,7 @@ where
     }
 }
 
-/// A call whose end is not known yet. Dropped before: CANCELLED, as its caller has left.
+/// A call whose status is not known yet. If dropped: CANCELLED, because the caller dropped it.
 #[derive(Debug)]
 pub struct OpenCall(Option<Arc<Progress>>);
 

@@ -1,21 +1,21 @@
 //! The instruments of A66 and A96.
 
-/// How values of an instrument are put together.
+/// How the values of an instrument are aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InstrumentKind {
-    /// Counts up: fed through [`GrpcMeter::add`](super::GrpcMeter::add).
+    /// A monotonic counter, updated by [`GrpcMeter::add`](super::GrpcMeter::add).
     Counter,
-    /// A distribution: fed through [`GrpcMeter::record`](super::GrpcMeter::record).
+    /// A distribution, updated by [`GrpcMeter::record`](super::GrpcMeter::record).
     Histogram,
 }
 
-/// A metric of a gRPC client, with the name, unit and buckets that OpenTelemetry knows it by.
+/// A metric of a gRPC client, with its OpenTelemetry name, unit and buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Instrument {
     /// `grpc.client.attempt.started` (A66).
     AttemptStarted,
-    /// `grpc.client.attempt.duration` (A66): from its send to its status.
+    /// `grpc.client.attempt.duration` (A66): from the send to the status.
     AttemptDuration,
     /// `grpc.client.attempt.sent_total_compressed_message_size` (A66).
     AttemptSent,
@@ -58,7 +58,7 @@ const UP_TO_FIVE: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0];
 const UP_TO_TEN: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 10.0];
 
 impl Instrument {
-    /// All of them, in order.
+    /// All instruments, in order.
     pub const ALL: [Self; 9] = [
         Self::AttemptStarted,
         Self::AttemptDuration,
@@ -71,7 +71,7 @@ impl Instrument {
         Self::CallRetryDelay,
     ];
 
-    /// Its name.
+    /// The name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl Instrument {
         }
     }
 
-    /// Its unit, as UCUM writes it: `s`, `By`, or what is counted in braces.
+    /// The unit, in UCUM: `s`, `By`, or the counted thing in braces.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -100,11 +100,11 @@ impl Instrument {
         }
     }
 
-    /// What it tells.
+    /// The description.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
-            Self::AttemptStarted => "Attempts started, also those that have not ended yet",
+            Self::AttemptStarted => "Attempts started, including those that have not ended",
             Self::AttemptDuration => "Time from the start of an attempt to its status",
             Self::AttemptSent => {
                 "Compressed bytes of all request messages of an attempt, without framing"
@@ -113,14 +113,16 @@ impl Instrument {
                 "Compressed bytes of all response messages of an attempt, without framing"
             }
             Self::CallDuration => "Time that a call takes from the application's perspective",
-            Self::CallRetries => "Retries of a call; none is not reported",
-            Self::CallTransparentRetries => "Transparent retries of a call; none is not reported",
-            Self::CallHedges => "Hedges of a call; none is not reported",
-            Self::CallRetryDelay => "Time of a call between its attempts, with none active",
+            Self::CallRetries => "Retries of a call; zero is not reported",
+            Self::CallTransparentRetries => "Transparent retries of a call; zero is not reported",
+            Self::CallHedges => "Hedges of a call; zero is not reported",
+            Self::CallRetryDelay => {
+                "Time of a call without an active attempt, between its attempts"
+            }
         }
     }
 
-    /// How its values are put together.
+    /// How the values are aggregated.
     #[must_use]
     pub const fn kind(self) -> InstrumentKind {
         match self {
@@ -141,8 +143,8 @@ impl Instrument {
         }
     }
 
-    /// True of those that [`Options::retry_metrics`](super::Options::retry_metrics) switches on
-    /// (A96, experimental).
+    /// Returns true for the instruments that
+    /// [`Options::retry_metrics`](super::Options::retry_metrics) enables (A96, experimental).
     #[must_use]
     pub const fn is_opt_in(self) -> bool {
         matches!(

@@ -1,5 +1,5 @@
-//! The sizes of gRPC messages, read from a stream of frames that need not begin where a message
-//! does.
+//! Counts the sizes of gRPC messages in a stream of frames, whose boundaries need not match those
+//! of messages.
 
 use std::io::IoSlice;
 
@@ -8,20 +8,19 @@ use bytes::Buf;
 /// Flag and length before each message (gRPC over HTTP/2, Length-Prefixed-Message).
 const PREFIX: usize = 5;
 
-/// Reads how many bytes of messages went by, without their prefixes (A66: without gRPC and
-/// transport framing).
+/// Counts the bytes of messages without their prefixes (A66: without gRPC and transport framing).
 #[derive(Debug, Default)]
 pub(super) struct MessageSizes {
     prefix: [u8; PREFIX],
-    /// How much of the next prefix is there.
+    /// How many bytes of the next prefix have arrived.
     have: usize,
-    /// What is still to come of the current message.
+    /// Bytes of the current message that have not arrived yet.
     left: usize,
 }
 
 impl MessageSizes {
-    /// Bytes of messages in this data. What a buffer does not show without being consumed counts as
-    /// it is.
+    /// The bytes of messages in this data. Data that a buffer does not expose without being
+    /// consumed is counted as message bytes.
     pub(super) fn read(&mut self, data: &impl Buf) -> u64 {
         let mut slices = [IoSlice::new(&[]); 16];
         let shown = data.chunks_vectored(&mut slices);
@@ -54,7 +53,7 @@ impl MessageSizes {
             if self.have == PREFIX {
                 let [_, a, b, c, d] = self.prefix;
                 self.have = 0;
-                // Wherever this is built a length of 32 bits fits.
+                // A 32-bit length fits on every supported platform.
                 self.left = u32::from_be_bytes([a, b, c, d]) as usize;
             }
         }
@@ -102,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Shows its first byte only.
+    /// Exposes only its first byte.
     struct Shy(Bytes);
 
     impl Buf for Shy {

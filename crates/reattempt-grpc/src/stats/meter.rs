@@ -1,4 +1,4 @@
-//! `GrpcMeter`: where metrics go.
+//! `GrpcMeter`: receives the metrics.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::Instrument;
 use crate::Code;
 
-/// What a value is about.
+/// The labels of a value.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Labels<'a> {
     /// `grpc.method`: service and method, `shop.Cart/Add`, or `other`.
     pub method: &'a Arc<str>,
-    /// `grpc.target`: the server, as [`GrpcStats`](super::GrpcStats) was told.
+    /// `grpc.target`: the server, as given to [`GrpcStats`](super::GrpcStats).
     pub target: &'a Arc<str>,
-    /// `grpc.status`, of instruments that are told of an end.
+    /// `grpc.status`, for instruments that have that label.
     pub status: Option<Code>,
 }
 
@@ -27,18 +27,18 @@ impl Labels<'_> {
     pub const STATUS: &'static str = "grpc.status";
 }
 
-/// Takes the values of all [`Instrument`]s; for OpenTelemetry, the `metrics` crate, or your own.
+/// Receives the values of all [`Instrument`]s: OpenTelemetry, the `metrics` crate, or your own.
 ///
-/// Called in line: be quick, never block. A pair of meters feeds both.
+/// Called inline: return quickly and never block. A pair of meters feeds both.
 pub trait GrpcMeter: Debug + Send + Sync {
     /// Adds to a counter.
     fn add(&self, instrument: Instrument, value: u64, labels: &Labels<'_>);
 
-    /// Records a value of a histogram, in the instrument's unit. Sizes and counts are whole.
+    /// Records a value of a histogram, in the instrument's unit. Sizes and counts are integers.
     fn record(&self, instrument: Instrument, value: f64, labels: &Labels<'_>);
 }
 
-/// No metrics: for who wants no more than the [`RetryStatistics`](super::RetryStatistics).
+/// No metrics, if only the [`RetryStatistics`](super::RetryStatistics) are needed.
 impl GrpcMeter for () {
     fn add(&self, _: Instrument, _: u64, _: &Labels<'_>) {}
 

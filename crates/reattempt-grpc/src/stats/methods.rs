@@ -1,4 +1,4 @@
-//! The methods that were seen, by name: a bounded table.
+//! A bounded table of the methods seen so far.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -6,13 +6,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::retry_statistics::{RetryCounts, RetryStatistics};
 
-/// What A66 calls methods that are not recorded by name.
+/// A66's name for methods that are not recorded by name.
 const OTHER: &str = "other";
 
-/// Longer names are not kept.
+/// Longer names are recorded as `other`.
 const LONGEST_NAME: usize = 256;
 
-/// One method, with what A6 counts of it.
+/// One method, with its A6 counters.
 #[derive(Debug)]
 pub(super) struct Method {
     pub(super) name: Arc<str>,
@@ -30,7 +30,7 @@ impl Method {
 
 pub(super) type MethodFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Grows up to a bound; all further methods are one.
+/// Grows up to a bound; all further methods share one entry.
 pub(super) struct Methods {
     rows: RwLock<HashMap<Arc<str>, Arc<Method>>>,
     other: Arc<Method>,
@@ -46,7 +46,7 @@ impl fmt::Debug for Methods {
     }
 }
 
-/// `/shop.Cart/Add` is `shop.Cart/Add`; `None` for a path that names no method.
+/// `/shop.Cart/Add` is `shop.Cart/Add`; `None` for a path that is not a method's.
 fn name_of(path: &str) -> Option<&str> {
     let name = path.strip_prefix('/')?;
     let (service, method) = name.rsplit_once('/')?;
@@ -81,7 +81,7 @@ impl Methods {
 
     #[cold]
     fn first_seen(&self, name: &str) -> Arc<Method> {
-        // Asked outside of the lock: it is the user's own code.
+        // Called outside of the lock, because it is user code.
         if self.filter.as_ref().is_some_and(|filter| !filter(name)) {
             return self.other();
         }
@@ -97,7 +97,7 @@ impl Methods {
         method
     }
 
-    /// All that is not recorded by name.
+    /// The entry of all methods that are not recorded by name.
     pub(super) fn other(&self) -> Arc<Method> {
         Arc::clone(&self.other)
     }
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(names(&methods), ["a.B/C", "a.B/D", "other"]);
         assert_eq!(methods.statistics()["other"].attempts(), 2);
         assert!(Arc::ptr_eq(&methods.of("/x.Y/Z"), &methods.other()));
-        // Another thread may have filled the table meanwhile.
+        // Another thread may have filled the table in the meantime.
         assert_eq!(&*methods.first_seen("x.Y/Z").name, "other");
     }
 

@@ -1,4 +1,4 @@
-//! `MetricsMeter`: metrics to the `metrics` crate.
+//! `MetricsMeter`: sends metrics to the `metrics` crate.
 
 use std::sync::Arc;
 
@@ -6,10 +6,11 @@ use metrics::{Label, Unit};
 
 use super::{GrpcMeter, Instrument, InstrumentKind, Labels};
 
-/// Feeds the recorder of the `metrics` crate: the thread's, else the process's (feature `metrics`).
+/// Feeds the recorder of the `metrics` crate: the thread's, else the global one (feature
+/// `metrics`).
 ///
-/// Make it once the recorder is installed, or the recorder does not hear of units and descriptions.
-/// The crate knows nothing of buckets: give your exporter [`Instrument::boundaries`].
+/// Create it after the recorder is installed; otherwise units and descriptions are lost. The
+/// `metrics` crate has no buckets: pass [`Instrument::boundaries`] to your exporter.
 ///
 /// ```
 /// use reattempt_grpc::stats::{GrpcStats, MetricsMeter};

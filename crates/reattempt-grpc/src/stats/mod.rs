@@ -1,8 +1,8 @@
 //! Statistics and metrics of a gRPC client: A6's own statistics, and the metrics of A66 and A96.
 //!
-//! [`GrpcStats`] is one for each server. It has three parts, and each knows what the others cannot:
+//! Create one [`GrpcStats`] per server. It has three parts, each of which sees something else:
 //!
-//! | part | where it goes | what it tells |
+//! | part | position | provides |
 //! | --- | --- | --- |
 //! | [`GrpcStats::call_layer`] | outermost | `grpc.client.call.*`; the call's method, for the other two |
 //! | [`GrpcStats::observer`] | the recovery layers' `observer` | retries, hedges, transparent retries: [`RetryStatistics`] and A96 |
@@ -20,15 +20,15 @@
 //! | `grpc.client.call.hedges`, opt-in | histogram | `{hedge}` | |
 //! | `grpc.client.call.retry_delay`, opt-in | histogram | `s` | |
 //!
-//! - Call and attempt last to their status: in the head, in the trailers, or in an error that the
-//!   [`ErrorCodes`](crate::ErrorCodes) read. What is dropped before ends as CANCELLED, or as
-//!   DEADLINE_EXCEEDED where its deadline cut it off.
-//! - Sizes are those of the messages as they are sent, compressed if they are, without the five
-//!   bytes before each. What the transport took of a request counts, whether it arrived or not.
-//! - Counts of retries, hedges and transparent retries are told at the end of a call, and only if
-//!   there were any. The delay is all time after the first attempt with none active, up to the last
-//!   attempt, or to the end of a wait that was cut off.
-//! - Methods are told apart up to a bound, and by name only if you want: see [`Options`].
+//! - Calls and attempts end with their status: in the head, in the trailers, or in an error that
+//!   [`ErrorCodes`](crate::ErrorCodes) maps. One dropped before that ends as CANCELLED, or as
+//!   DEADLINE_EXCEEDED if its deadline has passed.
+//! - Sizes are those of the messages as sent, compressed if they are, without the five-byte prefix
+//!   of each. A request counts as far as the transport has read it, whether it arrived or not.
+//! - Retries, hedges and transparent retries are reported at the end of a call, and only if there
+//!   were any. The retry delay is the time after the first attempt with no attempt active, up to
+//!   the last attempt, or to the end of a wait that was cut off.
+//! - Methods are recorded by name up to a bound, and only those you select: see [`Options`].
 //!
 //! Metrics go to a [`GrpcMeter`]: `OpenTelemetryMeter` (feature `opentelemetry`), `MetricsMeter`
 //! (feature `metrics`), your own, `()` for none, or a pair of them. For spans see
@@ -42,12 +42,15 @@
 //! use reattempt_grpc::service_config::ServiceConfig;
 //! use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 //! use reattempt_grpc::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options, SentBody};
-//! use reattempt_grpc::{AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer, PreviousAttemptsLayer};
+//! use reattempt_grpc::{
+//!     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+//!     PreviousAttemptsLayer,
+//! };
 //! use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //! # use bytes::Bytes;
 //!
-//! /// Prints; yours is an `OpenTelemetryMeter` or a `MetricsMeter`.
+//! /// Prints the values. Use an `OpenTelemetryMeter` or a `MetricsMeter` instead.
 //! #[derive(Debug)]
 //! struct Print;
 //!
@@ -57,14 +60,18 @@
 //!     }
 //!
 //!     fn record(&self, instrument: Instrument, value: f64, labels: &Labels<'_>) {
-//!         println!("{} {} {value} {} {:?}", labels.method, instrument.name(), instrument.unit(), labels.status);
+//!         let (name, unit) = (instrument.name(), instrument.unit());
+//!         println!("{} {name} {value} {unit} {:?}", labels.method, labels.status);
 //!     }
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
-//! # let config = ServiceConfig::parse(r#"{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
-//! #     "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": [14]}}]}"#)?;
-//! let stats = GrpcStats::with_options(Print, "dns:///shop.example.com:443", Options::new().retry_metrics(true));
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), BoxError> {
+//! # let config = ServiceConfig::parse(r#"{"methodConfig": [{"name": [{}], "retryPolicy": {
+//! #     "maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s",
+//! #     "backoffMultiplier": 2, "retryableStatusCodes": [14]}}]}"#)?;
+//! let options = Options::new().retry_metrics(true);
+//! let stats = GrpcStats::with_options(Print, "dns:///shop.example.com:443", options);
 //! let channel = ServiceBuilder::new()
 //!     .layer(CallSpanLayer::new())
 //!     .layer(stats.call_layer())
@@ -73,7 +80,10 @@
 //!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
 //!     .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
 //!     .layer(ReplayBodyLayer::new())
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()).observer(stats.observer()))
+//!     .layer(
+//!         RetryLayer::new(GrpcClassifier::new(), Attempts::standard())
+//!             .observer(stats.observer()),
+//!     )
 //!     .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
 //!     .layer(PreviousAttemptsLayer)
 //!     .layer(PushbackLayer::new(GrpcPushback))
@@ -84,7 +94,8 @@
 //!         // your channel
 //!         # let again = request.headers().contains_key("grpc-previous-rpc-attempts");
 //!         # let status = if again { "0" } else { "14" };
-//!         # Ok::<_, BoxError>(Response::builder().header("grpc-status", status).body(Empty::<Bytes>::new())?)
+//!         # let response = Response::builder().header("grpc-status", status);
+//!         # Ok::<_, BoxError>(response.body(Empty::<Bytes>::new())?)
 //!     });
 //! channel.oneshot(Request::post("http://h/shop.Cart/Add").body(Full::from("frame"))?).await?;
 //!
@@ -133,10 +144,10 @@ pub use sent_body::SentBody;
 
 use methods::{Method, Methods};
 
-/// Statistics and metrics of the calls to one server: two layers and an observer that share it, as
-/// the [module](crate::stats) shows.
+/// Statistics and metrics of the calls to one server: two layers and an observer that share them,
+/// as shown in the [module](crate::stats).
 ///
-/// Clones share what they count. One goes into a stack: for several meters give it a pair of them.
+/// Clones share their counters. A stack takes only one; for several meters give it a pair of them.
 #[derive(Clone, Debug)]
 pub struct GrpcStats(Arc<Inner>);
 
@@ -193,29 +204,29 @@ impl GrpcStats {
         }))
     }
 
-    /// Measures whole calls, from here to their status. Put it outermost.
+    /// Measures whole calls, from here to their status. Place it outermost.
     #[must_use]
     pub fn call_layer(&self) -> CallStatsLayer {
         CallStatsLayer::new(self.clone())
     }
 
-    /// Measures each attempt, from here to its status. Put it below the recovery layers. It changes
-    /// the request's type: below it the body is a [`SentBody`].
+    /// Measures each attempt, from here to its status. Place it below the recovery layers. It
+    /// changes the request type: below it the body is a [`SentBody`].
     #[must_use]
     pub fn attempt_layer(&self) -> AttemptStatsLayer {
         AttemptStatsLayer::new(self.clone())
     }
 
-    /// Counts what the recovery layers do: give it to each one's `observer`. Decisions are logged
-    /// as before ([`LogObserver`]); without the log, or beside an observer of your own, use
-    /// `GrpcStats` itself, which is one.
+    /// Counts the actions of the recovery layers: set it as the `observer` of each. Decisions are
+    /// still logged ([`LogObserver`]); without the log, or to combine it with an observer of your
+    /// own, use `GrpcStats` itself, which is an observer.
     #[must_use]
     pub fn observer(&self) -> Arc<dyn Observer> {
         Arc::new((LogObserver, self.clone()))
     }
 
-    /// A6's statistics of every method seen so far, by `shop.Cart/Add`; of all methods that are not
-    /// kept by name as `other`. Each number is exact; two may be of different instants.
+    /// A6's statistics of every method seen so far, keyed as `shop.Cart/Add`; methods not recorded
+    /// by name share `other`. Each number is exact, but they are not one snapshot.
     #[must_use]
     pub fn retry_statistics(&self) -> BTreeMap<Arc<str>, RetryStatistics> {
         self.0.methods.statistics()

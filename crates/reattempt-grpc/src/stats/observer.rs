@@ -1,4 +1,5 @@
-//! What the recovery layer tells: retries, hedges, transparent retries, and which of them failed.
+//! Counts what the recovery layer reports: retries, hedges, transparent retries, and their
+//! failures.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::methods::Method;
 use super::progress::Progress;
 
 impl GrpcStats {
-    /// The method of a call that the recovery layer tells of, and its progress.
+    /// The method and the progress of an observed call.
     fn told<'a>(&self, context: &'a CallContext) -> (Arc<Method>, Option<&'a Progress>) {
         match Progress::of(self, context) {
             Some(progress) => (Arc::clone(&progress.method), Some(progress)),
@@ -51,11 +52,11 @@ impl Observer for GrpcStats {
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
         let (method, progress) = self.told(context);
         if let Some(progress) = progress {
-            // Where a delay does not fit before the deadline, the deadline is waited for.
+            // With a delay that would pass the deadline, the call waits until the deadline.
             let waits = matches!(record.stopped, None | Some(Stopped::Deadline));
             progress.settled(waits && record.outcome == AttemptOutcome::Retry);
         }
-        // A stream that had begun is the attempt layer's to judge.
+        // A stream that has begun is counted by the attempt layer.
         let failed = match record.outcome {
             AttemptOutcome::Retry | AttemptOutcome::Fatal => true,
             AttemptOutcome::Cancelled => record.stopped == Some(Stopped::Deadline),
@@ -69,7 +70,7 @@ impl Observer for GrpcStats {
     fn call_ended(&self, _: &CallContext, _: &RetryInfo) {}
 }
 
-/// A stream ended whose head had committed the call: did a retry attempt fail with it?
+/// A stream of a committed call failed: counts it if it belongs to a retry attempt.
 pub(super) fn stream_failed(method: &Method, kind: AttemptKind) {
     if is_retry_attempt(kind) {
         method.retries.failed();

@@ -1,4 +1,4 @@
-//! `OpenTelemetryMeter`: metrics to an OpenTelemetry meter.
+//! `OpenTelemetryMeter`: sends metrics to an OpenTelemetry meter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use opentelemetry::metrics::{Counter, Histogram, Meter};
 
 use super::{GrpcMeter, Instrument, InstrumentKind, Labels};
 
-/// Feeds instruments of an OpenTelemetry meter (feature `opentelemetry`; of OpenTelemetry the API
-/// only).
+/// Feeds instruments of an OpenTelemetry meter (feature `opentelemetry`, which uses only the
+/// OpenTelemetry API).
 ///
 /// Name, unit, description and bucket boundaries are the [`Instrument`]'s; a view of your SDK may
 /// change them.
@@ -30,7 +30,7 @@ enum Made {
 }
 
 impl OpenTelemetryMeter {
-    /// Makes all instruments.
+    /// Creates all instruments.
     #[must_use]
     pub fn new(meter: &Meter) -> Self {
         Self(Instrument::ALL.map(|instrument| {
@@ -86,7 +86,7 @@ impl GrpcMeter for OpenTelemetryMeter {
     fn record(&self, instrument: Instrument, value: f64, labels: &Labels<'_>) {
         with_attributes(labels, |attributes| match self.made(instrument) {
             Some(Made::Seconds(histogram)) => histogram.record(value, attributes),
-            // Told whole, as a float.
+            // The value is an integer, passed as a float.
             Some(Made::Whole(histogram)) => histogram.record(value as u64, attributes),
             Some(Made::Counter(_)) | None => {}
         });

@@ -1,4 +1,4 @@
-//! What [`GrpcStats`](super::GrpcStats) may be told besides meter and target.
+//! Options of [`GrpcStats`](super::GrpcStats) besides meter and target.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults: no retry metrics, and all methods by name, up to 1000.
+    /// The defaults: no retry metrics, and all methods by name, at most 1000.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -25,24 +25,23 @@ impl Options {
     }
 
     /// Records the metrics of A96 too, which are experimental and off by default:
-    /// `grpc.client.call.retries`, `.transparent_retries`, `.hedges` and `.retry_delay`.
     #[must_use]
     pub const fn retry_metrics(mut self, on: bool) -> Self {
         self.retry_metrics = on;
         self
     }
 
-    /// Records by name only the methods that this says yes to, `shop.Cart/Add` and the like; all
-    /// others are `other`. For clients that pass on paths which somebody else makes up (A66,
-    /// `grpc.method`). Asked until it says yes, then never again.
+    /// Records by name only methods such as `shop.Cart/Add` for which this returns true; all others
+    /// are `other`. For clients that forward paths from an untrusted source (A66, `grpc.method`). A
+    /// method is not checked again once this has returned true.
     #[must_use]
     pub fn methods(mut self, by_name: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.methods = Some(Arc::new(by_name));
         self
     }
 
-    /// Records at most so many methods by name, those that come first; all others are `other`. 1000
-    /// by default.
+    /// Records at most this many methods by name, in the order they are seen; all others are
+    /// `other`. 1000 by default.
     #[must_use]
     pub const fn most_methods(mut self, most: usize) -> Self {
         self.most_methods = most;

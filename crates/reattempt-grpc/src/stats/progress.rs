@@ -1,4 +1,4 @@
-//! What is known of one call while it goes on: its method, and how its attempts follow each other.
+//! The progress of one call: its method, and the timing of its attempts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use super::methods::Method;
 use super::{GrpcStats, Instrument};
 use crate::Code;
 
-/// Made by the call layer and carried by the call's context, so that attempts and observer find it.
+/// Created by the call layer and carried in the call's context, where attempts and observer find
+/// it.
 #[derive(Debug)]
 pub(super) struct Progress {
     stats: GrpcStats,
@@ -21,12 +22,12 @@ pub(super) struct Progress {
 
 #[derive(Debug, Default)]
 struct Attempts {
-    /// The recovery layer tells of what it does.
+    /// True if the recovery layer has this observer.
     observed: bool,
     retries: u32,
     hedges: u32,
     transparent: u32,
-    /// A failure was settled, and the call waits, for another attempt or for its deadline.
+    /// A failed attempt was settled, and the call waits for the next attempt or for its deadline.
     waits: bool,
     active: u32,
     seen: bool,
@@ -64,7 +65,7 @@ impl Progress {
         change(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The recovery layer sends an attempt. If it is a retry attempt, the how manieth of its call.
+    /// The recovery layer sends an attempt. Returns the ordinal of a retry attempt within its call.
     pub(super) fn sent(&self, kind: AttemptKind) -> Option<u32> {
         self.attempts(|attempts| {
             attempts.observed = true;
@@ -86,7 +87,7 @@ impl Progress {
         self.attempts(|attempts| attempts.waits = waits);
     }
 
-    /// An attempt begins; true if the recovery layer tells of what it does.
+    /// An attempt begins. Returns true if the recovery layer has this observer.
     pub(super) fn attempt_began(&self, now: Instant) -> bool {
         self.attempts(|attempts| {
             attempts.idle_until(now);
@@ -96,7 +97,7 @@ impl Progress {
         })
     }
 
-    /// An attempt is over.
+    /// An attempt ends.
     pub(super) fn attempt_ended(&self, now: Instant) {
         self.attempts(|attempts| {
             attempts.active = attempts.active.saturating_sub(1);
@@ -106,7 +107,7 @@ impl Progress {
         });
     }
 
-    /// The call is over, with this status.
+    /// The call ends with this status.
     pub(super) fn ended(&self, code: Code) {
         let now = Instant::now();
         let stats = &self.stats.0;
@@ -117,7 +118,7 @@ impl Progress {
             return;
         }
         let (counts, delay) = self.attempts(|attempts| {
-            // After its last attempt a call does not wait: what is left is the caller's own time.
+            // No waiting follows the last attempt: the remaining time is the caller's own.
             if attempts.waits {
                 attempts.idle_until(now);
             }

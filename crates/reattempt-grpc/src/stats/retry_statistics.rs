@@ -1,15 +1,15 @@
-//! `RetryStatistics`: what A6 counts of each method (Retry and Hedging Statistics).
+//! `RetryStatistics`: A6's counters per method (Retry and Hedging Statistics).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The lower bounds of the histogram's buckets.
 const AT_LEAST: [u32; 8] = [1, 2, 3, 4, 5, 10, 100, 1000];
 
-/// Retry attempts of one method, since its statistics began (A6, Retry and Hedging Statistics).
+/// Retry attempts of one method since its statistics began (A6, Retry and Hedging Statistics).
 ///
-/// Retries and hedges beyond the first are retry attempts; transparent retries are not, as they do
-/// not count in A6's header either. An attempt has failed if its status is not OK, or its deadline
-/// cut it off. Losers of a hedged call and attempts that the caller left have not.
+/// Retries, and hedges after the first attempt, are retry attempts; transparent retries are not,
+/// because they do not count in A6's header either. An attempt fails if its status is not OK or its
+/// deadline passes. Losing hedges and attempts that the caller dropped do not fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryStatistics {
     attempts: u64,
@@ -24,20 +24,20 @@ impl RetryStatistics {
         self.attempts
     }
 
-    /// Those of them that failed.
+    /// Retry attempts that failed.
     #[must_use]
     pub const fn failed(&self) -> u64 {
         self.failed
     }
 
-    /// The histogram of retry attempts: for each bucket its lower bound (1, 2, 3, 4, 5, 10, 100,
-    /// 1000) and its count. The nth retry attempt of a call counts in exactly one: the 5th to 9th
-    /// in 5, the 10th to 99th in 10.
+    /// The histogram of retry attempts: the lower bound (1, 2, 3, 4, 5, 10, 100, 1000) and the
+    /// count of each bucket. The nth retry attempt of a call counts in exactly one bucket: the 5th
+    /// to 9th in 5, the 10th to 99th in 10.
     pub fn histogram(&self) -> impl ExactSizeIterator<Item = (u32, u64)> + '_ {
         AT_LEAST.into_iter().zip(self.histogram)
     }
 
-    /// The count of the bucket that the nth retry attempt of a call falls into; 0 for n = 0.
+    /// The count of the bucket that contains the nth retry attempt of a call; 0 for n = 0.
     #[must_use]
     pub fn count(&self, nth: u32) -> u64 {
         bucket_of(nth).map_or(0, |bucket| self.histogram[bucket])
@@ -48,7 +48,7 @@ fn bucket_of(nth: u32) -> Option<usize> {
     AT_LEAST.iter().rposition(|least| *least <= nth)
 }
 
-/// The numbers behind a [`RetryStatistics`].
+/// The counters behind a [`RetryStatistics`].
 #[derive(Debug, Default)]
 pub(super) struct RetryCounts {
     failed: AtomicU64,
@@ -57,20 +57,19 @@ pub(super) struct RetryCounts {
 }
 
 impl RetryCounts {
-    /// The nth retry attempt of a call goes out.
+    /// The nth retry attempt of a call is sent.
     pub(super) fn sent(&self, nth: u32) {
         if let Some(bucket) = bucket_of(nth) {
             self.histogram[bucket].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A retry attempt failed.
     pub(super) fn failed(&self) {
         self.failed.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn read(&self) -> RetryStatistics {
-        // First, so that no failure is seen whose attempt is not.
+        // Read first, so that a failure is never counted without its attempt.
         let failed = self.failed.load(Ordering::Acquire);
         let histogram =
             std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! `SentBody`: counts what the transport takes of a request.
+//! `SentBody`: counts the bytes that the transport reads from a request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use pin_project_lite::pin_project;
 use super::message_sizes::MessageSizes;
 
 pin_project! {
-    /// The request's body below an [`AttemptStatsLayer`](super::AttemptStatsLayer), whose messages
-    /// are counted as the transport takes them. Data, errors and size are those of the body itself.
+    /// The request body below an [`AttemptStatsLayer`](super::AttemptStatsLayer). Messages are
+    /// counted as the transport reads them. Data, errors and size hint are those of the inner body.
     #[derive(Debug)]
     pub struct SentBody<B> {
         #[pin]

@@ -1,4 +1,4 @@
-//! The memory that calls in flight may keep comes back, however they end (R51 to R53).
+//! The body buffer budget is fully released after calls, however they end (R51 to R53).
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,26 +13,26 @@ use tower::BoxError;
 
 use super::*;
 
-/// One call of many.
+/// A random call.
 #[derive(Clone, Debug)]
 struct Life {
     hedges: bool,
     /// Lengths of the request's frames, and the gaps before them in milliseconds.
     frames: Vec<(usize, u64)>,
-    /// What the server does, attempt by attempt: after how long, and with what.
+    /// The server's result for each attempt: the delay, and the outcome.
     answers: Vec<(u64, Outcome)>,
-    /// How long each connection takes for a frame.
+    /// How long each connection takes to read a frame.
     paces: Vec<u64>,
-    /// How long the transport holds a request whose attempt is over.
+    /// How long the transport holds the request of an attempt that has ended.
     lingers: u64,
-    /// The caller leaves.
+    /// When the caller drops the call.
     leaves_at: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Status(Code),
-    /// Headers, the rest so much later.
+    /// Headers, then the rest after this many milliseconds.
     Headers(u64),
     Breaks(TransportFault),
     Never,
@@ -73,7 +73,7 @@ fn life() -> impl Strategy<Value = Life> {
         )
 }
 
-/// A request whose frames come at their times; its bytes count up.
+/// A request whose frames arrive with delays; its bytes count up.
 struct Slow {
     frames: std::vec::IntoIter<(usize, u64)>,
     next: Option<(usize, Pin<Box<Sleep>>)>,
@@ -107,8 +107,8 @@ impl http_body::Body for Slow {
     }
 }
 
-/// Reads a request as hyper's connections do: on a task of its own, to which an attempt that was
-/// dropped puts an end, and which one that was answered leaves alone.
+/// Reads a request as hyper's connections do, on a task of its own. Dropping the attempt ends the
+/// task; a response does not.
 async fn read(mut body: ReplayBody<Slow>, life: Life, pace: u64, cancelled: oneshot::Receiver<()>) {
     let mut read = 0_usize;
     let reading = async {
@@ -155,10 +155,11 @@ async fn answer_of(
 
 type Readers = Arc<Mutex<Vec<JoinHandle<()>>>>;
 
-/// Longer than a connection takes for a frame, and holds what is over.
+/// Longer than a connection takes for a frame and holds a request.
 const SOON: Duration = Duration::from_millis(200);
 
-/// One call; then, soon after, no attempt but one still reads its request, and that one to its end.
+/// Makes one call. Soon after, at most one attempt still reads the request, and reads it to the
+/// end.
 async fn live(life: Life, budget: BufferBudget, limit: usize) {
     let readers = Readers::default();
     let of_call = Arc::clone(&readers);
@@ -211,7 +212,7 @@ async fn live(life: Life, budget: BufferBudget, limit: usize) {
     tokio::time::sleep(SOON).await;
     let readers = std::mem::take(&mut *of_call.lock().unwrap());
     let reading = readers.iter().filter(|reader| !reader.is_finished());
-    assert!(reading.count() <= 1, "attempts that are over read on");
+    assert!(reading.count() <= 1, "attempts that have ended still read");
     for reader in readers {
         let ended = tokio::time::timeout(Duration::from_secs(9), reader).await;
         ended.expect("the request is not read to its end").unwrap();

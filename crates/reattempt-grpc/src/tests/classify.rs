@@ -1,4 +1,4 @@
-//! What single answers and errors mean.
+//! The classification of single responses and errors.
 
 use reattempt_http::RefusedStream;
 
@@ -178,8 +178,8 @@ fn transport_faults_become_codes_with_their_stage() {
     }
 }
 
-/// R10 and Memory Management: a request whose own body failed fails again, whatever the policy
-/// says; one that was given up for another attempt leaves that one to win.
+/// R10 and Memory Management: a request whose own body failed would fail again, regardless of the
+/// policy; one abandoned for another attempt does not end the call, so that the other can succeed.
 #[test]
 fn what_the_request_itself_did_is_not_judged_by_its_code() {
     let all = Code::ALL.into_iter().fold(CodeSet::EMPTY, CodeSet::with);

@@ -1,4 +1,4 @@
-//! What fails or is added on this side, attempt by attempt (R17, R24, R49, R64).
+//! Failures and metadata of the client side, attempt by attempt (R17, R24, R49, R64).
 
 use http::request::Parts;
 use reattempt::{Annotated, AttemptKind, AttemptOutcome};
@@ -20,7 +20,7 @@ fn metadata(name: &'static str, value: u32) -> Made {
     Ok(map)
 }
 
-/// A call whose credentials are made like this, two milliseconds after they were asked for.
+/// A call with these credentials, which take two milliseconds to make.
 async fn call_with(config: &ServiceConfig, server: &Server, credentials: Credentials) -> Ended {
     let of_attempt = move |call: &Parts| {
         let number = call.extensions.context().map_or(0, CallContext::attempt);
@@ -60,7 +60,7 @@ fn tokens(config: &ServiceConfig) -> Option<u64> {
     config.throttle().unwrap().milli_tokens()
 }
 
-/// R17, A54: the code is brought to what is allowed before it is matched.
+/// R17, A54: the code is restricted to the allowed ones before it is matched.
 #[tokio::test(start_paused = true)]
 async fn codes_are_rewritten_before_they_are_matched() {
     for (codes, attempts, left) in [("5", 1, 10_000), ("13", 3, 7_000), ("5,14", 1, 10_000)] {
@@ -81,7 +81,7 @@ async fn codes_are_rewritten_before_they_are_matched() {
     }
 }
 
-/// R17, A54: no transparent retry although nothing was sent; it uses attempts up, and counts.
+/// R17, A54: no transparent retry although nothing was sent; it uses up attempts, and counts.
 #[tokio::test(start_paused = true)]
 async fn credentials_that_cannot_be_made_go_by_the_policy() {
     let (config, server) = (retrying(3, "14"), Server::new([Status(Code::Ok)]));
@@ -100,7 +100,7 @@ async fn credentials_that_cannot_be_made_go_by_the_policy() {
     assert_eq!(tokens(&config), Some(9_500));
     assert_eq!(ended.at_ms, 54, "credentials, back-off, credentials");
 
-    // Without a policy nothing mends it.
+    // Without a policy it is not retried.
     let config = config_without_policy();
     let ended = call_with(&config, &server, |_| failure(Code::Unavailable)).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 1));
@@ -110,7 +110,7 @@ fn config_without_policy() -> ServiceConfig {
     config(r#""waitForReady":true"#)
 }
 
-/// R24, R49: a drop is final whatever the policy retries, and it counts nowhere.
+/// R24, R49: a drop is final even for a retryable code, and is not counted.
 #[tokio::test(start_paused = true)]
 async fn a_drop_is_neither_retried_nor_counted() {
     let drops: Credentials = |number| match number {
@@ -126,7 +126,7 @@ async fn a_drop_is_neither_retried_nor_counted() {
         assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
         assert_eq!(tokens(&config), Some(9_000), "the server's failure alone");
     }
-    // Of a hedge it ends the call, and cancels those that are out.
+    // A dropped hedge ends the call and cancels the other attempts.
     let (config, server) = (hedging(4, "0.02s", "14"), Server::new([Hangs]));
     let ended = call_with(&config, &server, drops).await;
     assert_eq!((ended.code, ended.at_ms), (Code::Unavailable, 22));
@@ -138,7 +138,8 @@ async fn a_drop_is_neither_retried_nor_counted() {
     assert_eq!(tokens(&config), Some(10_000));
 }
 
-/// R64: what was added for one attempt never reaches another, retried, transparent or hedged.
+/// R64: metadata added for one attempt is not sent with another, whether retry, transparent or
+/// hedge.
 #[tokio::test(start_paused = true)]
 async fn metadata_of_one_attempt_never_reaches_the_next() {
     const NAMES: [&str; 3] = ["x-of-1", "x-of-2", "x-of-3"];
@@ -170,7 +171,7 @@ async fn metadata_of_one_attempt_never_reaches_the_next() {
     }
 }
 
-/// Like what a caller says under the same name, and never in its place.
+/// Appended to the caller's values of the same name, which are kept.
 #[tokio::test(start_paused = true)]
 async fn metadata_is_added_behind_the_callers_own() {
     let of_attempt = |_: &Parts| {
@@ -192,7 +193,7 @@ async fn metadata_is_added_behind_the_callers_own() {
     assert_eq!(service.oneshot(request).await.unwrap().body(), "a,b,c");
 }
 
-/// R14: the call's deadline goes on while they are made.
+/// R14: the call's deadline keeps running while the credentials are made.
 #[tokio::test(start_paused = true)]
 async fn credentials_are_not_waited_for_beyond_the_deadline() {
     let server = Server::new([Status(Code::Ok)]);

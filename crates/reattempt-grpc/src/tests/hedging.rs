@@ -16,7 +16,7 @@ async fn hedges_go_out_at_each_delay_and_all_at_once_without_one() {
 
 /// R41, R42, R43
 #[tokio::test(start_paused = true)]
-async fn headers_commit_a_hedge_and_fatal_ends_all_and_non_fatal_sends_the_next() {
+async fn headers_commit_fatal_ends_all_non_fatal_sends_the_next() {
     let server = Server::new([Hangs, After(50, Box::new(Late(Code::Ok)))]);
     let ended = call(&hedging(4, "0.2s", "14"), &server, request()).await;
     assert_eq!(
@@ -53,7 +53,7 @@ async fn pushback_moves_the_next_hedge_and_a_stop_ends_new_ones_only() {
 
 /// R46, R47, R50
 #[tokio::test(start_paused = true)]
-async fn hedges_ask_the_throttle_and_tell_their_place_and_the_last_failure_is_returned() {
+async fn hedges_ask_the_throttle_and_the_last_failure_is_returned() {
     let config = hedging(3, "0.2s", "14");
     let server = Server::new([Status(Code::Unavailable)]);
     let ended = call(&config, &server, request()).await;
@@ -69,7 +69,7 @@ async fn hedges_ask_the_throttle_and_tell_their_place_and_the_last_failure_is_re
     assert_eq!(ended.info.attempts(), 1, "the bucket is down to its half");
 }
 
-/// R49: who balances below may give a call up; hedges that are out go on, and a retried call ends.
+/// R49: a balancer below may drop the call; other hedges continue, and a retried call ends.
 #[tokio::test(start_paused = true)]
 async fn a_drop_below_sends_no_more() {
     let server = Server::new([

@@ -1,4 +1,4 @@
-//! Waiting one frame for servers that send failures in real trailers.
+//! Holding headers for one frame, for servers that send failures in real trailers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,10 +19,9 @@ fn tokens(config: &ServiceConfig) -> Option<u64> {
     config.throttle().unwrap().milli_tokens()
 }
 
-/// R10, R20, R70: as if the server had sent Trailers-Only, but only where the call is said to be
-/// unary.
+/// R10, R20, R70: as if the server had sent Trailers-Only, but only for calls marked unary.
 #[tokio::test(start_paused = true)]
-async fn a_failure_in_real_trailers_is_retried_where_the_call_is_unary() {
+async fn a_failure_in_real_trailers_is_retried_for_unary_calls() {
     let script = [Late(Code::Unavailable), Message(Code::Ok)];
     let (config, server) = (retrying(3, "14"), Server::new(script.clone()));
     let ended = call(&config, &server, unary()).await;
@@ -38,7 +37,7 @@ async fn a_failure_in_real_trailers_is_retried_where_the_call_is_unary() {
     assert_eq!(tokens(&config), Some(9_000));
 }
 
-/// R10, R13: a code that is not retryable and the last failure come back as the server's own.
+/// R10, R13: a code that is not retryable, and the last failure, are returned unchanged.
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_is_final_keeps_its_status_and_its_metadata() {
     for (code, attempts, stopped) in [
@@ -82,7 +81,7 @@ async fn headers_are_held_to_the_bound_and_no_longer() {
     }
 }
 
-/// R41: a hedge whose headers are held has not won yet.
+/// R41: a hedge whose headers are held has not committed the call yet.
 #[tokio::test(start_paused = true)]
 async fn hedges_go_on_while_headers_are_held() {
     let server = Server::new([Later(60, Code::Unavailable), Hangs, Message(Code::Ok)]);
@@ -91,7 +90,7 @@ async fn hedges_go_on_while_headers_are_held() {
     assert_eq!(server.times(), [0, 20, 40]);
 }
 
-/// R21, R23: what is put back is counted at the body's end, as without the layer.
+/// R21, R23: a response that is released is counted at the end of its body, as without the layer.
 #[tokio::test(start_paused = true)]
 async fn answers_that_go_on_count_as_ever() {
     for (step, code, left) in [
@@ -124,7 +123,7 @@ async fn the_deadline_comes_before_the_bound() {
     assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 50));
 }
 
-/// A body of these frames, each an instant apart; it counts how many were asked for.
+/// A body of these frames, with a delay between them; it counts the frames that were polled.
 struct Frames {
     left: Vec<Frame<Bytes>>,
     for_ever: bool,
@@ -147,7 +146,7 @@ impl http_body::Body for Frames {
     }
 }
 
-/// One held answer, straight from the layer.
+/// One held response, directly from the layer.
 async fn held(
     layer: HoldHeadersLayer,
     request: Request<()>,
@@ -170,7 +169,7 @@ fn marked() -> Request<()> {
     request
 }
 
-/// No timer is armed for a frame that is there, and no more than one is taken: this runtime has no
+/// No timer is armed for a frame that is ready, and only one frame is read: this runtime has no
 /// timers.
 #[test]
 fn one_frame_is_kept_and_it_comes_out_first() {
@@ -191,7 +190,7 @@ fn one_frame_is_kept_and_it_comes_out_first() {
         assert_eq!(
             asked.load(Ordering::Relaxed),
             2,
-            "the empty one says nothing"
+            "the empty frame is skipped"
         );
         assert_eq!(body.size_hint().lower(), 3);
         assert!(!body.is_end_stream());
@@ -212,7 +211,7 @@ async fn frames_without_content_are_not_waited_for_beyond_the_bound() {
     };
     let began = Instant::now();
     let call = held(HoldHeadersLayer::new(), marked(), body);
-    // Paused time moves by itself only when all is idle, and this never is.
+    // Paused time advances only while the runtime is idle, which never happens here.
     let clock = async {
         for _ in 0..20 {
             tokio::time::advance(Duration::from_millis(10)).await;

@@ -14,7 +14,7 @@ use super::*;
 type Limited = ReplayBody<LimitedRequestBody<Told>>;
 type Tell = mpsc::UnboundedSender<Frame<Bytes>>;
 
-/// A body that is told its frames.
+/// A body whose frames are sent through a channel.
 struct Told(mpsc::UnboundedReceiver<Frame<Bytes>>);
 
 impl http_body::Body for Told {
@@ -34,7 +34,7 @@ fn told() -> (Tell, Told) {
     (tell, Told(told))
 }
 
-/// A message of so many bytes, with its prefix.
+/// A message of this many bytes, with its prefix.
 fn message(length: usize) -> Bytes {
     let mut bytes = vec![0];
     bytes.extend((length as u32).to_be_bytes());
@@ -52,8 +52,8 @@ fn finish(tell: Tell, code: Code) {
     tell.send(Frame::trailers(trailers)).unwrap();
 }
 
-/// A connection: what each attempt received and how that ended. Like hyper it reads a request on a
-/// task of its own.
+/// A connection: what each attempt received and how it ended. It reads a request on a task of its
+/// own, like hyper.
 #[derive(Clone, Default)]
 struct Wire {
     received: Arc<Mutex<Vec<(usize, bool)>>>,
@@ -61,7 +61,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// Bytes that came, and if the request was reset, by attempt.
+    /// Bytes received, and whether the request was reset, per attempt.
     async fn received(&self) -> Vec<(usize, bool)> {
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -84,7 +84,7 @@ impl Wire {
                 }
                 std::future::pending::<()>().await;
             };
-            // Dropped without an answer: as hyper sees a call that nobody waits for.
+            // Dropped without a response, as hyper does for a call whose receiver is gone.
             tokio::select! {
                 () = read => {}
                 Err(_) = cancelled => received.lock().unwrap()[at].1 = true,
@@ -93,7 +93,7 @@ impl Wire {
     }
 }
 
-/// A channel around a server that answers with this body, at once or never.
+/// A channel to a server that responds with this body, at once or never.
 fn channel(
     config: &ServiceConfig,
     limits: MessageLimitLayer,
@@ -145,7 +145,7 @@ fn limits(request: u64, response: u64) -> ServiceConfig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_message_that_is_too_long_is_not_sent_and_ends_the_call() {
+async fn a_request_message_that_is_too_long_ends_the_call_unsent() {
     let layer = MessageLimitLayer::new;
     for (config, layer, length, limit) in [
         (limits(100, 5), layer(), 101, Some(100)),
@@ -189,7 +189,7 @@ async fn a_request_message_that_is_too_long_is_not_sent_and_ends_the_call() {
     }
 }
 
-/// "Nothing of it is sent on": also where its prefix comes in pieces, behind other messages.
+/// "Nothing of it is sent on": also if its prefix arrives in pieces, after other messages.
 #[tokio::test(start_paused = true)]
 async fn of_a_stream_the_messages_before_it_are_sent() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
@@ -209,7 +209,7 @@ async fn of_a_stream_the_messages_before_it_are_sent() {
     assert_eq!(wire.received().await, [(55, true)]);
 }
 
-/// Every hedge of it is cancelled.
+/// All hedges of the call are cancelled.
 #[tokio::test(start_paused = true)]
 async fn all_hedges_end_with_the_call() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
@@ -230,9 +230,9 @@ async fn all_hedges_end_with_the_call() {
     assert_eq!((watch.info().attempts(), budget.used()), (3, 0));
 }
 
-/// After response headers the stream ends with the status in trailers.
+/// After response headers, the stream ends with the status in trailers.
 #[tokio::test(start_paused = true)]
-async fn a_request_message_that_is_too_long_ends_an_answer_that_has_begun() {
+async fn a_request_message_that_is_too_long_ends_an_open_response() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
     let (tell, body) = told();
     let (server, answer) = told();
@@ -266,10 +266,10 @@ async fn a_request_message_that_is_too_long_ends_an_answer_that_has_begun() {
     assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
 }
 
-/// The messages before it come through, of it nothing does; it is not retried although its code is
-/// retryable.
+/// The messages before it are delivered, no byte of it is; the call is not retried although its
+/// code is retryable.
 #[tokio::test(start_paused = true)]
-async fn a_response_message_that_is_too_long_ends_the_stream_and_cancels_it() {
+async fn a_response_message_that_is_too_long_cancels_the_stream() {
     for whole in [true, false] {
         let (wire, budget) = (Wire::default(), BufferBudget::default());
         let (_tell, body) = told();
@@ -306,8 +306,8 @@ async fn a_response_message_that_is_too_long_ends_the_stream_and_cancels_it() {
     }
 }
 
-/// Within the limits nothing changes: the bytes, the trailers, what is counted, and the request's
-/// half of the stream.
+/// Within the limits nothing changes: bytes, trailers, counts, and the request's half of the
+/// stream.
 #[tokio::test(start_paused = true)]
 async fn messages_within_the_limits_pass_unchanged() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
@@ -330,7 +330,7 @@ async fn messages_within_the_limits_pass_unchanged() {
         say(&server, length);
         say(&tell, length);
     }
-    // A prefix that breaks off is the reader's to complain about.
+    // An incomplete prefix is passed on to the reader.
     server
         .send(Frame::data(Bytes::from_static(b"\0\0")))
         .unwrap();
@@ -342,7 +342,7 @@ async fn messages_within_the_limits_pass_unchanged() {
     assert_eq!(wire.received().await, [(3 * 5 + 107, false)]);
 }
 
-/// A caller who leaves takes the request along, also where the transport would go on with it.
+/// A response that the caller drops ends the request too, even if the transport would continue it.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_dropped_ends_its_request() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());

@@ -1,8 +1,8 @@
-//! Headers of attempts and answers (R70, R71, R80).
+//! Headers of attempts and responses (R70, R71, R80).
 
 use super::*;
 
-/// R14: each attempt is told the time that is left.
+/// R14: each attempt carries the time left.
 #[tokio::test(start_paused = true)]
 async fn the_timeout_of_each_attempt_is_the_time_left() {
     let server = Server::new([
@@ -21,7 +21,7 @@ async fn the_timeout_of_each_attempt_is_the_time_left() {
 
 /// R70, R71
 #[tokio::test(start_paused = true)]
-async fn a_users_own_count_never_passes_and_the_callers_answer_tells_it() {
+async fn a_users_own_count_is_removed_and_the_response_has_the_real() {
     let server = Server::new([Status(Code::Unavailable), Status(Code::Ok)]);
     let mut request = request();
     request

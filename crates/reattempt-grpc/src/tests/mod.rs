@@ -1,4 +1,4 @@
-//! The rules of A6 through the whole stack, on paused time. Rule numbers as in
+//! The rules of A6 through the whole stack, on paused time. Rule numbers are those of
 //! docs/conformance/grpc.md.
 
 mod budget;
@@ -45,7 +45,7 @@ use crate::*;
 type Body = UnsyncBoxBody<Bytes, Broken>;
 type RequestBody = ReplayBody<LimitedRequestBody<Full<Bytes>>>;
 
-/// A transport error that says what went wrong.
+/// A transport error with this fault.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("{0:?}")]
 struct Broken(TransportFault);
@@ -56,10 +56,10 @@ impl TransportError for Broken {
     }
 }
 
-/// What the server does with one attempt.
+/// The server's behaviour for one attempt.
 #[derive(Clone)]
 enum Step {
-    /// A Trailers-Only answer.
+    /// A Trailers-Only response.
     Status(Code),
     /// The same with pushback.
     Pushback(Code, &'static str),
@@ -67,27 +67,27 @@ enum Step {
     Late(Code),
     /// The same with pushback.
     LatePushback(Code, &'static str),
-    /// The same, the trailers so much later.
+    /// The same, with the trailers after this many milliseconds.
     Later(u64, Code),
     /// Headers, a message, and the status in real trailers.
     Message(Code),
-    /// A message-less stream that breaks off or ends without a status.
+    /// A stream without messages that fails, or ends without a status.
     Breaks(Option<TransportFault>),
     /// A head without a status that ends the stream.
     HeadAlone,
-    /// No answer at all.
+    /// No response.
     Hangs,
     /// Headers, then nothing.
     HangsInBody,
     Fault(TransportFault),
-    /// What balances below gives the call up for good.
+    /// The balancer below drops the call.
     Drops(Code),
     /// This step, after a delay.
     After(u64, Box<Step>),
 }
 use Step::*;
 
-/// What the server saw of one attempt.
+/// One attempt as the server saw it.
 #[derive(Clone, Debug)]
 struct Seen {
     at_ms: u128,
@@ -108,7 +108,7 @@ fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// This body, and then trailers.
+/// This body, followed by trailers.
 fn ends<B>(body: B, after_ms: u64, code: Code, pushback: Option<&'static str>) -> Body
 where
     B: http_body::Body<Data = Bytes, Error = Broken> + Send + 'static,
@@ -228,8 +228,8 @@ impl Server {
     }
 }
 
-/// A config with one retry policy for everything and a bucket; each delay is exactly half of its
-/// bound.
+/// A config with one retry policy for all methods and a bucket; each delay is exactly half of its
+/// upper bound.
 fn retrying(attempts: u32, codes: &str) -> ServiceConfig {
     config(&format!(
         r#""retryPolicy":{{"maxAttempts":{attempts},"initialBackoff":"0.1s","maxBackoff":"1s",
@@ -259,7 +259,7 @@ struct Ended {
     at_ms: u128,
 }
 
-/// One call through the documented stack, its answer read to the end.
+/// One call through the documented stack, whose response is read to the end.
 async fn call<R>(config: &R, server: &Server, request: Request<Full<Bytes>>) -> Ended
 where
     R: Route<Request<Full<Bytes>>> + Clone,
@@ -267,7 +267,7 @@ where
     call_through(config, server.began, server.service(), request).await
 }
 
-/// The same with several servers, from which each attempt takes one.
+/// The same with several servers; each attempt takes one.
 async fn call_one_of(
     config: &ServiceConfig,
     servers: &[Server],

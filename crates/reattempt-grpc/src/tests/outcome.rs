@@ -1,10 +1,10 @@
-//! What the outcome layer lets through unchanged (R23: it only listens).
+//! The outcome layer passes everything through unchanged (R23: it only observes).
 
 use super::*;
 use http_body::Body as _;
 use tower::Service;
 
-/// A service that is ready when it is told to be.
+/// A service that is ready if the flag is set.
 #[derive(Clone)]
 struct Gate(bool);
 

@@ -4,7 +4,7 @@ use super::*;
 
 /// R10, R13
 #[tokio::test(start_paused = true)]
-async fn only_retryable_codes_are_retried_and_the_last_failure_is_the_servers_own() {
+async fn only_retryable_codes_are_retried_the_last_failure_unchanged() {
     let server = Server::new([Status(Code::Unavailable)]);
     let ended = call(&retrying(3, "14"), &server, request()).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 3));
@@ -24,7 +24,7 @@ async fn response_headers_commit_the_call() {
     assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
 }
 
-/// R10: a head that ends the stream has no trailers that could say more, and commits to nothing.
+/// R10: a head that ends the stream has no trailers that could carry a status, and does not commit.
 #[tokio::test(start_paused = true)]
 async fn a_head_that_ends_the_stream_without_a_status_is_unknown() {
     let server = Server::new([HeadAlone]);
@@ -98,7 +98,7 @@ async fn a_stream_ends_at_the_deadline_with_the_status_in_trailers() {
     let server = Server::new([HangsInBody]);
     let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;
     assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 500));
-    // Trailers cannot say whose deadline it was; the watch can.
+    // Trailers cannot say whose deadline passed; the watch can.
     assert_eq!(ended.info.stopped(), Some(Stopped::Deadline));
     let server = Server::new([Late(Code::DeadlineExceeded)]);
     let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;
@@ -106,7 +106,7 @@ async fn a_stream_ends_at_the_deadline_with_the_status_in_trailers() {
     assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
 }
 
-/// R16, R62: a connection that cannot be made is UNAVAILABLE at once.
+/// R16, R62: a connection that cannot be made fails at once with UNAVAILABLE.
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_policy_fails_fast_without_a_connection() {
     let server = Server::new([Fault(TransportFault::ConnectFailed)]);
@@ -118,7 +118,7 @@ async fn a_call_without_a_policy_fails_fast_without_a_connection() {
     assert_eq!(record.failure.unwrap().stage, Stage::Dispatch);
 }
 
-/// R16: with a policy it is retried as any UNAVAILABLE, and counted.
+/// R16: with a policy it is retried like any UNAVAILABLE, and counted.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
     let refused = || vec![Fault(TransportFault::ConnectFailed)];
@@ -141,8 +141,8 @@ async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
     assert_eq!(hedges.throttle().unwrap().milli_tokens(), Some(7_000));
 }
 
-/// R60: while there is a backend that the call has not tried, it moves on to that, uncounted; then
-/// by the policy.
+/// R60: while there is a backend that the call has not tried, the call moves to it, uncounted;
+/// after that the policy decides.
 #[tokio::test(start_paused = true)]
 async fn a_refused_connection_moves_on_to_an_untried_backend() {
     let dead = || Server::new([Fault(TransportFault::ConnectFailed)]);
@@ -166,7 +166,7 @@ async fn a_refused_connection_moves_on_to_an_untried_backend() {
 
 /// R24, R60, R62, R63: never sent on a connection that existed.
 #[tokio::test(start_paused = true)]
-async fn attempts_that_were_never_sent_cost_nothing_and_need_no_policy() {
+async fn attempts_never_sent_cost_nothing_and_need_no_policy() {
     let unsent = Fault(TransportFault::NeverSent);
     let server = Server::new([unsent.clone(), unsent.clone(), unsent, Status(Code::Ok)]);
     let config = config(r#""waitForReady":false"#);
@@ -180,10 +180,10 @@ async fn attempts_that_were_never_sent_cost_nothing_and_need_no_policy() {
     assert!(!ended.head.contains_key(PREVIOUS_ATTEMPTS));
 }
 
-/// R9, R25: the config is chosen when the call starts and holds for all its attempts; the bucket is
-/// the server name's.
+/// R9, R25: the config is chosen when the call starts and applies to all its attempts; the bucket
+/// belongs to the server name.
 #[tokio::test(start_paused = true)]
-async fn a_call_keeps_the_config_it_started_with_while_a_newer_one_comes_into_force() {
+async fn a_call_keeps_its_config_when_a_newer_one_is_in_force() {
     let of = |attempts: u32, tokens: u32| {
         format!(
             r#"{{"methodConfig":[{{"name":[{{}}],"timeout":"{attempts}s","retryPolicy":{{"maxAttempts":{attempts},
@@ -207,7 +207,7 @@ async fn a_call_keeps_the_config_it_started_with_while_a_newer_one_comes_into_fo
     );
     assert_eq!(ended.code, Code::Unavailable);
     let bucket = live.load().throttle().cloned().unwrap();
-    // Two of twenty were gone, so twenty of two hundred; then two more failures.
+    // Two of twenty tokens were used, so twenty of two hundred; then two more failures.
     assert_eq!(bucket.milli_tokens(), Some(178_000));
 
     let ended = call(&live, &server, request()).await;
@@ -219,9 +219,9 @@ async fn a_call_keeps_the_config_it_started_with_while_a_newer_one_comes_into_fo
     assert_eq!(bucket.milli_tokens(), Some(176_000));
 }
 
-/// R14, R60: what is to be done at the deadline holds for methods without a policy too.
+/// R14, R60: `on_deadline` applies to methods without a policy too.
 #[tokio::test(start_paused = true)]
-async fn a_method_without_a_policy_gives_up_at_the_deadline_if_asked_to() {
+async fn a_method_without_a_policy_can_give_up_at_the_deadline() {
     let unsent = || Fault(TransportFault::NeverSent);
     let ended = async |on_deadline| {
         let options = Options::new().on_deadline(on_deadline);
@@ -236,7 +236,7 @@ async fn a_method_without_a_policy_gives_up_at_the_deadline_if_asked_to() {
     assert_eq!(ended(OnDeadline::Cap).await, (Code::DeadlineExceeded, 4));
 }
 
-/// R61: a refused stream is sent again once, then the policy decides.
+/// R61: a refused stream is retried transparently once, then the policy decides.
 #[tokio::test(start_paused = true)]
 async fn a_refused_stream_is_sent_again_once_per_call() {
     let refused = || Fault(TransportFault::StreamRefused);

@@ -12,7 +12,7 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 use super::*;
 use crate::spans::{AttemptSpanLayer, CallSpanLayer};
 
-/// What became of one span.
+/// The observed state of one span.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     fields: BTreeMap<String, String>,
@@ -20,7 +20,7 @@ struct Seen {
     /// When it was closed.
     closed_ms: Option<u128>,
     handles: u32,
-    /// What was said inside of it.
+    /// The events inside the span.
     said: Vec<String>,
 }
 
@@ -31,12 +31,12 @@ struct State {
     began: Instant,
 }
 
-/// Follows the spans of this thread.
+/// Records the spans of this thread.
 #[derive(Clone, Debug)]
 struct Spans(Arc<Mutex<State>>);
 
-/// See the listener of warnings: with one subscriber tracing may keep another thread's "nobody
-/// listens".
+/// As for the listener of warnings: with a single subscriber, tracing may cache the interest of
+/// another thread that has none.
 static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
 
 impl Spans {
@@ -172,7 +172,7 @@ async fn spanned_call(config: &ServiceConfig, server: &Server) {
     }
 }
 
-/// Of each span: the last words of its name, the attempts before it, whether it is transparent, its
+/// For each span: the last part of its name, the earlier attempts, whether it is transparent, its
 /// status and its end.
 fn story(spans: &Spans) -> Vec<(String, String, u128)> {
     let tell = |seen: Seen| {
@@ -192,8 +192,8 @@ fn told(what: &str, status: &str, closed_ms: u128) -> (String, String, u128) {
     (what.to_owned(), status.to_owned(), closed_ms)
 }
 
-/// R72: one span a call and one an attempt, each until its status is known; what runs below is
-/// inside.
+/// R72: one span per call and one per attempt, each open until its status is known; what runs below
+/// is inside.
 #[tokio::test(start_paused = true)]
 async fn each_attempt_has_a_span_inside_of_its_calls() {
     let (spans, _guard) = Spans::follow();
@@ -219,7 +219,7 @@ async fn each_attempt_has_a_span_inside_of_its_calls() {
     assert_eq!(seen[0].said, [decisions; 2]);
 }
 
-/// R72: transparent retries are marked, and not counted.
+/// R72: transparent retries are marked and not counted.
 #[tokio::test(start_paused = true)]
 async fn a_transparent_retry_is_marked_and_not_counted_before_others() {
     let (spans, _guard) = Spans::follow();
@@ -240,7 +240,7 @@ async fn a_transparent_retry_is_marked_and_not_counted_before_others() {
     );
 }
 
-/// R72: losers are closed when they are dropped, as CANCELLED.
+/// R72: the spans of losing hedges are closed when they are dropped, as CANCELLED.
 #[tokio::test(start_paused = true)]
 async fn hedges_have_spans_beside_each_other() {
     let (spans, _guard) = Spans::follow();
@@ -257,7 +257,7 @@ async fn hedges_have_spans_beside_each_other() {
     );
 }
 
-/// R72: the deadline and a caller who leaves close what is open, also in the stream.
+/// R72: the deadline and a caller that drops the call close open spans, also during the stream.
 #[tokio::test(start_paused = true)]
 async fn what_is_cut_off_closes_with_the_status_of_who_cut_it() {
     let late = "ERRORDEADLINE_EXCEEDED";

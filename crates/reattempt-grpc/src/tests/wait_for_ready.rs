@@ -12,7 +12,7 @@ fn refused(times: usize) -> Vec<Step> {
     vec![Fault(TransportFault::ConnectFailed); times]
 }
 
-/// Refuses so often, and then does this.
+/// Refuses this many connections, then takes this step.
 fn up_after(times: usize, step: Step) -> Server {
     let mut script = refused(times);
     script.push(step);
@@ -25,8 +25,8 @@ fn tokens(config: &ServiceConfig) -> Option<u64> {
 
 const WAITS: &str = r#""waitForReady":true"#;
 
-/// R16: one attempt, however often nobody was there; its `grpc-timeout` is the time left when it
-/// goes out.
+/// R16: the call remains one attempt, however many connections fail; its `grpc-timeout` is the time
+/// left when it is sent.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_uses_no_attempt_up() {
     let config = config(&format!(r#"{WAITS},"timeout":"10s""#));
@@ -47,7 +47,7 @@ async fn a_call_that_waits_uses_no_attempt_up() {
     assert!(!ended.head.contains_key(PREVIOUS_ATTEMPTS));
 }
 
-/// R16: nothing else bounds it.
+/// R16: there is no other limit.
 #[tokio::test(start_paused = true)]
 async fn without_a_deadline_it_waits_for_ever() {
     let config = config(WAITS);
@@ -57,7 +57,7 @@ async fn without_a_deadline_it_waits_for_ever() {
     assert_eq!(ended.at_ms, 500_000);
 }
 
-/// R16: the caller's own word beats the config's, either way.
+/// R16: the caller's extension overrides the config, in both directions.
 #[tokio::test(start_paused = true)]
 async fn the_callers_word_beats_the_configs() {
     for (members, own, waits) in [
@@ -82,7 +82,7 @@ async fn the_callers_word_beats_the_configs() {
     }
 }
 
-/// R16: every backend is tried once before anything is waited for.
+/// R16: every backend is tried once before the call waits.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_tries_each_backend_first() {
     let mut servers = vec![Server::new(refused(1)); 2];
@@ -106,8 +106,8 @@ async fn a_call_that_waits_goes_round_its_backends() {
     assert_eq!(ended.at_ms, 3 + 14 * 25);
 }
 
-/// R16: the second attempt of a call waits for any of the backends, not only for the one that it
-/// was meant for.
+/// R16: the second attempt of a call waits for any of the backends, not only for the one picked
+/// first.
 #[tokio::test(start_paused = true)]
 async fn a_further_attempt_that_waits_goes_round_its_backends() {
     let policy = config(&format!(
@@ -135,7 +135,7 @@ async fn the_deadline_ends_the_wait() {
     assert!(message.contains("unambiguous"), "{message}");
 }
 
-/// R16: what comes after the wait is the policy's as ever, and known to have been sent.
+/// R16: a failure after the wait goes by the policy as usual, and is known to have been sent.
 #[tokio::test(start_paused = true)]
 async fn failures_after_the_wait_go_by_the_policy() {
     let config = config(&format!(
@@ -158,7 +158,7 @@ async fn failures_after_the_wait_go_by_the_policy() {
     assert_eq!(ended.at_ms, 300 + 50 + 200);
 }
 
-/// R16, R49: a drop is final for a call that waits, too.
+/// R16, R49: a drop is final also for a call that waits.
 #[tokio::test(start_paused = true)]
 async fn a_drop_is_not_waited_out() {
     let service = ServiceBuilder::new()
@@ -178,7 +178,7 @@ async fn a_drop_is_not_waited_out() {
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
-/// A limit that nobody enforces: the failure itself, in time.
+/// A limit that no layer enforces: the failure is returned in time.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_is_only_stamped_ends_the_wait_too() {
     let service = ServiceBuilder::new()
@@ -198,7 +198,7 @@ async fn a_limit_that_is_only_stamped_ends_the_wait_too() {
     assert_eq!(began.elapsed(), Duration::from_millis(300));
 }
 
-/// A channel that connects before it is ready (as tonic's does), and refuses once.
+/// A channel that connects before it is ready (like tonic's), and refuses once.
 #[derive(Clone)]
 struct Connects {
     ready_at: Instant,
@@ -231,7 +231,7 @@ impl Service<Request<ReplayBody<Full<Bytes>>>> for Connects {
     }
 }
 
-/// R16: a service that is not ready is waited for; the body goes out whole each time.
+/// R16: the call waits for a service that is not ready; the whole body is sent each time.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_not_ready_is_waited_for() {
     let began = Instant::now();

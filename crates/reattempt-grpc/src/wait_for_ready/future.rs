@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::again;
 
-/// What it takes to try once more.
+/// What another try needs.
 pub(super) struct Waiting<S, B> {
     template: Request<B>,
     service: S,
@@ -25,7 +25,7 @@ pub(super) struct Waiting<S, B> {
     reporter: Option<Reporter>,
 }
 
-/// Bounds of every delay: others get their turn, and no clock overflows.
+/// Bounds of every delay: the task yields, and no clock overflows.
 const LEAST: Duration = Duration::from_millis(1);
 const MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -42,14 +42,14 @@ impl<S, B> Waiting<S, B> {
         }
     }
 
-    /// Nothing was sent: begins to wait. False where the time is up before it would be over, and
-    /// nothing else ends the call.
+    /// Nothing was sent: starts to wait. False if the deadline comes before the end of the wait and
+    /// no layer enforces it.
     fn wait(&mut self) -> bool {
         let delay = self.delay().max(LEAST);
         let until = tokio::time::Instant::now() + delay;
         let limit = self.template.context().and_then(|context| context.limit());
         if limit.is_some_and(|limit| !limit.enforced && until.into_std() >= limit.at) {
-            // The last try did not leave either.
+            // The previous try was not sent either.
             if self.reporter.is_some() {
                 self.report(Stage::Dispatch);
             }
@@ -63,13 +63,13 @@ impl<S, B> Waiting<S, B> {
         true
     }
 
-    /// How long until the next try. A backend that the call has not tried may be there already.
+    /// The time until the next try: short if there may be a backend that the call has not tried.
     /// Once all were tried, each is tried as often as if it were the only one.
     fn delay(&mut self) -> Duration {
         let context = self.template.context();
         let tried = context.map_or(0, |context| context.backends_tried().len());
         let untried = context.is_some_and(|context| context.findings().untried_backend);
-        // Of more than that the call forgets which ones it has tried.
+        // The call records no more tried backends than this.
         if untried && tried < MOST_RECORDS {
             return LEAST;
         }
@@ -81,7 +81,7 @@ impl<S, B> Waiting<S, B> {
         delay / tried.max(1)
     }
 
-    /// Only once something was waited for: before that the transport knows better.
+    /// Reports only after a wait: before that the transport knows the stage better.
     fn report(&mut self, stage: Stage) {
         let template = &self.template;
         let of_call = || template.context().cloned().unwrap_or_default().reporter();
@@ -94,7 +94,7 @@ where
     S: Service<Request<B>>,
     B: Replay,
 {
-    /// Ready with the next try; `None` if the request can be copied no more.
+    /// Ready with the next try; `None` if the request cannot be copied again.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<S::Future>, S::Error>> {
         if let Some(sleep) = &mut self.sleep {
             ready!(sleep.as_mut().poll(cx));
@@ -107,7 +107,7 @@ where
         Poll::Ready(Ok(Some(self.service.call(copy))))
     }
 
-    /// There is an answer, or a failure that is not waited out.
+    /// The call has a response, or a failure that this layer does not wait for.
     fn over(mut self, answered: bool) {
         self.template.body_mut().release();
         if answered && self.reporter.is_some() {
@@ -126,7 +126,7 @@ pin_project! {
         flight: Option<S::Future>,
         // `None` for a call that does not wait.
         waiting: Option<Box<Waiting<S, B>>>,
-        // Why the last try failed, while the next one is waited for.
+        // The error of the last try, kept while the call waits for the next one.
         last: Option<S::Error>,
     }
 }
@@ -155,7 +155,7 @@ where
     }
 }
 
-/// Surely nothing was sent.
+/// Certain that nothing was sent.
 fn is_not_ready<E: TransportError>(error: &E) -> bool {
     matches!(
         error.fault(),

@@ -1,22 +1,22 @@
 //! `WaitForReadyLayer`: calls that wait for a connection instead of failing without one
 //! (`waitForReady`).
 //!
-//! A call that finds no server fails at once with UNAVAILABLE, or goes by its policy. With this
-//! layer a call that waits for readiness stays one attempt: when nothing could be sent, because no
-//! connection could be made or it went away before, the layer waits and tries again, until the
-//! call's deadline and, as in gRPC, without an end where there is none. No attempt, no token and no
-//! retry is used up. Any other failure passes at once, a dropped call too.
+//! A call without a reachable server fails at once with UNAVAILABLE, or by its policy. With this
+//! layer a call that waits for readiness remains one attempt: if nothing could be sent, because no
+//! connection could be made or it closed first, the layer waits and tries again until the call's
+//! deadline or, as in gRPC, indefinitely if there is none. This uses up no attempt, no token and no
+//! retry. Any other failure, including a dropped call, is returned at once.
 //!
 //! Above [`Backends`](reattempt::Backends) the call tries each backend once before it waits, and
-//! goes on with the one that it tried longest ago; each is then tried as often as if it were the
-//! only one.
+//! continues with the one tried longest ago; each is then tried as often as if it were the only
+//! one.
 //!
-//! Which calls wait is said by [`WaitForReady`] in the request's extensions, else by the method's
-//! [`MethodPolicy`] (`waitForReady`); others pass untouched. Put it right below the recovery layer
-//! and above [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer), which then writes the time
-//! that is left when the request goes out. The transport's errors have to say that nothing was sent
-//! ([`TransportError`]). A service that is not ready makes the call wait in any case, without this
-//! layer too: that is tower's own word for it.
+//! [`WaitForReady`] in the request's extensions decides which calls wait, else the method's
+//! [`MethodPolicy`] (`waitForReady`); other calls pass unchanged. Place the layer directly below
+//! the recovery layer and above [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer), which then
+//! writes the time left when the request is sent. The transport's errors must tell whether the
+//! request was sent ([`TransportError`]). A service whose `poll_ready` is pending makes a call wait
+//! in any case, also without this layer.
 //!
 //! ```
 //! use std::io;
@@ -30,14 +30,15 @@
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //! # use bytes::Bytes;
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> io::Result<()> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> io::Result<()> {
 //! let began = tokio::time::Instant::now();
 //! let service = ServiceBuilder::new()
 //!     .layer(ReplayBodyLayer::new())
 //!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
 //!     .layer(WaitForReadyLayer::new())
 //!     .service_fn(move |_: Request<ReplayBody<Empty<Bytes>>>| async move {
-//!         // A server that comes up after ten minutes.
+//!         // A server that starts after ten minutes.
 //!         if began.elapsed() < Duration::from_secs(600) {
 //!             return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
 //!         }
@@ -69,20 +70,18 @@ pub use future::WaitForReadyFuture;
 use crate::MethodPolicy;
 use future::Waiting;
 
-/// In a request's extensions: whether this one call waits for a connection, whatever its method's
-/// policy says.
+/// Request extension: whether this call waits for a connection, regardless of its method's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitForReady(pub bool);
 
-/// Makes calls wait for a connection that are to.
+/// Makes calls wait for a connection, if they are configured to.
 #[derive(Clone, Debug)]
 pub struct WaitForReadyLayer {
     backoff: Backoff,
 }
 
 impl WaitForReadyLayer {
-    /// Tries again after 20 ms, then after twice as long each time, up to a second; each time a
-    /// fifth more or less.
+    /// Tries again after 20 ms and then doubles the delay up to one second, with ±20 % jitter.
     #[must_use]
     pub const fn new() -> Self {
         let backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));
@@ -91,7 +90,7 @@ impl WaitForReadyLayer {
         }
     }
 
-    /// Tries again after these delays.
+    /// Sets the delays between tries.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -117,7 +116,7 @@ impl<S> Layer<S> for WaitForReadyLayer {
     }
 }
 
-/// Made by [`WaitForReadyLayer`].
+/// The service that [`WaitForReadyLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct WaitsForReady<S> {
     inner: S,
@@ -135,7 +134,7 @@ fn waits<B>(request: &Request<B>) -> bool {
     }
 }
 
-/// The same attempt once more.
+/// A copy of the same attempt.
 fn again<B: Replay>(request: &Request<B>) -> Option<Request<B>> {
     request.replay(&NextAttempt {
         number: request.context().map_or(0, CallContext::attempt),
@@ -169,7 +168,7 @@ where
             return WaitForReadyFuture::new(self.inner.call(request), None);
         };
         let flight = self.inner.call(copy);
-        // The instance that was ready has been called; its clone gets ready for the next time.
+        // The ready instance has been called; its clone becomes ready for the next try.
         let waiting = Waiting::new(request, self.inner.clone(), self.backoff.clone());
         WaitForReadyFuture::new(flight, Some(waiting))
     }

@@ -1,4 +1,4 @@
-//! The quota that the retries of all calls to one service share.
+//! The quota shared by the retries of all calls to one service.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,8 +9,8 @@ use super::AwsVersion;
 
 /// The retry quota of the standard mode: put it in a `ThrottleLayer`, or name it in a policy.
 ///
-/// Failures cost nothing by themselves, only the retries after them do. A hedge takes the price of
-/// a retry and is given one token back when its call works, as any call.
+/// Failures themselves cost nothing, only the retries after them. A hedge costs as much as a retry,
+/// and returns one token when its call succeeds, like any call.
 #[derive(Debug)]
 pub struct AwsQuota {
     version: AwsVersion,
@@ -25,7 +25,7 @@ impl AwsQuota {
         Self::of(version, AwsVersion::TOKENS)
     }
 
-    /// A full quota of so many tokens.
+    /// A full quota of this many tokens.
     #[must_use]
     pub const fn of(version: AwsVersion, tokens: u32) -> Self {
         Self {
@@ -35,13 +35,13 @@ impl AwsQuota {
         }
     }
 
-    /// The tokens that are left.
+    /// The remaining tokens.
     #[must_use]
     pub fn tokens(&self) -> u32 {
         self.tokens.load(Ordering::Relaxed)
     }
 
-    /// Whose figures it has.
+    /// The version of its parameters.
     #[must_use]
     pub const fn version(&self) -> AwsVersion {
         self.version
@@ -53,7 +53,7 @@ impl AwsQuota {
     }
 
     fn take(&self, price: u32) -> bool {
-        // Relaxed: the word guards no other memory.
+        // Relaxed: the value guards no other memory.
         self.tokens
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tokens| {
                 tokens.checked_sub(price)
@@ -65,7 +65,7 @@ impl AwsQuota {
         let _ = self
             .tokens
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tokens| {
-                // Full, as usual: nothing to write.
+                // Full, the usual case: nothing to write.
                 (tokens < self.most).then(|| tokens.saturating_add(more).min(self.most))
             });
     }

@@ -1,4 +1,4 @@
-//! When a retry of the standard mode goes out.
+//! When a retry of the standard mode is sent.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView};
 
 use super::{AwsVersion, is_throttling};
 
-/// How much longer than its own back-off 2.1 waits because a server asked for it.
+/// The maximum that 2.1 adds to its own back-off on the server's request.
 const MOST_MORE: Duration = Duration::from_secs(5);
 /// The first back-off after a throttling error.
 const THROTTLED: Duration = Duration::from_secs(1);
 
-/// The strategy of the standard mode. Without an [`AwsQuota`](super::AwsQuota) beside it nothing
-/// bounds the retries of many calls.
+/// The strategy of the standard mode. Combine it with an [`AwsQuota`](super::AwsQuota); otherwise
+/// nothing bounds the retries of many calls.
 #[derive(Clone, Debug)]
 pub struct AwsStandard {
     version: AwsVersion,
@@ -23,7 +23,7 @@ pub struct AwsStandard {
     on_deadline: OnDeadline,
 }
 
-/// What both back-offs, after throttling and after anything else, have in common.
+/// The parameters shared by both back-offs, after throttling and after other errors.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     initial: Duration,
@@ -33,7 +33,7 @@ struct Shape {
 }
 
 impl AwsStandard {
-    /// With the published figures.
+    /// With the published parameters.
     #[must_use]
     pub const fn new(version: AwsVersion) -> Self {
         Self {
@@ -50,49 +50,49 @@ impl AwsStandard {
         }
     }
 
-    /// At most so many attempts, the first included (0 counts as 1).
+    /// The maximum of attempts, including the first (0 counts as 1).
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = if attempts == 0 { 1 } else { attempts };
         self
     }
 
-    /// Another first back-off; after a throttling error it stays what it is.
+    /// Sets the first back-off; the one after a throttling error does not change.
     #[must_use]
     pub const fn initial(mut self, initial: Duration) -> Self {
         self.usual.initial = initial;
         self
     }
 
-    /// Another factor from one back-off to the next.
+    /// Sets the factor between two back-offs.
     #[must_use]
     pub const fn multiplier(mut self, multiplier: f64) -> Self {
         self.usual.multiplier = multiplier;
         self
     }
 
-    /// Another longest back-off.
+    /// Sets the maximum back-off.
     #[must_use]
     pub const fn most_backoff(mut self, most: Duration) -> Self {
         self.usual.most = most;
         self
     }
 
-    /// Another jitter.
+    /// Sets the jitter.
     #[must_use]
     pub const fn jitter(mut self, jitter: Jitter) -> Self {
         self.usual.jitter = jitter;
         self
     }
 
-    /// With random numbers from here; by default from the thread's generator.
+    /// Sets the source of randomness; the thread's generator by default.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
         self
     }
 
-    /// What to do with a delay that does not fit; [`OnDeadline::Cap`] by default.
+    /// What to do with a delay that would pass the deadline; [`OnDeadline::Cap`] by default.
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.on_deadline = on_deadline;
@@ -116,7 +116,7 @@ impl RetryStrategy for AwsStandard {
             .multiplier(multiplier)
             .jitter(jitter)
             .randomness(self.randomness.clone());
-        // By all retries so far: a server's word does not start it anew.
+        // Counts all retries so far: a server-provided delay does not restart the growth.
         Decision::After(backoff.delay(view.retries, view.previous_delay))
     }
 

@@ -1,4 +1,4 @@
-//! The published figures, one table a behaviour, through the real layers on paused time.
+//! The published parameters, one table per behaviour, through the real layers on paused time.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 use super::*;
 use crate::{HttpStatus, RetryAfter};
 
-/// What the service does with one attempt.
+/// How the service handles one attempt.
 #[derive(Clone, Copy)]
 enum Step {
     Says(u16),
@@ -24,10 +24,10 @@ enum Step {
 }
 use Step::{Asks, Hangs, Says};
 
-/// What became of one call.
+/// The result of one call.
 struct Told {
     status: u16,
-    /// When each attempt was sent, in milliseconds after the call began.
+    /// When each attempt was sent, in milliseconds after the start of the call.
     sent: Vec<u128>,
     /// The quota when each attempt was sent.
     tokens: Vec<u32>,
@@ -40,7 +40,7 @@ struct Client {
 }
 
 impl Client {
-    /// Without jitter, as the published tables are.
+    /// Without jitter, as in the published tables.
     fn new(version: AwsVersion, tokens: u32) -> Self {
         Self {
             quota: Arc::new(AwsQuota::of(version, tokens)),
@@ -64,7 +64,7 @@ impl Client {
                 HttpStatus::new().retryable(AwsVersion::STATUSES),
                 self.strategy.clone(),
             ))
-            // One millisecond for each attempt: what hangs is a timeout.
+            // One millisecond per attempt: an attempt that hangs is a timeout.
             .layer(DeadlineLayer::new(Duration::from_millis(1)))
             .layer(PushbackLayer::new(RetryAfter::amz()))
             .service_fn(move |_: Request<()>| {
@@ -103,7 +103,7 @@ async fn standard(version: AwsVersion, steps: &[Step]) -> (Told, u32) {
     (told, client.quota.tokens())
 }
 
-/// 2.0: 1 s, 2 s; 500, 495, 490, and the last price back.
+/// 2.0: 1 s, 2 s; 500, 495, 490, then the last price is returned.
 #[tokio::test(start_paused = true)]
 async fn version_2_0_takes_5_and_gives_the_last_price_back() {
     let (told, left) = standard(AwsVersion::V2_0, &[Says(500), Says(502), Says(200)]).await;
@@ -113,7 +113,7 @@ async fn version_2_0_takes_5_and_gives_the_last_price_back() {
     assert_eq!(left, 495);
 }
 
-/// 2.0: a timeout takes 10.
+/// 2.0: a timeout costs 10.
 #[tokio::test(start_paused = true)]
 async fn version_2_0_takes_10_after_a_timeout() {
     let (told, left) = standard(AwsVersion::V2_0, &[Hangs, Says(503), Says(200)]).await;
@@ -124,7 +124,7 @@ async fn version_2_0_takes_10_after_a_timeout() {
     assert_eq!((told.tokens, left), (vec![500, 490], 500));
 }
 
-/// 2.0 has one price and one back-off for throttling and for the rest.
+/// 2.0 has the same price and back-off for throttling and other errors.
 #[tokio::test(start_paused = true)]
 async fn version_2_0_treats_throttling_as_the_rest() {
     let (told, left) = standard(AwsVersion::V2_0, &[Says(429), Says(429), Says(429)]).await;
@@ -133,7 +133,7 @@ async fn version_2_0_treats_throttling_as_the_rest() {
     assert_eq!((told.sent, left), (vec![0, 1000, 3000], 490));
 }
 
-/// 2.1: 50 ms, 100 ms; 500, 486, 472, and the last price back.
+/// 2.1: 50 ms, 100 ms; 500, 486, 472, then the last price is returned.
 #[tokio::test(start_paused = true)]
 async fn version_2_1_takes_14_and_gives_the_last_price_back() {
     let (told, left) = standard(AwsVersion::V2_1, &[Says(500), Says(500), Says(200)]).await;
@@ -143,7 +143,7 @@ async fn version_2_1_takes_14_and_gives_the_last_price_back() {
     assert_eq!(left, 486);
 }
 
-/// 2.1: the quota keeps what was taken for a call that fails.
+/// 2.1: the price of a failed call is not returned.
 #[tokio::test(start_paused = true)]
 async fn version_2_1_ends_after_three_attempts() {
     let (told, left) = standard(AwsVersion::V2_1, &[Says(502); 3]).await;
@@ -151,14 +151,14 @@ async fn version_2_1_ends_after_three_attempts() {
     assert_eq!((told.sent, left), (vec![0, 50, 150], 472));
 }
 
-/// 2.1: a timeout is as any other transient error.
+/// 2.1: a timeout counts as any other transient error.
 #[tokio::test(start_paused = true)]
 async fn version_2_1_takes_14_after_a_timeout_too() {
     let (told, left) = standard(AwsVersion::V2_1, &[Hangs, Says(200)]).await;
     assert_eq!((told.tokens, left), (vec![500, 486], 500));
 }
 
-/// 2.1: throttling takes 5 and begins at 1 s.
+/// 2.1: throttling costs 5 and starts at 1 s.
 #[tokio::test(start_paused = true)]
 async fn version_2_1_takes_5_and_waits_longer_after_throttling() {
     let (told, left) = standard(AwsVersion::V2_1, &[Says(429), Says(200)]).await;
@@ -166,13 +166,13 @@ async fn version_2_1_takes_5_and_waits_longer_after_throttling() {
         (told.sent, told.tokens, left),
         (vec![0, 1000], vec![500, 495], 500)
     );
-    // The back-off goes by all retries so far, its base by the failure at hand.
+    // The back-off counts all retries so far; its base depends on the current failure.
     let (told, left) = standard(AwsVersion::V2_1, &[Says(500), Says(429), Says(200)]).await;
     assert_eq!(told.sent, [0, 50, 2050]);
     assert_eq!((told.tokens, left), (vec![500, 486, 481], 486));
 }
 
-/// 2.1: the growth of the back-off and its end.
+/// 2.1: the growth of the back-off and its maximum.
 #[tokio::test(start_paused = true)]
 async fn the_back_off_doubles_up_to_its_longest() {
     let client = Client::new(AwsVersion::V2_1, 500).strategy(|s| s.max_attempts(5));
@@ -204,7 +204,7 @@ async fn the_figures_for_dynamodb_can_be_said() {
     assert_eq!(client.quota.tokens(), 458);
 }
 
-/// 2.1: a quota of 14 is for one retry, of 20 as well, of 0 for none.
+/// 2.1: a quota of 14 allows one retry, 20 as well, 0 none.
 #[tokio::test(start_paused = true)]
 async fn an_empty_quota_sends_nothing_again() {
     for (tokens, sent, left) in [(14, vec![0, 50], 0), (20, vec![0, 50], 6), (0, vec![0], 0)] {
@@ -213,7 +213,7 @@ async fn an_empty_quota_sends_nothing_again() {
         assert_eq!((told.status, told.stopped), (500, Some(Stopped::Throttled)));
         assert_eq!((told.sent, client.quota.tokens()), (sent, left));
     }
-    // What is too little for one price may be enough for another.
+    // A quota too small for one price may suffice for another.
     let client = Client::new(AwsVersion::V2_0, 7);
     let told = client.call(&[Hangs]).await;
     assert_eq!(told.stopped, Some(Stopped::Throttled));
@@ -233,17 +233,18 @@ async fn calls_that_work_fill_the_quota_again() {
     assert_eq!(
         client.quota.tokens(),
         17,
-        "one for a call that works at once"
+        "one for a call that succeeds at once"
     );
     client.call(&[Says(404)]).await;
-    assert_eq!(client.quota.tokens(), 17, "nothing for one that fails");
+    assert_eq!(client.quota.tokens(), 17, "nothing for a failed call");
     for _ in 0..20 {
         client.call(&[Says(200)]).await;
     }
-    assert_eq!(client.quota.tokens(), 30, "never more than it began with");
+    assert_eq!(client.quota.tokens(), 30, "never above its capacity");
 }
 
-/// 2.1: 1500 is 1.5 s; 0 is the back-off; 10000 is the back-off and 5 s; junk is not there.
+/// 2.1: 1500 is 1.5 s; 0 is the back-off; 10000 is the back-off plus 5 s; an invalid value is
+/// ignored.
 #[tokio::test(start_paused = true)]
 async fn the_servers_delay_is_held_between_the_back_off_and_5_s_more() {
     for (asked, sent) in [
@@ -262,14 +263,10 @@ async fn the_servers_delay_is_held_between_the_back_off_and_5_s_more() {
     }
     let steps = [Asks(429, "10000"), Asks(429, "0"), Says(200)];
     let (told, _) = standard(AwsVersion::V2_1, &steps).await;
-    assert_eq!(
-        told.sent,
-        [0, 6000, 8000],
-        "the second back-off is not anew"
-    );
+    assert_eq!(told.sent, [0, 6000, 8000], "the back-off does not restart");
 }
 
-/// Full jitter: anything from nothing to the back-off.
+/// Full jitter: any delay from zero to the back-off.
 #[tokio::test(start_paused = true)]
 async fn jitter_takes_any_part_of_the_back_off() {
     for (roll, sent) in [(0.0, vec![0, 0, 0]), (0.5, vec![0, 25, 75])] {
@@ -305,7 +302,7 @@ async fn a_body_that_ends_the_call_gives_the_price_back_as_well() {
             ))
         });
     let answer = service.oneshot(Request::new(())).await.unwrap();
-    assert_eq!(quota.tokens(), 486, "nothing is known yet");
+    assert_eq!(quota.tokens(), 486, "no result is known yet");
     answer.into_body().collect().await.unwrap();
     assert_eq!(quota.tokens(), 500);
 }

@@ -1,10 +1,10 @@
-//! A budget of buffer memory that many calls share.
+//! A budget of buffer memory shared by many calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes all calls together may keep for further attempts (A6, Memory Management). Clones
-/// share it.
+/// The maximum of bytes that all calls together may buffer for further attempts (A6, Memory
+/// Management). Clones share it.
 ///
 /// ```
 /// use reattempt_http::body::{BufferBudget, ReplayBodyLayer};
@@ -22,7 +22,7 @@ pub struct BufferBudget {
 }
 
 impl BufferBudget {
-    /// A budget of so many bytes.
+    /// A budget of this many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl BufferBudget {
         }
     }
 
-    /// Bytes in use now.
+    /// Bytes in use.
     #[must_use]
     pub fn used(&self) -> usize {
         // Relaxed: the count guards no other memory.

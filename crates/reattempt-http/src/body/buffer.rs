@@ -1,5 +1,4 @@
-//! What the copies of one body share: the source, the frames that somebody still needs, and a
-//! cursor a copy.
+//! What the copies of one body share: the source, the frames still needed, and a cursor per copy.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,17 +14,16 @@ use super::{BufferBudget, ReplayBodyError};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// One copy and how far it has read.
+/// One copy and its read position.
 #[derive(Debug)]
 struct Cursor {
     key: u32,
-    /// The attempt it was made for; 0 for the original.
+    /// The attempt that it was made for; 0 for the original.
     attempt: u32,
     place: Place,
     standing: Standing,
     polled: bool,
-    /// Something of it may have been sent: it was polled, found to be at its end, or copied in its
-    /// turn.
+    /// It may have been sent in part: it was polled, found to be at its end, or copied itself.
     touched: bool,
     told_of_error: bool,
     waker: Option<Waker>,
@@ -37,13 +35,13 @@ impl Cursor {
     }
 }
 
-/// Whether a copy may still read.
+/// Whether a copy may continue to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Live,
-    /// Another goes on alone.
+    /// Another copy continues alone.
     CutOff,
-    /// Its attempt is over.
+    /// Its attempt has ended.
     Over,
 }
 
@@ -54,22 +52,22 @@ enum End {
     Failed(Arc<dyn std::error::Error + Send + Sync>),
 }
 
-/// The next frame of the source itself.
+/// The next frame of the source.
 type OfSource<B> = Poll<Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>>;
 
-/// The next frame, and whom to wake once the lock is gone.
+/// The next frame, and the wakers to wake after the lock is released.
 type Polled = (
     Poll<Option<Result<Frame<Bytes>, ReplayBodyError>>>,
     Vec<Waker>,
 );
 
-/// So many frames without content are passed over before others get their turn.
+/// The maximum of empty frames skipped in one poll, so that other tasks can run.
 const MOST_EMPTY: u32 = 32;
 
-/// What the copies share, behind a lock.
+/// The state that the copies share, behind a lock.
 ///
-/// A frame is kept only while another copy has not read it: the template, which stays at the start,
-/// keeps everything; once it is gone, the copy that is left streams straight from the source.
+/// A frame is kept only while another copy has not read it. The template, which stays at the start,
+/// keeps everything; once it is dropped, a single remaining copy streams directly from the source.
 #[derive(Debug)]
 pub(super) struct Buffer<B> {
     source: Option<B>,
@@ -77,15 +75,14 @@ pub(super) struct Buffer<B> {
     frames: Frames,
     cursors: Vec<Cursor>,
     next_key: u32,
-    /// After an overflow or a commit one copy goes on alone.
+    /// After an overflow or a commit, one copy continues alone.
     committed: bool,
-    /// The attempts whose copies were told that they are cut off. No more than there were copies
-    /// when one went on alone.
+    /// The attempts whose copies returned the cut-off error. At most as many as there were copies
+    /// when one continued alone.
     cut_off: Vec<u32>,
-    /// The attempts whose copies were dropped before anything of them was read, until they are
-    /// over.
+    /// The attempts whose copies were dropped before they were read, until the attempts have ended.
     unread: Vec<u32>,
-    /// Who sent the copies, and cancels those that are cut off.
+    /// The sender of the copies, which cancels those that are cut off.
     sender: Option<Waker>,
     fits: bool,
     /// The length was known before anything was read.
@@ -130,8 +127,8 @@ impl<B> Buffer<B> {
 
     /// A cursor at the start, for this attempt.
     pub(super) fn open(&mut self, attempt: u32) -> u32 {
-        // An earlier copy of this number was never sent: a throttle refused its hedge. Whether that
-        // copy was read does not matter here.
+        // An earlier copy with this number was never sent: a throttle refused its hedge. Whether
+        // that copy was read does not matter.
         self.unread.retain(|unread| *unread != attempt);
         let key = self.next_key;
         self.next_key = self.next_key.wrapping_add(1);
@@ -148,7 +145,7 @@ impl<B> Buffer<B> {
         key
     }
 
-    /// The same, for a copy of this one.
+    /// A cursor at the position of `of`, for a copy of that copy.
     pub(super) fn copy(&mut self, of: u32, attempt: u32) -> u32 {
         if let Some(cursor) = self.cursor(of) {
             cursor.touched = true;
@@ -164,11 +161,11 @@ impl<B> Buffer<B> {
             }
         }
         self.trim();
-        // If the source was to wake this one, another has to take its turn.
+        // If the source was about to wake this copy, another one has to poll it.
         self.waiting()
     }
 
-    /// Leaves this copy alone with the rest; all others have lost.
+    /// Leaves the rest to this copy; all others are cut off.
     pub(super) fn commit(&mut self, key: u32) -> Vec<Waker> {
         if !self.committed {
             self.leave_to(key);
@@ -186,7 +183,7 @@ impl<B> Buffer<B> {
         self.trim();
     }
 
-    /// The attempt is over, whoever still holds its copies.
+    /// The attempt has ended, even if its copies still exist.
     pub(super) fn attempt_over(&mut self, attempt: u32) -> Vec<Waker> {
         self.unread.retain(|unread| *unread != attempt);
         for cursor in &mut self.cursors {
@@ -236,7 +233,7 @@ where
     B::Error: Into<BoxError>,
 {
     pub(super) fn new(source: B, limit: usize, budget: Option<BufferBudget>) -> Self {
-        // A body that is known to be too large is never begun to be kept.
+        // A body known to be too large is not buffered at all.
         let hint = source.size_hint();
         let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
         Self {
@@ -265,7 +262,7 @@ where
                 End::Failed(_) => false,
             };
         if let Some(cursor) = self.cursor(key).filter(|_| ended) {
-            // A transport that asks sends it with the head, and polls nothing.
+            // The transport sends the end with the head, and does not poll.
             cursor.touched = true;
         }
         ended
@@ -281,8 +278,8 @@ where
         if self.sized && !matches!(self.end, End::Failed(_)) {
             return SizeHint::with_exact(lower);
         }
-        // Of a stream the length stays unsaid, also where it is known by now: a later attempt is to
-        // look like the first.
+        // A stream's length stays unknown, even if it is known by now: a later attempt must look
+        // like the first.
         let mut hint = SizeHint::new();
         hint.set_lower(lower);
         hint
@@ -304,7 +301,7 @@ where
         }
         cursor.polled = true;
         cursor.touched = true;
-        // Whatever happened since, this one is awake.
+        // This copy is being polled, so its old waker is obsolete.
         cursor.waker = None;
         if let Some(frame) = self.frames.read(&mut cursor.place) {
             self.trim();
@@ -361,7 +358,7 @@ where
         (Poll::Pending, Vec::new())
     }
 
-    /// This copy is ahead of all and has read one frame more: keep it if anyone else will need it.
+    /// This copy is the first to read this frame: keep the frame if another copy will need it.
     fn append(&mut self, key: u32, fresh: &Fresh) {
         let needed = self
             .cursors
@@ -375,7 +372,7 @@ where
             return;
         }
         if needed {
-            // Overflow: this copy has sent the most and goes on alone (A6, Memory Management).
+            // Overflow: this copy has sent the most and continues alone (A6, Memory Management).
             self.leave_to(key);
         }
         self.frames.pass();
@@ -398,8 +395,8 @@ where
             }
             return polled;
         }
-        // The source keeps one waker only, and the copy that polled last may have stopped
-        // reading: so it wakes all that wait.
+        // The source keeps only one waker, and the copy that polled last may have stopped reading:
+        // so the waker wakes all waiting copies.
         let all = self.wake_all.get_or_insert_default();
         for cursor in &mut self.cursors {
             if let Some(waker) = cursor.waker.take() {

@@ -1,8 +1,8 @@
-//! `DeadlineBodyLayer`: bounds the answer's body by the same time limit as the call.
+//! `DeadlineBodyLayer`: bounds the response body by the call's deadline.
 //!
-//! A `DeadlineLayer` ends a call that has no answer in time; once the head is there, its work is
-//! done and the body could go on for ever. This layer carries the limit over to the body. Put it
-//! right below the `DeadlineLayer`. It changes the response's type: `Response<B>` becomes
+//! A `DeadlineLayer` ends a call without a response in time; once the head has arrived it is done,
+//! and the body could continue forever. This layer applies the deadline to the body. Put it
+//! directly below the `DeadlineLayer`. It changes the response type: `Response<B>` becomes
 //! `Response<DeadlineBody<B>>`.
 //!
 //! ```
@@ -21,7 +21,8 @@
 //! #         -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> { std::task::Poll::Pending }
 //! # }
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), BoxError> {
 //! let service = ServiceBuilder::new()
 //!     .layer(DeadlineLayer::new(Duration::from_secs(1)))
 //!     .layer(DeadlineBodyLayer::new())
@@ -47,21 +48,21 @@ use tokio::time::Sleep;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// How a body ends whose time is up.
+/// How a body ends at the deadline.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot end a body with the error `{E}` at its deadline"
 )]
 pub trait OnBodyElapsed<E> {
     /// The error of the wrapped body.
     type Error;
-    /// The time is up: trailers to end with, or an error.
+    /// The deadline has passed: trailers to end with, or an error.
     fn elapsed(&self, elapsed: Elapsed) -> Result<HeaderMap, Self::Error>;
     /// The body itself failed.
     fn failed(&self, error: E) -> Self::Error;
 
-    /// True of an end (trailers, or an error) that is not the answer's own but may be another
-    /// timer's word on this same deadline: where the deadline has passed when it arrives,
-    /// [`elapsed`](Self::elapsed) speaks in its place. By default no end is.
+    /// True for an end (trailers, or an error) that is not the response's own, but may be caused by
+    /// another timer for the same deadline: if the deadline has passed when it arrives, it is
+    /// replaced by [`elapsed`](Self::elapsed). False by default.
     fn is_echo(&self, end: Result<&HeaderMap, &E>) -> bool {
         let _ = end;
         false
@@ -84,26 +85,26 @@ impl<E> OnBodyElapsed<E> for AsBodyError {
     }
 }
 
-/// Why a [`DeadlineBody`] broke off.
+/// Why a [`DeadlineBody`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadlineBodyError<E> {
     /// The body itself failed.
-    #[error("the answer's body failed")]
+    #[error("the response body failed")]
     Body(#[source] E),
-    /// The deadline passed before the body's end. A request that is not idempotent has been
-    /// received by then, so the timeout of one is always ambiguous.
+    /// The deadline passed before the body's end. The server has received the request by then, so
+    /// for a request that is not idempotent the timeout is always ambiguous.
     #[error(transparent)]
     Elapsed(Elapsed),
 }
 
-/// Bounds response bodies by the call's time limit.
+/// Bounds response bodies by the call's deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeadlineBodyLayer<M = AsBodyError> {
     on_elapsed: M,
 }
 
 impl DeadlineBodyLayer {
-    /// Ends a body whose time is up with [`DeadlineBodyError::Elapsed`].
+    /// Ends a body at the deadline with [`DeadlineBodyError::Elapsed`].
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -113,7 +114,7 @@ impl DeadlineBodyLayer {
 }
 
 impl<M> DeadlineBodyLayer<M> {
-    /// Ends it in another way (reattempt-grpc's `AsGrpcStatus`: in trailers).
+    /// Ends it differently (reattempt-grpc's `AsGrpcStatus`: with trailers).
     #[must_use]
     pub fn on_elapsed<N>(self, on_elapsed: N) -> DeadlineBodyLayer<N> {
         DeadlineBodyLayer { on_elapsed }
@@ -132,7 +133,7 @@ impl<S, M: Clone> Layer<S> for DeadlineBodyLayer<M> {
     }
 }
 
-/// Made by [`DeadlineBodyLayer`].
+/// Created by [`DeadlineBodyLayer`].
 #[derive(Clone, Debug)]
 pub struct DeadlineBodyService<S, M = AsBodyError> {
     inner: S,
@@ -140,7 +141,7 @@ pub struct DeadlineBodyService<S, M = AsBodyError> {
     order: OneWarning,
 }
 
-/// True of a call that has a limit which no `DeadlineLayer` above took up.
+/// True for a call with a deadline that no `DeadlineLayer` above enforces.
 fn is_above_deadline(context: &CallContext) -> bool {
     !context.is_claimed()
         && match context.limit() {
@@ -257,7 +258,7 @@ impl Armed {
 pin_project! {
     /// A response body that ends at the call's deadline. The timer is armed only once the wrapped
     /// body is pending; at the deadline the wrapped body is dropped, which cancels its stream. Of
-    /// what is read after the deadline only the last frame is still passed on.
+    /// the frames read after the deadline, only the last one is passed on.
     pub struct DeadlineBody<B, M = AsBodyError> {
         #[pin]
         inner: Option<B>,
@@ -302,14 +303,13 @@ where
         let Some(mut inner) = this.inner.as_mut().as_pin_mut() else {
             return Poll::Ready(None);
         };
-        // The frame first: at the very instant of the deadline it wins.
+        // The frame first: at the exact instant of the deadline it wins.
         if let Poll::Ready(frame) = inner.as_mut().poll_frame(cx) {
             let (overruled, echo) = match &frame {
                 Some(Ok(frame)) => match frame.trailers_ref() {
                     Some(trailers) => (false, this.on_elapsed.is_echo(Ok(trailers))),
-                    // A server that sends faster than we read never lets the body be pending, and
-                    // so never reaches the timer: each frame that is not the last is held against
-                    // the clock.
+                    // A server that sends faster than we read never lets the body be pending, so
+                    // the timer is never reached: check the clock for each frame but the last.
                     None => (!inner.is_end_stream(), false),
                 },
                 Some(Err(error)) => (false, this.on_elapsed.is_echo(Err(error))),

@@ -1,4 +1,4 @@
-//! The frames that somebody still needs, within the limits of memory.
+//! The frames that some copy still needs, within the memory limits.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use http_body::Frame;
 use super::BufferBudget;
 use super::kept::{Fresh, Kept};
 
-/// How far a copy has read: a frame, counted from the body's first, and a place in it. Places
-/// compare as they are passed.
+/// How far a copy has read: a frame, counted from the body's first, and an offset in it. Ordered by
+/// position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     frame: u64,
     within: usize,
 }
 
-/// Append-only from one end, freed from the other.
+/// Append-only at one end, freed from the other.
 #[derive(Debug)]
 pub(super) struct Frames {
     kept: VecDeque<Kept>,
@@ -38,7 +38,7 @@ impl Frames {
         }
     }
 
-    /// True while the body's first frame is still here, or has not come.
+    /// True while the body's first frame is still kept, or has not arrived.
     pub(super) const fn are_whole(&self) -> bool {
         self.base == 0
     }
@@ -47,7 +47,7 @@ impl Frames {
         self.base + self.kept.len() as u64
     }
 
-    /// Behind all that has come so far.
+    /// The position after all frames so far.
     pub(super) fn end(&self) -> Place {
         match self.kept.back() {
             Some(last @ Kept::Gathered(_)) => Place {
@@ -66,7 +66,8 @@ impl Frames {
         self.kept.get(usize::try_from(behind).ok()?)
     }
 
-    /// What comes next for a copy, which then stands behind it; `None` if that has not come yet.
+    /// Returns the next frame for a copy and advances its position; `None` if it has not arrived
+    /// yet.
     pub(super) fn read(&self, place: &mut Place) -> Option<Frame<Bytes>> {
         *place = self.still(*place);
         while let Some(kept) = self.at(place.frame) {
@@ -74,7 +75,7 @@ impl Frames {
                 place.within = kept.end();
                 return Some(frame);
             }
-            // More may be gathered here.
+            // More bytes may be appended to this frame.
             self.at(place.frame + 1)?;
             place.frame += 1;
             place.within = 0;
@@ -82,8 +83,8 @@ impl Frames {
         None
     }
 
-    /// A frame is freed only when all have read it: a place in one that is gone is the place behind
-    /// it.
+    /// A frame is freed only when all copies have read it: a position in a freed frame becomes the
+    /// start of the next one.
     fn still(&self, place: Place) -> Place {
         place.max(Place {
             frame: self.base,
@@ -96,7 +97,7 @@ impl Frames {
         self.read(&mut place).is_none()
     }
 
-    /// Bytes of data that are kept from this place on.
+    /// Bytes of data kept from this position on.
     pub(super) fn data_from(&self, place: Place) -> u64 {
         let place = self.still(place);
         let mut from = place.within;
@@ -117,7 +118,7 @@ impl Frames {
         true
     }
 
-    /// A frame has come that nobody else needs.
+    /// Counts a frame that no other copy needs.
     pub(super) const fn pass(&mut self) {
         self.base += 1;
     }
@@ -136,7 +137,7 @@ impl Frames {
         self.give_back(freed);
     }
 
-    /// The first frame of which this copy has not read all.
+    /// The first frame that this copy has not read completely.
     fn needed(&self, place: Place) -> u64 {
         match self.at(place.frame) {
             Some(kept) if kept.end() <= place.within => place.frame + 1,
@@ -177,7 +178,7 @@ impl Drop for Frames {
 mod tests {
     use super::*;
 
-    /// What is kept takes memory by its bytes, not by its frames.
+    /// Memory is counted by bytes, not by frames.
     #[test]
     fn a_million_frames_of_one_byte_are_kept_in_few_places() {
         let mut frames = Frames::new(usize::MAX, None);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gathered_later_is_read_later_and_freed_once_all_have_it() {
+    fn merged_frames_are_read_later_and_freed_after_the_last_reader() {
         let word = |text: &'static str| Fresh::Data(Bytes::from_static(text.as_bytes()));
         let mut frames = Frames::new(100, None);
         let mut fast = Place::default();

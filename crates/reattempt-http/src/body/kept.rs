@@ -4,19 +4,19 @@ use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::Frame;
 
-/// A frame as it comes from the wrapped body. Cheap to copy, unless it is trailers.
+/// A frame of the wrapped body. Cheap to copy, unless it is trailers.
 #[derive(Clone, Debug)]
 pub(super) enum Fresh {
     Data(Bytes),
     Trailers(HeaderMap),
 }
 
-/// What a map of trailers takes in memory beside its text, about; and each of its entries.
+/// The approximate memory of a trailers map, and of each entry, besides its text.
 const MAP: usize = 64;
 const ENTRY: usize = 32;
 
 impl Fresh {
-    /// `None` for a frame of a kind that nobody knows.
+    /// `None` for a frame of an unknown kind.
     pub(super) fn of<D: Buf>(frame: Frame<D>) -> Option<Self> {
         match frame.into_data() {
             Ok(mut data) => Some(Self::Data(data.copy_to_bytes(data.remaining()))),
@@ -24,12 +24,12 @@ impl Fresh {
         }
     }
 
-    /// Empty data says nothing, and costs nothing of any limit: nobody gets or keeps it.
+    /// Empty data frames are neither forwarded nor kept, and count towards no limit.
     pub(super) fn is_empty_data(&self) -> bool {
         matches!(self, Self::Data(data) if data.is_empty())
     }
 
-    /// What it takes of the limits.
+    /// The size that counts towards the limits.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Data(data) => data.len(),
@@ -47,25 +47,25 @@ impl Fresh {
     }
 }
 
-/// What is kept.
+/// A frame or several merged frames.
 #[derive(Debug)]
 pub(super) enum Kept {
     Whole(Bytes),
-    /// Many short frames, one behind the other.
+    /// Many short frames, concatenated.
     Gathered(Vec<u8>),
     Trailers(Box<HeaderMap>),
 }
 
-/// The first frames are kept as they are, whatever their length: most bodies have no more.
+/// The first frames are kept separately, whatever their length: most bodies have no more.
 const WHOLE_FRAMES: usize = 8;
-/// Shorter frames than this are then gathered, because keeping one by itself takes more memory than
-/// its bytes.
+/// After those, shorter frames than this are merged, because a separate frame takes more memory
+/// than its bytes.
 const SHORT: usize = 512;
-/// So many bytes are gathered in one place.
+/// The maximum of bytes merged into one frame.
 const MOST_GATHERED: usize = 4096;
 
 impl Kept {
-    /// To be kept behind `before` others.
+    /// Keeps a frame after `before` others.
     pub(super) fn new(fresh: &Fresh, before: usize) -> Self {
         match fresh {
             Fresh::Data(data) if before >= WHOLE_FRAMES && data.len() < SHORT => {
@@ -76,7 +76,7 @@ impl Kept {
         }
     }
 
-    /// True if there was room for the frame in here.
+    /// Appends the frame if there is room; false if not.
     pub(super) fn gathers(&mut self, fresh: &Fresh) -> bool {
         match (self, fresh) {
             (Self::Gathered(gathered), Fresh::Data(data))
@@ -89,7 +89,7 @@ impl Kept {
         }
     }
 
-    /// How far a copy has to read in it to have read it all, as far as is known now.
+    /// The offset at which a copy has read all of it so far.
     pub(super) fn end(&self) -> usize {
         match self {
             Self::Gathered(gathered) => gathered.len(),
@@ -97,7 +97,7 @@ impl Kept {
         }
     }
 
-    /// What is left of it from this place on.
+    /// The rest from this offset on.
     pub(super) fn read(&self, from: usize) -> Option<Frame<Bytes>> {
         match self {
             Self::Gathered(gathered) => match gathered.get(from..) {
@@ -110,7 +110,7 @@ impl Kept {
         }
     }
 
-    /// Bytes of data from this place on.
+    /// Bytes of data from this offset on.
     pub(super) fn data_from(&self, from: usize) -> u64 {
         match self {
             Self::Gathered(gathered) => gathered.len().saturating_sub(from) as u64,
@@ -119,7 +119,7 @@ impl Kept {
         }
     }
 
-    /// What it gives back to the limits.
+    /// The size that it returns to the limits.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Gathered(gathered) => gathered.len(),

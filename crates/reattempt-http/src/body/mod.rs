@@ -1,5 +1,4 @@
-//! Bodies: sent more than once, bounded in time, judged by how they end, and read where nobody
-//! wants the rest.
+//! Bodies: replayed, bounded in time, classified by their end, and drained when unwanted.
 
 mod budget;
 mod buffer;
@@ -24,8 +23,8 @@ pub use outcome::{OutcomeBody, OutcomeBodyFuture, OutcomeBodyLayer, OutcomeBodyS
 pub use replay::{ReplayBody, ReplayBodyError};
 pub use replay_layer::{ReplayBodyLayer, ReplayBodyService};
 
-/// How much of one call's body is kept by default: 256 KiB.
+/// The default buffer limit of one call: 256 KiB.
 pub const DEFAULT_BYTES_PER_CALL: usize = 256 * 1024;
 
-/// How much all calls of one layer keep together by default: 16 MiB.
+/// The default buffer limit of all calls of one layer together: 16 MiB.
 pub const DEFAULT_BYTES_IN_ALL: usize = 16 * 1024 * 1024;

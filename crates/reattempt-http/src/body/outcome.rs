@@ -1,10 +1,11 @@
-//! `OutcomeBodyLayer`: an answer counts as a success only once its body has ended well.
+//! `OutcomeBodyLayer`: a response counts as a success only once its body has ended without an
+//! error.
 //!
-//! Put it below the recovery layer, whose classifier leaves good heads open
-//! ([`HttpStatus::judge_bodies`](crate::HttpStatus::judge_bodies)). At the body's end the throttle
-//! is told: a success at a clean end, a failure ([`HTTP_BODY_FAILED`]) where it broke off. A caller
-//! who drops the body early counts as neither. It changes the response's type: `Response<B>`
-//! becomes `Response<OutcomeBody<B>>`.
+//! Put it below the recovery layer, whose classifier leaves successful heads undecided
+//! ([`HttpStatus::judge_bodies`](crate::HttpStatus::judge_bodies)). At the body's end the result is
+//! reported to the throttle: a success at a clean end, a failure ([`HTTP_BODY_FAILED`]) on an
+//! error. A caller that drops the body early counts as neither. It changes the response type:
+//! `Response<B>` becomes `Response<OutcomeBody<B>>`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -18,16 +19,19 @@
 //! use reattempt_http::body::OutcomeBodyLayer;
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), BoxError> {
 //! let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 500)?);
 //! bucket.settled(Settled::Failure(&Failure::new(reason::UNKNOWN, Stage::Response)));
 //! let service = ServiceBuilder::new()
 //!     .layer(ThrottleLayer::new(Arc::clone(&bucket)))
 //!     .layer(RetryLayer::new(HttpStatus::new().judge_bodies(), Once))
 //!     .layer(OutcomeBodyLayer::new())
-//!     .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(Full::<Bytes>::from("all of it"))) });
+//!     .service_fn(|_: Request<()>| async {
+//!         Ok::<_, BoxError>(Response::new(Full::<Bytes>::from("complete")))
+//!     });
 //! let answer = service.oneshot(Request::new(())).await?;
-//! assert_eq!(bucket.milli_tokens(), Some(9_000), "nothing is known yet");
+//! assert_eq!(bucket.milli_tokens(), Some(9_000), "no result is known yet");
 //! answer.into_body().collect().await?;
 //! assert_eq!(bucket.milli_tokens(), Some(9_500));
 //! # Ok(()) }
@@ -53,7 +57,7 @@ use crate::reasons::HTTP_BODY_FAILED;
 pub struct OutcomeBodyLayer(());
 
 impl OutcomeBodyLayer {
-    /// The layer; it has no settings.
+    /// Creates the layer; it has no settings.
     #[must_use]
     pub const fn new() -> Self {
         Self(())
@@ -71,7 +75,7 @@ impl<S> Layer<S> for OutcomeBodyLayer {
     }
 }
 
-/// Made by [`OutcomeBodyLayer`].
+/// Created by [`OutcomeBodyLayer`].
 #[derive(Clone, Debug)]
 pub struct OutcomeBodyService<S> {
     inner: S,
@@ -156,7 +160,7 @@ pin_project! {
     impl<B> PinnedDrop for OutcomeBody<B> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            // Nobody needs to poll a body that was empty from the start.
+            // A body that was empty from the start need not be polled.
             if *this.was_empty {
                 if let Some(conclusion) = this.conclusion.take() {
                     conclusion.conclude(Ok(()));
@@ -203,7 +207,7 @@ impl<B: Body> Body for OutcomeBody<B> {
                     conclusion.conclude(Err((&failure, true)));
                 }
             }
-            // A reader may stop at the last frame, without asking for the end after it.
+            // A reader may stop at the last frame, without polling for the end.
             Some(Ok(_)) if !this.inner.is_end_stream() => {}
             Some(Ok(_)) | None => {
                 if let Some(conclusion) = this.conclusion.take() {

@@ -1,4 +1,4 @@
-//! `ReplayBody`: a request body that several attempts can read, one after another or at once.
+//! `ReplayBody`: a request body that several attempts can read, sequentially or concurrently.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use reattempt::{NextAttempt, Replay};
 use super::buffer::Buffer;
 use super::{BufferBudget, DEFAULT_BYTES_PER_CALL};
 
-/// Why a [`ReplayBody`] broke off.
+/// Why a [`ReplayBody`] failed.
 #[derive(Clone, Debug)]
 pub enum ReplayBodyError {
     /// The wrapped body failed. Every attempt gets the same error.
     Body(Arc<dyn std::error::Error + Send + Sync>),
-    /// The body outgrew its buffer (or was committed), and another attempt that had read more goes
-    /// on alone.
+    /// The body exceeded its buffer (or was committed), and another attempt that had read more
+    /// continues alone.
     Abandoned,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for ReplayBodyError {
         f.write_str(match self {
             Self::Body(_) => "the request's own body failed",
             Self::Abandoned => {
-                "the request's body outgrew its buffer and another attempt goes on alone: \
+                "the request's body exceeded its buffer and another attempt continues alone: \
                  raise the limit of ReplayBodyLayer to keep more"
             }
         })
@@ -44,7 +44,7 @@ impl std::error::Error for ReplayBodyError {
 }
 
 /// hyper resets a stream whose body fails with the HTTP/2 code that it finds among the error's
-/// sources. The server is to hear of a client that has lost interest, not of one that is broken.
+/// sources. CANCEL tells the server that the client stopped, not that it is broken.
 fn cancel() -> Option<&'static (dyn std::error::Error + 'static)> {
     #[cfg(feature = "h2")]
     {
@@ -57,17 +57,17 @@ fn cancel() -> Option<&'static (dyn std::error::Error + 'static)> {
 
 /// A request body that can be sent more than once (A6, Memory Management).
 ///
-/// Copies share an append-only buffer with a cursor each. Whoever is ahead reads from the wrapped
-/// body; frames are kept only while some copy still needs them. The copy that stays behind as the
-/// template keeps all of them; without one (no further attempt possible, or the answer has come)
-/// the body streams straight through and what was kept is freed.
+/// Copies share an append-only buffer with a cursor each. The copy that is furthest ahead reads
+/// from the wrapped body; frames are kept only while another copy needs them. The copy that stays
+/// as the template keeps all of them; without it (no further attempt possible, or the response has
+/// arrived) the body streams directly and the buffer is freed.
 ///
-/// When a frame does not fit the limits any more, the copy that wanted it goes on alone, without
-/// buffering, and the body [cannot be replayed](Replay::can_replay) from then on; other copies end
-/// with [`ReplayBodyError::Abandoned`].
+/// If a frame does not fit the limits, the copy that read it continues alone, without buffering,
+/// and the body [cannot be replayed](Replay::can_replay) from then on; other copies end with
+/// [`ReplayBodyError::Abandoned`].
 ///
-/// Trailers are replayed too, an empty body costs nothing, and a length that is known stays known.
-/// `B` has to be `Unpin`; `Box::pin` makes any body so.
+/// Trailers are replayed too, an empty body costs nothing, and a known length stays known. `B` has
+/// to be `Unpin`; use `Box::pin` otherwise.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -75,7 +75,8 @@ fn cancel() -> Option<&'static (dyn std::error::Error + 'static)> {
 /// use reattempt::{AttemptKind, NextAttempt, Replay};
 /// use reattempt_http::body::ReplayBody;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let template = ReplayBody::new(Full::new(Bytes::from("order")));
 /// let next = NextAttempt {
 ///     number: 1,
@@ -97,7 +98,7 @@ enum Copied<B> {
         shared: Arc<Mutex<Buffer<B>>>,
         key: u32,
     },
-    /// A template that is not needed any more.
+    /// A template that is no longer needed.
     Released,
 }
 
@@ -110,14 +111,14 @@ where
     B: Body + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Keeps at most 256 KiB for further attempts, outside of any budget.
+    /// Buffers at most 256 KiB for further attempts, without a budget.
     #[must_use]
     pub fn new(body: B) -> Self {
         Self::with_limits(body, DEFAULT_BYTES_PER_CALL, None)
     }
 
-    /// Keeps at most `bytes`, all of them taken from the budget. Zero makes it impossible to replay
-    /// anything but an empty body.
+    /// Buffers at most `bytes`, taken from the budget. With zero only an empty body can be
+    /// replayed.
     #[must_use]
     pub fn with_limits(body: B, bytes: usize, budget: Option<BufferBudget>) -> Self {
         if body.is_end_stream() {
@@ -139,8 +140,8 @@ impl<B> ReplayBody<B> {
         Self(Copied::Empty)
     }
 
-    /// No further attempt will be made, and this copy is the one that goes on: frees what is kept
-    /// for others, which end with [`ReplayBodyError::Abandoned`].
+    /// No further attempt will be made, and this copy continues: frees what is kept for the others,
+    /// which end with [`ReplayBodyError::Abandoned`].
     pub fn commit(&self) {
         if let Copied::Open { shared, key } = &self.0 {
             let wakers = lock(shared).commit(*key);

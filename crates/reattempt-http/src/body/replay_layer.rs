@@ -1,7 +1,7 @@
-//! `ReplayBodyLayer`: makes the bodies of requests replayable.
+//! `ReplayBodyLayer`: makes request bodies replayable.
 //!
-//! Put it above the recovery layer. It changes the request's type for what is below: `Request<B>`
-//! comes in, `Request<ReplayBody<B>>` goes on.
+//! Put it above the recovery layer. It changes the request type for the layers below: `Request<B>`
+//! becomes `Request<ReplayBody<B>>`.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -13,7 +13,8 @@
 //! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::io::Error> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::io::Error> {
 //! let service = ServiceBuilder::new()
 //!     .layer(ReplayBodyLayer::new().bytes_per_call(64 * 1024))
 //!     .layer(RetryLayer::new(HttpStatus::new(), Once))
@@ -38,8 +39,8 @@ use tower_service::Service;
 use super::{BufferBudget, DEFAULT_BYTES_PER_CALL, ReplayBody};
 use crate::HttpRoute;
 
-/// Wraps request bodies in [`ReplayBody`]. By default 256 KiB a call, and 16 MiB for all calls of
-/// this layer and its clones.
+/// Wraps request bodies in [`ReplayBody`]. By default buffers 256 KiB per call, and 16 MiB for all
+/// calls of this layer and its clones.
 #[derive(Clone, Debug)]
 pub struct ReplayBodyLayer {
     bytes: usize,
@@ -56,8 +57,8 @@ impl ReplayBodyLayer {
         }
     }
 
-    /// Keeps at most so many bytes of one call's body. The limit of the call's route beats it
-    /// ([`HttpRoute::body_limit`](crate::HttpRoute::body_limit)).
+    /// Buffers at most this many bytes of one call's body. The limit of the call's route takes
+    /// precedence ([`HttpRoute::body_limit`](crate::HttpRoute::body_limit)).
     #[must_use]
     pub const fn bytes_per_call(mut self, bytes: usize) -> Self {
         self.bytes = bytes;
@@ -71,7 +72,7 @@ impl ReplayBodyLayer {
         self
     }
 
-    /// Has no limit over all calls.
+    /// Sets no limit over all calls.
     #[must_use]
     pub fn no_budget(mut self) -> Self {
         self.budget = None;
@@ -96,7 +97,7 @@ impl<S> Layer<S> for ReplayBodyLayer {
     }
 }
 
-/// Made by [`ReplayBodyLayer`].
+/// Created by [`ReplayBodyLayer`].
 #[derive(Clone, Debug)]
 pub struct ReplayBodyService<S> {
     inner: S,

@@ -28,7 +28,7 @@ const NEXT: NextAttempt<'static> = NextAttempt {
     after: None,
 };
 
-/// A body that a test feeds; it errs when told to.
+/// A body fed by a test; fails when the test sends an error.
 struct Fed(mpsc::UnboundedReceiver<Result<Frame<Bytes>, &'static str>>);
 
 impl Body for Fed {
@@ -98,7 +98,7 @@ fn copy_of<B>(template: &ReplayBody<B>, number: u32) -> ReplayBody<B> {
     template.replay(&next).unwrap()
 }
 
-/// R60: what was never asked for was never sent.
+/// R60: a body that was never polled was never sent.
 #[tokio::test]
 async fn a_copy_that_was_dropped_unread_says_so() {
     let (feed, body) = fed();
@@ -123,7 +123,7 @@ async fn a_copy_that_was_dropped_unread_says_so() {
     assert!(!template.was_unread(1));
 }
 
-/// A hedge that its throttle refuses leaves its number, and its copy unread, to the next attempt.
+/// A hedge refused by its throttle leaves its number, and its unread copy, to the next attempt.
 #[tokio::test]
 async fn a_read_attempt_is_not_taken_for_an_earlier_copy() {
     let (feed, body) = fed();
@@ -136,7 +136,7 @@ async fn a_read_attempt_is_not_taken_for_an_earlier_copy() {
     assert!(!template.was_unread(2));
 }
 
-/// It goes out with the head of the request, and nothing is asked for.
+/// Its end is sent with the head of the request, and the body is not polled.
 #[tokio::test]
 async fn a_copy_that_has_nothing_to_give_may_have_been_sent() {
     let empty: ReplayBody<Full<Bytes>> = ReplayBody::new(Full::default());
@@ -147,12 +147,12 @@ async fn a_copy_that_has_nothing_to_give_may_have_been_sent() {
     drop(feed);
     let (waits, mut first) = (copy_of(&template, 2), copy_of(&template, 1));
     assert!(first.frame().await.is_none());
-    assert!(waits.is_end_stream(), "found out by another");
+    assert!(waits.is_end_stream(), "detected by another copy");
     drop(waits);
     assert!(!template.was_unread(2));
 }
 
-/// What a layer below made of it may have been sent.
+/// A copy of it, made by a layer below, may have been sent.
 #[tokio::test]
 async fn a_copy_that_was_copied_may_have_been_sent() {
     let template = ReplayBody::new(Full::new(Bytes::from("a")));
@@ -174,7 +174,7 @@ async fn copies_read_at_once_and_a_stalled_one_holds_up_nobody() {
         (first, text(&mut two).await)
     });
     tokio::task::yield_now().await;
-    // The one that asked last stops reading: the other is woken all the same.
+    // The copy that polled last stops reading: the other is woken nevertheless.
     assert!(is_pending(&mut one).await);
     give(&feed, "x");
     tokio::task::yield_now().await;
@@ -197,7 +197,7 @@ async fn a_copy_that_waits_is_woken_when_the_one_ahead_has_gone() {
     assert_eq!(reader.await.unwrap(), "late");
 }
 
-/// R53: what overflows is never kept. R51: the copy that has read most goes on, alone.
+/// R53: a frame that overflows is not kept. R51: the copy that has read most continues alone.
 #[tokio::test]
 async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     let (feed, body) = fed();
@@ -213,8 +213,8 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     give(&feed, "e");
     assert_eq!(text(&mut ahead).await, "e");
     assert!(!template.can_replay(&NEXT) && template.replay(&NEXT).is_none());
-    assert_eq!(budget.used(), 0, "freed at once");
-    assert!(!template.was_cut_off(2), "not before it was told");
+    assert_eq!(budget.used(), 0, "freed immediately");
+    assert!(!template.was_cut_off(2), "not before it returned the error");
     let lost = behind.frame().await.unwrap().unwrap_err();
     assert!(matches!(lost, ReplayBodyError::Abandoned));
     drop(behind);
@@ -224,8 +224,8 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     assert_eq!(ahead.collect().await.unwrap().to_bytes(), "f");
 }
 
-/// R51: whoever sent the copies hears at once which of them lost, also if that one never reads
-/// again.
+/// R51: the sender of the copies is notified at once which of them lost, even if that copy is never
+/// polled again.
 #[tokio::test]
 async fn on_overflow_the_sender_of_the_copies_is_woken() {
     let (feed, body) = fed();
@@ -244,7 +244,7 @@ async fn on_overflow_the_sender_of_the_copies_is_woken() {
     assert_eq!(text(&mut ahead).await, "e");
     assert!(woken.0.load(Ordering::Relaxed));
     assert!(template.poll_cut_off(2, cx).is_ready());
-    assert!(template.poll_cut_off(1, cx).is_pending(), "it goes on");
+    assert!(template.poll_cut_off(1, cx).is_pending(), "it continues");
 }
 
 #[derive(Default)]
@@ -309,9 +309,9 @@ async fn without_a_template_the_body_streams_through_unbuffered() {
     assert_eq!(
         budget.used(),
         0,
-        "the answer has come: nobody needs it any more"
+        "the response has arrived: no copy needs it"
     );
-    give(&feed, "a good deal more than three");
+    give(&feed, "much more than three");
     assert_eq!(text(&mut copy).await, "a good deal more than three");
 }
 
@@ -370,7 +370,7 @@ async fn the_end_is_seen_without_another_poll() {
     assert_eq!(
         template.size_hint().exact(),
         Some(5),
-        "the template has it all ahead"
+        "the template has read nothing"
     );
 }
 
@@ -381,7 +381,7 @@ fn a_body_known_to_be_too_large_is_not_kept_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_too_large_goes_out_once_and_the_servers_failure_comes_back() {
+async fn a_too_large_body_is_sent_once_and_the_failure_is_returned() {
     let service = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new().bytes_per_call(4))
         .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
@@ -399,7 +399,7 @@ async fn a_body_too_large_goes_out_once_and_the_servers_failure_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_ends_at_the_calls_deadline_and_a_frame_at_that_instant_wins() {
+async fn a_body_ends_at_the_deadline_and_a_frame_at_it_wins() {
     let (feed, body) = fed();
     let mut body = Some(body);
     let mut service = ServiceBuilder::new()
@@ -427,10 +427,10 @@ async fn a_body_ends_at_the_calls_deadline_and_a_frame_at_that_instant_wins() {
     };
     assert!(!elapsed.ambiguous, "a GET");
     assert!(body.is_end_stream() && body.frame().await.is_none());
-    assert!(feed.is_closed(), "the stream below is dropped at once");
+    assert!(feed.is_closed(), "the stream below is dropped immediately");
 }
 
-/// A server that sends for ever, faster than anyone reads.
+/// A server that sends forever, faster than the client reads.
 struct Endless;
 
 impl Body for Endless {
@@ -455,7 +455,7 @@ async fn a_body_that_is_never_pending_ends_at_the_deadline_too() {
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let frame = body.frame().await.unwrap();
-        assert!(frame.unwrap().is_data(), "up to the very instant");
+        assert!(frame.unwrap().is_data(), "until the exact instant");
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     let error = body.frame().await.unwrap().unwrap_err();
@@ -477,7 +477,7 @@ async fn a_late_reader_still_gets_a_body_of_one_frame() {
     assert!(body.frame().await.is_none());
 }
 
-/// What the bucket holds after one call whose body went this way.
+/// The bucket's tokens after one call with this body.
 async fn tokens_after(use_body: impl AsyncFnOnce(Feed, OutcomeBody<Fed>)) -> u64 {
     let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 500).unwrap());
     bucket.settled(Settled::Failure(&Failure::new(
@@ -517,11 +517,7 @@ async fn a_success_counts_at_the_bodys_clean_end_only() {
         give(&feed, "part");
         text(&mut body).await;
     });
-    assert_eq!(
-        dropped.await,
-        9_000,
-        "the caller lost interest: that says nothing"
-    );
+    assert_eq!(dropped.await, 9_000, "the caller dropped it: no result");
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Wakes every copy that waits for the source. Apart from the buffer, because the source holds on
-/// to its waker and a waker that held the source would keep both alive for ever.
+/// Wakes every copy that waits for the source. Separate from the buffer, because the source stores
+/// its waker, and a waker that owned the source would keep both alive forever.
 #[derive(Debug, Default)]
 pub(super) struct WakeAll(Mutex<Vec<Waker>>);
 

@@ -1,4 +1,4 @@
-//! `amz-sdk-request`: what the AWS SDKs say of an attempt.
+//! `amz-sdk-request`: what the AWS SDKs report about an attempt.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -24,16 +24,16 @@ use super::utc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AmzSdkRequest {
-    /// Until when the client waits, by its wall clock.
+    /// How long the client waits, by its wall clock.
     pub ttl: Option<SystemTime>,
     /// The attempt's number, from 1.
     pub attempt: Option<u32>,
-    /// The most attempts that the client makes.
+    /// The maximum of attempts that the client makes.
     pub max: Option<u32>,
 }
 
 impl AmzSdkRequest {
-    /// Says nothing yet.
+    /// No part is set.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -43,8 +43,7 @@ impl AmzSdkRequest {
         }
     }
 
-    /// Reads the header. Parts that are not known or cannot be read count as absent; `None` if no
-    /// part is left.
+    /// Parses the header. Unknown or invalid parts count as absent; `None` if no part remains.
     #[must_use]
     pub fn read(headers: &HeaderMap) -> Option<Self> {
         let mut said = Self::new();
@@ -70,7 +69,7 @@ impl AmzSdkRequest {
         (said != Self::new()).then_some(said)
     }
 
-    /// Writes the header, in place of what was there; without any part it is removed.
+    /// Sets the header, replacing an existing one; without any part it is removed.
     pub fn write(&self, headers: &mut HeaderMap) {
         let text = self.to_string();
         match HeaderValue::from_str(&text) {

@@ -1,5 +1,5 @@
-//! `AttemptHeadersLayer`: says with each attempt which one it is, and heeds an answer that wants no
-//! other.
+//! `AttemptHeadersLayer`: describes each attempt in its headers, and obeys a response that forbids
+//! further ones.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,13 +20,13 @@ use super::headers::{
     set_expected_timeout, set_retry_reason,
 };
 
-/// What [`RETRY_REASON`] says of an attempt that is sent ahead of any failure.
+/// The value of [`RETRY_REASON`] for an attempt that is sent before any failure.
 const HEDGE: &str = "HEDGE";
 
-/// Writes the headers of each attempt (its number, its reason, the time that is left), in place of
-/// what the caller or a request that is forwarded had there, and forbids another attempt where the
-/// answer has [`DO_NOT_RETRY`]. Put it below the recovery layer and below the deadline of the
-/// attempts. An `amz-sdk-request` that the caller or its SDK wrote passes as it is, unless
+/// Sets the headers of each attempt (its number, its reason, the time left), replacing those of the
+/// caller or of a forwarded request, and forbids another attempt if the response has
+/// [`DO_NOT_RETRY`]. Put it below the recovery layer and below the deadline of the attempts. An
+/// `amz-sdk-request` from the caller or its SDK is passed unchanged, unless
 /// [`amz_sdk_request`](AttemptHeadersLayer::amz_sdk_request) is on.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptHeadersLayer {
@@ -43,7 +43,7 @@ struct Settings {
 }
 
 impl AttemptHeadersLayer {
-    /// Writes all headers but `amz-sdk-request`.
+    /// Sets all headers except `amz-sdk-request`.
     #[must_use]
     pub const fn new() -> Self {
         #[allow(
@@ -62,40 +62,40 @@ impl AttemptHeadersLayer {
         }
     }
 
-    /// Writes `amz-sdk-request` too: attempt, maximum, and the time limit as an instant.
+    /// Also sets `amz-sdk-request`: attempt, maximum, and the deadline as an instant.
     #[must_use]
     pub const fn amz_sdk_request(mut self) -> Self {
         self.settings.amz = true;
         self
     }
 
-    /// The maximum that `amz-sdk-request` says where neither the call nor its route has a strategy
-    /// or hedge of its own, which knows one. The recovery layer above does not tell its own.
+    /// The maximum in `amz-sdk-request` if neither the call nor its route has a strategy or hedging
+    /// of its own, which knows one. The strategy of the recovery layer above is not visible here.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = Some(attempts);
         self
     }
 
-    /// Says so much less time than there is, so that the word of the service behind, which ends its
-    /// work then, is here before this attempt's own time is over: as much as a round trip takes.
-    /// Nothing by default.
+    /// Announces this much less time than is left, so that the response of the server, which stops
+    /// at the announced time, arrives before this attempt's own deadline: set it to about one round
+    /// trip. Zero by default.
     #[must_use]
     pub const fn reserve(mut self, reserve: Duration) -> Self {
         self.settings.reserve = reserve;
         self
     }
 
-    /// Takes [`ENVOY_RATELIMITED`] in an answer for "do not retry" too, as Envoy itself does.
-    /// Otherwise it is the status that counts: after a 429 with `Retry-After` a rate limit may well
-    /// let the next attempt through.
+    /// Treats [`ENVOY_RATELIMITED`] in a response as "do not retry", as Envoy itself does. By
+    /// default only the status counts: after a 429 with `Retry-After` the next attempt may pass the
+    /// rate limit.
     #[must_use]
     pub const fn heed_envoy_ratelimited(mut self) -> Self {
         self.settings.heeds_envoy = true;
         self
     }
 
-    /// Says instants by this clock.
+    /// Uses this clock for instants.
     #[must_use]
     pub const fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
         self.settings.wall_clock = now;
@@ -121,7 +121,7 @@ impl<S> Layer<S> for AttemptHeadersLayer {
     }
 }
 
-/// Made by [`AttemptHeadersLayer`].
+/// Created by [`AttemptHeadersLayer`].
 #[derive(Clone, Debug)]
 pub struct AttemptHeaders<S> {
     inner: S,
@@ -175,7 +175,7 @@ impl Settings {
             .map(|limit| left(limit).saturating_sub(self.reserve));
         match left {
             Some(left) => set_expected_timeout(headers, left),
-            // What another hop said of its own time is over by now.
+            // A time limit announced by another hop has no meaning any more.
             None => {
                 headers.remove(EXPECTED_TIMEOUT);
             }
@@ -190,7 +190,7 @@ impl Settings {
     }
 }
 
-/// The most attempts of the call, where its own strategy or that of its route knows.
+/// The maximum of attempts of the call, if its own strategy or that of its route knows it.
 fn most(context: &CallContext) -> Option<u32> {
     if let Some(strategy) = context.strategy() {
         return strategy.max_attempts();

@@ -1,4 +1,4 @@
-//! `GaveUpLayer`: tells the hop that is being served when a call for it has given up.
+//! `GaveUpLayer`: reports to the hop being served that a call made for it has given up.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,13 +14,13 @@ use tower_service::Service;
 use super::Hop;
 use super::headers::do_not_retry;
 
-/// In the extensions of an answer: the call that it ends has given up, for this reason.
+/// Extension of a response: the call has given up, for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GaveUp(pub Stopped);
 
-/// Tells the [`Hop`] that is being served when a call for it has given up, and puts [`GaveUp`] into
-/// the extensions of the answer, so that a gateway which hands that on needs nothing else. Put it
-/// outermost in a client, above its deadline.
+/// Reports to the [`Hop`] being served that a call made for it has given up, and puts [`GaveUp`]
+/// into the response's extensions, so that a gateway that forwards the response needs nothing else.
+/// Put it outermost in a client, above its deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GaveUpLayer;
 
@@ -35,7 +35,7 @@ impl<S> Layer<S> for GaveUpLayer {
     }
 }
 
-/// Made by [`GaveUpLayer`].
+/// Created by [`GaveUpLayer`].
 #[derive(Clone, Debug)]
 pub struct ToldGaveUp<S> {
     inner: S,
@@ -78,8 +78,8 @@ pin_project! {
     }
 }
 
-/// Why a call that ended like this has given up, if it has: only then another hop's attempt would
-/// be one more of many.
+/// Why a call with this outcome has given up, if it has: only then an attempt of another hop would
+/// multiply the attempts.
 fn why(info: &RetryInfo) -> Option<Stopped> {
     let stopped = info.stopped()?;
     match stopped {
@@ -104,7 +104,7 @@ where
         let mut outcome = ready!(this.inner.poll(cx));
         let info = this.handle.info();
         let failed = !matches!(info.stopped(), Some(Stopped::Success | Stopped::Committed));
-        // Its word holds also where this hop's policy would not have sent again anyway.
+        // Obeyed even if this hop's policy would not have retried anyway.
         let told = |response: &Response<C>| {
             let told = failed && do_not_retry(response.headers()).is_some();
             told.then_some(Stopped::Pushback)

@@ -1,31 +1,31 @@
-//! The headers that cross hops, and how each is read and written.
+//! The headers between hops, and how each is read and written.
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The number of an attempt, from 1. Envoy's.
+/// The number of an attempt, from 1. Defined by Envoy.
 pub const ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
-/// The milliseconds that an answer is waited for. Envoy's.
+/// How long the client waits for a response, in milliseconds. Defined by Envoy.
 pub const EXPECTED_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
-/// An attempt's number, the most attempts, and until when it is waited for:
-/// [`AmzSdkRequest`](super::AmzSdkRequest). The AWS SDKs'.
+/// The number of an attempt, the maximum, and the deadline as an instant:
+/// [`AmzSdkRequest`](super::AmzSdkRequest). Defined by the AWS SDKs.
 pub const AMZ_SDK_REQUEST: HeaderName = HeaderName::from_static("amz-sdk-request");
-/// The reason of the failure that an attempt is sent after. Our own.
+/// The reason of the failure that caused the attempt. Defined by reattempt.
 pub const RETRY_REASON: HeaderName = HeaderName::from_static("x-reattempt-reason");
-/// An answer's word that the call is not to be sent again, and why. Our own.
+/// In a response: the call must not be retried, and why. Defined by reattempt.
 pub const DO_NOT_RETRY: HeaderName = HeaderName::from_static("x-reattempt-do-not-retry");
-/// An answer that Envoy does not send again, whatever its value is, unless a route asks for
+/// In a response: Envoy does not retry it, whatever the value, unless a route asks for
 /// `envoy-ratelimited`.
 pub const ENVOY_RATELIMITED: HeaderName = HeaderName::from_static("x-envoy-ratelimited");
 /// gRPC's pushback (A6): a negative number means stop.
 pub(super) const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
-/// The longest word of a peer's that is kept.
+/// The maximum length of a token from a peer.
 const LONGEST_WORD: usize = 64;
 
-/// The only value of a header: of several nobody knows which one is meant.
+/// The value of a header that occurs once; several values are ambiguous.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -41,7 +41,7 @@ pub(super) fn digits(text: &str) -> Option<u64> {
     right.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
-/// A peer's word: short, and of the letters that names have.
+/// A token from a peer: short, and of the characters that names have.
 fn word<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let text = only(headers, name)?;
     let right = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
@@ -56,7 +56,7 @@ fn set_word(headers: &mut HeaderMap, name: HeaderName, word: &str) {
     };
 }
 
-/// The attempt's number by [`ATTEMPT_COUNT`]: a whole number from 1. Anything else counts as
+/// The attempt's number from [`ATTEMPT_COUNT`]: a whole number from 1. Any other value counts as
 /// absent.
 #[must_use]
 pub fn attempt_count(headers: &HeaderMap) -> Option<u32> {
@@ -64,48 +64,48 @@ pub fn attempt_count(headers: &HeaderMap) -> Option<u32> {
     u32::try_from(count).ok().filter(|count| *count > 0)
 }
 
-/// Writes [`ATTEMPT_COUNT`], in place of what was there.
+/// Sets [`ATTEMPT_COUNT`], replacing an existing value.
 pub fn set_attempt_count(headers: &mut HeaderMap, attempt: u32) {
     headers.insert(ATTEMPT_COUNT, attempt.into());
 }
 
-/// How long an answer is waited for by [`EXPECTED_TIMEOUT`]. 0, which means no limit to Envoy, and
-/// junk count as absent.
+/// How long the client waits for a response, from [`EXPECTED_TIMEOUT`]. 0, which means no limit to
+/// Envoy, and invalid values count as absent.
 #[must_use]
 pub fn expected_timeout(headers: &HeaderMap) -> Option<Duration> {
     let milliseconds = digits(only(headers, &EXPECTED_TIMEOUT)?)?;
     (milliseconds > 0).then_some(Duration::from_millis(milliseconds))
 }
 
-/// Writes [`EXPECTED_TIMEOUT`], in place of what was there; at least a millisecond, because 0 means
-/// no limit.
+/// Sets [`EXPECTED_TIMEOUT`], replacing an existing value; at least one millisecond, because 0
+/// means no limit.
 pub fn set_expected_timeout(headers: &mut HeaderMap, left: Duration) {
     let milliseconds = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     headers.insert(EXPECTED_TIMEOUT, milliseconds.max(1).into());
 }
 
-/// Why the attempt is sent by [`RETRY_REASON`]: the name of a reason, of at most 64 letters,
-/// digits, `_`, `-` and `.`. Anything else counts as absent.
+/// Why the attempt is sent, from [`RETRY_REASON`]: the name of a reason, at most 64 letters,
+/// digits, `_`, `-` and `.`. Any other value counts as absent.
 #[must_use]
 pub fn retry_reason(headers: &HeaderMap) -> Option<&str> {
     word(headers, &RETRY_REASON)
 }
 
-/// Writes [`RETRY_REASON`], in place of what was there.
+/// Sets [`RETRY_REASON`], replacing an existing value.
 pub fn set_retry_reason(headers: &mut HeaderMap, reason: &str) {
     set_word(headers, RETRY_REASON, reason);
 }
 
-/// Why the call is not to be sent again by [`DO_NOT_RETRY`]: `Some` whenever the header is there,
-/// empty if its word is none.
+/// Why the call must not be retried, from [`DO_NOT_RETRY`]: `Some` if the header is present, empty
+/// if its value is not a token.
 #[must_use]
 pub fn do_not_retry(headers: &HeaderMap) -> Option<&str> {
     let is_there = headers.contains_key(DO_NOT_RETRY);
     is_there.then(|| word(headers, &DO_NOT_RETRY).unwrap_or_default())
 }
 
-/// Writes [`DO_NOT_RETRY`], in place of what was there. For a service that knows by itself that its
-/// answer is not to be asked for again.
+/// Sets [`DO_NOT_RETRY`], replacing an existing value. For a service that knows that its response
+/// must not be retried.
 pub fn set_do_not_retry(headers: &mut HeaderMap, why: &str) {
     set_word(
         headers,

@@ -1,50 +1,49 @@
-//! Across hops: what a request says of its attempt, and an answer of another, from one service to
-//! the next.
+//! Retries across hops: what a request reports about its attempt, and whether a response forbids
+//! another one.
 //!
-//! Services that call services, each with three tries, send 243 calls to the fifth for one at the
-//! top when that fails. Only the hop next to the fault can mend it; the others should hear that it
-//! has tried. So each says with every attempt which one it is and how long anybody waits for it,
-//! and with an answer that it has given up:
+//! In a chain of five services that make three attempts each, a failure of the last one causes 243
+//! calls to it for one call at the top. Only the hop next to the failure can fix it by a retry; the
+//! others need to know that it has tried. So each service reports with every attempt its number and
+//! the time that the caller waits, and with a response whether it has given up:
 //!
-//! | header | of | says |
+//! | header | of | meaning |
 //! | --- | --- | --- |
 //! | [`x-envoy-attempt-count`](ATTEMPT_COUNT) | request | the attempt's number, from 1 |
-//! | [`x-reattempt-reason`](RETRY_REASON) | request | the reason of the failure that it is sent after; `HEDGE` of one that is sent ahead |
-//! | [`x-envoy-expected-rq-timeout-ms`](EXPECTED_TIMEOUT) | request | milliseconds until nobody waits any more, from its arrival |
-//! | [`amz-sdk-request`](AMZ_SDK_REQUEST) | request | `ttl=20260131T120000Z; attempt=2; max=3`: an instant, the number, the most attempts |
-//! | [`x-reattempt-do-not-retry`](DO_NOT_RETRY) | answer | do not send this call again, and why |
-//! | `grpc-retry-pushback-ms: -1` | answer | the same for gRPC, where the head is the whole answer |
-//! | [`x-envoy-ratelimited`](ENVOY_RATELIMITED) | answer | the same for Envoy; only where [asked for](ServeHopLayer::for_envoy), because it also says that a rate limit was met |
+//! | [`x-reattempt-reason`](RETRY_REASON) | request | the reason of the failure that caused it; `HEDGE` for one sent before any failure |
+//! | [`x-envoy-expected-rq-timeout-ms`](EXPECTED_TIMEOUT) | request | how many milliseconds the caller waits, from the request's arrival |
+//! | [`amz-sdk-request`](AMZ_SDK_REQUEST) | request | `ttl=20260131T120000Z; attempt=2; max=3`: an instant, the number, the maximum of attempts |
+//! | [`x-reattempt-do-not-retry`](DO_NOT_RETRY) | response | do not retry this call, and why |
+//! | `grpc-retry-pushback-ms: -1` | response | the same for gRPC, if the head is the whole response |
+//! | [`x-envoy-ratelimited`](ENVOY_RATELIMITED) | response | the same for Envoy; only by [option](ServeHopLayer::for_envoy), because it also indicates a rate limit |
 //!
-//! Three layers write and read them:
+//! Three layers read and write them:
 //!
 //! - [`ServeHopLayer`], outermost in a **server**: puts a [`Hop`] into the request's extensions,
-//!   refuses a request whose time is over, ends work that nobody waits for any more, and marks
-//!   failures of a request whose own calls have given up.
-//! - [`GaveUpLayer`], outermost in a **client**: tells the hop that is being served when a call of
-//!   its has given up.
-//! - [`AttemptHeadersLayer`], below a client's recovery layer: writes the headers of each attempt,
-//!   and forbids another one where the answer says so.
+//!   refuses a request whose deadline has passed, stops work that the caller no longer waits for,
+//!   and marks failures of a request whose own calls have given up.
+//! - [`GaveUpLayer`], outermost in a **client**: reports to the hop being served that a call made
+//!   for it has given up.
+//! - [`AttemptHeadersLayer`], below a client's recovery layer: sets the headers of each attempt,
+//!   and forbids another one if the response says so.
 //!
-//! A service hands its hop to the calls that it makes with [`Hop::pass_on`], which also stamps the
-//! time limit; a gateway that forwards the request itself has done so already. Nothing else ties
-//! the two together, so a call that is made without it goes by its own rules.
+//! A service connects its hop with the calls that it makes by [`Hop::pass_on`], which also sets the
+//! deadline; a gateway that forwards the request itself needs no call. A call made without it
+//! follows its own rules.
 //!
-//! **Given up** means: stopped by the throttle, by the deadline or by the word of the service
-//! behind it, or failed after at least one further attempt. A failure that was not sent again for
-//! another reason (a status that is final, a request that is not idempotent, a route without
-//! retries) is not marked: the next hop decides by its own policy. Nor is any answer below 400,
-//! whatever became of the calls behind it.
+//! **Given up** means: stopped by the throttle, by the deadline or by the response of the next
+//! service, or failed after at least one retry. A failure that was not retried for another reason
+//! (a final status, a request that is not idempotent, a route without retries) is not marked: the
+//! hop before decides by its own policy. A response below 400 is never marked.
 //!
-//! Headers are the word of whoever sent them. Those of a request only shorten its own work, but
-//! they can end a handler midway ([`ServeHopLayer::finish_late_work`] lets it finish), and those of
-//! an answer tell of what is behind: at the edge, where strangers come in, remove both.
+//! Headers are only as trustworthy as their sender. Those of a request only shorten its own work,
+//! but they can end a handler midway ([`ServeHopLayer::finish_late_work`] lets it finish), and
+//! those of a response reveal what is behind the service: remove both at the edge.
 //!
-//! A server without the layer says nothing, and its clients go by their own policy and throttle, as
-//! before: each hop can take it up alone. The marks bound a call to the attempts of one hop; that
-//! all calls together stay near one attempt each while everything fails is the throttle's work. Of
-//! 20 calls through five hops to a service that is down, it gets 4860 with neither, 60 with the
-//! marks, 35 with throttles of ten tokens, and 23 with both.
+//! A server without the layer sets no headers, and its clients follow their own policy and
+//! throttle: each hop can adopt the layers independently. The marks limit a call to the attempts of
+//! one hop; the throttle keeps all calls together near one attempt each while everything fails. Of
+//! 20 calls through five hops to a service that is down, that service receives 4860 with neither,
+//! 60 with the marks, 35 with throttles of ten tokens, and 23 with both.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -55,8 +54,9 @@
 //! use reattempt_http::hop::{self, AttemptHeadersLayer, GaveUpLayer, Hop, ServeHopLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Infallible> {
-//! // A service that calls another, which is down.
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Infallible> {
+//! // A service that calls another one, which is down.
 //! let server = ServiceBuilder::new()
 //!     .layer(ServeHopLayer::new())
 //!     .service_fn(|request: Request<()>| async move {

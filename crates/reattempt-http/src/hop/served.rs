@@ -1,4 +1,4 @@
-//! `Hop`: what is known of the request that a service is serving.
+//! `Hop`: what is known about the request being served.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,10 +10,10 @@ use super::AmzSdkRequest;
 use super::headers::{attempt_count, expected_timeout, retry_reason};
 use super::serving::ClockSkew;
 
-/// A time limit that is as good as none, and that no timer has to count with.
+/// A time limit so long that it is treated as none, and no timer is armed.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What the service before said of the request that is being served.
+/// What the calling service reported about the request being served.
 /// [`ServeHopLayer`](super::ServeHopLayer) puts it into the request's extensions; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Hop(Arc<Served>);
@@ -28,14 +28,14 @@ struct Served {
 }
 
 impl Hop {
-    /// The hop that this request is served by, or is sent for.
+    /// The hop that serves this request, or for which it is sent.
     #[must_use]
     pub fn of<B>(request: &Request<B>) -> Option<&Self> {
         request.extensions().get()
     }
 
-    /// Reads the headers of a request that arrived just now. A time limit that is said as a
-    /// duration beats one that is said as an instant, for which two clocks would have to agree.
+    /// Reads the headers of a request that has just arrived. A time limit given as a duration takes
+    /// precedence over one given as an instant, which requires synchronized clocks.
     pub(super) fn read(
         headers: &HeaderMap,
         now: Instant,
@@ -56,33 +56,33 @@ impl Hop {
         }))
     }
 
-    /// The number of the attempt, from 1, if it was said.
+    /// The number of the attempt, from 1, if it was given.
     #[must_use]
     pub fn attempt(&self) -> Option<u32> {
         self.0.attempt
     }
 
-    /// The most attempts that the service before makes, if it was said.
+    /// The maximum of attempts of the calling service, if it was given.
     #[must_use]
     pub fn max_attempts(&self) -> Option<u32> {
         self.0.max_attempts
     }
 
-    /// The reason of the failure that this attempt is sent after, by its name, if it was said.
+    /// The name of the reason of the failure that caused this attempt, if it was given.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.0.reason.as_deref()
     }
 
-    /// When nobody waits for an answer any more, if it was said.
+    /// When the caller stops waiting, if it was given.
     #[must_use]
     pub fn limit(&self) -> Option<Instant> {
         self.0.limit
     }
 
-    /// Makes `request` one that is sent on behalf of this hop: within its time limit, and with its
-    /// giving up told here. For calls that the answer depends on: what one that can be done without
-    /// has given up on is no word about it.
+    /// Marks `request` as sent on behalf of this hop: it gets the hop's deadline, and reports to
+    /// the hop if it gives up. For calls that the response depends on; the failure of an optional
+    /// call should not mark it.
     pub fn pass_on<B>(&self, request: &mut Request<B>) {
         if let Some(at) = self.limit() {
             request.context_mut().stamp_limit(TimeLimit::stamped(at));
@@ -90,8 +90,8 @@ impl Hop {
         request.extensions_mut().insert(self.clone());
     }
 
-    /// A call for this hop has given up: if the answer is a failure it is marked "do not retry".
-    /// The first word counts.
+    /// A call for this hop has given up: if the response is a failure it is marked "do not retry".
+    /// The first reason is kept.
     pub fn give_up(&self, why: Stopped) {
         let _ = self.0.gave_up.set(why);
     }

@@ -1,5 +1,5 @@
-//! `ServeHopLayer`: reads what the service before said, and says "do not retry" where this one has
-//! tried.
+//! `ServeHopLayer`: reads what the calling service reported, and marks responses "do not retry" if
+//! this service has already retried.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -16,25 +16,25 @@ use tower_service::Service;
 use super::headers::{ENVOY_RATELIMITED, GRPC_PUSHBACK, GRPC_STATUS, set_do_not_retry};
 use super::{GaveUp, Hop};
 
-/// How far the wall clocks of two services may be apart.
+/// The maximum difference between the wall clocks of two services.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockSkew(Duration);
 
 impl ClockSkew {
-    /// What is left at `now` until `at` by another's clock; zero when that has certainly passed.
+    /// The time left at `now` until `at` by another clock; zero when that has certainly passed.
     pub(super) fn left(self, at: SystemTime, now: SystemTime) -> Duration {
         let latest = at.checked_add(self.0).unwrap_or(at);
         latest.duration_since(now).unwrap_or_default()
     }
 }
 
-/// For servers: puts a [`Hop`] into each request, refuses those whose time is over, ends work that
-/// nobody waits for any more, and marks failures after which another attempt would only be one
-/// more. Put it outermost, above any queue.
+/// For servers: puts a [`Hop`] into each request, refuses those whose deadline has passed, stops
+/// work that the caller no longer waits for, and marks failures that should not be retried. Put it
+/// outermost, above any queue.
 ///
-/// Errors of the service come through, save at the deadline, which speaks for itself. A refused
-/// request is answered with 504 and marked; to gRPC with a status of `DEADLINE_EXCEEDED`. The body
-/// of such an answer is the default one of its type.
+/// Errors of the service are passed through, except at the deadline, which has a response of its
+/// own. A refused request gets a marked 504; for gRPC a status of `DEADLINE_EXCEEDED`. The body of
+/// such a response is its type's default.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeHopLayer {
     settings: Settings,
@@ -49,7 +49,8 @@ struct Settings {
 }
 
 impl ServeHopLayer {
-    /// With a clock skew of a second, ending work at its deadline, and without a word to Envoy.
+    /// With a clock skew of one second, work stopped at its deadline, and without the header for
+    /// Envoy.
     #[must_use]
     pub const fn new() -> Self {
         #[allow(
@@ -67,32 +68,32 @@ impl ServeHopLayer {
         }
     }
 
-    /// Reads instants (the `ttl` of `amz-sdk-request`) by this clock.
+    /// Uses this clock for instants (the `ttl` of `amz-sdk-request`).
     #[must_use]
     pub const fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
         self.settings.wall_clock = now;
         self
     }
 
-    /// How far the clocks of clients may be behind this server's: an instant has passed only so
-    /// much later. One second by default, which is what the header's own precision asks for.
+    /// How far the clocks of clients may be behind this server's: an instant counts as passed only
+    /// this much later. One second by default, which is the header's precision.
     #[must_use]
     pub const fn clock_skew(mut self, skew: Duration) -> Self {
         self.settings.skew = ClockSkew(skew);
         self
     }
 
-    /// Puts [`ENVOY_RATELIMITED`] beside [`DO_NOT_RETRY`](super::DO_NOT_RETRY), which is the only
-    /// word that keeps an Envoy before this server from sending again. Whoever else reads it takes
-    /// it for a rate limit.
+    /// Sets [`ENVOY_RATELIMITED`] besides [`DO_NOT_RETRY`](super::DO_NOT_RETRY): the only header
+    /// that keeps an Envoy in front of this server from retrying. Other readers take it for a rate
+    /// limit.
     #[must_use]
     pub const fn for_envoy(mut self) -> Self {
         self.settings.envoy = true;
         self
     }
 
-    /// Lets work that has begun go on past its deadline. By default it is dropped then, as it is
-    /// when the client leaves.
+    /// Lets started work continue past its deadline. By default it is dropped then, as it is when
+    /// the client disconnects.
     #[must_use]
     pub const fn finish_late_work(mut self) -> Self {
         self.settings.finishes = true;
@@ -117,7 +118,7 @@ impl<S> Layer<S> for ServeHopLayer {
     }
 }
 
-/// Made by [`ServeHopLayer`].
+/// Created by [`ServeHopLayer`].
 #[derive(Clone, Debug)]
 pub struct ServeHop<S> {
     inner: S,
@@ -177,7 +178,7 @@ pin_project! {
     /// The future of [`ServeHop`].
     #[derive(Debug)]
     pub struct ServeHopFuture<F> {
-        // None: its time was over before it began.
+        // None: its deadline passed before it started.
         #[pin]
         inner: Option<F>,
         #[pin]
@@ -200,7 +201,7 @@ where
         let mut this = self.project();
         if let Some(inner) = this.inner.as_mut().as_pin_mut() {
             if let Poll::Ready(outcome) = inner.poll(cx) {
-                // A call of its own may be ended by the same deadline, and be heard first.
+                // The same deadline may end one of its own calls, whose failure may arrive first.
                 let late = |at: &Instant| *at <= tokio::time::Instant::now().into_std();
                 if outcome.is_err() && this.ends.as_ref().is_some_and(late) {
                     return Poll::Ready(Ok(too_late(*this.grpc, *this.envoy)));
@@ -225,7 +226,7 @@ where
             let Some(sleep) = this.sleep.as_mut().as_pin_mut() else {
                 return Poll::Pending;
             };
-            // What it guards may use up the task's budget at every poll.
+            // The inner future may use up the task's budget at every poll.
             if pin!(tokio::task::unconstrained(sleep))
                 .poll(cx)
                 .is_pending()
@@ -238,7 +239,7 @@ where
     }
 }
 
-/// A status from 400 up, or a head that is the whole of gRPC's answer and says anything but OK.
+/// A status from 400 up, or a gRPC response that consists of the head and is not OK.
 fn is_failure<C>(response: &Response<C>) -> bool {
     let grpc = response.headers().get(GRPC_STATUS);
     response.status().as_u16() >= 400 || grpc.is_some_and(|status| status.as_bytes() != b"0")
@@ -254,7 +255,7 @@ fn mark(headers: &mut HeaderMap, why: Stopped, envoy: bool) {
     }
 }
 
-/// The answer to a request that nobody waits for.
+/// The response to a request that the caller no longer waits for.
 fn too_late<C: Default>(grpc: bool, envoy: bool) -> Response<C> {
     let mut response = Response::new(C::default());
     if grpc {

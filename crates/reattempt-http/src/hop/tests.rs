@@ -54,10 +54,10 @@ fn noon() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_769_860_800)
 }
 
-/// What a service saw of each attempt.
+/// The headers of each attempt that reached a service.
 type Seen = Arc<Mutex<Vec<HeaderMap>>>;
 
-/// One call through `layer`, above the headers' own, to a service that answers by `script`.
+/// One call through `layer`, above the attempt headers, to a service that responds by `script`.
 async fn call<L, S>(
     layer: L,
     headers: AttemptHeadersLayer,
@@ -80,7 +80,7 @@ where
     (outcome, watch.info(), seen)
 }
 
-/// Answers the attempt of each number by a script.
+/// Responds to the attempt of each number by a script.
 #[derive(Clone)]
 struct Script {
     seen: Seen,
@@ -177,7 +177,7 @@ async fn what_another_hop_said_is_not_said_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_attempt_says_the_time_that_is_left_and_the_most_attempts() {
+async fn each_attempt_reports_the_time_left_and_the_maximum() {
     let policy = Arc::new(RoutePolicy::new("r").retry(three()));
     let stack = ServiceBuilder::new()
         .layer(RouteLayer::new(policy))
@@ -241,7 +241,7 @@ async fn an_answer_that_says_do_not_retry_ends_the_call_unchanged() {
         let (answer, info, seen) = call(stack, headers, get(), script).await;
         assert_eq!((answer.unwrap().status().as_u16(), seen.len()), (503, 1));
         assert_eq!(info.stopped(), Some(Stopped::Pushback));
-        assert_eq!(bucket.milli_tokens(), Some(9000), "a failure all the same");
+        assert_eq!(bucket.milli_tokens(), Some(9000), "it counts as a failure");
     }
     let script = |_| {
         let mut good = status(200)?;
@@ -259,7 +259,7 @@ async fn an_answer_that_says_do_not_retry_sends_no_further_hedge() {
         let hedge = HedgeLayer::new(HttpStatus::new(), HedgePolicy::new(9, ms(delay)));
         let (answer, info, _) = call(hedge, AttemptHeadersLayer::new(), get(), script).await;
         assert_eq!(answer.unwrap().status(), 503);
-        // Those that were out before the first answer, after 30 ms, and no more.
+        // Those in flight before the first response, after 30 ms, and no more.
         assert!(
             (attempts..=attempts + 1).contains(&info.attempts()),
             "{info:#}"
@@ -312,8 +312,8 @@ async fn a_server_sees_what_the_hop_before_said() {
             &[("amz-sdk-request", "attempt=3; max=4; ttl=20260131T120005Z")],
             (Some(3), Some(4), None, Some(6000)),
         ),
-        // Number and time are those of the hop right before; a time that is said as a duration
-        // needs no two clocks.
+        // Number and time are those of the calling hop; a time given as a duration does not need
+        // synchronized clocks.
         (
             &[
                 ("x-envoy-attempt-count", "1"),
@@ -395,7 +395,7 @@ async fn a_request_whose_time_is_over_is_refused_unseen() {
             assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
         }
     }
-    // Two clocks need not agree where the time is said as a duration.
+    // A time given as a duration does not need synchronized clocks.
     let request = with(&[
         ("amz-sdk-request", "ttl=20260131T110000Z"),
         ("x-envoy-expected-rq-timeout-ms", "250"),
@@ -437,7 +437,7 @@ async fn work_that_nobody_waits_for_any_more_is_ended() {
     };
     let (answer, _) = serve(ServeHopLayer::new().finish_late_work(), soon(), slow).await;
     assert_eq!(answer.status(), 200);
-    // An answer at the very instant wins.
+    // A response at the exact instant wins.
     let just = |_| async {
         sleep(ms(250)).await;
         status(200)
@@ -446,7 +446,7 @@ async fn work_that_nobody_waits_for_any_more_is_ended() {
     assert_eq!(answer.status(), 200);
 }
 
-/// A service behind, and a client stack for it.
+/// A service behind this one, and a client stack for it.
 async fn call_behind(
     mut call: Request<()>,
     hop: Option<&Hop>,
@@ -475,7 +475,7 @@ fn low() -> Arc<TokenBucket> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_marked_when_a_call_of_its_hop_has_given_up_and_else_not() {
+async fn a_failure_is_marked_only_if_a_call_of_its_hop_gave_up() {
     type Behind = fn() -> Answer;
     let plain = || RoutePolicy::new("r");
     let down: Behind = || status(503);
@@ -495,14 +495,14 @@ async fn a_failure_is_marked_when_a_call_of_its_hop_has_given_up_and_else_not() 
             Some("throttled"),
         ),
         (
-            "the one behind gave up",
+            "the next service gave up",
             plain(),
             http::Method::GET,
             || marked("x-reattempt-do-not-retry", "attempts"),
             Some("pushback"),
         ),
         (
-            "and nobody would have sent again anyway",
+            "although no retry would follow anyway",
             plain().no_recovery(),
             http::Method::GET,
             || marked("x-reattempt-do-not-retry", "attempts"),
@@ -518,7 +518,7 @@ async fn a_failure_is_marked_when_a_call_of_its_hop_has_given_up_and_else_not() 
         ("final", plain(), http::Method::GET, || status(404), None),
         ("not idempotent", plain(), http::Method::POST, down, None),
         (
-            "not this hop's task",
+            "not the task of this hop",
             plain().no_recovery(),
             http::Method::GET,
             down,
@@ -534,7 +534,7 @@ async fn a_failure_is_marked_when_a_call_of_its_hop_has_given_up_and_else_not() 
             async move {
                 let hop = Hop::of(&request);
                 let behind = call_behind(call, hop, policy, behind).await;
-                // An answer of its own, which has nothing of the one behind.
+                // A response of its own, unrelated to that of the next service.
                 status(behind.map_or(502, |answer| answer.status().as_u16()))
             }
         })
@@ -561,19 +561,19 @@ async fn a_fallback_that_works_is_not_marked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_hands_on_request_and_answer_needs_nothing_else() {
+async fn a_gateway_that_forwards_both_needs_nothing_else() {
     let request = with(&[("x-envoy-expected-rq-timeout-ms", "150")]);
     let began = Instant::now();
     let (answer, _) = serve(ServeHopLayer::new().for_envoy(), request, |request| {
         call_behind(request, None, RoutePolicy::new("r"), || status(503))
     })
     .await;
-    // One retry fits before the limit that came with the request; the second does not.
+    // One retry fits before the deadline of the request; the second does not.
     assert_eq!((answer.status().as_u16(), began.elapsed()), (504, ms(150)));
     assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
 
     let (answer, _) = serve(ServeHopLayer::new().for_envoy(), get(), |request| {
-        // Only the answer is handed on.
+        // Only the response is forwarded.
         drop(request);
         call_behind(get(), None, RoutePolicy::new("r"), || status(503))
     })
@@ -624,7 +624,7 @@ fn amz_sdk_request_is_written_as_it_is_read() {
     let mut headers = HeaderMap::new();
     headers.insert(AMZ_SDK_REQUEST, "attempt=1".parse().unwrap());
     said.write(&mut headers);
-    assert!(headers.is_empty(), "nothing to say");
+    assert!(headers.is_empty(), "no header");
     (said.ttl, said.attempt, said.max) = (Some(noon()), Some(2), Some(10));
     said.write(&mut headers);
     let text = text(&headers, "amz-sdk-request").unwrap();
@@ -649,7 +649,7 @@ proptest! {
     }
 }
 
-/// What the layers promise of their types: it compiles or it does not.
+/// Guarantees about the types, checked by compilation.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send>() {}

@@ -1,4 +1,4 @@
-//! Instants as the SDKs of AWS write them: `20260131T120000Z`, whole seconds of UTC.
+//! Instants in the format of the AWS SDKs: `20260131T120000Z`, whole seconds of UTC.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// Days from 1970-01-01 to this day of the Gregorian calendar.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
-    // Years begin in March, so that a leap day is their last.
+    // Years start in March, so that a leap day is the last one.
     let year = if month <= 2 {
         year.checked_sub(1)?
     } else {
@@ -17,7 +17,7 @@ fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     days.checked_sub(719_468)
 }
 
-/// The day of the Gregorian calendar so many days after 1970-01-01.
+/// The Gregorian date this many days after 1970-01-01.
 const fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
@@ -35,7 +35,7 @@ const fn date(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// Reads `20260131T120000Z` and `2026-01-31T12:00:00Z`; parts of a second are dropped.
+/// Parses `20260131T120000Z` and `2026-01-31T12:00:00Z`; fractions of a second are dropped.
 pub(super) fn read(text: &str) -> Option<SystemTime> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let time = time.split_once('.').map_or(time, |(whole, _)| whole);
@@ -48,7 +48,7 @@ pub(super) fn read(text: &str) -> Option<SystemTime> {
         };
         (plain.len() == length && plain.bytes().all(|b| b.is_ascii_digit())).then_some(plain)
     };
-    // Cut at byte offsets below, so nothing but ASCII.
+    // Sliced at byte offsets below, so only ASCII is accepted.
     if !text.is_ascii() {
         return None;
     }
@@ -57,7 +57,7 @@ pub(super) fn read(text: &str) -> Option<SystemTime> {
     let part = |text: &str| text.parse::<u64>().ok();
     let (year, month, day) = (part(&date[..4])?, part(&date[4..6])?, part(&date[6..])?);
     let (hour, minute, second) = (part(&time[..2])?, part(&time[2..4])?, part(&time[4..])?);
-    // A leap second is there now and then.
+    // Leap seconds exist.
     let right = (1..=12).contains(&month)
         && (1..=31).contains(&day)
         && hour < 24
@@ -68,14 +68,14 @@ pub(super) fn read(text: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
-/// Writes `20260131T120000Z`. A part of a second counts as a whole one: what is still to come is
-/// never said to be over.
+/// Formats as `20260131T120000Z`. Fractions of a second are rounded up, so that a future instant
+/// never appears as passed.
 pub(super) fn write(at: SystemTime) -> String {
     let since = at
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     let seconds = since.as_secs() + u64::from(since.subsec_nanos() > 0);
-    // The last second that has four digits for its year.
+    // The last second with a four-digit year.
     let seconds = seconds.min(253_402_300_799);
     let (year, month, day) = date(seconds / DAY);
     let of_day = seconds % DAY;

@@ -1,7 +1,7 @@
-//! Numbers without loss.
+//! Numbers without loss of precision.
 
-/// A JSON number, taken apart without loss: `0.digits × 10^exponent`, digits without zeros at
-/// either end.
+/// A JSON number, decomposed without loss: `0.digits × 10^exponent`, digits without zeros at either
+/// end.
 #[derive(Clone, Debug)]
 pub struct Decimal {
     negative: bool,
@@ -10,7 +10,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// From the text of a JSON number ([`Json::Number`](super::Json::Number)).
+    /// Parses the text of a JSON number ([`Json::Number`](super::Json::Number)).
     #[must_use]
     pub fn of(text: &str) -> Self {
         let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -30,7 +30,7 @@ impl Decimal {
         while digits.last() == Some(&0) {
             digits.pop();
         }
-        // A power past any number that matters is cut to one that still is.
+        // An exponent beyond every relevant number is clamped to one that still is.
         let sign = if power.starts_with('-') { -1 } else { 1 };
         let power = power
             .trim_start_matches(['+', '-'])
@@ -46,19 +46,19 @@ impl Decimal {
         }
     }
 
-    /// More than zero?
+    /// Whether it is greater than zero.
     #[must_use]
     pub fn is_positive(&self) -> bool {
         !self.negative && !self.digits.is_empty()
     }
 
-    /// No digits behind the point? `3`, `3.0` and `30e-1` are whole.
+    /// Whether it has no fractional part: `3`, `3.0` and `30e-1` are whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is_whole_at(0)
     }
 
-    /// Is `self × 10^shift` whole?
+    /// Whether `self × 10^shift` is whole.
     #[must_use]
     pub fn is_whole_at(&self, shift: i64) -> bool {
         let places = self.exponent.saturating_add(shift);
@@ -66,13 +66,13 @@ impl Decimal {
             || usize::try_from(places).is_ok_and(|places| places >= self.digits.len())
     }
 
-    /// Below zero?
+    /// Whether it is below zero.
     #[must_use]
     pub const fn is_negative(&self) -> bool {
         self.negative
     }
 
-    /// `self × 10^shift`, cut to a whole number, without its sign; saturating.
+    /// `self × 10^shift`, truncated to a whole number, without its sign; saturating.
     #[must_use]
     pub fn scaled(&self, shift: i64) -> u64 {
         let Ok(places) = usize::try_from(self.exponent.saturating_add(shift)) else {
@@ -81,7 +81,7 @@ impl Decimal {
         if self.digits.is_empty() {
             return 0;
         }
-        // Twenty digits are past u64 already.
+        // Twenty digits already exceed u64.
         let mut value = 0_u64;
         for at in 0..places.min(20) {
             let digit = self.digits.get(at).copied().unwrap_or(0);

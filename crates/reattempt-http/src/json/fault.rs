@@ -1,4 +1,4 @@
-//! What is wrong with a document: every fault with its JSON path.
+//! The faults of a document, each with its JSON path.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// True for a warning about something that is in order and only deserves a look: it can amplify
-    /// load, or a limit cuts it. False where something has no effect.
+    /// True for a warning about a valid setting that deserves attention: it can amplify load, or a
+    /// limit caps it. False if something has no effect.
     #[must_use]
     pub const fn is_advice(&self) -> bool {
         self.advice
@@ -27,7 +27,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A document that cannot be used, with every fault there is; one fault rejects the whole.
+/// A document that cannot be used, with all its faults; one fault rejects the whole document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults {
     pub(super) subject: &'static str,
@@ -36,14 +36,14 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// The faults, in the order in which the document was read; never empty. Of very many the first
-    /// ten thousand, and then how many more there are.
+    /// The faults, in document order; never empty. At most the first ten thousand, and then the
+    /// number of the others.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// What has no effect besides: often the slip of the pen behind a fault.
+    /// The warnings: often a typo explains a fault.
     #[must_use]
     pub fn warnings(&self) -> &[Fault] {
         &self.warnings
@@ -63,16 +63,16 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
-/// All that was found so far.
+/// The faults and warnings so far.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Fault>,
-    /// Faults past the most that are told.
+    /// Faults beyond the maximum that is reported.
     untold: usize,
 }
 
-/// So many faults are told one by one: a hostile document has one in every second byte.
+/// The maximum of faults reported one by one: a hostile document has one in every second byte.
 const MOST_FAULTS: usize = 10_000;
 
 impl Found {
@@ -81,7 +81,7 @@ impl Found {
             let untold = self.untold;
             self.faults.push(Fault {
                 path: "$".to_owned(),
-                what: format!("has {untold} faults more than are told here"),
+                what: format!("has {untold} more faults than are listed"),
                 advice: false,
             });
         }
@@ -93,11 +93,11 @@ impl Found {
     }
 }
 
-/// The longest name of a member that a path repeats, in characters. Many faults may stand below one
+/// The maximum length of a member's name in a path, in characters. Many faults may occur below one
 /// name, and each has its path.
 const LONGEST_NAME: usize = 64;
 
-/// A place in the document, at which faults are noted.
+/// A position in the document where faults are recorded.
 #[derive(Debug)]
 pub struct Place<'a> {
     path: String,
@@ -119,7 +119,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The member of this name, of the object that is here.
+    /// The member with this name of the object at this position.
     pub fn field(&mut self, name: &str) -> Place<'_> {
         let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let path = if let Some((cut, _)) = name.char_indices().nth(LONGEST_NAME) {
@@ -132,7 +132,7 @@ impl<'a> Place<'a> {
         self.inside(path)
     }
 
-    /// The item of this index, of the array that is here.
+    /// The item with this index of the array at this position.
     pub fn index(&mut self, at: usize) -> Place<'_> {
         let path = format!("{}[{at}]", self.path);
         self.inside(path)
@@ -144,7 +144,7 @@ impl<'a> Place<'a> {
         &self.path
     }
 
-    /// Notes a fault.
+    /// Records a fault.
     pub fn wrong(&mut self, what: &str) {
         if self.found.faults.len() == MOST_FAULTS {
             self.found.untold += 1;
@@ -154,13 +154,13 @@ impl<'a> Place<'a> {
         self.found.faults.push(fault);
     }
 
-    /// Notes a warning, that something has no effect: no reason to reject the document.
+    /// Records a warning that something has no effect; it does not reject the document.
     pub fn warn(&mut self, what: &str) {
         let warning = self.fault(what, false);
         self.found.warnings.push(warning);
     }
 
-    /// Notes a warning about something that is in order and deserves a look.
+    /// Records a warning about a valid setting that deserves attention.
     pub fn advise(&mut self, what: &str) {
         let warning = self.fault(what, true);
         self.found.warnings.push(warning);

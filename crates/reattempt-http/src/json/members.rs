@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Json, Place};
 
-/// What to say of a name that is not known: most are slips of case, and names are told apart by it.
+/// The message for an unknown name. Most are spelled in the wrong case, which is significant.
 fn unknown(name: &str, known: &[&str]) -> String {
     fn letters(name: &str) -> impl Iterator<Item = u8> {
         let letters = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));
@@ -24,8 +24,8 @@ pub struct Members<'j> {
 }
 
 impl<'j> Members<'j> {
-    /// Notes a fault unless it is an object; members twice are faults, unknown members warnings
-    /// (A21).
+    /// Records a fault unless it is an object; duplicate members are faults, unknown members
+    /// warnings (A21).
     pub fn of(place: &mut Place<'_>, json: &'j Json, known: &[&str]) -> Option<Self> {
         let members = Self::any(place, json)?;
         for (name, _) in members.members {
@@ -36,7 +36,7 @@ impl<'j> Members<'j> {
         Some(members)
     }
 
-    /// The same for an object whose members have names of the writer's choice.
+    /// The same for an object with arbitrary member names.
     pub fn any(place: &mut Place<'_>, json: &'j Json) -> Option<Self> {
         let Json::Object(members) = json else {
             place.wrong(&format!("must be an object, got {}", json.describe()));
@@ -67,7 +67,7 @@ impl<'j> Members<'j> {
             .filter(|json| **json != Json::Null)
     }
 
-    /// The member, read by `read` at its own path.
+    /// The member, parsed by `read` at its own path.
     pub fn optional<T>(
         &self,
         place: &mut Place<'_>,

@@ -1,9 +1,9 @@
-//! Strict reading of configuration documents in JSON: HTTP [policies](crate::policy), and gRPC's
-//! service config.
+//! Strict parsing of JSON configuration: HTTP [policies](crate::policy), and gRPC's service config.
 //!
-//! Every fault is told at once, each with its JSON path, what is allowed there and what was found;
-//! where a text is no JSON, the byte. Unknown members are warnings. Numbers keep their text, so
-//! that thousandths and nanoseconds are exact. Documents may be 4 MiB long and nested 64 deep.
+//! All faults are reported at once, each with its JSON path, what is allowed there and what was
+//! found; for a text that is not JSON, the byte. Unknown members are warnings. Numbers keep their
+//! text, so that thousandths and nanoseconds are exact. Documents may be 4 MiB long and nested 64
+//! deep.
 //!
 //! ```
 //! use reattempt_http::json::{self, Members};
@@ -50,12 +50,12 @@ pub use value::Json;
 
 use fault::Found;
 
-/// The longest document that is read, in bytes: far more than any that is meant.
+/// The maximum length of a document in bytes, far above any realistic one.
 pub const LONGEST_DOCUMENT: usize = 4 * 1024 * 1024;
 
-/// Reads a document by `of_root`, which gets the root of the document and notes what it finds.
-/// Gives what it made and the warnings, or all faults; `subject` ("the service config") opens their
-/// message.
+/// Parses a document with `of_root`, which gets the root of the document and records faults and
+/// warnings. Returns the value and the warnings, or all faults; `subject` ("the service config")
+/// starts their message.
 pub fn read<T>(
     subject: &'static str,
     text: &str,

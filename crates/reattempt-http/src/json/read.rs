@@ -1,16 +1,17 @@
-//! Readers of single values: each notes a fault at its place and gives `None`, or gives the value.
+//! Parsers of single values: each returns the value, or records a fault at its place and returns
+//! `None`.
 
 use std::time::Duration;
 
 use super::{Decimal, Json, Place};
 
-/// Notes that something else `must be` there; always `None`.
+/// Records what the value `must` be; always `None`.
 pub fn wrong<T>(place: &mut Place<'_>, must: &str, got: &Json) -> Option<T> {
     place.wrong(&format!("must be {must}, got {}", got.describe()));
     None
 }
 
-/// A whole number from `least` to `most`; above `most` is a fault.
+/// A whole number from `least` to `most`; a larger one is a fault.
 pub fn integer(
     place: &mut Place<'_>,
     json: &Json,
@@ -29,8 +30,7 @@ pub fn integer(
     wrong(place, must, json)
 }
 
-/// A number above zero, as a factor. One that a 64-bit float rounds to zero or to infinity is a
-/// fault.
+/// A factor greater than zero. One that a 64-bit float rounds to zero or infinity is a fault.
 pub fn factor(place: &mut Place<'_>, json: &Json) -> Option<f64> {
     match json {
         Json::Number(text) if Decimal::of(text).is_positive() => {
@@ -43,8 +43,8 @@ pub fn factor(place: &mut Place<'_>, json: &Json) -> Option<f64> {
     }
 }
 
-/// A number above zero in thousandths; decimal places beyond three are dropped (A6, Validation of
-/// retryThrottling).
+/// A number greater than zero in thousandths; decimal places beyond three are dropped (A6,
+/// Validation of retryThrottling).
 pub fn thousandths(place: &mut Place<'_>, json: &Json) -> Option<u32> {
     if let Json::Number(text) = json {
         let decimal = Decimal::of(text);
@@ -73,11 +73,11 @@ pub fn tenths(place: &mut Place<'_>, json: &Json, must: &str, most: u32) -> Opti
     wrong(place, must, json)
 }
 
-/// proto3's JSON form of a Duration: the longest is about 10 000 years.
+/// The maximum of proto3's JSON form of a Duration, about 10 000 years.
 const MOST_SECONDS: u64 = 315_576_000_000;
 
-/// A proto3 Duration, exact to the nanosecond: `None` unless the text is one. The flag says that it
-/// is negative.
+/// A proto3 Duration, exact to the nanosecond; `None` if the text is invalid. The flag is true if
+/// it is negative.
 fn proto_duration(text: &str) -> Option<(bool, Duration)> {
     let number = text.strip_suffix('s')?;
     let (negative, number) = match number.strip_prefix('-') {
@@ -107,7 +107,7 @@ fn proto_duration(text: &str) -> Option<(bool, Duration)> {
     within.then(|| (negative, Duration::new(seconds, nanos)))
 }
 
-/// A duration of zero or more, or (with `above_zero`) of more than zero.
+/// A duration of at least zero, or (with `above_zero`) greater than zero.
 pub fn duration(place: &mut Place<'_>, json: &Json, above_zero: bool) -> Option<Duration> {
     let must = if above_zero {
         "a duration greater than 0 such as \"0.1s\" (at most nine decimal places)"
@@ -153,7 +153,7 @@ pub fn one_of<T: Copy>(place: &mut Place<'_>, json: &Json, words: &[(&str, T)]) 
     wrong(place, &words.join(" or "), json)
 }
 
-/// An array, each item read at its own path; `None` when any of them could not be read.
+/// An array, each item parsed at its own path; `None` if any item is invalid.
 pub fn array<'j, T>(
     place: &mut Place<'_>,
     json: &'j Json,

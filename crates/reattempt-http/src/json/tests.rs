@@ -1,6 +1,6 @@
 use super::*;
 
-/// Reads a list of booleans, after a look at its members if it is an object.
+/// Parses a list of booleans, after a check of its members if it is an object.
 fn booleans(text: &str) -> Result<((), Vec<Fault>), Faults> {
     read("the list", text, |place, json| {
         if let Json::Object(_) = json {
@@ -34,16 +34,16 @@ fn a_slip_of_case_is_told_beside_the_fault_it_makes() {
     );
 }
 
-/// Two bytes a fault: without a bound they took a hundred times the memory of the text.
+/// Two bytes per fault: without a limit they took a hundred times the memory of the text.
 #[test]
-fn of_very_many_faults_the_first_are_told_and_the_others_counted() {
+fn only_the_first_faults_are_listed_and_the_others_counted() {
     let text = format!("[{}0]", "0,".repeat(12_344));
     let faults = booleans(&text).unwrap_err();
     assert_eq!(faults.faults().len(), 10_001);
     assert_eq!(faults.faults()[9_999].path, "$[9999]");
     assert_eq!(
         faults.faults()[10_000].to_string(),
-        "$: has 2345 faults more than are told here"
+        "$: has 2345 more faults than are listed"
     );
 }
 

@@ -1,9 +1,9 @@
-//! A small JSON reader that keeps what a configuration needs and serde_json's own value loses: the
-//! text of numbers (0.5466 is to be cut, not rounded) and keys that appear twice.
+//! A small JSON parser that keeps what a configuration needs and serde_json's `Value` loses: the
+//! text of numbers (0.5466 is truncated, not rounded) and duplicate keys.
 
 use std::fmt::{self, Write as _};
 
-/// Arrays and objects may be nested this deep.
+/// The maximum nesting depth of arrays and objects.
 const DEEPEST: u32 = 64;
 
 /// A JSON value. Numbers keep their text.
@@ -13,18 +13,18 @@ pub enum Json {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number, as it was written.
+    /// A number, as written.
     Number(String),
-    /// A string, without its escapes.
+    /// A string, unescaped.
     String(String),
     /// An array.
     Array(Vec<Json>),
-    /// An object in the order of the text, duplicates included.
+    /// An object in document order, including duplicate members.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// What it is, for messages; long texts are cut.
+    /// A description for messages; long texts are truncated.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -38,8 +38,7 @@ impl Json {
     }
 }
 
-/// As JSON again, on one line: numbers as they were written, members in their order, doubles
-/// included.
+/// As JSON on one line: numbers as written, members in document order, including duplicates.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,7 +79,7 @@ fn write_string(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     f.write_str("\"")
 }
 
-/// Why a text is not JSON: the byte, and what was wrong there.
+/// Why a text is not JSON: the byte, and the problem there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Syntax {
     pub(super) at: usize,
@@ -107,7 +106,7 @@ impl Reader<'_> {
         Err(Syntax { at: self.at, what })
     }
 
-    /// As `fail`, where something else should be; says so of what people take for JSON.
+    /// Like `fail`, if something else was expected; names common non-JSON syntax.
     fn unexpected<T>(&self, what: &'static str) -> Result<T, Syntax> {
         let rest = &self.text.as_bytes()[self.at..];
         if rest.starts_with(b"//") || rest.starts_with(b"/*") {
@@ -243,7 +242,7 @@ impl Reader<'_> {
             while !matches!(self.peek(), None | Some(b'"' | b'\\' | 0..=0x1f)) {
                 self.at += 1;
             }
-            // Cut at ASCII bytes only, so never inside a character.
+            // Split at ASCII bytes only, so never inside a character.
             out.push_str(&self.text[from..self.at]);
             match self.peek() {
                 Some(b'"') => {

@@ -1,4 +1,4 @@
-//! One route of the document, read but not yet put into the table.
+//! One route of the document, parsed but not yet in the table.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::aws::AwsVersion;
 use crate::json::{self, Json, Members, Place};
 use crate::{HttpRoute, RefusedStream, RetryAfter};
 
-/// What a route (or the default) says.
+/// The settings of a route (or of the default).
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) matching: Matching,

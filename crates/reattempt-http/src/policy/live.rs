@@ -1,4 +1,4 @@
-//! A table that is replaced while calls go on.
+//! A table that can be replaced at runtime.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -9,19 +9,20 @@ use reattempt::{Route, RoutePolicy};
 use super::HttpPolicies;
 use crate::json::{Fault, Faults};
 
-/// A table of policies that is replaced live, with the throttles that it carries along. Clones
-/// share the table.
+/// A table of policies that can be replaced at runtime, together with its throttles. Clones share
+/// the table.
 ///
-/// [`update`](Self::update) reads a text first and puts it in force only when it can be used: then
-/// table and throttles change in one step. A call keeps the policy it started with. Throttles of
-/// the same name go over to the new table and keep the fraction to which they are filled; hedge
-/// budgets of routes of the same name keep what was saved. A name that is gone is forgotten.
+/// [`update`](Self::update) parses a text first and applies it only if it is valid: then table and
+/// throttles change atomically. A call keeps the policy that it started with. Throttles with an
+/// unchanged name are carried over and keep their fill fraction; hedge budgets of routes with an
+/// unchanged name keep their balance. Removed names are dropped.
 ///
 /// ```
 /// use reattempt::RouteLayer;
 /// use reattempt_http::{HttpPolicies, LiveHttpPolicies};
 ///
-/// let live = LiveHttpPolicies::new(HttpPolicies::parse(r#"{"default": {"timeout": "5s"}}"#)?.policies);
+/// let first = HttpPolicies::parse(r#"{"default": {"timeout": "5s"}}"#)?.policies;
+/// let live = LiveHttpPolicies::new(first);
 /// let layer = RouteLayer::new(live.clone());
 /// assert!(live.update(r#"{"default": {"timeout": "5m"}}"#).is_err()); // nothing has changed
 /// let warnings = live.update(r#"{"default": {"timeout": "2s"}}"#)?;
@@ -33,13 +34,13 @@ use crate::json::{Fault, Faults};
 pub struct LiveHttpPolicies(Arc<Shared>);
 
 struct Shared {
-    /// Held while a newer table is made of the one in force.
+    /// Held while a new table is built from the current one.
     updating: Mutex<()>,
     current: RwLock<Arc<HttpPolicies>>,
 }
 
 impl LiveHttpPolicies {
-    /// Begins with this table. Newer ones are read with its options.
+    /// Starts with this table. Later ones are parsed with its options.
     #[must_use]
     pub fn new(policies: HttpPolicies) -> Self {
         Self(Arc::new(Shared {
@@ -48,8 +49,8 @@ impl LiveHttpPolicies {
         }))
     }
 
-    /// Reads a table and puts it in force for calls that start from now on. Gives the warnings; a
-    /// text that cannot be used changes nothing, and the error says all that is wrong with it.
+    /// Parses a table and applies it to calls that start from now on. Returns the warnings; an
+    /// invalid text changes nothing, and the error contains all its faults.
     pub fn update(&self, text: &str) -> Result<Vec<Fault>, Faults> {
         let updating = &self.0.updating;
         let _updating = updating.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,12 +62,12 @@ impl LiveHttpPolicies {
             parsed.carried.reconfigure();
             std::mem::replace(&mut *current, next)
         };
-        // Perhaps the last hold on a large table: freed while nobody waits for the lock.
+        // This may be the last reference to a large table: dropped outside the lock.
         drop(old);
         Ok(parsed.warnings)
     }
 
-    /// The table in force.
+    /// The current table.
     #[must_use]
     pub fn load(&self) -> Arc<HttpPolicies> {
         let current = self.0.current.read();

@@ -1,4 +1,4 @@
-//! Which requests a route is for.
+//! Which requests a route matches.
 
 use http::uri::Authority;
 use http::{Method, Request, header};
@@ -6,17 +6,17 @@ use matchit::Router;
 
 use crate::json::{self, Json, Members, Place};
 
-/// What a request must be like. What is not said, anything is right for.
+/// The conditions for a request. An absent condition matches everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matching {
     methods: Option<Vec<Method>>,
     path: Path,
-    /// By name; every one of them is needed.
+    /// By name; all of them are required.
     query: Vec<(String, Parameter)>,
     host: Option<String>,
 }
 
-/// What a query parameter must be like.
+/// The condition for a query parameter.
 #[derive(Clone, Debug)]
 enum Parameter {
     Present,
@@ -29,7 +29,7 @@ enum Path {
     Any,
     Exact(String),
     Prefix(String),
-    /// One router a pattern: routes are asked in their own order, not in the router's.
+    /// One router per pattern: routes are tried in their own order, not in the router's.
     Pattern(Box<Router<()>>),
 }
 
@@ -53,7 +53,7 @@ impl Matching {
         })
     }
 
-    /// Is every request right?
+    /// Whether every request matches.
     pub(super) fn is_any(&self) -> bool {
         self.methods.is_none()
             && self.query.is_empty()
@@ -61,7 +61,7 @@ impl Matching {
             && matches!(self.path, Path::Any)
     }
 
-    /// May a request be one that is not idempotent by its method?
+    /// Whether a request may match whose method is not idempotent.
     pub(super) fn may_be_unsafe(&self) -> bool {
         self.methods.as_ref().is_none_or(|methods| {
             let idempotent = |method: &Method| method.is_idempotent();
@@ -98,7 +98,7 @@ impl Path {
         match self {
             Self::Any => true,
             Self::Exact(exact) => exact == path,
-            // Whole segments: "/v1" is not the beginning of "/v10".
+            // Whole segments: "/v1" is not a prefix of "/v10".
             Self::Prefix(prefix) => path.strip_prefix(prefix.as_str()).is_some_and(|rest| {
                 prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/')
             }),
@@ -107,7 +107,8 @@ impl Path {
     }
 }
 
-/// The URI's host, else that of the `Host` header (RFC 9112, section 3.2.2: the URI's beats it).
+/// The URI's host, else that of the `Host` header (RFC 9112, section 3.2.2: the URI's takes
+/// precedence).
 fn is_for<B>(request: &Request<B>, host: &str) -> bool {
     if let Some(asked) = request.uri().host() {
         return asked.eq_ignore_ascii_case(host);
@@ -124,7 +125,7 @@ fn methods(place: &mut Place<'_>, json: &Json) -> Option<Vec<Method>> {
             Json::String(text) => Method::from_bytes(text.as_bytes()).ok(),
             _ => None,
         };
-        // Methods are case-sensitive, so "get" would wait for ever.
+        // Methods are case-sensitive, so "get" would never match.
         let method =
             method.filter(|method| !method.as_str().bytes().any(|b| b.is_ascii_lowercase()));
         method.or_else(|| json::wrong(place, "a method in capitals such as \"GET\"", json))
@@ -149,13 +150,13 @@ fn path(place: &mut Place<'_>, json: &Json) -> Option<String> {
 
 fn pattern(place: &mut Place<'_>, json: &Json) -> Option<Path> {
     let text = path(place, json)?;
-    // As other routers write a parameter; here it would match nothing but itself.
+    // Parameter syntax of other routers; here it would only match itself.
     if let Some(other) = text
         .split('/')
         .find(|part| part.len() > 1 && part.starts_with([':', '*', '<']))
     {
         place.warn(&format!(
-            "{other:?} is taken as it is written: a parameter is \"{{name}}\", and the rest of a path \"{{*name}}\""
+            "{other:?} is matched literally: a parameter is \"{{name}}\", and the rest of a path \"{{*name}}\""
         ));
     }
     let mut router = Router::new();

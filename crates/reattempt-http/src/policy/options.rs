@@ -1,4 +1,4 @@
-//! What a program adds to its policies.
+//! Options that a program sets for its policies.
 
 use reattempt::OnDeadline;
 use reattempt::backoff::Randomness;
@@ -7,10 +7,9 @@ use reattempt::backoff::Randomness;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where the random numbers of jitter come from; the thread's generator by default.
+    /// The source of randomness for jitter; the thread's generator by default.
     pub randomness: Randomness,
-    /// What to do with a delay that does not fit before the deadline; [`OnDeadline::Cap`] by
-    /// default.
+    /// What to do with a delay that would pass the deadline; [`OnDeadline::Cap`] by default.
     pub on_deadline: OnDeadline,
 }
 
@@ -21,14 +20,14 @@ impl Options {
         Self::default()
     }
 
-    /// With random numbers from here.
+    /// Sets the source of randomness.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
         self
     }
 
-    /// With another answer to delays that do not fit.
+    /// Sets what to do with a delay that would pass the deadline.
     #[must_use]
     pub fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.on_deadline = on_deadline;

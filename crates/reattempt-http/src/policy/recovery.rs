@@ -1,4 +1,4 @@
-//! How a route recovers: `retry`, `hedge`, and what goes with them.
+//! How a route recovers: `retry`, `hedge`, and their settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,26 +14,27 @@ use crate::aws::{AwsStandard, AwsVersion};
 use crate::json::{self, Json, Members, Place};
 use crate::{BeyondCap, HttpStatus, RetryAfter, StatusSet};
 
-/// More attempts than this, and a server that is down gets them all: worth a throttle.
+/// With more attempts than this, a server that is down receives a multiple of the load: a throttle
+/// is advised.
 const MANY_ATTEMPTS: u32 = 3;
 const MOST_ATTEMPTS: u32 = 1000;
 
-/// `retry`, read.
+/// A parsed `retry`.
 pub(super) struct Retry {
     pub(super) strategy: Arc<dyn RetryStrategy>,
     pub(super) status: HttpStatus,
-    /// Whose figures it has, if not its own.
+    /// The version of its preset, if it has one.
     pub(super) preset: Option<AwsVersion>,
 }
 
-/// `hedge`, read.
+/// A parsed `hedge`.
 pub(super) struct Hedge {
     pub(super) policy: HedgePolicy,
     pub(super) status: HttpStatus,
     pub(super) budget: Option<Budget>,
 }
 
-/// What bounds the hedges of a route.
+/// The budget for the hedges of a route.
 pub(super) enum Budget {
     /// In thousandths of the route's calls.
     Own(u32),
@@ -95,7 +96,7 @@ impl Retry {
     }
 }
 
-/// The published figures of somebody, by name.
+/// A preset of published parameters, by name.
 pub(super) fn preset(place: &mut Place<'_>, json: &Json) -> Option<AwsVersion> {
     json::one_of(
         place,
@@ -137,7 +138,7 @@ impl Hedge {
         });
         match ["budget", "budgetPercent"].map(|name| members.get(name).is_some()) {
             [false, false] => place.advise(
-                "can amplify load: without budgetPercent a slow server gets every hedge there is",
+                "can amplify load: without budgetPercent a slow server receives every hedge",
             ),
             [true, true] => {
                 place.wrong("has both budget and budgetPercent: only one may be set");
@@ -149,13 +150,13 @@ impl Hedge {
         if delay == Some(Duration::ZERO) {
             place
                 .field("delay")
-                .advise("can amplify load: every call goes out several times at once");
+                .advise("can amplify load: all attempts of every call are sent at once");
         }
         let only_idempotent = members.optional(place, "onlyIdempotent", json::boolean);
         let only_idempotent = only_idempotent.unwrap_or(true);
         if may_be_unsafe && !only_idempotent {
             place.field("onlyIdempotent").advise(
-                "requests that are not idempotent are sent several times too: name the methods in match",
+                "requests that are not idempotent are hedged too: name the methods in match",
             );
         }
         let mut policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
@@ -178,7 +179,7 @@ fn attempts(place: &mut Place<'_>, members: &Members<'_>, most: u32) -> Option<u
     })
 }
 
-/// The parts of a back-off, with the defaults of [`Attempts::standard`].
+/// The members of a back-off, with the defaults of [`Attempts::standard`].
 #[derive(Clone, Copy)]
 struct Backing {
     initial: Duration,
@@ -199,7 +200,7 @@ impl Default for Backing {
 }
 
 impl Backing {
-    /// The published figures.
+    /// The published parameters.
     const fn of(version: AwsVersion) -> Self {
         Self {
             initial: version.initial(),
@@ -251,7 +252,7 @@ fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32, usual: Backing) ->
         jitter: jitter.unwrap_or(usual.jitter),
     };
     if attempts > 2 && (backing.initial.is_zero() || backing.max.is_zero()) {
-        place.advise("can amplify load: all retries go out at once");
+        place.advise("can amplify load: all retries are sent without delay");
     } else if backing.max < backing.initial {
         place
             .field("max")
@@ -260,7 +261,7 @@ fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32, usual: Backing) ->
     Some(backing)
 }
 
-/// `statuses` and `transportErrors`, which retries and hedges have both.
+/// `statuses` and `transportErrors`, which both retries and hedges have.
 fn status(place: &mut Place<'_>, members: &Members<'_>, mut status: HttpStatus) -> HttpStatus {
     if let Some(listed) = members.optional(place, "statuses", statuses) {
         status = status.retryable(listed);

@@ -1,11 +1,11 @@
-//! What the entries of a document share while it is read: options, and what they name.
+//! What the entries of a document share during parsing: options and names.
 
 use std::collections::HashSet;
 
 use super::Options;
 use crate::json::{self, Json, Place};
 
-/// What all entries share while they are read.
+/// State shared by all entries during parsing.
 pub(super) struct Shared<'a> {
     pub(super) options: &'a Options,
     pub(super) throttles: Names<'a>,
@@ -14,11 +14,11 @@ pub(super) struct Shared<'a> {
     pub(super) names: HashSet<String>,
 }
 
-/// What the document defines to be shared by name, also what cannot be used.
+/// The names that the document defines for sharing, including invalid definitions.
 #[derive(Default)]
 pub(super) struct Names<'a> {
     known: Vec<&'a str>,
-    /// Those that some entry names.
+    /// The names that are used by some entry.
     used: HashSet<&'a str>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Names<'a> {
         self.used.contains(name)
     }
 
-    /// One of them, which from now on is used; `all` is what they are called together.
+    /// Looks up a name and marks it as used; `all` is the name of the collection.
     pub(super) fn named(
         &mut self,
         place: &mut Place<'_>,
@@ -51,7 +51,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What there is, for a message: a few of very many, each at most so long.
+/// The known names for a message: at most a few, each truncated.
 fn listed(names: &[&str]) -> String {
     const MOST: usize = 10;
     const LONGEST: usize = 40;

@@ -1,4 +1,4 @@
-//! From the document to the table.
+//! Builds the table from the document.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{Counted, HttpPolicies, Options};
 use crate::aws::{AwsQuota, AwsVersion};
 use crate::json::{self, Json, Members, Place};
 
-/// A document without faults, read but not yet put into a table.
+/// A document without faults, parsed but not yet in a table.
 pub(super) struct Document {
     entries: Vec<Entry>,
     default: Option<Entry>,
@@ -69,7 +69,7 @@ impl Document {
         })
     }
 
-    /// The table that follows `old`, and what the two share.
+    /// The table that replaces `old`, and what the two share.
     pub(super) fn into_policies(self, old: &HttpPolicies) -> (HttpPolicies, Carried) {
         let mut carried = Carried::default();
         let mut table = HttpPolicies {
@@ -97,7 +97,7 @@ impl Document {
     }
 }
 
-/// What a table has from the one before it, with the numbers that hold once it is in force.
+/// What a table takes over from the one before it, with the parameters to apply.
 #[derive(Default)]
 pub(super) struct Carried {
     buckets: Vec<(Arc<TokenBucket>, Tokens)>,
@@ -111,7 +111,7 @@ impl Carried {
                 self.buckets.push((Arc::clone(bucket), tokens));
                 Some(Counted::Tokens(Arc::clone(bucket)))
             }
-            // The reader has checked both numbers, so that this cannot fail.
+            // The parser has checked both numbers, so this cannot fail.
             (Throttle::Tokens(Tokens { max, ratio }), _) => {
                 let bucket = TokenBucket::new(max, ratio).ok()?;
                 Some(Counted::Tokens(Arc::new(bucket)))
@@ -130,9 +130,9 @@ impl Carried {
         Some(Arc::clone(old))
     }
 
-    /// From now on the new numbers hold; what was counted and saved stays.
+    /// Applies the new parameters; counts and balances are kept.
     pub(super) fn reconfigure(&self) {
-        // The reader has checked all numbers, so that no step can fail.
+        // The parser has checked all numbers, so no step can fail.
         for (bucket, Tokens { max, ratio }) in &self.buckets {
             let _ = bucket.reconfigure(*max, *ratio);
         }
@@ -148,7 +148,7 @@ fn routes(place: &mut Place<'_>, json: &Json, shared: &mut Shared<'_>) -> Option
     json::array(place, json, "routes", |place, json| {
         if let Some(earlier) = for_all {
             place.warn(&format!(
-                "is never asked, because routes[{earlier}] is for every request"
+                "never matches, because routes[{earlier}] matches every request"
             ));
         }
         let entry = Entry::read_route(place, json, at, shared);
@@ -197,9 +197,9 @@ fn policy(
         (None, None) => policy.no_recovery(),
     };
     let throttle: Option<Arc<dyn RetryThrottle>> = match (counted, budget) {
-        // The bucket only looks, the budget spends: it is asked second.
+        // The bucket only checks, the budget spends: so the budget is asked second.
         (Some(Counted::Tokens(bucket)), Some(budget)) => Some(Arc::new(Both(bucket, budget))),
-        // Both spend; the budget refuses far more often, and then costs the quota nothing.
+        // Both spend; the budget refuses far more often, and then the quota is not charged.
         (Some(Counted::Aws(quota)), Some(budget)) => Some(Arc::new(Both(budget, quota))),
         (Some(Counted::Tokens(bucket)), None) => Some(bucket),
         (Some(Counted::Aws(quota)), None) => Some(quota),
@@ -218,7 +218,7 @@ fn policy(
     Arc::new(policy)
 }
 
-/// A quota of this version: the old one with what is left of it, if it is of the same.
+/// A quota of this version: with the remaining tokens of the old one if the version is the same.
 fn quota(version: AwsVersion, old: Option<&Arc<AwsQuota>>) -> Arc<AwsQuota> {
     match old.filter(|old| old.version() == version) {
         Some(old) => Arc::clone(old),
@@ -226,7 +226,7 @@ fn quota(version: AwsVersion, old: Option<&Arc<AwsQuota>>) -> Arc<AwsQuota> {
     }
 }
 
-/// Reads what is shared by name.
+/// Parses the definitions that are shared by name.
 fn read_all<T>(
     place: &mut Place<'_>,
     named: &[(&str, &Json)],
@@ -236,11 +236,11 @@ fn read_all<T>(
     let read = |(name, json): &(&str, &Json)| {
         let mut place = place.field(name);
         if !names.is_used(name) {
-            place.warn("no route counts in it");
+            place.warn("no route uses it");
         }
         Some(((*name).to_owned(), read(&mut place, json)?))
     };
-    // All of them are read, so that all faults are told.
+    // All of them are parsed, to report all faults.
     let all: Vec<_> = named.iter().map(read).collect();
     all.into_iter().collect()
 }
@@ -258,7 +258,7 @@ impl Throttle {
                 if members.get(own).is_some() {
                     place
                         .field(own)
-                        .wrong("cannot be set beside preset, which has figures of its own");
+                        .wrong("cannot be set together with preset, which defines it");
                 }
             }
             let version = members.optional(place, "preset", recovery::preset);

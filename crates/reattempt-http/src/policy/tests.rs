@@ -158,7 +158,7 @@ fn what_is_not_known_has_no_effect_and_is_said() {
             "$.version: is not known and has no effect",
             "$.default.match: is not known and has no effect",
             "$.default.retry.max: is not known and has no effect",
-            "$.throttles.idle: no route counts in it",
+            "$.throttles.idle: no route uses it",
             "$.throttles.idle.why: is not known and has no effect",
         ]
     );
@@ -203,7 +203,7 @@ fn a_parameter_in_the_words_of_another_router_is_warned_of() {
     for (pattern, part) in [("/users/:id", ":id"), ("/files/*rest", "*rest")] {
         let text = format!(r#"{{"routes": [{{"match": {{"pattern": "{pattern}"}}}}]}}"#);
         let warned = warnings(&text);
-        let begins = format!("$.routes[0].match.pattern: \"{part}\" is taken as it is written");
+        let begins = format!("$.routes[0].match.pattern: \"{part}\" is matched literally");
         assert!(
             warned.len() == 1 && warned[0].starts_with(&begins),
             "{warned:?}"
@@ -225,12 +225,12 @@ fn what_contradicts_itself_is_warned_of() {
     assert_eq!(
         warnings(text),
         [
-            "$.routes[0].hedge.onlyIdempotent: requests that are not idempotent are sent several times too: name the methods in match",
+            "$.routes[0].hedge.onlyIdempotent: requests that are not idempotent are hedged too: name the methods in match",
             "$.routes[1].retry.backoff.max: is below initial, so that every delay is max",
             "$.routes[1].retry.safeStatuses: 429 has no effect, because statuses does not list it",
             "$.routes[1].retryAfter.beyondCap: has no effect, because there is no cap",
             "$.routes[1].attemptTimeout: has no effect, because timeout is no longer",
-            "$.routes[2]: is never asked, because routes[1] is for every request",
+            "$.routes[2]: never matches, because routes[1] matches every request",
         ]
     );
 }
@@ -343,7 +343,7 @@ fn hosts_match_without_port_and_in_any_case() {
     assert_eq!(of("/", Some(b"example.com.evil")), None);
     assert_eq!(of("/", Some(b"\xff")), None);
     let uri_first = of("http://other/", Some(b"example.com"));
-    assert_eq!(uri_first, None, "the URI's host beats the header's");
+    assert_eq!(uri_first, None, "the URI's host takes precedence");
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn later_of(text: &str) -> String {
 }
 
 #[test]
-fn routes_share_throttles_by_name_and_an_update_keeps_their_fill() {
+fn throttles_are_shared_by_name_and_updates_keep_their_fill() {
     let live = LiveHttpPolicies::new(table(SHARED));
     let first = live.load();
     let throttle = |table: &HttpPolicies, uri: &str| {
@@ -420,7 +420,7 @@ fn routes_share_throttles_by_name_and_an_update_keeps_their_fill() {
     assert_eq!(
         throttle(&first, "/b").milli_tokens(),
         Some(9000),
-        "a bad text changes nothing"
+        "an invalid text changes nothing"
     );
 
     assert!(Arc::ptr_eq(&live.load(), &first));
@@ -434,7 +434,7 @@ fn routes_share_throttles_by_name_and_an_update_keeps_their_fill() {
     );
     assert!(
         !throttle(&second, "/a").spend(None),
-        "what was spent stays spent"
+        "spent tokens stay spent"
     );
     (0..2).for_each(|_| throttle(&second, "/a").settled(Settled::Success));
     assert!(throttle(&second, "/a").spend(None), "at the new rate");
@@ -458,7 +458,7 @@ proptest! {
     }
 }
 
-/// A text of 200 KB was answered with gigabytes: each fault repeated all that stood around it.
+/// A text of 200 KB caused gigabytes of messages, because each fault repeated its context.
 #[test]
 fn what_is_said_of_a_hostile_document_stays_in_proportion_to_it() {
     let most = |faults: Vec<String>| faults.iter().map(String::len).max().unwrap();
@@ -481,7 +481,7 @@ fn what_is_said_of_a_hostile_document_stays_in_proportion_to_it() {
     assert!(most(faults(&text)) < 1000);
 }
 
-/// A long name is cut inside of no character.
+/// A long name is truncated at a character boundary.
 #[test]
 fn long_names_are_cut_in_paths() {
     let text = format!(r#"{{"{}":1,"{}":1}}"#, "é".repeat(65), "a".repeat(64));

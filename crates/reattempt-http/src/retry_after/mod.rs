@@ -1,4 +1,5 @@
-//! `Retry-After` and its kin: when the server wants to be asked again (RFC 9110, section 10.2.3).
+//! `Retry-After` and related headers: when the server allows the next attempt (RFC 9110, section
+//! 10.2.3).
 
 mod rate_limit;
 #[cfg(test)]
@@ -15,43 +16,43 @@ use reattempt::{CallContext, ServerPushback};
 use crate::HttpRoute;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
-/// Milliseconds; the services of AWS say it.
+/// Milliseconds; sent by AWS services.
 const AMZ_RETRY_AFTER: HeaderName = HeaderName::from_static("x-amz-retry-after");
-/// The longest back-off of 20 s and the 5 s that the SDKs wait at most beyond theirs.
+/// The maximum back-off of 20 s plus the 5 s that the SDKs wait at most beyond theirs.
 const MOST_AMZ: Duration = Duration::from_secs(25);
 
-/// What to do when the server asks for more than the cap.
+/// What to do if the server asks for more than the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BeyondCap {
-    /// Do not send again: the server would only refuse once more.
+    /// Do not retry: the server would only refuse again.
     #[default]
     Stop,
-    /// Send again after the cap.
+    /// Retry after the cap.
     Wait,
 }
 
-/// Reads of every answer from 300 up when the server wants to be asked again.
+/// Reads from every response from 300 up when the server allows the next attempt.
 ///
-/// | header, the first that can be read | |
+/// | header, the first valid one | |
 /// | --- | --- |
-/// | `x-amz-retry-after` | milliseconds, up to 25 s; off unless [asked for](Self::also_amz) |
+/// | `x-amz-retry-after` | milliseconds, up to 25 s; off unless [enabled](Self::also_amz) |
 /// | `retry-after-ms` | milliseconds; [`milliseconds`](Self::milliseconds) |
 /// | `Retry-After` | seconds, or a date in any of HTTP's three forms |
 /// | `RateLimit-Reset`, `X-RateLimit-Reset` | seconds from now, or Unix time in seconds (from 10⁹) or milliseconds (from 10¹²), or a date; [`rate_limits`](Self::rate_limits) |
 ///
-/// Many servers send the headers of their rate limits with every answer, so these count only where
-/// the limit is what the call ran into: with 429; with 503 unless `(X-)RateLimit-Remaining` says
-/// that something is left; with any other status when it says 0.
+/// Many servers send the rate limit headers with every response, so these count only if the call
+/// ran into the limit: with 429; with 503 unless `(X-)RateLimit-Remaining` is above 0; with any
+/// other status if it is 0.
 ///
-/// Put it in a `PushbackLayer` below the recovery layer. What cannot be read counts as absent and
-/// is recorded (`AttemptRecord::pushback_unreadable`), a date that has passed means now, a number
-/// that is too large saturates; of several values the longest counts. The settings of a route beat
-/// the layer's: [`HttpRoute::retry_after`].
+/// Put it in a `PushbackLayer` below the recovery layer. Invalid values count as absent and are
+/// recorded (`AttemptRecord::pushback_unreadable`), a date in the past means now, a number that is
+/// too large saturates; of several values the longest counts. The settings of a route take
+/// precedence over the layer's: [`HttpRoute::retry_after`].
 ///
 /// There is no cap unless [`RetryAfter::cap`] sets one: a call without a deadline waits up to a day
-/// because a server said so. Put a `DeadlineLayer` outside of the recovery layer. And there is no
-/// jitter unless [`RetryAfter::spread`] asks for it: where a server tells many clients the same
-/// moment, they all come back at it.
+/// if a server asks for it. Put a `DeadlineLayer` outside the recovery layer. And there is no
+/// jitter unless [`RetryAfter::spread`] sets it: clients that receive the same instant all return
+/// at that instant.
 ///
 /// ```
 /// use http::Response;
@@ -81,17 +82,17 @@ pub struct RetryAfter {
     randomness: Randomness,
 }
 
-/// What some headers say together.
+/// The combined value of some headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Nothing,
-    /// Something, but nothing that can be read.
+    /// Present, but no value is valid.
     Unreadable,
     After(Duration),
 }
 
 impl Word {
-    /// The longest of the values of this header that can be read.
+    /// The longest valid value of this header.
     fn of(headers: &HeaderMap, name: &HeaderName, read: impl Fn(&str) -> Option<Duration>) -> Self {
         let values = headers.get_all(name).iter();
         let longest = values
@@ -104,7 +105,7 @@ impl Word {
         }
     }
 
-    /// This, unless nothing can be read here.
+    /// This value, unless it has no valid one.
     fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::After(_) => self,
@@ -146,8 +147,8 @@ impl RetryAfter {
         }
     }
 
-    /// Reads `x-amz-retry-after` alone, as the SDKs of AWS do from version 2.1 on. It counts up to
-    /// 25 s; the strategy [`AwsStandard`](crate::aws::AwsStandard) bounds it further.
+    /// Reads only `x-amz-retry-after`, as the AWS SDKs do from version 2.1 on. It counts up to 25
+    /// s; the strategy [`AwsStandard`](crate::aws::AwsStandard) bounds it further.
     #[must_use]
     pub const fn amz() -> Self {
         let mut amz = Self::new()
@@ -158,21 +159,21 @@ impl RetryAfter {
         amz
     }
 
-    /// Reads `x-amz-retry-after` too, up to 25 s and before the others; it does not by default.
+    /// Also reads `x-amz-retry-after`, up to 25 s and before the others; off by default.
     #[must_use]
     pub const fn also_amz(mut self) -> Self {
         self.amz = true;
         self
     }
 
-    /// Reads dates against this clock.
+    /// Compares dates with this clock.
     #[must_use]
     pub const fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
         self.wall_clock = now;
         self
     }
 
-    /// Whether the server's word counts at all; it does by default.
+    /// Whether server-provided delays are used; they are by default.
     #[must_use]
     pub const fn honour(mut self, honour: bool) -> Self {
         self.honoured = honour;
@@ -193,16 +194,16 @@ impl RetryAfter {
         self
     }
 
-    /// Waits at most this long for the server's word; what is to happen beyond it.
+    /// The maximum delay that is accepted from the server, and what to do beyond it.
     #[must_use]
     pub const fn cap(mut self, cap: Duration, beyond: BeyondCap) -> Self {
         self.cap = Some((cap, beyond));
         self
     }
 
-    /// Comes back later than the server said by a random time, uniform from 0 to `most`, so that
-    /// clients which were told the same moment do not come back in one instant. Never earlier. It
-    /// comes on top of the cap; zero by default.
+    /// Adds a random time, uniform from 0 to `most`, to the server's delay, so that clients with
+    /// the same instant do not all return at once. Never shortens the delay. It is added after the
+    /// cap; zero by default.
     ///
     /// ```
     /// use http::Response;
@@ -230,8 +231,7 @@ impl RetryAfter {
         self
     }
 
-    /// Takes the random numbers of [`spread`](Self::spread) from here; from the thread's generator
-    /// by default.
+    /// The source of randomness for [`spread`](Self::spread); the thread's generator by default.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
@@ -263,7 +263,7 @@ impl RetryAfter {
             .or(|| read(&RETRY_AFTER, self.seconds, &seconds))
     }
 
-    /// What the answer says, dates read against this clock.
+    /// What the response asks for, with dates compared with this clock.
     fn word<B>(&self, response: &http::Response<B>, now: fn() -> SystemTime) -> Word {
         let status = response.status().as_u16();
         if !self.honoured || status < 300 {
@@ -321,7 +321,7 @@ fn digits(text: &str) -> Option<u64> {
     Some(text.parse().unwrap_or(u64::MAX))
 }
 
-/// How long it is until this HTTP date; one that has passed means now.
+/// The time until this HTTP date; a date in the past means now.
 fn until_date(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
     match httpdate::parse_http_date(text) {
         Ok(date) => Some(date.duration_since(now()).unwrap_or_default()),
@@ -329,10 +329,10 @@ fn until_date(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
     }
 }
 
-/// The reader of dates knows none before 1970. The Gregorian calendar repeats itself, weekdays
-/// included, every 400 years.
+/// The date parser rejects dates before 1970. The Gregorian calendar repeats every 400 years,
+/// including weekdays.
 fn is_before_1970(text: &str) -> bool {
-    // Its year is where one of the two forms that have four digits for it has it.
+    // The position of the year in the two formats with a four-digit year.
     let at = if text.ends_with(" GMT") { 12 } else { 20 };
     let year = text.get(at..at + 4).and_then(digits);
     let Some(year) = year.filter(|year| *year < 1970) else {

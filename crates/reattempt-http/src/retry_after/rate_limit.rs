@@ -1,5 +1,5 @@
-//! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 07) and
-//! `X-RateLimit-Reset`, as it came before.
+//! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 07) and its
+//! predecessor `X-RateLimit-Reset`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,14 +16,14 @@ static REMAINING: [HeaderName; 2] = [
     HeaderName::from_static("x-ratelimit-remaining"),
 ];
 
-/// From here on a number is a moment in Unix time: as a delay it would be 31 years.
+/// From here on a number is a Unix time: as a delay it would be 31 years.
 const SECONDS_OF_A_MOMENT: u64 = 1_000_000_000;
 /// The same in milliseconds.
 const MILLIS_OF_A_MOMENT: u64 = 1_000_000_000_000;
-/// And beyond this it is no moment any more, but a number that is too large.
+/// A larger number is not a time, but out of range.
 const NO_MOMENT: u64 = 1_000_000_000_000_000;
 
-/// When the limit that this answer ran into is renewed.
+/// When the limit that this response ran into is renewed.
 pub(super) fn reset(status: u16, headers: &HeaderMap, now: fn() -> SystemTime) -> Word {
     if !ran_into_it(status, headers) {
         return Word::Nothing;
@@ -33,7 +33,7 @@ pub(super) fn reset(status: u16, headers: &HeaderMap, now: fn() -> SystemTime) -
     Word::of(headers, draft, read).or(|| Word::of(headers, before, read))
 }
 
-/// Servers tell their limits with every answer: has this one to do with them?
+/// Servers send their limits with every response: whether this one failed because of them.
 fn ran_into_it(status: u16, headers: &HeaderMap) -> bool {
     let values = REMAINING.iter().flat_map(|name| headers.get_all(name));
     let left = values

@@ -187,7 +187,7 @@ fn a_rate_limits_reset_is_a_delay_a_moment_or_a_date() {
     assert_eq!(limited(429, "soon", &[]), None);
 }
 
-/// A server that tells its limit with every answer is not asked to be left alone by each.
+/// Limits that a server sends with every response do not delay each of them.
 #[test]
 fn a_rate_limits_reset_counts_where_the_limit_was_what_failed() {
     let counts = |status, more: &[_]| limited(status, "30", more).is_some();
@@ -235,9 +235,10 @@ fn what_cannot_be_read_is_told_from_what_was_not_said() {
     assert!(!unreadable(429, &mended, new()));
 }
 
-/// None of them earlier than the server said, and no tenth of the spread gets more than its share.
+/// No client returns earlier than the server allows, and no tenth of the spread gets more than its
+/// share.
 #[test]
-fn ten_thousand_clients_told_one_moment_do_not_come_back_in_one_instant() {
+fn ten_thousand_clients_with_one_instant_are_spread() {
     let reader = RetryAfter::new()
         .spread(Duration::from_secs(1))
         .randomness(Randomness::seeded(7));

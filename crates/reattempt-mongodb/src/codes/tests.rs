@@ -1,4 +1,4 @@
-//! The table, and what is no code.
+//! The table of codes, and numbers that are not codes.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn the_later_codes_are_found_only_when_asked_for() {
     }
 }
 
-/// M4: a number that only looks like a code after it was cut to 32 bits is none.
+/// M4: a number that matches a code only after truncation to 32 bits is not a code.
 #[test]
 fn a_wide_number_is_not_cut_to_a_code() {
     assert_eq!(find(10107 + (1 << 32), true), None);

@@ -1,4 +1,4 @@
-//! Who is avoided after which failures.
+//! Which servers are avoided after which failures.
 
 use reattempt_core::machine::{Env, RetryMachine};
 use reattempt_core::{AttemptKind, Failure, Stage, Verdict};
@@ -8,7 +8,8 @@ use crate::RetryableReads;
 use crate::reasons::{MONGODB_NETWORK_ERROR, MONGODB_NODE_IS_RECOVERING};
 use reattempt_core::RetryReason;
 
-/// A call that failed on these servers for these reasons, with one more attempt about to select.
+/// A call that failed on these servers for these reasons, just before it selects for the next
+/// attempt.
 fn after(failures: &[(&'static str, RetryReason)]) -> CallContext {
     #[allow(
         clippy::disallowed_methods,
@@ -39,7 +40,7 @@ const FAILED: [(&str, RetryReason); 3] = [
     ("a", MONGODB_NODE_IS_RECOVERING),
 ];
 
-/// M21, E7: as of 2022 selection is as usual.
+/// M21, E7: by the rules of 2022, selection is unchanged.
 #[test]
 fn nobody_is_avoided_by_default() {
     let context = after(&FAILED);
@@ -53,7 +54,7 @@ fn nobody_is_avoided_by_default() {
     assert_eq!(Deprioritized::default(), Deprioritized::seed_2022());
 }
 
-/// E7: each failed mongos once, and they add up.
+/// E7: each failed mongos once; they accumulate.
 #[test]
 fn in_a_sharded_cluster_each_failed_mongos_is_avoided() {
     let avoided = Deprioritized::current().servers(&after(&FAILED), true);
@@ -65,9 +66,9 @@ fn in_a_sharded_cluster_each_failed_mongos_is_avoided() {
     );
 }
 
-/// E7: another failure must not send `primaryPreferred` to a secondary.
+/// E7: another failure must not send a `primaryPreferred` read to a secondary.
 #[test]
-fn in_a_replica_set_only_an_overloaded_server_is_avoided_and_only_by_option() {
+fn a_replica_set_avoids_only_overloaded_servers_by_option() {
     let context = after(&FAILED);
     let current = Deprioritized::current();
     assert!(current.servers(&context, false).is_empty());

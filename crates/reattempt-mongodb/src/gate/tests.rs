@@ -115,7 +115,7 @@ fn an_old_server_forbids_another_attempt() {
     assert!(context.findings().forbidden);
 }
 
-/// The classifier's word on an error of this kind and labels, in a call of this operation.
+/// Whether an error of this kind and labels is retried in a call of this operation.
 fn retried(
     gate: &RetryReads,
     operation: ReadOperation,
@@ -141,14 +141,14 @@ fn retried(
     let recovers = matches!(policy.get_recovery(), Recovery::Retry(_));
     assert!(recovers || !sent_again);
     if let (true, Some(failure)) = (sent_again, verdict.failure()) {
-        assert!(failure.safe, "whatever it is, it may go out again");
+        assert!(failure.safe, "any command may be sent again");
     }
     sent_again
 }
 
-/// M14 M19: what is never retried as a read is retried under overload, and then only for that.
+/// M14 M19: commands that are never retried as reads are retried under overload, and only then.
 #[test]
-fn under_overload_every_command_is_retried_and_otherwise_only_reads() {
+fn overload_retries_every_command_otherwise_only_reads() {
     use ReadOperation::{
         Aggregate, AggregateThatWrites, Find, GetMore, MapReduce, RunCommand, Write,
     };
@@ -190,7 +190,7 @@ fn each_of_the_two_options_switches_off_its_own_commands() {
     );
 }
 
-/// M35: the other layer is told of, and can have the call to itself.
+/// M35: another retry layer is reported, and on request this one stands back.
 #[test]
 fn retries_around_this_client_are_seen_and_can_be_left_alone() {
     let told: Arc<Mutex<Vec<u32>>> = Arc::default();
@@ -234,7 +234,7 @@ fn the_option_has_the_specifications_name() {
     assert_eq!(crate::RETRY_READS, "retryReads");
 }
 
-/// E9: also with the rules of 2026 a cleared pool is not retried in a transaction.
+/// E9: by the rules of 2026, too, a cleared pool is not retried in a transaction.
 #[test]
 fn a_cleared_pool_in_a_transaction_is_not_retried() {
     struct Cleared;

@@ -1,4 +1,4 @@
-//! What is read of labels and bases.
+//! Reading labels and base back-offs.
 
 use super::*;
 

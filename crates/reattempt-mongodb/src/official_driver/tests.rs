@@ -1,4 +1,4 @@
-//! The driver's errors, as far as they can be made outside of it; the rest is met on the wire.
+//! The driver's errors that can be constructed outside it; the others are tested on the wire.
 
 use std::io;
 

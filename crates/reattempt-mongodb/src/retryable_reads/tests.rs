@@ -66,7 +66,7 @@ impl Read {
         Self::begin(RetryableReads::seed_2022())
     }
 
-    /// The attempt that is out fails; if another is due, it is out after this.
+    /// Fails the current attempt; if another is due, it becomes the current one.
     fn fails(&mut self, kind: Kind) -> Action {
         self.fails_with(&Broken(kind, &[], None))
     }
@@ -156,7 +156,7 @@ fn an_attempt_that_died_at_checkout_uses_the_retry_up() {
 
 /// M22 M23 M24 M29
 #[test]
-fn a_second_failure_that_never_reached_a_server_raises_the_original() {
+fn a_second_failure_before_the_server_raises_the_original() {
     let never_sent = [
         Kind::Selection,
         Kind::PoolCleared,
@@ -208,7 +208,7 @@ fn what_the_transport_knows_of_the_second_attempt_decides() {
 }
 
 #[test]
-fn until_the_deadline_it_goes_on_and_raises_the_last_that_was_sent() {
+fn it_retries_until_the_deadline_and_raises_the_last_sent() {
     let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());
     let limit = read.now + Duration::from_secs(1);
     read.context.stamp_limit(TimeLimit::stamped(limit));
@@ -243,14 +243,14 @@ fn without_a_deadline_there_is_still_only_one_retry() {
 
 const BOTH: &[&str] = &[SYSTEM_OVERLOADED_ERROR, RETRYABLE_ERROR];
 
-/// Busy: the server's own code for it, with both labels.
+/// A busy server's own code, with both labels.
 const BUSY: Broken = Broken(Kind::command(Some(462)), BOTH, None);
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A call by the rules of 2026 whose jitter always rolls this.
+/// A call by the rules of 2026 whose jitter always returns this share.
 fn current(roll: f64) -> Read {
     let strategy = RetryableReads::current().randomness(Randomness::Fixed(roll));
     Read {
@@ -260,7 +260,7 @@ fn current(roll: f64) -> Read {
 }
 
 impl Read {
-    /// How long the next attempt waits, if there is one.
+    /// The delay before the next attempt, if there is one.
     fn waits_after(&mut self, error: &Broken) -> Option<Duration> {
         match self.fails_with(error) {
             Action::Wait(wait) => Some(wait.until.map_or(Duration::ZERO, |until| until - self.now)),
@@ -276,7 +276,7 @@ impl Read {
 }
 
 #[test]
-fn an_overloaded_server_is_asked_twice_more_after_a_growing_delay() {
+fn an_overloaded_server_gets_two_retries_with_growing_delays() {
     let mut read = current(1.0);
     assert_eq!(read.waits_after(&BUSY), Some(ms(200)));
     assert_eq!(read.waits_after(&BUSY), Some(ms(400)));
@@ -312,7 +312,7 @@ fn the_servers_own_base_replaces_the_usual_one() {
     );
 }
 
-/// The answer needs both labels; with one it is what its code makes of it.
+/// An overload error needs both labels; with one, only its code counts.
 #[test]
 fn one_label_alone_is_no_overload_error() {
     const ALONE: [&[&str]; 3] = [
@@ -327,8 +327,7 @@ fn one_label_alone_is_no_overload_error() {
     }
 }
 
-/// A code of the table is retried in its own right, and waits where the server says that it is
-/// busy.
+/// A code of the table is retryable without labels, and waits if the server reports overload.
 #[test]
 fn a_retryable_code_of_a_busy_server_waits_too() {
     let busy = Broken(STEPPED_DOWN, &[SYSTEM_OVERLOADED_ERROR], None);
@@ -337,14 +336,14 @@ fn a_retryable_code_of_a_busy_server_waits_too() {
     assert_eq!(current(1.0).waits_after(&not_busy), Some(ms(0)));
 }
 
-/// A network exception of the handshake, to which the pool gave both labels.
+/// A network exception of the handshake, labelled by the pool.
 #[test]
 fn a_client_may_label_its_own_errors() {
     let refused = Broken(Kind::network_before_sending(), BOTH, None);
     assert_eq!(current(1.0).waits_after(&refused), Some(ms(200)));
 }
 
-/// Back-off only after an overload error, though its cap holds for the whole call.
+/// Only an overload error causes back-off, but its cap applies to the whole call.
 #[test]
 fn one_overload_error_caps_the_whole_call() {
     let down = Broken(STEPPED_DOWN, &[], None);
@@ -353,7 +352,7 @@ fn one_overload_error_caps_the_whole_call() {
     assert_eq!(
         read.waits_after(&BUSY),
         Some(ms(400)),
-        "its exponent counts every retry"
+        "the exponent counts every retry"
     );
     assert_eq!(read.waits_after(&down), None);
 
@@ -377,9 +376,9 @@ fn one_overload_error_caps_the_whole_call() {
 
     let mut read = current(1.0).limited(ms(60_000));
     for _ in 0..50 {
-        assert_eq!(read.waits_after(&down), Some(ms(0)), "or as many as fit");
+        assert_eq!(read.waits_after(&down), Some(ms(0)), "until the deadline");
     }
-    assert_eq!(read.waits_after(&BUSY), None, "and the cap looks back");
+    assert_eq!(read.waits_after(&BUSY), None, "earlier retries count");
 }
 
 #[test]
@@ -439,7 +438,7 @@ fn no_number_of_retries_overflows_the_delay() {
     assert_eq!(view_of(u32::MAX), ms(10_000));
 }
 
-/// As of 2022 nobody looks at labels.
+/// By the rules of 2022, labels are ignored.
 #[test]
 fn the_rules_of_2022_know_no_overload() {
     assert_eq!(Read::seed().waits_after(&BUSY), None);
@@ -449,7 +448,7 @@ fn the_rules_of_2022_know_no_overload() {
     assert_eq!(read.waits_after(&down), None);
 }
 
-/// Of a command that may write the failure that changed nothing is raised only when all are like
+/// For a command that may write, a failure without effect is raised only if all failures are like
 /// that, and then the first.
 #[test]
 fn an_error_that_wrote_nothing_yields_to_one_that_may_have() {
@@ -467,7 +466,7 @@ fn an_error_that_wrote_nothing_yields_to_one_that_may_have() {
             gate,
             ..current(0.0)
         };
-        // Which error is held while the next attempt is out.
+        // The error that is kept during the next attempt.
         let mut held = 0;
         for (n, error) in errors.iter().enumerate() {
             match call.fails_with(error) {
@@ -492,7 +491,7 @@ fn an_error_that_wrote_nothing_yields_to_one_that_may_have() {
     );
 }
 
-/// A retry needs a token, and takes it if it meets an overloaded server again; other errors need
+/// A retry needs a token, and consumes it if the server is overloaded again; other errors need
 /// none.
 #[test]
 fn a_retry_under_overload_needs_a_token() {
@@ -510,7 +509,7 @@ fn a_retry_under_overload_needs_a_token() {
     assert_eq!(first.waits_after(&BUSY), Some(ms(200)));
     assert!(
         tokens.has_one(),
-        "taken only by a retry that fails like that"
+        "consumed only by a retry that fails with overload"
     );
     assert_eq!(first.waits_after(&BUSY), None);
     assert_eq!(first.stopped(), Some(Stopped::Strategy));
@@ -525,7 +524,7 @@ fn a_retry_under_overload_needs_a_token() {
 
     let reads = RetryReads::with_strategy(true, strategy);
     let policy = reads.policy_for(ReadOperation::Find, false);
-    let throttle = policy.get_throttle().expect("told of calls that work");
+    let throttle = policy.get_throttle().expect("counts successful calls");
     (0..10).for_each(|_| throttle.settled(Settled::Success));
     assert!(tokens.has_one());
 }

@@ -1,5 +1,5 @@
-//! The stack above a whole client, on paused time: what the client does between two attempts, and
-//! how long it all takes.
+//! The stack above a complete client, on paused time: what the client does between two attempts,
+//! and how long the call takes.
 
 mod model;
 
@@ -47,7 +47,7 @@ impl Stack {
         }
     }
 
-    /// The rules of 2026, with all of the jitter.
+    /// The rules of 2026, with maximal jitter.
     fn current() -> Self {
         Self {
             classifier: MongoClassifier::current(),
@@ -66,7 +66,7 @@ impl Stack {
         self
     }
 
-    /// What the caller of one read gets, the story of the call, and how long it took.
+    /// The result of one read, its `RetryInfo`, and how long it took.
     async fn read(&self, client: &Client) -> (Result<(), Failed>, RetryInfo, Duration) {
         let began = Instant::now();
         let below = client.clone();
@@ -89,8 +89,8 @@ impl Stack {
     }
 }
 
-/// M20 M21 M27: the topology hears of each failure before anybody selects again, and of the second
-/// one too.
+/// M20 M21 M27: the topology is updated after each failure, also the second, and before the next
+/// selection.
 #[tokio::test(start_paused = true)]
 async fn the_topology_is_told_before_a_server_is_selected_anew() {
     let client = Client::new(&["a"], &[Step::Fails(STEPPED_DOWN), Step::Fails(BROKEN)]);
@@ -121,7 +121,7 @@ async fn a_cleared_pool_tells_the_topology_nothing() {
     assert!(!client.did().contains(&Did::ToldTopology("a")));
 }
 
-/// M24 M25 M26: written anew, later, in the same session.
+/// M24 M25 M26: encoded again, later, in the same session.
 #[tokio::test(start_paused = true)]
 async fn the_second_attempt_is_a_new_message_of_the_same_operation() {
     let client = Client::new(&["a"], &[Step::Fails(BROKEN)]);
@@ -135,8 +135,8 @@ async fn the_second_attempt_is_a_new_message_of_the_same_operation() {
     assert_eq!(first.session, second.session);
 }
 
-/// M24: a client that does not rebuild its commands refuses an older server, and the original is
-/// raised.
+/// M24: a client that does not rebuild its commands refuses an older server, and the original error
+/// is raised.
 #[tokio::test(start_paused = true)]
 async fn a_dip_of_the_wire_version_raises_the_original() {
     let dip = [Step::FailsOn(9, STEPPED_DOWN), Step::WorksOn(8)];
@@ -150,7 +150,7 @@ async fn a_dip_of_the_wire_version_raises_the_original() {
     );
 }
 
-/// M12 M23: too old to be asked twice; too old to be asked the second time.
+/// M12 M23: too old for a retry; too old to be selected for one.
 #[tokio::test(start_paused = true)]
 async fn an_old_server_is_asked_once_and_never_for_a_retry() {
     let old = Client::new(&["a"], &[Step::FailsOn(5, STEPPED_DOWN)]);
@@ -167,10 +167,9 @@ async fn an_old_server_is_asked_once_and_never_for_a_retry() {
     assert_eq!(client.sent().len(), 1);
 }
 
-/// E1: with one connection in all, the second attempt can only have it because the first gave it
-/// back.
+/// E1: with a single connection, the second attempt succeeds only if the first returned it.
 #[tokio::test(start_paused = true)]
-async fn nothing_of_the_first_attempt_is_held_when_the_second_checks_out() {
+async fn the_first_attempt_is_released_before_the_second_checks_out() {
     let client = Client::new(&["a"], &[Step::Fails(BUSY), Step::Fails(BUSY)]);
     let (answer, info, _) = Stack::current().within(ms(5000)).read(&client).await;
     assert_eq!((answer, info.attempts()), (Ok(()), 3));
@@ -179,11 +178,12 @@ async fn nothing_of_the_first_attempt_is_held_when_the_second_checks_out() {
     assert_eq!(
         stack.read(&hung).await.0,
         Ok(()),
-        "nor of one that was cut off"
+        "nor of an interrupted attempt"
     );
 }
 
-/// E2: a limit of each attempt is a network timeout, which is retried; that of the call ends it.
+/// E2: the time limit of an attempt is a network timeout, which is retried; that of the call ends
+/// it.
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_an_attempt_is_retried_and_one_of_the_call_is_not() {
     let stack = || Stack::seed().each_within(ms(100));
@@ -196,8 +196,8 @@ async fn a_limit_of_an_attempt_is_retried_and_one_of_the_call_is_not() {
     assert_eq!((info.attempts(), took), (2, ms(150)));
 }
 
-/// E3, M22: the retry has no delay, and yet the search for a server may take its time. Only a
-/// deadline bounds that.
+/// E3, M22: the retry has no delay, but server selection may take time. Only a deadline bounds
+/// that.
 #[tokio::test(start_paused = true)]
 async fn a_retry_may_look_for_a_server_until_the_deadline() {
     let gone = || Client::new(&["a"], &[Step::Fails(BROKEN), Step::NoServer(ms(30_000))]);
@@ -209,7 +209,7 @@ async fn a_retry_may_look_for_a_server_until_the_deadline() {
     assert_eq!(took, ms(2000));
 }
 
-/// M13: the first selection's error is the caller's.
+/// M13: the caller gets the error of the first selection.
 #[tokio::test(start_paused = true)]
 async fn a_first_selection_that_fails_is_never_retried() {
     let client = Client::new(&["a"], &[Step::NoServer(ms(1))]);
@@ -221,8 +221,7 @@ async fn a_first_selection_that_fails_is_never_retried() {
     );
 }
 
-/// E4: a caller who leaves takes the attempt along; its connection is closed, and nothing is sent
-/// again.
+/// E4: dropping the call drops the attempt; its connection is closed, and nothing is sent again.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_dropped_is_not_retried() {
     let client = Client::new(&["a"], &[Step::Hangs]);
@@ -237,7 +236,7 @@ async fn a_call_that_is_dropped_is_not_retried() {
     assert_eq!(client.did().last(), Some(&Did::ClosedConnection));
 }
 
-/// Two retries with 200 and 400 ms at most, and then the error.
+/// Two retries after at most 200 and 400 ms, then the error.
 #[tokio::test(start_paused = true)]
 async fn an_overloaded_server_is_given_time() {
     let client = Client::new(&["a"], &[Step::Fails(BUSY); 9]);
@@ -252,7 +251,7 @@ async fn an_overloaded_server_is_given_time() {
     );
 }
 
-/// A wait that would pass the deadline is not begun: the server's own error, at once.
+/// A delay that would pass the deadline is not started: the server's own error is raised at once.
 #[tokio::test(start_paused = true)]
 async fn a_backoff_beyond_the_deadline_raises_the_error_at_once() {
     let client = Client::new(&["a"], &[Step::Fails(BUSY); 9]);
@@ -261,7 +260,7 @@ async fn a_backoff_beyond_the_deadline_raises_the_error_at_once() {
     assert_eq!((info.stopped(), took), (Some(Stopped::Deadline), ms(200)));
 }
 
-/// As often as fits, at once: only the deadline ends it.
+/// Retries without delay until the deadline.
 #[tokio::test(start_paused = true)]
 async fn until_the_deadline_other_errors_are_retried_as_often_as_fits() {
     let client = Client::new(&["a"], &[Step::Fails(BROKEN); 40]);
@@ -272,7 +271,7 @@ async fn until_the_deadline_other_errors_are_retried_as_often_as_fits() {
     );
 }
 
-/// E7 E11: the overloaded server is passed over, until there is no other.
+/// E7 E11: the overloaded server is avoided while there is another.
 #[tokio::test(start_paused = true)]
 async fn a_retry_avoids_the_overloaded_server_while_there_is_another() {
     let servers = |client: &Client| -> Vec<&'static str> {
@@ -287,20 +286,20 @@ async fn a_retry_avoids_the_overloaded_server_while_there_is_another() {
     assert_eq!(
         servers(&two),
         ["a", "b", "a"],
-        "both failed: any may be asked"
+        "both failed: any may be selected"
     );
     let down = Client::new(&["a", "b"], &[Step::Fails(STEPPED_DOWN)]);
     assert_eq!(Stack::current().read(&down).await.0, Ok(()));
     assert_eq!(
         servers(&down),
         ["a", "a"],
-        "E7: nobody is avoided for another failure"
+        "E7: another failure avoids no server"
     );
 }
 
-/// The bucket that the specification had until March 2026: an overload retry that meets an
-/// overloaded server costs a token, a call that works gives a tenth back, other errors are free,
-/// and without a token the error is raised.
+/// The bucket that the specification defined until March 2026: an overload retry that fails with
+/// overload costs a token, a successful call returns a tenth, other errors are free, and without a
+/// token the error is raised.
 #[tokio::test(start_paused = true)]
 async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
     let tokens = AdaptiveTokens::with_capacity(2);
@@ -316,7 +315,7 @@ async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
     assert_eq!(
         (info.attempts(), left()),
         (3, 0),
-        "two of the three met it again"
+        "two of the three failed with overload again"
     );
     let (answer, info, _) = stack.read(&Client::new(&["a"], &[Step::Fails(BUSY)])).await;
     assert_eq!(answer, Err(Failed::Attempt(1, BUSY)));
@@ -337,11 +336,11 @@ async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
     for _ in 0..20 {
         let _ = stack.read(&Client::new(&["a"], &[])).await;
     }
-    assert_eq!(left(), 2000, "never more than it holds");
+    assert_eq!(left(), 2000, "never above its capacity");
 }
 
-/// M32: each attempt, its failure and the end of the call are told to whoever listens
-/// (`LogObserver` writes them down).
+/// M32: an observer receives each attempt, its failure and the end of the call (`LogObserver` logs
+/// them).
 #[tokio::test(start_paused = true)]
 async fn an_observer_hears_of_every_attempt() {
     let client = Client::new(&["a"], &[Step::Fails(STEPPED_DOWN)]);

@@ -1,5 +1,5 @@
-//! A client below the stack, as small as its duties allow: it selects, checks out, encodes anew,
-//! tells the topology, and says in order what it did.
+//! A minimal client below the stack: it selects a server, checks out a connection, encodes the
+//! command, updates the topology, and records these steps in order.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,16 +13,16 @@ use reattempt_mongodb::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What the client's error carries.
+/// What the client's error contains.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Failed {
-    /// Of this kind, in the attempt of this number.
+    /// An attempt of this number failed with this fault.
     Attempt(u32, Fault),
-    /// Its time was up: of the whole call, or of one attempt.
+    /// The time limit of the whole call or of one attempt elapsed.
     TimedOut(reattempt::DeadlineScope),
 }
 
-/// An error as a server or the client itself makes it.
+/// An error from a server or from the client itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) kind: FailureKind,
@@ -79,24 +79,24 @@ impl ReadCall for Find {
     }
 }
 
-/// What one attempt meets.
+/// What happens to one attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A server's answer, after this long.
+    /// The server replies after this long.
     Works(Duration),
-    /// This failure, at once.
+    /// The attempt fails at once.
     Fails(Fault),
-    /// Silence.
+    /// The server never replies.
     Hangs,
-    /// No server is there for so long; then the selection fails.
+    /// Server selection takes this long and fails.
     NoServer(Duration),
-    /// The same failure from the server of this wire version.
+    /// The server of this wire version fails with this fault.
     FailsOn(i32, Fault),
-    /// An answer from the server of this wire version, if the command may go there.
+    /// The server of this wire version replies, if the command may be sent to it.
     WorksOn(i32),
 }
 
-/// One message, as it was sent.
+/// One message, as sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Message {
     pub(crate) request_id: u32,
@@ -110,7 +110,7 @@ pub(crate) enum Did {
     Selected(&'static str),
     Sent(Message),
     ToldTopology(&'static str),
-    /// The attempt was dropped before it ended.
+    /// The attempt was dropped before it completed.
     ClosedConnection,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Client {
     did: Arc<Mutex<Vec<Did>>>,
     servers: Vec<&'static str>,
     deprioritized: Deprioritized,
-    /// One connection in all (E1).
+    /// A single connection (E1).
     pool: Arc<Semaphore>,
     clock: Arc<AtomicU32>,
 }
@@ -189,7 +189,7 @@ impl Client {
             _permit: Arc::clone(&self.pool)
                 .acquire_owned()
                 .await
-                .expect("it is never closed"),
+                .expect("the semaphore is never closed"),
         };
         let wire_version = match step {
             Step::FailsOn(version, _) | Step::WorksOn(version) => version,
@@ -218,7 +218,7 @@ impl Client {
         };
         connection.open = false;
         outcome.map_err(|fault| {
-            // Whatever cleared the pool has told already (M20).
+            // Whatever cleared the pool has already updated the topology (M20).
             if fault.kind != FailureKind::PoolCleared {
                 self.note(Did::ToldTopology(server));
             }

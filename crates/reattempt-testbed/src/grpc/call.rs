@@ -1,4 +1,4 @@
-//! One gRPC call on an HTTP/2 stream, and the step that answers it.
+//! Handling of one gRPC call on an HTTP/2 stream.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::http::script::Next;
 use crate::http::server::Desk;
 use crate::http::{Cancelled, ErrorCode};
 
-/// How far the client has come.
+/// What the client has sent so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     messages: usize,
     half_closed: bool,
 }
 
-/// Records a call and answers it as the script says.
+/// Records a call and answers it as scripted.
 pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>>) -> Then {
     let Stream {
         id,
@@ -74,7 +74,7 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>
         .await;
         let stays = step.leaves_open && then == Then::Answered && !progress.borrow().half_closed;
         if stays {
-            // Until the client ends the stream, which the select below sees.
+            // Pending until the client ends the stream, which the select below detects.
             std::future::pending::<()>().await;
         }
         then
@@ -106,7 +106,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Records the messages as they come; never ends but with an error.
+/// Records messages as they arrive; returns only on an error.
 async fn receive(
     mut body: mpsc::UnboundedReceiver<Inbound>,
     desk: &Desk<Grpc>,
@@ -139,7 +139,7 @@ async fn wait(progress: &watch::Receiver<Progress>, wait: Wait) -> Progress {
         Wait::Messages(count) => progress.messages >= count || progress.half_closed,
         Wait::HalfClose => progress.half_closed,
     };
-    // Copied out at once: what `wait_for` gives holds a lock.
+    // Copied at once: the value from `wait_for` holds a lock.
     let now = progress
         .clone()
         .wait_for(reached)
@@ -147,7 +147,7 @@ async fn wait(progress: &watch::Receiver<Progress>, wait: Wait) -> Progress {
         .map(|progress| *progress);
     match now {
         Ok(progress) => progress,
-        // The sender lives as long as the call is worked on.
+        // The sender lives as long as the call is handled.
         Err(_) => std::future::pending().await,
     }
 }
@@ -257,7 +257,8 @@ fn fields<'a>(
 /// The sending side of a call.
 struct Response<'a> {
     reply: &'a Reply,
-    /// If the Response-Headers are out, so that a status is trailers and not Trailers-Only.
+    /// Whether the Response-Headers were sent, so that a status goes into trailers and not into a
+    /// Trailers-Only response.
     begun: AtomicBool,
 }
 

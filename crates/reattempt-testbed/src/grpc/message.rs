@@ -2,37 +2,37 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// One byte for compression, four for the length.
+/// One byte for the compression flag, four for the length.
 const PREFIX: usize = 5;
 
-/// The longest message taken: 4 MiB, as gRPC's own servers have it.
+/// Maximum message length: 4 MiB, as in gRPC's own servers.
 const LONGEST: usize = 4 << 20;
 
-/// Why what came is not a message.
+/// Why the received bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// The message is compressed, which this side never offered.
+    /// The message is compressed, which this side did not offer.
     #[error("the message is compressed (flag {0}); send it plain")]
     Compressed(u8),
-    /// The message is longer than is taken.
+    /// The message is longer than the limit.
     #[error("received message larger than max ({length} vs. {max} bytes)")]
     TooLong {
-        /// The length that its prefix states.
+        /// The length stated in its prefix.
         length: usize,
-        /// The longest that is taken.
+        /// The maximum length.
         max: usize,
     },
-    /// The messages of one stream are longer together than is taken.
+    /// The messages of one stream together exceed the limit.
     #[error("received messages larger together than max ({max} bytes for one stream)")]
     TooLongTogether {
-        /// The most bytes that are taken.
+        /// The maximum number of bytes.
         max: usize,
     },
-    /// The stream has more messages than are taken.
+    /// The stream has more messages than the limit.
     #[error("received more messages than max ({max} for one stream)")]
     TooMany {
-        /// The most messages that are taken.
+        /// The maximum number of messages.
         max: usize,
     },
     /// The stream ended inside a message.
@@ -40,12 +40,12 @@ pub enum MessageError {
     Truncated(usize),
 }
 
-/// Puts messages together again from the pieces that come.
+/// Reassembles messages from received data.
 #[derive(Debug)]
 pub struct Messages {
     buffer: BytesMut,
     longest: usize,
-    /// What may still come of the whole stream.
+    /// The remaining allowance of the whole stream.
     left: Option<Left>,
 }
 
@@ -58,14 +58,14 @@ struct Left {
 }
 
 impl Default for Messages {
-    /// Takes messages of at most 4 MiB.
+    /// Accepts messages of at most 4 MiB.
     fn default() -> Self {
         Self::at_most(LONGEST)
     }
 }
 
 impl Messages {
-    /// Takes messages of at most so many bytes.
+    /// Accepts messages of at most `bytes` bytes.
     #[must_use]
     pub fn at_most(bytes: usize) -> Self {
         Self {
@@ -75,10 +75,10 @@ impl Messages {
         }
     }
 
-    /// Takes messages of at most so many bytes together, and so many of them. Without it a stream
-    /// has no bound.
+    /// Limits the whole stream to `bytes` bytes and `messages` messages. By default a stream has no
+    /// limit.
     ///
-    /// One message of the longest kind is taken however few bytes are allowed.
+    /// One message of the maximum length is accepted even when `bytes` is smaller.
     #[must_use]
     pub fn of_one_stream(mut self, bytes: usize, messages: usize) -> Self {
         let bytes = bytes.max(self.longest);
@@ -91,12 +91,12 @@ impl Messages {
         self
     }
 
-    /// Adds bytes as they came.
+    /// Appends received bytes.
     pub fn push(&mut self, data: &[u8]) {
         self.buffer.extend_from_slice(data);
     }
 
-    /// The next whole message, if there is one.
+    /// The next complete message, if there is one.
     pub fn next_message(&mut self) -> Result<Option<Bytes>, MessageError> {
         let Some(mut prefix) = self.buffer.get(..PREFIX) else {
             return Ok(None);
@@ -120,13 +120,13 @@ impl Messages {
             left.messages -= 1;
         }
         self.buffer.advance(PREFIX);
-        // A copy: one that shares the buffer would keep all that came with it.
+        // A copy: a slice of the buffer would keep everything received with it in memory.
         let message = Bytes::copy_from_slice(&self.buffer[..length]);
         self.buffer.advance(length);
         Ok(Some(message))
     }
 
-    /// Checks that nothing is left over at the end of the stream.
+    /// Checks that no bytes remain at the end of the stream.
     pub fn finish(&self) -> Result<(), MessageError> {
         match self.buffer.len() {
             0 => Ok(()),
@@ -149,18 +149,18 @@ impl Left {
     }
 }
 
-/// A message with its prefix, not compressed.
+/// Encodes a message with its prefix, not compressed.
 #[must_use]
 pub fn frame_message(message: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(PREFIX + message.len());
     framed.put_u8(0);
-    // A script's own message; nothing near the four gigabytes that would not fit.
+    // The message comes from a script and is far below 4 GiB.
     framed.put_u32(message.len() as u32);
     framed.put_slice(message);
     framed.freeze()
 }
 
-/// `grpc-message`, percent-encoded ("Responses", Status-Message).
+/// Percent-encodes `grpc-message` ("Responses", Status-Message).
 pub(crate) fn percent_encode(message: &str) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(message.len());
     for byte in message.bytes() {
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(read(&[0, 0, 0, 0, 2, 9]), Err(MessageError::Truncated(6)));
     }
 
-    /// A message of its own length, and not of what came with it.
+    /// The copy has the message's length and does not hold other received bytes.
     #[test]
     fn a_message_that_is_kept_keeps_nothing_else() {
         let mut messages = Messages::default();

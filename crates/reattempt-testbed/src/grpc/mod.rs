@@ -1,12 +1,12 @@
-//! A scripted gRPC server on our own raw HTTP/2: every way in which a call can fail, on the wire.
+//! A scripted gRPC server on the testbed's raw HTTP/2: it can fail a call in every way on the wire.
 //!
-//! Messages are plain bytes; no service has to be generated.
+//! Messages are plain bytes; no generated service is needed.
 //!
 //! ```
 //! use reattempt_testbed::grpc::{Script, Server, Step};
 //!
 //! # async fn run() -> std::io::Result<()> {
-//! // UNAVAILABLE twice, the second time with the server's own delay, then an answer.
+//! UNAVAILABLE twice, the second time with pushback, then an answer.
 //! let script = Script::new()
 //!     .then(Step::trailers_only(14, "not yet"))
 //!     .then(Step::trailers_only(14, "not yet").pushback("10"))
@@ -43,14 +43,14 @@ pub use self::message::{MessageError, Messages, frame_message};
 pub use self::seen::SeenCall;
 pub use self::step::Step;
 
-/// gRPC over HTTP/2, as a protocol of [`Server`].
+/// gRPC over HTTP/2 as a protocol of [`Server`].
 #[derive(Clone, Copy, Debug)]
 pub struct Grpc;
 
 /// A scripted gRPC server.
 pub type Server = server::Server<Grpc>;
 
-/// What a [`Server`] does, call by call.
+/// The script of a [`Server`], call by call.
 pub type Script = script::Script<Grpc>;
 
 impl From<Step> for Script {

@@ -1,4 +1,4 @@
-//! What a gRPC server remembers of a call.
+//! A call as recorded by a gRPC server.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -6,38 +6,38 @@ use tokio::time::Instant;
 
 use crate::http::Cancelled;
 
-/// One call (to the server, each attempt is one) as it came.
+/// One call as received; to the server each attempt is a call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SeenCall {
-    /// How many calls came before this one, over all connections.
+    /// The number of earlier calls, over all connections.
     pub number: usize,
-    /// Which connection it came on, counted from 0.
+    /// The index of its connection, counted from 0.
     pub connection: u64,
     /// Its stream.
     pub stream: u32,
     /// `/package.Service/Method`.
     pub path: String,
-    /// The metadata, with what gRPC itself sends (`grpc-timeout`, `content-type`, …).
+    /// The metadata, including the headers of gRPC itself (`grpc-timeout`, `content-type`, …).
     pub metadata: HeaderMap,
     /// The messages received so far.
     pub messages: Vec<Bytes>,
-    /// If the client has said that no more messages come.
+    /// Whether the client has half-closed the stream.
     pub half_closed: bool,
-    /// When its head was read.
+    /// When the head was read.
     pub arrival: Instant,
-    /// Set when the client gave it up before its status was sent.
+    /// Set when the client cancelled before the status was sent.
     pub cancelled: Option<Cancelled>,
 }
 
 impl SeenCall {
-    /// The first value of a metadata key as text; `None` when there is none, or it is not text.
+    /// The first value of a metadata key as text; `None` when it is absent or not text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.metadata.get(name)?.to_str().ok()
     }
 
-    /// All values of a metadata key as text, as they came.
+    /// All values of a metadata key as text, in wire order.
     #[must_use]
     pub fn header_values(&self, name: &str) -> Vec<String> {
         let text =

@@ -1,4 +1,4 @@
-//! What a gRPC server can do with one call.
+//! What a gRPC server does with one call.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ pub(crate) type Metadata = Vec<(String, Vec<u8>)>;
 
 /// One scripted reaction. Builder methods add to it.
 ///
-/// Unless told otherwise it happens when the client has sent its last message (half-closed), as a
-/// unary method does. Status codes are the numbers of gRPC; whatever converts to `i32` will do.
+/// By default a step runs when the client has half-closed, as a unary method does. Status codes are
+/// gRPC's numbers; any type that converts to `i32` is accepted.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub(crate) kind: Kind,
@@ -34,7 +34,7 @@ pub struct Step {
 pub(crate) enum Kind {
     /// Response-Headers, messages, then the end.
     Answer,
-    /// Response-Headers, each message as it comes, then the end.
+    /// Response-Headers, each message as it arrives, then the end.
     Echo,
     TrailersOnly,
     HttpStatus(u16),
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     HalfFrame,
 }
 
-/// What a step waits for first.
+/// What a step waits for before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Nothing,
@@ -58,7 +58,7 @@ pub(crate) enum Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Trailers,
-    /// Trailers that say everything but the status.
+    /// Trailers without `grpc-status`.
     NoStatus,
     Reset(ErrorCode),
     Close,
@@ -91,7 +91,7 @@ impl Step {
         Self::messages([message.into()])
     }
 
-    /// Answers with these messages and, unless [`status`](Self::status) says another, OK.
+    /// Answers with these messages and OK, unless [`status`](Self::status) sets another.
     #[must_use]
     pub fn messages<M: Into<Bytes>>(messages: impl IntoIterator<Item = M>) -> Self {
         let messages = messages.into_iter().map(Into::into).collect();
@@ -101,8 +101,8 @@ impl Step {
         }
     }
 
-    /// Sends each message back as it comes, and OK when the client has half-closed. The
-    /// Response-Headers go out at once. Fits every kind of method.
+    /// Sends each message back as it arrives, and OK when the client has half-closed. The
+    /// Response-Headers are sent at once. Works for every kind of method.
     #[must_use]
     pub fn echo() -> Self {
         Self {
@@ -123,40 +123,39 @@ impl Step {
         Self::of(Kind::Answer).status(code, "")
     }
 
-    /// Answers without gRPC, as a proxy does: an HTTP status, no body unless [`data`](Self::data)
-    /// has one, no trailers. [`initial`](Self::initial) adds headers, also what makes it gRPC after
-    /// all.
+    /// Answers without gRPC, as a proxy does: an HTTP status, no trailers, and no body unless
+    /// [`data`](Self::data) sets one. [`initial`](Self::initial) adds headers, also `content-type`.
     #[must_use]
     pub fn http_status(status: u16) -> Self {
         Self::of(Kind::HttpStatus(status))
     }
 
-    /// Never answers, until the client gives up.
+    /// Never answers; waits until the client cancels.
     #[must_use]
     pub fn hang() -> Self {
         Self::of(Kind::Hang)
     }
 
-    /// Closes the connection in order (FIN), without an answer.
+    /// Closes the connection in order (FIN), without a response.
     #[must_use]
     pub fn close() -> Self {
         Self::of(Kind::Close)
     }
 
-    /// RST_STREAM with this code, without an answer.
+    /// Sends RST_STREAM with this code, without a response.
     #[must_use]
     pub fn reset(code: impl Into<ErrorCode>) -> Self {
         Self::of(Kind::Reset(code.into()))
     }
 
-    /// RST_STREAM with REFUSED_STREAM: surely not processed.
+    /// Sends RST_STREAM with REFUSED_STREAM: the call was not processed.
     #[must_use]
     pub fn refuse_stream() -> Self {
         Self::of(Kind::RefuseStream)
     }
 
-    /// GOAWAY with NO_ERROR and a last stream below this one: surely not processed. Streams that
-    /// were opened after this one fall with it.
+    /// Sends GOAWAY with NO_ERROR and a last stream below this one: the call was not processed.
+    /// Later streams fail with it.
     #[must_use]
     pub fn go_away() -> Self {
         Self::of(Kind::GoAway)
@@ -168,7 +167,7 @@ impl Step {
         Self::of(Kind::HalfFrame)
     }
 
-    /// The status at the end, and its text, which is percent-encoded on the wire.
+    /// Sets the final status and its message, which is percent-encoded on the wire.
     #[must_use]
     pub fn status(mut self, code: impl Into<i32>, message: impl Into<String>) -> Self {
         self.code = code.into();
@@ -176,14 +175,14 @@ impl Step {
         self
     }
 
-    /// Adds `grpc-retry-pushback-ms` with this value, right or wrong, to the trailers (A6,
-    /// "Pushback"). Twice gives two values.
+    /// Adds `grpc-retry-pushback-ms` with this value, valid or not, to the trailers (A6,
+    /// "Pushback"). A second call adds a second value.
     #[must_use]
     pub fn pushback(self, value: impl AsRef<[u8]>) -> Self {
         self.trailer("grpc-retry-pushback-ms", value)
     }
 
-    /// Adds to the trailers. The bytes go out as they are.
+    /// Adds a trailer. The bytes are sent unchanged.
     #[must_use]
     pub fn trailer(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
         self.trailers
@@ -191,7 +190,7 @@ impl Step {
         self
     }
 
-    /// Adds initial metadata. The bytes go out as they are.
+    /// Adds initial metadata. The bytes are sent unchanged.
     #[must_use]
     pub fn initial(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
         self.initial
@@ -199,36 +198,35 @@ impl Step {
         self
     }
 
-    /// Sends these bytes as they are, after the messages: half a message, a page, whatever a server
-    /// should not send.
+    /// Sends these bytes unchanged after the messages, for example half a message or an HTML page.
     #[must_use]
     pub fn data(mut self, bytes: impl Into<Bytes>) -> Self {
         self.data = bytes.into();
         self
     }
 
-    /// Waits so long before anything is sent.
+    /// Waits before anything is sent.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = delay;
         self
     }
 
-    /// Waits so long before each message of the answer.
+    /// Waits before each message of the answer.
     #[must_use]
     pub fn between(mut self, delay: Duration) -> Self {
         self.between = delay;
         self
     }
 
-    /// Waits so long before the trailers, or before whatever ends the answer in their place.
+    /// Waits before the trailers, or before the action that replaces them.
     #[must_use]
     pub fn end_after(mut self, delay: Duration) -> Self {
         self.before_end = delay;
         self
     }
 
-    /// After headers and messages: RST_STREAM with this code instead of the trailers.
+    /// After headers and messages: sends RST_STREAM with this code instead of the trailers.
     #[must_use]
     pub fn end_reset(mut self, code: impl Into<ErrorCode>) -> Self {
         self.end = End::Reset(code.into());
@@ -242,30 +240,30 @@ impl Step {
         self
     }
 
-    /// After headers and messages: the trailers never come.
+    /// After headers and messages: never sends the trailers.
     #[must_use]
     pub fn end_hang(mut self) -> Self {
         self.end = End::Hang;
         self
     }
 
-    /// After headers and messages: trailers without `grpc-status`.
+    /// After headers and messages: sends trailers without `grpc-status`.
     #[must_use]
     pub fn end_without_status(mut self) -> Self {
         self.end = End::NoStatus;
         self
     }
 
-    /// Sends GOAWAY with NO_ERROR first, whose last stream is this one: it is still answered, later
-    /// ones are not.
+    /// Sends GOAWAY with NO_ERROR first. Its last stream is this one: this call is still answered,
+    /// later ones are not.
     #[must_use]
     pub fn goodbye(mut self) -> Self {
         self.says_goodbye = true;
         self
     }
 
-    /// Leaves it to the client to end a stream that is answered before the client has half-closed
-    /// it, and remembers how it does.
+    /// Does not reset a stream that was answered before the client half-closed; the client ends it,
+    /// and the record shows how.
     #[must_use]
     pub fn leave_open(mut self) -> Self {
         self.leaves_open = true;
@@ -273,14 +271,14 @@ impl Step {
     }
 
     /// Does not wait for any message. Only for steps of the queue and the default step: a handler
-    /// is asked when the first message has come, or the half-close.
+    /// is called when the first message or the half-close has arrived.
     #[must_use]
     pub fn at_once(mut self) -> Self {
         self.wait = Wait::Nothing;
         self
     }
 
-    /// Waits for so many messages, or the half-close, instead of for the half-close alone.
+    /// Waits for `count` messages or the half-close, whichever comes first.
     #[must_use]
     pub fn after_messages(mut self, count: usize) -> Self {
         self.wait = Wait::Messages(count);

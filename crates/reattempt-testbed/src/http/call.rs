@@ -1,4 +1,4 @@
-//! One request on an HTTP/2 stream, and the step that answers it.
+//! Handling of one request on an HTTP/2 stream.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::seen::{Cancelled, SeenRequest};
 use super::server::Desk;
 use super::step::{Break, Kind, Step};
 
-/// Records a request and answers it as the script says.
+/// Records a request and answers it as scripted.
 pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Http>>) -> Then {
     let Stream {
         id,
@@ -51,7 +51,7 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Http>
             match body.recv().await {
                 Some(Inbound::Data(data)) => came.extend_from_slice(&data),
                 Some(Inbound::End) => complete = true,
-                // The connection is over; `ended` says how.
+                // The connection has ended; `ended` reports how.
                 None => std::future::pending().await,
             }
         }

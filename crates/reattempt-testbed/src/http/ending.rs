@@ -1,4 +1,4 @@
-//! The ways in which a server lets go of a connection.
+//! The ways in which a server ends a connection.
 
 use std::io;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tokio::net::tcp::OwnedWriteHalf;
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The peer is gone already.
+    /// The peer has already disconnected.
     Gone,
-    /// In order: everything written arrives, then the end of the stream (FIN).
+    /// Orderly: everything written arrives, then the end of the stream (FIN).
     Close,
-    /// With a TCP reset (RST); what was written may be lost.
+    /// A TCP reset (RST); written data may be lost.
     Abort,
 }
 
-/// How long the peer may take to close its side after we closed ours.
+/// How long the peer may take to close its side after the server closed its own.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Ends a connection. `rest` reads and discards until the peer has closed.
+/// Ends a connection. `rest` reads and discards until the peer closes.
 ///
-/// A socket closed with unread bytes in it sends RST, which can destroy an answer that the peer
-/// has not read yet; that is why a close in order waits for the peer.
+/// A socket that is closed with unread bytes sends RST, which can destroy a response that the peer
+/// has not read yet. So an orderly close waits for the peer.
 pub(crate) async fn end(ending: Ending, mut write: OwnedWriteHalf, rest: impl Future<Output = ()>) {
     match ending {
         Ending::Gone => {}
@@ -41,8 +41,8 @@ pub(crate) async fn end(ending: Ending, mut write: OwnedWriteHalf, rest: impl Fu
     }
 }
 
-// The linger time is zero, so that closing does not block, which is why it is deprecated; its
-// replacement is not in all versions of tokio that this workspace allows.
+// `set_linger` is deprecated because closing can block; with a linger time of zero it does not. Its
+// replacement is not in all tokio versions that this workspace allows.
 #[allow(deprecated)]
 fn abort_on_close(write: &OwnedWriteHalf) -> io::Result<()> {
     write.as_ref().set_linger(Some(Duration::ZERO))

@@ -1,4 +1,4 @@
-//! What a server has seen, and waiting for it.
+//! The list of recorded calls, and waiting for entries.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Locks a mutex whether or not a holder panicked: what is kept behind them is always whole.
+/// Locks a mutex and ignores poisoning: the protected values are consistent at every point.
 pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A list of records in the order of arrival, of which only the newest `bound` are kept.
+/// A list of records in order of arrival, of which only the newest `bound` are kept.
 pub(crate) struct Log<T> {
     records: Mutex<Records<T>>,
     changed: Notify,
@@ -19,7 +19,7 @@ pub(crate) struct Log<T> {
 }
 
 struct Records<T> {
-    /// The number of the first record still kept.
+    /// The number of the first record that is still kept.
     first: usize,
     kept: VecDeque<T>,
 }
@@ -37,7 +37,7 @@ impl<T> Log<T> {
         }
     }
 
-    /// Adds the record that `make` builds from its number, and gives back the number.
+    /// Adds the record that `make` builds from its number, and returns the number.
     pub(crate) fn push(&self, make: impl FnOnce(usize) -> T) -> usize {
         let mut records = locked(&self.records);
         if records.kept.len() == self.bound {
@@ -51,7 +51,7 @@ impl<T> Log<T> {
         number
     }
 
-    /// Looks at or changes one record; `None` when it is not kept any more.
+    /// Reads or changes one record; `None` when it is no longer kept.
     pub(crate) fn with<R>(&self, number: usize, look: impl FnOnce(&mut T) -> R) -> Option<R> {
         let mut records = locked(&self.records);
         let place = number.checked_sub(records.first)?;
@@ -78,7 +78,7 @@ impl<T: Clone> Log<T> {
         locked(&self.records).kept.iter().cloned().collect()
     }
 
-    /// Waits until `count` records came since the start, and gives back those that are kept.
+    /// Waits until `count` records were added since the start, and returns those that are kept.
     pub(crate) async fn wait_total(&self, count: usize) -> Vec<T> {
         loop {
             let changed = self.changed.notified();
@@ -89,10 +89,10 @@ impl<T: Clone> Log<T> {
         }
     }
 
-    /// Waits until at least `count` kept records pass `test`, and gives those back.
+    /// Waits until at least `count` kept records satisfy `test`, and returns those.
     pub(crate) async fn wait(&self, count: usize, test: impl Fn(&T) -> bool) -> Vec<T> {
         loop {
-            // Made before looking, so that a change in between is not missed.
+            // Created before the check, so that a change in between is not missed.
             let changed = self.changed.notified();
             let found: Vec<T> = locked(&self.records)
                 .kept

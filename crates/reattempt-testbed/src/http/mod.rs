@@ -51,14 +51,14 @@ pub use self::seen::{Cancelled, SeenRequest};
 pub(crate) use self::server::{Connection, Wire};
 pub use self::step::Step;
 
-/// HTTP/1.1 and HTTP/2, as a protocol of [`Server`].
+/// HTTP/1.1 and HTTP/2 as a protocol of [`Server`].
 #[derive(Clone, Copy, Debug)]
 pub struct Http;
 
 /// A scripted HTTP server.
 pub type Server = server::Server<Http>;
 
-/// What a [`Server`] does, request by request.
+/// The script of a [`Server`], request by request.
 pub type Script = script::Script<Http>;
 
 impl From<Step> for Script {
@@ -101,7 +101,7 @@ impl Wire for Http {
     }
 }
 
-/// Reads until it is certain; `None` when the client closes the connection before that.
+/// Reads until it is certain; `None` when the client closes the connection first.
 async fn begins_with_preface(socket: &mut TcpStream, read: &mut BytesMut) -> Option<bool> {
     loop {
         let known = read.len().min(h2::PREFACE.len());

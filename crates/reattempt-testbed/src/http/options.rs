@@ -1,22 +1,22 @@
-//! Where and how a server listens, and what it takes at most.
+//! The address, protocol and limits of a server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::h2::Bounds;
 
-/// Which version of HTTP a port speaks.
+/// The HTTP versions that a port speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// Whichever the client begins with: the preface of HTTP/2, or anything else.
+    /// The version that the client starts with: the HTTP/2 preface, or anything else for HTTP/1.1.
     #[default]
     Both,
-    /// HTTP/1.1 only; the preface of HTTP/2 is answered with 400.
+    /// HTTP/1.1 only; the HTTP/2 preface is answered with 400.
     Http1,
     /// HTTP/2 with prior knowledge only; anything else is answered with GOAWAY.
     Http2,
 }
 
-/// How a server is set up. The default: a free port of 127.0.0.1, both versions of HTTP.
+/// Server options. The default is a free port of 127.0.0.1 and both versions of HTTP.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub(crate) address: SocketAddr,
@@ -27,7 +27,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults.
+    /// Creates the default options.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -39,21 +39,21 @@ impl Options {
         }
     }
 
-    /// Listens at `address`, as a node that moves or comes back does.
+    /// Listens at `address`, for a node that moves or comes back.
     #[must_use]
     pub fn at(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
     }
 
-    /// The versions of HTTP spoken; a gRPC server always speaks HTTP/2.
+    /// Sets the HTTP versions; a gRPC server always speaks HTTP/2.
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {
         self.protocol = protocol;
         self
     }
 
-    /// SETTINGS_MAX_CONCURRENT_STREAMS, which is also held: 256 by default. A stream beyond it is
+    /// Sets and enforces SETTINGS_MAX_CONCURRENT_STREAMS, 256 by default. A stream beyond it is
     /// refused with REFUSED_STREAM.
     #[must_use]
     pub fn max_concurrent_streams(mut self, streams: u32) -> Self {
@@ -61,8 +61,8 @@ impl Options {
         self
     }
 
-    /// The most bytes taken of one request's body: 16 MiB by default. More is answered with 413,
-    /// or with RST_STREAM ENHANCE_YOUR_CALM.
+    /// Sets the maximum body size of a request, 16 MiB by default. A larger one is answered with
+    /// 413, or with RST_STREAM ENHANCE_YOUR_CALM.
     #[must_use]
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.body = bytes;
@@ -76,7 +76,7 @@ impl Options {
         }
     }
 
-    /// How many calls are remembered: 100 000 by default, after which the oldest are forgotten.
+    /// Sets how many calls are recorded: 100 000 by default; then the oldest are dropped.
     #[must_use]
     pub fn max_records(mut self, calls: usize) -> Self {
         self.records = calls;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Sleeps by tokio's clock; a zero delay touches no timer.
+/// Sleeps on tokio's clock; a zero delay arms no timer.
 pub(crate) async fn pause(delay: Duration) {
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;

@@ -1,5 +1,5 @@
-//! What the scripted servers read, as functions of bytes: for fuzzing, and for tests that feed them
-//! anything.
+//! The parsers of the scripted servers as functions of bytes, for fuzzing and for tests with
+//! arbitrary input.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,31 +9,31 @@ use bytes::BytesMut;
 
 use super::{h1, h2};
 
-/// Reads the head of an HTTP/1 request; true if it is one.
+/// Parses the head of an HTTP/1 request; returns whether it is valid.
 #[must_use]
 pub fn http1_head(bytes: &[u8]) -> bool {
     h1::is_head(bytes)
 }
 
-/// Reads the size line of a chunk.
+/// Parses the size line of a chunk.
 #[must_use]
 pub fn http1_chunk(line: &[u8]) -> Option<usize> {
     h1::chunk_length(line)
 }
 
-/// Reads HTTP/2 frames to the end or to the first that is none; how many there were.
+/// Reads HTTP/2 frames to the end or to the first invalid one; returns their number.
 #[must_use]
 pub fn http2_frames(bytes: &[u8]) -> usize {
     let mut context = Context::from_waker(Waker::noop());
-    // Bytes in memory are always ready.
+    // Reading from memory is always ready.
     match pin!(h2::read_frames(bytes, BytesMut::new())).poll(&mut context) {
         Poll::Ready(frames) => frames,
         Poll::Pending => 0,
     }
 }
 
-/// Reads header blocks one after another by one dynamic table, as one connection does; how many
-/// fields there were up to the first block that is none.
+/// Decodes header blocks in order with one dynamic table, as one connection does; returns the
+/// number of fields before the first invalid block.
 pub fn header_blocks<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> usize {
     h2::read_header_blocks(blocks)
 }

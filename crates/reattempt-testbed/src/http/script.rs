@@ -1,4 +1,4 @@
-//! What a server is told to do with each call.
+//! What a server does with each call.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,10 +8,10 @@ use super::server::Wire;
 
 type Handler<P> = Arc<dyn Fn(&<P as Wire>::Seen) -> <P as Wire>::Step + Send + Sync>;
 
-/// A queue of steps, one a call in the order of arrival, and what to do when it is empty.
+/// A queue of steps, one per call in order of arrival, and a fallback for when it is empty.
 ///
-/// Without anything said, an empty queue answers as the default step of the protocol does: with
-/// success and an empty body.
+/// By default an empty queue answers with the default step of the protocol: success with an empty
+/// body.
 pub struct Script<P: Wire> {
     queue: VecDeque<P::Step>,
     otherwise: Otherwise<P>,
@@ -22,15 +22,15 @@ enum Otherwise<P: Wire> {
     Handler(Handler<P>),
 }
 
-/// What [`Script::next`] found for a call.
+/// The result of [`Script::next`] for a call.
 pub(crate) enum Next<P: Wire> {
     Step(P::Step),
-    /// The step depends on what the call brings.
+    /// The step depends on the content of the call.
     Ask(Handler<P>),
 }
 
 impl<P: Wire> Script<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -39,7 +39,7 @@ impl<P: Wire> Script<P> {
         }
     }
 
-    /// A script that asks `handler` for every call.
+    /// Creates a script that calls `handler` for every call.
     #[must_use]
     pub fn handler(handler: impl Fn(&P::Seen) -> P::Step + Send + Sync + 'static) -> Self {
         Self::new().otherwise_with(handler)
@@ -59,14 +59,14 @@ impl<P: Wire> Script<P> {
         self
     }
 
-    /// What every call gets once the queue is empty.
+    /// Sets the step for every call after the queue is empty.
     #[must_use]
     pub fn otherwise(mut self, step: P::Step) -> Self {
         self.otherwise = Otherwise::Step(step);
         self
     }
 
-    /// Who is asked for every call once the queue is empty.
+    /// Sets the handler for every call after the queue is empty.
     #[must_use]
     pub fn otherwise_with(
         mut self,

@@ -1,4 +1,4 @@
-//! What an HTTP server remembers of a request.
+//! A request as recorded by an HTTP server.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Version};
@@ -6,49 +6,49 @@ use tokio::time::Instant;
 
 use super::h2::{Ended, ErrorCode};
 
-/// One request as it came.
+/// One request as received.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SeenRequest {
-    /// How many requests came before this one, over all connections.
+    /// The number of earlier requests, over all connections.
     pub number: usize,
-    /// Which connection it came on, counted from 0.
+    /// The index of its connection, counted from 0.
     pub connection: u64,
     /// Its stream in HTTP/2; 0 in HTTP/1.1.
     pub stream: u32,
-    /// The protocol it was spoken in.
+    /// The HTTP version.
     pub version: Version,
     /// The method.
     pub method: Method,
-    /// The path with its query.
+    /// The path with the query.
     pub path: String,
-    /// The headers, without the pseudo-headers of HTTP/2.
+    /// The headers, without the HTTP/2 pseudo-headers.
     pub headers: HeaderMap,
-    /// The body, as far as it came; filled in when it is complete or broken off.
+    /// The body received so far; set when it is complete or broken off.
     pub body: Bytes,
-    /// If the whole body came.
+    /// Whether the whole body arrived.
     pub body_complete: bool,
-    /// When its head was read.
+    /// When the head was read.
     pub arrival: Instant,
-    /// Set when the client gave it up before it was answered.
+    /// Set when the client cancelled before the response was complete.
     pub cancelled: Option<Cancelled>,
 }
 
 impl SeenRequest {
-    /// The first value of a header as text; `None` when there is none, or it is not text.
+    /// The first value of a header as text; `None` when it is absent or not text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// How and when a client gave up a call.
+/// How and when a client cancelled a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cancelled {
     /// The code of its RST_STREAM; `None` when it closed or broke the connection.
     pub code: Option<ErrorCode>,
-    /// When.
+    /// When the cancellation was received.
     pub at: Instant,
 }
 
@@ -61,7 +61,7 @@ impl Cancelled {
         }
     }
 
-    /// `None` when it was this server that ended the stream.
+    /// `None` when this server ended the stream.
     pub(crate) fn of(ended: Ended) -> Option<Self> {
         match ended {
             Ended::Reset(code) => Some(Self {

@@ -1,4 +1,4 @@
-//! A scripted server of any protocol: its address, its script and what it saw.
+//! A scripted server of any protocol: its address, its script and the recorded calls.
 
 use std::fmt;
 use std::io;
@@ -16,12 +16,12 @@ use super::script::{Next, Script};
 
 /// A protocol that a [`Server`] can speak: [`Http`](super::Http) or [`Grpc`](crate::grpc::Grpc).
 pub trait Wire: Sized + Send + Sync + 'static {
-    /// What is remembered of a call.
+    /// The record of one call.
     type Seen: Clone + fmt::Debug + Send + Sync + 'static;
-    /// What can be done with a call. The default one is plain success.
+    /// What can be done with a call. The default is plain success.
     type Step: Clone + fmt::Debug + Default + Send + Sync + 'static;
 
-    /// If the client gave the call up before it was answered.
+    /// Whether the client cancelled the call before it was answered.
     fn was_cancelled(seen: &Self::Seen) -> bool;
 
     /// Serves one connection to its end.
@@ -43,7 +43,7 @@ impl<P: Wire> fmt::Debug for Connection<P> {
     }
 }
 
-/// What the connections of one server share.
+/// State shared by the connections of one server.
 pub(crate) struct Desk<P: Wire> {
     pub(crate) options: Options,
     pub(crate) log: Log<P::Seen>,
@@ -55,7 +55,7 @@ pub(crate) struct Desk<P: Wire> {
 }
 
 impl<P: Wire> Desk<P> {
-    /// Counts a call as open for as long as what is given back lives.
+    /// Counts a call as open until the returned guard is dropped.
     pub(crate) fn answers(self: &Arc<Self>) -> Answering<P> {
         self.answering.fetch_add(1, Ordering::AcqRel);
         Answering(Arc::clone(self))
@@ -65,11 +65,11 @@ impl<P: Wire> Desk<P> {
         locked(&self.script).next()
     }
 
-    /// The step for a call whose record is complete enough to be judged.
+    /// The step for a call whose record is complete enough for a handler.
     pub(crate) fn step(&self, next: Next<P>, number: usize) -> P::Step {
         match next {
             Next::Step(step) => step,
-            // The handler gets a copy, so that it may itself look at what the server has seen.
+            // The handler gets a copy, so that it may inspect the server's records itself.
             Next::Ask(handler) => self
                 .log
                 .with(number, |seen| seen.clone())
@@ -78,7 +78,7 @@ impl<P: Wire> Desk<P> {
     }
 }
 
-/// A call that is neither answered nor given up.
+/// A call that is neither answered nor cancelled.
 pub(crate) struct Answering<P: Wire>(Arc<Desk<P>>);
 
 impl<P: Wire> Drop for Answering<P> {
@@ -87,7 +87,7 @@ impl<P: Wire> Drop for Answering<P> {
     }
 }
 
-/// Counts a connection as open for as long as it lives.
+/// Counts a connection as open until it is dropped.
 struct OpenGuard<P: Wire>(Arc<Desk<P>>);
 
 impl<P: Wire> Drop for OpenGuard<P> {
@@ -96,7 +96,7 @@ impl<P: Wire> Drop for OpenGuard<P> {
     }
 }
 
-/// A running server. It ends with everything it does when it is dropped or stopped.
+/// A running server. Stopping or dropping it ends all its tasks.
 pub struct Server<P: Wire> {
     address: SocketAddr,
     desk: Arc<Desk<P>>,
@@ -104,18 +104,18 @@ pub struct Server<P: Wire> {
 }
 
 struct Running {
-    /// Dropping it tells the accepting task to end.
+    /// Dropping it stops the accept loop.
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl<P: Wire> Server<P> {
-    /// Starts on a free port of 127.0.0.1. Fails when no port can be had.
+    /// Starts on a free port of 127.0.0.1. Fails when no port is available.
     pub async fn start(script: impl Into<Script<P>>) -> io::Result<Self> {
         Self::start_with(Options::new(), script).await
     }
 
-    /// Starts as the options say. Fails when the address cannot be bound.
+    /// Starts with `options`. Fails when the address cannot be bound.
     pub async fn start_with(options: Options, script: impl Into<Script<P>>) -> io::Result<Self> {
         let listener = TcpListener::bind(options.address).await?;
         let address = listener.local_addr()?;
@@ -138,7 +138,7 @@ impl<P: Wire> Server<P> {
         })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.address
@@ -150,18 +150,18 @@ impl<P: Wire> Server<P> {
         format!("http://{}", self.address)
     }
 
-    /// Stops listening and breaks every connection; the port is free afterwards. What was seen can
-    /// still be read. Does nothing the second time.
+    /// Stops listening and breaks every connection; the port is free afterwards. Recorded calls
+    /// stay readable. A second call does nothing.
     pub async fn stop(&self) {
         let running = locked(&self.running).take();
         if let Some(Running { stop, task }) = running {
             drop(stop);
-            // An error would mean that the accepting task panicked: it is over as well.
+            // An error means that the accept loop panicked; it has ended as well.
             let _ = task.await;
         }
     }
 
-    /// Breaks every open connection at once, and goes on listening.
+    /// Breaks every open connection at once and continues to listen.
     pub fn drop_connections(&self) {
         self.desk.drop_all.notify_one();
     }
@@ -171,68 +171,67 @@ impl<P: Wire> Server<P> {
         locked(&self.desk.script).push(step);
     }
 
-    /// Replaces the whole script, whatever is left of it.
+    /// Replaces the whole script, including remaining steps.
     pub fn set_script(&self, script: impl Into<Script<P>>) {
         *locked(&self.desk.script) = script.into();
     }
 
-    /// Who is asked from now on when the script is empty.
+    /// Sets the handler that is called when the script is empty.
     pub fn set_handler(&self, handler: impl Fn(&P::Seen) -> P::Step + Send + Sync + 'static) {
         locked(&self.desk.script).set_otherwise_of(Script::handler(handler));
     }
 
-    /// Every call seen, in the order of arrival.
+    /// All recorded calls, in order of arrival.
     #[must_use]
     pub fn seen(&self) -> Vec<P::Seen> {
         self.desk.log.all()
     }
 
-    /// How many calls came since the start.
+    /// The number of calls since the start.
     #[must_use]
     pub fn seen_count(&self) -> usize {
         self.desk.log.total()
     }
 
-    /// Forgets the calls seen so far; their count goes on.
+    /// Drops the recorded calls; the count continues.
     pub fn forget(&self) {
         self.desk.log.clear();
     }
 
-    /// The calls that their client gave up before they were answered.
+    /// The calls that the client cancelled before they were answered.
     #[must_use]
     pub fn cancelled(&self) -> Vec<P::Seen> {
         self.seen().into_iter().filter(P::was_cancelled).collect()
     }
 
-    /// Waits until `count` calls came since the start. Waits forever when they do not come.
+    /// Waits until `count` calls have arrived since the start. Without them it waits forever.
     pub async fn wait_seen(&self, count: usize) -> Vec<P::Seen> {
         self.desk.log.wait_total(count).await
     }
 
-    /// Waits until `count` calls were given up by their client.
+    /// Waits until `count` calls were cancelled by their client.
     pub async fn wait_cancelled(&self, count: usize) -> Vec<P::Seen> {
         self.desk.log.wait(count, P::was_cancelled).await
     }
 
-    /// Waits until `count` of the calls seen pass `test`, and gives those back.
+    /// Waits until `count` recorded calls satisfy `test`, and returns those.
     pub async fn wait_for(&self, count: usize, test: impl Fn(&P::Seen) -> bool) -> Vec<P::Seen> {
         self.desk.log.wait(count, test).await
     }
 
-    /// How many HTTP/2 streams are open now: neither answered to their end, nor given up by their
-    /// client.
+    /// The number of open HTTP/2 streams: neither answered completely nor cancelled by the client.
     #[must_use]
     pub fn streams_open(&self) -> usize {
         self.desk.answering.load(Ordering::Acquire)
     }
 
-    /// How many connections were accepted since the start.
+    /// The number of connections accepted since the start.
     #[must_use]
     pub fn connections_accepted(&self) -> u64 {
         self.desk.accepted.load(Ordering::Acquire)
     }
 
-    /// How many connections are open now.
+    /// The number of connections open now.
     #[must_use]
     pub fn connections_open(&self) -> usize {
         self.desk.open.load(Ordering::Acquire)
@@ -265,7 +264,7 @@ async fn accept<P: Wire>(
                     let number = desk.accepted.fetch_add(1, Ordering::AcqRel);
                     desk.open.fetch_add(1, Ordering::AcqRel);
                     let open = OpenGuard(Arc::clone(&desk));
-                    // Small frames must go out when they are written; failing only costs time.
+                    // Small frames must be sent at once; a failure only costs time.
                     let _ = socket.set_nodelay(true);
                     let connection = Connection { socket, number, desk: Arc::clone(&desk) };
                     connections.spawn(async move {
@@ -273,7 +272,7 @@ async fn accept<P: Wire>(
                         P::serve(connection).await;
                     });
                 }
-                // Out of file handles, or a client that is gone again: neither may spin.
+                // No file handles are left, or the client has disconnected: do not spin.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
             },
         }

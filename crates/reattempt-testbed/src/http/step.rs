@@ -1,4 +1,4 @@
-//! What an HTTP server can do with one request.
+//! What an HTTP server does with one request.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::h2::ErrorCode;
 
-/// One scripted reaction. Builder methods add to it; the delays run one after the other.
+/// One scripted reaction. Builder methods add to it; delays run one after the other.
 ///
-/// What only HTTP/2 has (refusing a stream, GOAWAY) is on HTTP/1.1 its nearest kin: the connection
-/// is closed without an answer.
+/// On HTTP/1.1 the steps that only HTTP/2 has (refusing a stream, GOAWAY) close the connection
+/// without a response.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub(crate) kind: Kind,
@@ -25,7 +25,7 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Answer,
-    /// Answers, but breaks off after so many bytes of the body.
+    /// Answers, but breaks off after this many bytes of the body.
     BreakBody(usize, Break),
     Hang,
     CloseBefore,
@@ -56,7 +56,7 @@ impl Step {
         }
     }
 
-    /// Answers with this status and, unless [`body`](Self::body) says more, an empty body.
+    /// Answers with this status and an empty body, unless [`body`](Self::body) sets one.
     #[must_use]
     pub fn status(status: u16) -> Self {
         Self {
@@ -65,19 +65,19 @@ impl Step {
         }
     }
 
-    /// Never answers, until the client gives up.
+    /// Never answers; waits until the client cancels.
     #[must_use]
     pub fn hang() -> Self {
         Self::of(Kind::Hang)
     }
 
-    /// Closes the connection in order (FIN), without an answer.
+    /// Closes the connection in order (FIN), without a response.
     #[must_use]
     pub fn close_before() -> Self {
         Self::of(Kind::CloseBefore)
     }
 
-    /// Answers with a `content-length` of more than `bytes`, sends `bytes` of the body, and closes
+    /// Answers with a `content-length` greater than `bytes`, sends `bytes` of the body, and closes
     /// the connection in order.
     #[must_use]
     pub fn close_during_body(bytes: usize) -> Self {
@@ -91,13 +91,14 @@ impl Step {
         Self::of(Kind::BreakBody(bytes, Break::Reset))
     }
 
-    /// Like [`close_during_body`](Self::close_during_body), but leaves the client waiting.
+    /// Like [`close_during_body`](Self::close_during_body), but keeps the connection open and sends
+    /// nothing more.
     #[must_use]
     pub fn hang_during_body(bytes: usize) -> Self {
         Self::of(Kind::BreakBody(bytes, Break::Hang))
     }
 
-    /// Resets without an answer: the connection (RST) on HTTP/1.1, the stream (RST_STREAM
+    /// Resets without a response: the connection (RST) on HTTP/1.1, the stream (RST_STREAM
     /// INTERNAL_ERROR) on HTTP/2.
     #[must_use]
     pub fn reset() -> Self {
@@ -110,33 +111,33 @@ impl Step {
         Self::of(Kind::Reset(code.into()))
     }
 
-    /// RST_STREAM with REFUSED_STREAM: surely not processed.
+    /// Sends RST_STREAM with REFUSED_STREAM: the request was not processed.
     #[must_use]
     pub fn refuse_stream() -> Self {
         Self::of(Kind::RefuseStream)
     }
 
-    /// GOAWAY with NO_ERROR and a last stream below this one: surely not processed. Streams that
-    /// were opened after this one fall with it.
+    /// Sends GOAWAY with NO_ERROR and a last stream below this one: the request was not processed.
+    /// Later streams fail with it.
     #[must_use]
     pub fn go_away() -> Self {
         Self::of(Kind::GoAway)
     }
 
-    /// Writes half of the answer's head (of the HEADERS frame on HTTP/2) and closes the connection.
+    /// Writes half of the response head (of the HEADERS frame on HTTP/2) and closes the connection.
     #[must_use]
     pub fn half_frame() -> Self {
         Self::of(Kind::HalfFrame)
     }
 
-    /// The status of an answer that breaks off; 200 unless said.
+    /// The status of a response that breaks off; 200 by default.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// Adds a header of the answer. The bytes go out as they are, right or wrong.
+    /// Adds a header to the response. The bytes are sent unchanged, valid or not.
     #[must_use]
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
         self.headers
@@ -144,38 +145,38 @@ impl Step {
         self
     }
 
-    /// The body of the answer.
+    /// Sets the response body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// Waits so long before the head of the answer, or before whatever is done in its place.
+    /// Waits before the response head, or before the action that replaces it.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.before_head = delay;
         self
     }
 
-    /// Waits so long between the head and the body of the answer.
+    /// Waits between the head and the body of the response.
     #[must_use]
     pub fn body_after(mut self, delay: Duration) -> Self {
         self.before_body = delay;
         self
     }
 
-    /// Writes the body in pieces of so many bytes (at least one), this long apart. On HTTP/1.1 each
-    /// is a chunk of a chunked body, unless the body is to break off; then, as without this, its
-    /// length is announced.
+    /// Writes the body in pieces of `bytes` bytes (at least one), `apart` apart. On HTTP/1.1 each
+    /// piece is a chunk of a chunked body. A body that is to break off has a `content-length`
+    /// instead, as without this option.
     #[must_use]
     pub fn in_pieces(mut self, bytes: usize, apart: Duration) -> Self {
         self.pieces = Some((bytes.max(1), apart));
         self
     }
 
-    /// Does not wait for the body of the request. Only for steps of the queue and the default step:
-    /// a handler is asked when the body is there.
+    /// Does not wait for the request body. Only for steps of the queue and the default step: a
+    /// handler is called when the body has arrived.
     #[must_use]
     pub fn at_once(mut self) -> Self {
         self.at_once = true;
@@ -195,7 +196,7 @@ impl Step {
         (content.into(), sent + 1)
     }
 
-    /// The body in the pieces in which it is written.
+    /// The pieces in which the body is written.
     pub(crate) fn pieces(&self, content: &Bytes) -> (Vec<Bytes>, Duration) {
         let Some((size, apart)) = self.pieces else {
             return (vec![content.clone()], Duration::ZERO);
@@ -208,12 +209,12 @@ impl Step {
         (pieces, apart)
     }
 
-    /// If the answer is sent as a chunked body by HTTP/1.1.
+    /// Whether the response is sent as a chunked body on HTTP/1.1.
     pub(crate) fn is_chunked(&self) -> bool {
         self.pieces.is_some() && self.kind == Kind::Answer && !self.frames_itself()
     }
 
-    /// If the answer itself says how its body is framed.
+    /// Whether the headers of the response already state the framing of the body.
     pub(crate) fn frames_itself(&self) -> bool {
         self.headers
             .iter()

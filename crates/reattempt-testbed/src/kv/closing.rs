@@ -1,4 +1,4 @@
-//! A cluster's client that closes a connection which an answer made useless (RFC 0013, Processing
+//! A cluster client that closes connections that a response made unusable (RFC 0013, Processing
 //! Chain).
 
 use std::future::Future;
@@ -11,15 +11,15 @@ use tower_service::Service;
 
 use super::client::{ClientError, KvRequest, KvResponse, RoutedClient, RoutedFuture};
 
-/// A [`RoutedClient`] that drops a connection when its answer says, by itself or by its node's
-/// error map, that it is of no more use.
+/// A [`RoutedClient`] that closes a connection when the status of a response, or the node's error
+/// map, requires it.
 #[derive(Clone, Debug)]
 pub struct ClosingClient {
     client: RoutedClient,
 }
 
 impl ClosingClient {
-    /// Around this client.
+    /// Wraps this client.
     #[must_use]
     pub const fn new(client: RoutedClient) -> Self {
         Self { client }
@@ -55,12 +55,12 @@ pin_project! {
 }
 
 impl ClosingFuture {
-    /// The node that the request goes to, `host:port`, as soon as it is known.
+    /// The node of the request, `host:port`, as soon as it is known.
     pub fn address(&self) -> Option<&str> {
         self.inner.address()
     }
 
-    /// Whether the request still waits for a connection: not a byte of it can have left.
+    /// Whether the request still waits for a connection, so that no byte of it was sent.
     pub fn is_dialling(&self) -> bool {
         self.inner.is_dialling()
     }

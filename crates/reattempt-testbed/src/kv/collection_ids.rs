@@ -1,4 +1,4 @@
-//! The ids of collections that a client knows, and the lookups that are under way.
+//! The known collection ids, and the lookups in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,23 +7,22 @@ use tokio::sync::watch;
 
 use super::client::{ClientError, KvResponse};
 
-/// The ids of collections by `scope.collection`. Clones share them, and the lookups that are under
-/// way.
+/// Collection ids by `scope.collection`. Clones share the ids and the lookups in progress.
 #[derive(Clone, Debug, Default)]
 pub struct CollectionIds(Arc<Mutex<HashMap<Arc<str>, Entry>>>);
 
 #[derive(Debug)]
 enum Entry {
     Known(u32),
-    /// Somebody is looking it up, unless the sender of this is gone.
+    /// A lookup is in progress, unless the sender was dropped.
     LookedUp(watch::Receiver<Found>),
 }
 
-/// What came of a lookup: an id, or what stands for the request that was not sent. `None` while it
-/// is under way.
+/// The result of a lookup: an id, or the outcome of the request that was not sent. `None` while the
+/// lookup is in progress.
 pub(super) type Found = Option<Result<u32, Box<Result<KvResponse, ClientError>>>>;
 
-/// What to do for an id.
+/// How to obtain an id.
 pub(super) enum Need {
     Nothing(u32),
     Wait(watch::Receiver<Found>),
@@ -31,13 +30,13 @@ pub(super) enum Need {
 }
 
 impl CollectionIds {
-    /// None known.
+    /// Creates an empty set of ids.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The id that is known.
+    /// The id, if it is known.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<u32> {
         match self.ids().get(path) {
@@ -46,12 +45,12 @@ impl CollectionIds {
         }
     }
 
-    /// One looks it up, all others wait for that.
+    /// The first caller looks the id up, the others wait for its result.
     pub(super) fn need(&self, path: &Arc<str>) -> Need {
         let mut ids = self.ids();
         match ids.get(path) {
             Some(Entry::Known(id)) => return Need::Nothing(*id),
-            // Who left without a word has been dropped.
+            // A lookup that ended without a result has dropped its sender.
             Some(Entry::LookedUp(found)) if found.has_changed().is_ok() => {
                 return Need::Wait(found.clone());
             }
@@ -68,11 +67,11 @@ impl CollectionIds {
             Some(Ok(id)) => ids.insert(Arc::clone(path), Entry::Known(*id)),
             _ => ids.remove(path),
         };
-        // Under the lock, so that who comes after it begins anew.
+        // Sent under the lock, so that later callers start a new lookup.
         sender.send_replace(found);
     }
 
-    /// Forgets this id, unless somebody has looked it up anew meanwhile.
+    /// Removes this id, unless a new lookup has replaced it.
     pub(super) fn outdated(&self, path: &str, id: u32) {
         let mut ids = self.ids();
         if matches!(ids.get(path), Some(Entry::Known(known)) if *known == id) {

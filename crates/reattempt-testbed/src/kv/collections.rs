@@ -1,5 +1,5 @@
-//! Collections by their names: the id that a key carries is looked up, kept, and looked up anew
-//! when a node no longer knows it.
+//! Collections by name: the id in a key is looked up, cached, and looked up again when a node no
+//! longer knows it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,12 +15,13 @@ use super::collection_ids::{CollectionIds, Found, Need};
 use super::staging::Dialling;
 use super::status;
 
-/// A client that finds the ids of collections, around a client that sends.
+/// A client that resolves collection ids, around a client that sends.
 ///
-/// It belongs below the recovery layer: an answer 0x88 (`KV_COLLECTION_OUTDATED`) makes it forget
-/// the id, and the next attempt looks it up first. Of all requests that need the same id one looks
-/// it up, and the others wait for that. A lookup that fails stands for the requests that were not
-/// sent: an answer to it is their answer, which the classifier judges as that of a lookup (0x88 is
+/// Place it below the recovery layer: a status 0x88 (`KV_COLLECTION_OUTDATED`) removes the id, and
+/// the next attempt looks it up first. Of all concurrent requests that need the same id, one looks
+/// it up and the others wait. The outcome of a failed lookup is the outcome of these requests,
+/// which are not sent: a response is classified as a lookup's (0x88 is final then), and a lost
+/// lookup is an error of the dispatch stage.
 /// final then), and a lost one is an error of the dispatch stage.
 #[derive(Clone, Debug)]
 pub struct CollectionClient<S> {
@@ -29,7 +30,7 @@ pub struct CollectionClient<S> {
 }
 
 impl<S> CollectionClient<S> {
-    /// Around this client, with these ids.
+    /// Wraps this client, with these ids.
     #[must_use]
     pub const fn new(inner: S, ids: CollectionIds) -> Self {
         Self { inner, ids }
@@ -83,12 +84,12 @@ pin_project! {
             sender: watch::Sender<Found>,
             next: Option<(S, KvRequest)>,
         },
-        /// Somebody else looks it up.
+        /// Another request looks the id up.
         Joined {
             found: Pin<Box<dyn Future<Output = Found> + Send>>,
             next: Option<(S, KvRequest)>,
         },
-        /// The client has to be ready once more.
+        /// Waits until the client is ready for the request.
         Waiting {
             next: Option<(S, KvRequest)>,
         },
@@ -104,7 +105,7 @@ impl<S> State<S, S::Future>
 where
     S: Service<KvRequest, Response = KvResponse, Error = ClientError> + Clone,
 {
-    /// With a client that is ready.
+    /// Starts with a client that is ready.
     fn ready(inner: &mut S, request: KvRequest, path: &Arc<str>, ids: &CollectionIds) -> Self {
         match ids.need(path) {
             Need::Nothing(id) => Self::Sending {
@@ -113,7 +114,7 @@ where
             },
             Need::Wait(mut found) => Self::Joined {
                 found: Box::pin(async move {
-                    // An error is a lookup that was dropped.
+                    // An error means that the lookup was dropped.
                     let found = found.wait_for(Option::is_some).await;
                     found.map_or(None, |found| found.clone())
                 }),
@@ -191,7 +192,7 @@ where
     }
 }
 
-/// The id, or what stands for the request instead.
+/// The id, or the outcome of the request without it.
 fn id_of(
     lookup: Result<KvResponse, ClientError>,
 ) -> Result<u32, Box<Result<KvResponse, ClientError>>> {
@@ -205,7 +206,7 @@ fn id_of(
     })
 }
 
-/// What was lost is the lookup; the request itself has not left.
+/// Only the lookup was lost; the request itself was not sent.
 fn not_sent(error: ClientError) -> ClientError {
     match error {
         ClientError::ClosedInFlight { address, reason } => ClientError::NotSent { address, reason },

@@ -1,7 +1,7 @@
 //! The 24-byte frame of the memcached binary protocol.
 //!
-//! Bytes come from a peer: lengths are checked before anything is allocated, and a frame that
-//! cannot be read costs the connection, because nothing tells where the next one starts.
+//! Input comes from a peer: lengths are checked before allocation, and an invalid frame ends the
+//! connection, because the start of the next frame is unknown.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -13,31 +13,31 @@ pub use super::framing::{
 /// Length of the header, in bytes.
 pub const HEADER_LEN: usize = 24;
 
-/// Largest body read by default, in bytes: a document of 20 MiB and what may stand around it.
+/// Default maximum body, in bytes: a document of 20 MiB and its overhead.
 pub const DEFAULT_MAX_BODY: usize = 21 * 1024 * 1024;
 
 /// Datatype bit: the value is JSON.
 pub const DATATYPE_JSON: u8 = 0x01;
 
-/// What kind of frame this is: the first byte.
+/// The kind of a frame: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Magic {
     /// 0x80: a client's request.
     Request,
-    /// 0x81: the answer to it.
+    /// 0x81: the response.
     Response,
     /// 0x08: a client's request with framing extras.
     FlexRequest,
-    /// 0x18: the answer with framing extras.
+    /// 0x18: the response with framing extras.
     FlexResponse,
     /// 0x82: a request made by the server.
     ServerRequest,
-    /// 0x83: the client's answer to it.
+    /// 0x83: the client's response to it.
     ServerResponse,
 }
 
 impl Magic {
-    /// The byte on the wire.
+    /// The magic byte.
     pub fn byte(self) -> u8 {
         match self {
             Magic::Request => 0x80,
@@ -49,7 +49,7 @@ impl Magic {
         }
     }
 
-    /// The kind that a byte on the wire stands for.
+    /// The kind of a magic byte.
     pub fn from_byte(byte: u8) -> Result<Self, FrameError> {
         Ok(match byte {
             0x80 => Magic::Request,
@@ -66,7 +66,7 @@ impl Magic {
         matches!(self, Magic::FlexRequest | Magic::FlexResponse)
     }
 
-    /// Whether this is an answer to a client's request.
+    /// Whether this is a response to a client's request.
     pub fn is_response(self) -> bool {
         matches!(self, Magic::Response | Magic::FlexResponse)
     }
@@ -77,30 +77,30 @@ impl Magic {
     }
 }
 
-/// Why bytes are not a frame, or a frame cannot be written.
+/// Why bytes are not a valid frame, or a frame cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The first byte is no magic of the protocol.
+    /// The first byte is not a known magic.
     #[error("byte 0 of a frame is {byte:#04x}, which is no magic of the protocol")]
     UnknownMagic {
-        /// The byte found.
+        /// The byte.
         byte: u8,
     },
-    /// The magic is right for the protocol but not for this side of it.
+    /// The magic is valid, but not for this direction.
     #[error("a frame of kind {magic:?} is not expected from this peer")]
     UnexpectedMagic {
-        /// The kind found.
+        /// The kind.
         magic: Magic,
     },
-    /// The body is longer than this side reads.
+    /// The body is longer than the limit.
     #[error("bytes 8 to 11 of a frame announce a body of {length} bytes, the limit is {limit}")]
     BodyTooLong {
-        /// The length announced.
+        /// The stated length.
         length: usize,
         /// The limit.
         limit: usize,
     },
-    /// The parts are longer than the body that holds them.
+    /// The parts are longer than the body.
     #[error(
         "framing extras of {framing}, extras of {extras} and a key of {key} bytes do not fit a body of {body} bytes"
     )]
@@ -121,13 +121,13 @@ pub enum FrameError {
         part: &'static str,
         /// Its length.
         length: usize,
-        /// What the length field can hold.
+        /// The maximum of the length field.
         limit: usize,
     },
-    /// A framing extra ends after the framing extras do.
+    /// A framing extra extends past the framing extras.
     #[error("the framing extra at byte {offset} of the framing extras is cut off")]
     FramingCutOff {
-        /// Where it starts.
+        /// The offset of the framing extra.
         offset: usize,
     },
     /// A collection id is not an unsigned LEB128 number of 32 bits.
@@ -135,22 +135,22 @@ pub enum FrameError {
     BadCollectionId,
 }
 
-/// One frame, whoever sent it.
+/// One frame, in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The kind. Framing extras make a request or an answer a flex one when it is written.
+    /// The kind. A request or response with framing extras is encoded as a flex frame.
     pub magic: Magic,
     /// The operation, see [`opcode`](super::opcode).
     pub opcode: u8,
-    /// Bits that say how the value is written, see [`DATATYPE_JSON`].
+    /// Datatype bits of the value, see [`DATATYPE_JSON`].
     pub datatype: u8,
-    /// The vbucket of a request, the status of an answer.
+    /// The vbucket of a request, the status of a response.
     pub specific: u16,
-    /// The number that ties an answer to its request.
+    /// The number that matches a response to its request.
     pub opaque: u32,
-    /// The document's version.
+    /// The CAS of the document.
     pub cas: u64,
-    /// The framing extras as they are on the wire, see [`framing_extras`].
+    /// The encoded framing extras, see [`framing_extras`].
     pub framing: Bytes,
     /// The extras.
     pub extras: Bytes,
@@ -161,7 +161,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// An empty frame of a kind.
+    /// Creates an empty frame.
     pub fn new(magic: Magic, opcode: u8, opaque: u32) -> Self {
         Self {
             magic,
@@ -177,7 +177,7 @@ impl Frame {
         }
     }
 
-    /// Writes the frame at the end of `out`. On an error nothing was written.
+    /// Appends the encoded frame to `out`. On an error nothing is appended.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), FrameError> {
         let magic = match (self.magic, self.framing.is_empty()) {
             (Magic::Request, false) => Magic::FlexRequest,
@@ -217,11 +217,10 @@ impl Frame {
         Ok(())
     }
 
-    /// Takes the next frame off the start of `buf`; `None` when it has not arrived whole.
+    /// Removes the next frame from the start of `buf`; `None` while it is incomplete.
     ///
-    /// A wrong magic is found with the first byte and a wrong length with the header, so that
-    /// nothing waits for bytes that will never make sense. After an error the connection cannot be
-    /// read on.
+    /// A wrong magic is detected at the first byte and a wrong length at the header, without
+    /// waiting for further bytes. After an error the connection is unusable.
     pub fn decode(buf: &mut BytesMut, max_body: usize) -> Result<Option<Self>, FrameError> {
         let Some(&first) = buf.first() else {
             return Ok(None);

@@ -6,12 +6,12 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::frame::{FrameError, fits};
 
-/// Framing extra of an answer: how long the server took.
+/// Framing extra of a response: the server duration.
 pub const FRAME_SERVER_DURATION: u16 = 0;
-/// Framing extra of an answer: how long to stay away.
+/// Framing extra of a response: how long the client should back off.
 pub const FRAME_THROTTLE_DURATION: u16 = 3;
 
-/// Writes one framing extra. Id and length are a nibble each; from 15 on a byte more.
+/// Appends one framing extra. Id and length are a nibble each; values from 15 use another byte.
 pub fn put_framing_extra(out: &mut BytesMut, id: u8, data: &[u8]) -> Result<(), FrameError> {
     fits("framing extra", data.len(), 15 + 0xff)?;
     let length = data.len();
@@ -26,7 +26,7 @@ pub fn put_framing_extra(out: &mut BytesMut, id: u8, data: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// The framing extras in `bytes`: id and data of each, in order.
+/// Parses framing extras: id and data of each, in order.
 pub fn framing_extras(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, FrameError> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -51,19 +51,19 @@ pub fn framing_extras(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, FrameError> {
     Ok(found)
 }
 
-/// A duration as the server writes it: 16 bits whose power of 1.74, halved, is microseconds.
+/// Encodes a server duration: 16 bits; their power of 1.74, halved, is microseconds.
 pub fn encode_duration(duration: Duration) -> u16 {
     let micros = duration.as_micros().min(u128::from(u64::MAX)) as f64;
-    // A cast from float saturates, so that a long time is the longest that can be said.
+    // A cast from float saturates, so a long duration becomes the maximum.
     (micros * 2.0).powf(1.0 / 1.74).round() as u16
 }
 
-/// The duration that 16 bits of the server stand for, at most about two minutes.
+/// Decodes a server duration, at most about two minutes.
 pub fn decode_duration(value: u16) -> Duration {
     Duration::from_micros((f64::from(value).powf(1.74) / 2.0).round() as u64)
 }
 
-/// Writes a collection id as unsigned LEB128.
+/// Appends a collection id as unsigned LEB128.
 pub fn put_collection_id(out: &mut BytesMut, mut id: u32) {
     while id >= 0x80 {
         out.put_u8(id as u8 | 0x80);

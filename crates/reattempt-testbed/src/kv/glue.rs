@@ -1,4 +1,4 @@
-//! What `reattempt-couchbase` asks of a client, answered for this one.
+//! Implements the traits of `reattempt-couchbase` for this client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -91,7 +91,7 @@ impl KvTransportError for ClientError {
     }
 }
 
-/// For a [`ReportLayer`](crate::report::ReportLayer): the node that answered or failed.
+/// For a [`ReportLayer`](crate::report::ReportLayer): reports the node that answered or failed.
 pub fn report(reporter: &Reporter, outcome: Result<&KvResponse, &ClientError>) {
     let node = match outcome {
         Ok(answer) => Some(&*answer.node),
@@ -103,8 +103,8 @@ pub fn report(reporter: &Reporter, outcome: Result<&KvResponse, &ClientError>) {
 }
 
 impl VbucketMap {
-    /// The map in a configuration, with the nodes' addresses in this network; `None` while the
-    /// configuration has none.
+    /// The map of a configuration, with node addresses of this network; `None` when the
+    /// configuration has no map.
     #[must_use]
     pub fn of(config: &ClusterConfig, network: &Network) -> Option<Self> {
         let vbuckets = config.vbuckets()?;
@@ -120,7 +120,7 @@ impl VbucketMap {
             let node = vbuckets.forward_node(vbucket, 0);
             vec![node.and_then(|node| i16::try_from(node).ok()).unwrap_or(-1)]
         };
-        // A vbucket's number has at most fifteen bits.
+        // A vbucket number has at most fifteen bits.
         let count = u16::try_from(vbuckets.len()).unwrap_or(u16::MAX);
         Some(Self {
             rev_epoch: config.revision().epoch,
@@ -136,16 +136,16 @@ impl VbucketMap {
     }
 }
 
-/// A configuration, and the map that was made from it.
+/// A configuration, and the map created from it.
 type Made = (Arc<ClusterConfig>, Option<Arc<VbucketMap>>);
 
-/// For [`RoutedClient::new`](super::RoutedClient::new): the map in force in a store, made once for
-/// each revision.
+/// For [`RoutedClient::new`](super::RoutedClient::new): the current map of a store, created once
+/// per revision.
 pub fn map_of(store: ConfigStore) -> impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static {
     map_in(store, NetworkChoice::default())
 }
 
-/// The same for a client that is not in the default network.
+/// Like [`map_of`], for a client outside the default network.
 pub fn map_in(
     store: ConfigStore,
     network: NetworkChoice,
@@ -165,7 +165,7 @@ pub fn map_in(
     }
 }
 
-/// For [`ClientOptions::on_config`]: offers each configuration that comes in to the store.
+/// For [`ClientOptions::on_config`]: offers each received configuration to the store.
 pub fn offer_to(store: ConfigStore) -> impl Fn(&[u8], &str) + Send + Sync + 'static {
     move |body, host| match ClusterConfig::parse(body, host) {
         Ok(config) => {
@@ -175,7 +175,7 @@ pub fn offer_to(store: ConfigStore) -> impl Fn(&[u8], &str) + Send + Sync + 'sta
     }
 }
 
-/// For [`ClientOptions::on_error_map`]: keeps each node's map for an `ErrorMapStrategy`, under the
+/// For [`ClientOptions::on_error_map`]: stores each node's map for an `ErrorMapStrategy`, under the
 /// name that [`report`] uses.
 pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static {
     move |body, node| match ErrorMap::parse(body) {
@@ -184,7 +184,7 @@ pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static 
     }
 }
 
-/// Asks a node for its configuration over a connection of its own, for a `ConfigPoller`.
+/// Fetches a node's configuration over a separate connection, for a `ConfigPoller`.
 #[must_use]
 pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
@@ -198,11 +198,10 @@ pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     }
 }
 
-/// Asks a node for its configuration over the connection that a client has to it, for a
-/// `ConfigPoller`.
+/// Fetches a node's configuration over the client's existing connection, for a `ConfigPoller`.
 ///
-/// Where there is none yet it is made, and what came while it was set up is the answer: a node is
-/// asked once.
+/// Without a connection one is opened, and the configuration received during its bootstrap is the
+/// result, so that a node is asked once.
 #[must_use]
 pub fn fetch_over(client: RoutedClient) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
@@ -212,10 +211,10 @@ pub fn fetch_over(client: RoutedClient) -> impl FetchConfig {
             let connection = client.connect().await?;
             if !connected {
                 let config = connection.cluster_config_json();
-                let config = config.ok_or_else(|| format!("{node} gave no configuration"))?;
+                let config = config.ok_or_else(|| format!("{node} returned no configuration"))?;
                 return Ok(Some(ClusterConfig::parse(&config, node.host())?));
             }
-            // Who has not agreed to it takes a question with a revision for a malformed one.
+            // A node without this feature rejects a request with a revision as malformed.
             let agreed = connection.features().contains(&FEATURE_KNOWN_VERSION);
             let known = known.filter(|_| agreed);
             let known = known.map(|known| (known.epoch, known.rev));

@@ -1,9 +1,9 @@
 //! Couchbase's key-value protocol: the frame codec, a scripted node and cluster, and a small
 //! client.
 //!
-//! [`Node`] and [`Cluster`] speak the memcached binary protocol as a Couchbase node does and do
-//! what a [`Script`] tells them; [`Connection`], [`NodeClient`] and [`RoutedClient`] are plain
-//! tower services that know nothing of retries.
+//! [`Node`] and [`Cluster`] speak the memcached binary protocol as a Couchbase node does, and
+//! follow a [`Script`]; [`Connection`], [`NodeClient`] and [`RoutedClient`] are plain tower
+//! services without retries.
 
 pub mod client;
 mod closing;

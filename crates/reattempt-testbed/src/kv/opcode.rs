@@ -16,7 +16,7 @@ pub const INCREMENT: u8 = 0x05;
 pub const DECREMENT: u8 = 0x06;
 /// Does nothing and answers.
 pub const NOOP: u8 = 0x0a;
-/// Says the server's version.
+/// Returns the server's version.
 pub const VERSION: u8 = 0x0b;
 /// Adds bytes to the end of a document.
 pub const APPEND: u8 = 0x0e;
@@ -32,11 +32,11 @@ pub const HELLO: u8 = 0x1f;
 pub const SASL_LIST_MECHS: u8 = 0x20;
 /// Starts authentication.
 pub const SASL_AUTH: u8 = 0x21;
-/// Goes on with authentication.
+/// Continues authentication.
 pub const SASL_STEP: u8 = 0x22;
-/// Chooses the bucket of this connection.
+/// Selects the bucket of this connection.
 pub const SELECT_BUCKET: u8 = 0x89;
-/// Tells how far keys are persisted and replicated.
+/// Returns how far keys are persisted and replicated.
 pub const OBSERVE: u8 = 0x92;
 /// Reads a document and locks it.
 pub const GET_AND_LOCK: u8 = 0x94;
@@ -48,7 +48,7 @@ pub const GET_CLUSTER_CONFIG: u8 = 0xb5;
 pub const GET_COLLECTION_ID: u8 = 0xbb;
 /// Reads one path (a path of [`LOOKUP_IN`]).
 pub const SUBDOC_GET: u8 = 0xc5;
-/// Tells if one path exists (a path of [`LOOKUP_IN`]).
+/// Returns whether one path exists (a path of [`LOOKUP_IN`]).
 pub const SUBDOC_EXISTS: u8 = 0xc6;
 /// Reads several paths of one document.
 pub const LOOKUP_IN: u8 = 0xd0;
@@ -59,7 +59,7 @@ pub const GET_ERROR_MAP: u8 = 0xfe;
 /// Sent by the server (magic 0x82): the cluster configuration changed.
 pub const CLUSTERMAP_CHANGED: u8 = 0x01;
 
-/// Whether this opcode belongs to setting up a connection, not to the data.
+/// Whether this opcode belongs to connection bootstrap.
 pub fn is_bootstrap(opcode: u8) -> bool {
     matches!(
         opcode,
@@ -74,7 +74,7 @@ pub fn is_bootstrap(opcode: u8) -> bool {
 }
 
 /// Whether a request with this opcode names a document, so that its key carries the collection id
-/// and decides the vbucket.
+/// and determines the vbucket.
 pub fn is_keyed(opcode: u8) -> bool {
     matches!(
         opcode,

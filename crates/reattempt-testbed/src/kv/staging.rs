@@ -1,8 +1,8 @@
-//! `StageLayer`: tells the recovery layer how far an attempt has come while it is still out.
+//! `StageLayer`: reports the stage of an attempt to the recovery layer while it is in progress.
 //!
-//! An error says it at the end, but a deadline, a hedge or a caller that leaves ends an attempt
-//! without one. What was still waiting for a connection then has not left the client, so that
-//! nothing can have happened (RFC 0049's unambiguous timeout).
+//! An error has a stage, but a deadline, a hedge or a dropped call ends an attempt without one. An
+//! attempt that was still waiting for a connection was not sent, so its timeout is unambiguous (RFC
+//! 0049).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use tower_service::Service;
 use super::client::{ClientError, KvRequest, KvResponse, NodeFuture, RoutedFuture};
 use super::closing::ClosingFuture;
 
-/// The future of a client that can tell whether its request still waits for a connection.
+/// A client future that knows whether its request still waits for a connection.
 pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
-    /// True while not a byte of the request can have left. Changes only when the future is polled,
-    /// and only once.
+    /// True until a byte of the request may have been sent. Changes only during a poll, and only
+    /// once.
     fn is_dialling(&self) -> bool;
 
-    /// The node that the request goes to, `host:port`, as soon as it is known.
+    /// The node of the request, `host:port`, as soon as it is known.
     fn address(&self) -> Option<&str>;
 }
 
@@ -56,14 +56,14 @@ impl Dialling for ClosingFuture {
     }
 }
 
-/// Takes each request out of its [`Call`], as `UncallLayer` does, and reports [`Stage::Dispatch`]
-/// while it waits for a connection, [`Stage::InFlight`] from then on, and what came of it at the
-/// end; and the node, as soon as it is known. The innermost layer, right around a client.
+/// Takes each request out of its [`Call`], as `UncallLayer` does. Reports [`Stage::Dispatch`] while
+/// it waits for a connection, then [`Stage::InFlight`], and the outcome at the end; also the node,
+/// as soon as it is known. The innermost layer, directly around a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageLayer;
 
 impl StageLayer {
-    /// The layer.
+    /// Creates the layer.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -78,7 +78,7 @@ impl<S> Layer<S> for StageLayer {
     }
 }
 
-/// Made by [`StageLayer`].
+/// The service that [`StageLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct Staging<S> {
     inner: S,
@@ -117,7 +117,7 @@ fn stage_of(future: &impl Dialling) -> Stage {
     if future.is_dialling() {
         Stage::Dispatch
     } else {
-        // It may have left at any time since: the connection has a task of its own.
+        // It may have been sent at any time since: the connection has its own task.
         Stage::InFlight
     }
 }
@@ -129,7 +129,7 @@ fn say(reporter: &Option<Reporter>, said: &mut Option<Stage>, stage: Stage) {
     }
 }
 
-/// An attempt that is cut off has no answer to tell where it went.
+/// Reports the node early, because an attempt that is dropped has no response to name it.
 fn name(reporter: &Option<Reporter>, named: &mut bool, future: &impl Dialling) {
     if let (Some(reporter), false, Some(node)) = (reporter, *named, future.address()) {
         reporter.backend(Backend::new(node));

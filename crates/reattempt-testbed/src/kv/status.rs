@@ -1,8 +1,8 @@
-//! Statuses of the memcached binary protocol that the node answers with or the client looks at.
+//! Statuses of the memcached binary protocol that the node returns or the client checks.
 
-/// All is well.
+/// Success.
 pub const SUCCESS: u16 = 0x00;
-/// No such key.
+/// The key does not exist.
 pub const KEY_ENOENT: u16 = 0x01;
 /// The key exists, or the CAS differs.
 pub const KEY_EEXISTS: u16 = 0x02;
@@ -22,7 +22,7 @@ pub const NO_BUCKET: u16 = 0x08;
 pub const LOCKED: u16 = 0x09;
 /// The server would have throttled the request (it carries a throttle duration).
 pub const EWOULD_THROTTLE: u16 = 0x0c;
-/// Only the configuration of the bucket is known here.
+/// The node knows only the configuration of the bucket.
 pub const ECONFIG_ONLY: u16 = 0x0d;
 /// The document is not locked.
 pub const NOT_LOCKED: u16 = 0x0e;
@@ -34,9 +34,9 @@ pub const AUTH_ERROR: u16 = 0x20;
 pub const AUTH_CONTINUE: u16 = 0x21;
 /// A value is out of range.
 pub const ERANGE: u16 = 0x22;
-/// No access.
+/// Access denied.
 pub const EACCESS: u16 = 0x24;
-/// The server is not set up yet.
+/// The server is not initialized yet.
 pub const NOT_INITIALIZED: u16 = 0x25;
 /// The server does not know the command.
 pub const UNKNOWN_COMMAND: u16 = 0x81;
@@ -50,19 +50,19 @@ pub const EINTERNAL: u16 = 0x84;
 pub const EBUSY: u16 = 0x85;
 /// Temporary failure.
 pub const ETMPFAIL: u16 = 0x86;
-/// The collection id is not known.
+/// The collection is unknown.
 pub const UNKNOWN_COLLECTION: u16 = 0x88;
-/// The scope is not known.
+/// The scope is unknown.
 pub const UNKNOWN_SCOPE: u16 = 0x8c;
 /// A durable write on this key is in progress.
 pub const SYNC_WRITE_IN_PROGRESS: u16 = 0xa2;
-/// The result of a durable write is not known.
+/// The result of a durable write is unknown.
 pub const SYNC_WRITE_AMBIGUOUS: u16 = 0xa3;
 /// A durable write is being committed again.
 pub const SYNC_WRITE_RE_COMMIT_IN_PROGRESS: u16 = 0xa4;
 /// The path does not exist in the document.
 pub const PATH_ENOENT: u16 = 0xc0;
-/// The path does not fit the document.
+/// The path does not match the document's structure.
 pub const PATH_MISMATCH: u16 = 0xc1;
 /// The path is malformed.
 pub const PATH_EINVAL: u16 = 0xc2;

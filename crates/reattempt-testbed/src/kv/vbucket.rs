@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// The vbucket of a key among `count` vbuckets (CRC32, as every Couchbase client does).
+/// The vbucket of a key among `count` vbuckets (CRC32, as in every Couchbase client).
 ///
 /// `count` 0 gives vbucket 0.
 pub fn vbucket_of(key: &[u8], count: usize) -> u16 {
@@ -13,18 +13,18 @@ pub fn vbucket_of(key: &[u8], count: usize) -> u16 {
     (hash as usize % count) as u16
 }
 
-/// What routing needs of a cluster configuration.
+/// The part of a cluster configuration that routing needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VbucketMap {
     /// The epoch of the revision, 0 when the configuration has none.
     pub rev_epoch: i64,
     /// The revision.
     pub rev: i64,
-    /// The nodes, `host:port` each; empty where one has no key-value service.
+    /// The nodes, `host:port` each; empty for a node without key-value service.
     pub nodes: Vec<String>,
-    /// For each vbucket the indexes of its nodes, the active one first, -1 where there is none.
+    /// For each vbucket the indexes of its nodes, the active one first, -1 for none.
     pub vbuckets: Vec<Vec<i16>>,
-    /// The same for when the rebalance is done; empty while none is going on.
+    /// The map after the rebalance; empty when none is in progress.
     pub forward: Vec<Vec<i16>>,
 }
 
@@ -59,9 +59,9 @@ struct ServerMap {
 }
 
 impl VbucketMap {
-    /// Reads the map of a bucket's configuration; `host` is who sent it and stands in for `$HOST`.
+    /// Reads the map of a bucket's configuration; `host` is the sender and replaces `$HOST`.
     ///
-    /// Enough for tests and demonstrations: plain addresses only.
+    /// Supports plain addresses only, which tests and demonstrations need.
     pub fn from_json(body: &[u8], host: &str) -> Result<Self, MapError> {
         let config: Config = serde_json::from_slice(body)?;
         let map = config.v_bucket_server_map.ok_or(MapError::NoMap)?;
@@ -83,23 +83,23 @@ impl VbucketMap {
         vbucket_of(key, self.vbuckets.len())
     }
 
-    /// The node that owns a vbucket; `None` when nobody does.
+    /// The node that owns a vbucket; `None` when it has no owner.
     pub fn node_of(&self, vbucket: u16) -> Option<&str> {
         self.active(&self.vbuckets, vbucket)
     }
 
-    /// The node that owns a vbucket when the rebalance is done; `None` also while none is going on.
+    /// The owner of a vbucket after the rebalance; `None` when none is in progress.
     pub fn forward_node_of(&self, vbucket: u16) -> Option<&str> {
         self.active(&self.forward, vbucket)
     }
 
-    /// The nodes that can be asked.
+    /// The addresses of nodes with key-value service.
     pub fn addresses(&self) -> impl Iterator<Item = &str> + Clone {
         let nodes = self.nodes.iter().map(String::as_str);
         nodes.filter(|node| !node.is_empty())
     }
 
-    /// One of the nodes that can be asked, another one each turn; `None` if there is none.
+    /// A node with key-value service, chosen by `turn`; `None` if there is none.
     pub fn any_node(&self, turn: usize) -> Option<&str> {
         let at = turn.checked_rem(self.addresses().count())?;
         self.addresses().nth(at)

@@ -1,16 +1,15 @@
-//! What the client's request has to know of the attempt that it is sent in, and what that has to
-//! know of the request.
+//! Connects an attempt and the client's request: each gets the facts that it needs of the other.
 
 use reattempt::{Annotated, Backend, Call, Stage};
 use reattempt_mongodb::{Deprioritized, MIN_WIRE_VERSION};
 
 use super::client::{Client, MongoRequest, OnProgress, Progress, TopologyKind};
 
-/// For a `map_request` right above `client`, inside the recovery layer.
+/// For a `map_request` directly above `client`, inside the recovery layer.
 ///
 /// A further attempt is not sent to a server that does not support retryable reads (M23), and
-/// avoids the servers that `avoid` says. How far the attempt has come is reported, also of one that
-/// is cut off: what was never sent leaves nothing open.
+/// avoids the servers that `avoid` returns. The stage that the attempt reached is reported even
+/// when the attempt is dropped, so that a request that was never sent is unambiguous.
 pub fn prepare(
     client: &Client,
     avoid: Deprioritized,

@@ -1,4 +1,4 @@
-//! What `reattempt-mongodb` asks of a client, answered for this one.
+//! Implements the traits of `reattempt-mongodb` for this client.
 
 use std::time::Duration;
 
@@ -74,8 +74,8 @@ impl ReadCall for MongoRequest {
     }
 }
 
-/// For a [`ReportLayer`](crate::report::ReportLayer): the server that answered or failed, and its
-/// wire version.
+/// For a [`ReportLayer`](crate::report::ReportLayer): reports the server that answered or failed,
+/// and its wire version.
 pub fn report(reporter: &Reporter, outcome: Result<&MongoReply, &MongoError>) {
     let (server, version) = match outcome {
         Ok(reply) => (Some(&*reply.server), Some(reply.max_wire_version)),

@@ -1,9 +1,9 @@
-//! The MongoDB side: a scripted node that speaks OP_MSG, and a small client made of tower services.
+//! MongoDB: a scripted node that speaks OP_MSG, and a small client made of tower services.
 //!
 //! [`Node`] and [`ReplicaSet`] listen on loopback, answer the commands of the read operations from
 //! memory, and fail as their [`Script`] or a `failCommand` fail point says. [`client::Client`]
-//! selects a server, checks out a connection and encodes anew on every call, so a retry layer above
-//! it gets what the Retryable Reads specification asks for by calling it again.
+//! selects a server, checks out a connection and encodes the command for every call, so a retry
+//! layer above it meets the Retryable Reads specification by calling it again.
 
 mod attempt;
 pub mod client;
@@ -19,12 +19,12 @@ pub use node::{Node, ReplicaSet, Script, Step};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks also after a panic elsewhere: a failing test should show its own failure.
+/// Locks and ignores poisoning, so that a failing test shows its own failure.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads a number of any BSON type (`ok` and `code` come as int32, int64, double, now and then as
+/// Reads a number of any BSON type (`ok` and `code` arrive as int32, int64, double, sometimes as
 /// decimal128).
 fn number(value: Option<&bson::Bson>) -> Option<f64> {
     match value? {

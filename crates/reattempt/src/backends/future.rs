@@ -7,13 +7,13 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 pin_project! {
-    /// The future of [`Backends`](super::Backends): gets the chosen backend ready, then sends the
-    /// attempt.
+    /// The future of [`Backends`](super::Backends): waits for the chosen backend to be ready, then
+    /// sends the attempt.
     pub struct BackendsFuture<S, Req>
     where
         S: Service<Req>,
     {
-        // Until it is ready.
+        // Present until the backend is ready.
         waiting: Option<(S, Req)>,
         #[pin]
         flight: Option<S::Future>,
@@ -53,7 +53,7 @@ impl<S: Service<Req>, Req> Future for BackendsFuture<S, Req> {
         }
         match this.flight.as_pin_mut() {
             Some(flight) => flight.poll(cx),
-            // It was not ready, and has said so.
+            // It was not ready; its readiness poll registered the waker.
             None => Poll::Pending,
         }
     }

@@ -5,15 +5,15 @@ use reattempt_core::{Annotated, Backend};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Reports that an attempt went to this backend. Put it around each service that a balancer of your
-/// own chooses from; [`Backends`](super::Backends) reports by itself.
+/// Reports that an attempt was sent to this backend. Put it around each service of a custom
+/// balancer; [`Backends`](super::Backends) reports on its own.
 #[derive(Clone, Debug)]
 pub struct BackendLayer {
     backend: Backend,
 }
 
 impl BackendLayer {
-    /// The backend is known in records by this name: an address, say.
+    /// Sets the name of the backend in records, for example an address.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl<S> Layer<S> for BackendLayer {
     }
 }
 
-/// Made by [`BackendLayer`].
+/// The service of [`BackendLayer`].
 #[derive(Clone, Debug)]
 pub struct AtBackend<S> {
     inner: S,

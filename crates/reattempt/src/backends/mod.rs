@@ -1,20 +1,24 @@
-//! `Backends`: each attempt of a call to another backend (A6, Hedging Policy: distinct backends).
+//! `Backends`: sends each attempt of a call to another backend (A6, Hedging Policy: distinct
+//! backends).
 //!
-//! A service over a fixed list of services, one a backend. Put it innermost, where one transport
-//! would be. Calls take the backends in turn; a further attempt of a call, retry or hedge, goes to
-//! one that the call has not tried yet, and once it has tried all, to the one that it tried longest
-//! ago. Where each attempt went is in its record. An attempt for which no connection could be made
-//! is sent to the next one that was not tried without counting, where the classifier says so
+//! A service over a fixed list of services, one per backend. Put it innermost, in place of a single
+//! transport. Calls use the backends in turn; a further attempt of a call, retry or hedge, is sent
+//! to a backend that the call has not tried yet, and once all were tried, to the least recently
+//! used. The record of each attempt shows its backend. If no connection could be made, the attempt
+//! moves to the next untried backend without counting, if the classifier allows it
 //! ([`Transparent::NextBackend`]).
 //!
 //! ```
 //! use std::convert::Infallible;
 //! use std::time::Duration;
 //! use reattempt::backends::Backends;
-//! use reattempt::{Annotated, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn};
+//! use reattempt::{
+//!     Annotated, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn,
+//! };
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let any_answer = classify_fn(|_: Result<&&str, &Infallible>, _: &CallContext| Verdict::Success);
 //! let replica = |name: &'static str, delay_ms| {
 //!     let serve = service_fn(move |_: Call<()>| async move {
@@ -36,9 +40,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! It knows of no health, load or discovery. Something that does, such as `tower::balance`, can
-//! stand in its place: wrap each backend's service in a [`BackendLayer`], so that the records tell
-//! where attempts went, and let it take [`CallContext::backends_tried`] as the hint that A6 means.
+//! It has no health checks, load balancing or discovery. A service that has, such as
+//! `tower::balance`, can replace it: wrap each backend's service in a [`BackendLayer`], so that
+//! records show the backends, and use [`CallContext::backends_tried`] as the hint that A6
+//! describes.
 
 mod future;
 mod layer;
@@ -58,34 +63,32 @@ use tower_service::Service;
 pub use future::BackendsFuture;
 pub use layer::{AtBackend, BackendLayer};
 
-/// There was no backend in the list.
+/// The list of backends was empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a list of backends needs one at least")]
+#[error("the list of backends is empty")]
 pub struct NoBackends;
 
-/// A list of services, one a backend, from which each attempt takes one. Clones share the list and
-/// whose turn it is.
+/// A list of services, one per backend, from which each attempt uses one. Clones share the list and
+/// the position in it.
 ///
-/// It is always ready: the chosen backend's own readiness is waited for as part of the attempt, so
-/// that one backend that is not ready, or broken, holds up neither calls to others nor a hedge to
-/// one of them.
+/// It is always ready: the attempt waits for the readiness of its backend, so that one backend that
+/// is not ready or has failed delays neither calls nor hedges to others.
 pub struct Backends<S> {
     list: Arc<List<S>>,
 }
 
 struct List<S> {
-    /// A service is locked while it is cloned, so that it need not be `Sync`.
+    /// The lock is held only to clone a service, so that it need not be `Sync`.
     all: Box<[(Backend, Mutex<S>)]>,
     turn: AtomicUsize,
 }
 
 impl<S> Backends<S> {
-    /// Takes these services in turn, each with the name (an address, say) by which it is known in
-    /// records.
+    /// Uses these services in turn, each with the name (for example an address) that records show.
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// If the list is empty.
     pub fn new<N: Into<Arc<str>>>(
         backends: impl IntoIterator<Item = (N, S)>,
     ) -> Result<Self, NoBackends> {
@@ -102,19 +105,20 @@ impl<S> Backends<S> {
 }
 
 impl<S> List<S> {
-    /// The place in the list of the backend that an attempt of this call goes to, and whether there
-    /// is another that the call has not tried.
+    /// The index of the backend for an attempt of this call, and whether there is another that the
+    /// call has not tried.
     fn pick(&self, context: Option<&CallContext>) -> (usize, bool) {
         let len = self.all.len();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % len;
-        // Not by the attempt's number: one that waits for a connection is sent several times.
+        // Not derived from the attempt number: an attempt that waits for a connection is sent
+        // several times.
         let tried = context.map_or_else(Vec::new, CallContext::backends_tried);
         let place = |name: &Backend| self.all.iter().position(|(backend, _)| backend == name);
         let mut untried = (0..len)
             .map(|step| (turn + step) % len)
             .filter(|at| !tried.contains(&self.all[*at].0));
         if let Some(at) = untried.next() {
-            // Of more backends than that a call forgets which ones it has tried.
+            // With more backends than this, a call no longer remembers all that it has tried.
             let remembers = tried.len() + 1 < MOST_RECORDS;
             return (at, remembers && untried.next().is_some());
         }

@@ -14,7 +14,7 @@ use crate::{HedgeLayer, RetryLayer};
 
 type Outcome = Result<&'static str, &'static str>;
 
-/// An error may be mended.
+/// An error may be retried.
 fn verdict(outcome: Result<&&'static str, &&'static str>, _: &CallContext) -> Verdict {
     match outcome {
         Ok(_) => Verdict::Success,
@@ -36,7 +36,7 @@ fn hedging(attempts: u32) -> HedgeLayer<Verdicts> {
     )
 }
 
-/// What a backend does with every attempt.
+/// The behaviour of a backend.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Answers,
@@ -44,7 +44,7 @@ enum Does {
     Hangs,
     /// Is never ready.
     Stalls,
-    /// Says instead of being ready that it never will.
+    /// Its readiness is an error.
     Breaks,
 }
 
@@ -97,7 +97,7 @@ where
     (outcome.expect("it hangs"), watch.info())
 }
 
-/// Where the attempts went, by number.
+/// The backends of the attempts, by attempt number.
 fn went(info: &RetryInfo) -> Vec<String> {
     let mut went: Vec<_> = info
         .records()
@@ -108,13 +108,13 @@ fn went(info: &RetryInfo) -> Vec<String> {
     went.into_iter().map(|(_, backend)| name(backend)).collect()
 }
 
-/// Other calls take their turns, so that by turn alone the next attempt would go where the last one
-/// went.
+/// Other calls take their turns, so that by turn alone the next attempt would use the same backend
+/// again.
 fn others_take_turns(list: &Backends<Replica>) {
     list.list.turn.fetch_add(NAMES.len() - 1, Ordering::Relaxed);
 }
 
-/// R60: a connection that is refused moves on while there is a backend that the call has not tried.
+/// R60: a refused connection moves on while there is an untried backend.
 #[tokio::test(start_paused = true)]
 async fn a_refused_connection_moves_on_uncounted() {
     let refused = |outcome: Result<&&'static str, &&'static str>, _: &CallContext| match outcome {
@@ -171,7 +171,7 @@ async fn attempts_go_to_distinct_backends_and_then_round_again() {
     let mut first_round = went[..3].to_vec();
     first_round.sort();
     assert_eq!(first_round, ["one", "three", "two"]);
-    assert_eq!(went[3..6], went[..3], "the one that was tried longest ago");
+    assert_eq!(went[3..6], went[..3], "the least recently used one");
     assert_eq!(went[6], went[0]);
 }
 
@@ -197,7 +197,7 @@ async fn a_failed_backend_is_passed_over_by_the_calls_next_attempt() {
 
 /// R40
 #[tokio::test(start_paused = true)]
-async fn hedges_go_where_the_attempts_that_are_out_did_not() {
+async fn hedges_use_backends_without_an_attempt_in_flight() {
     let list = three([Does::Hangs, Does::Hangs, Does::Answers]);
     let others = async {
         for wait in [5, 10] {
@@ -212,7 +212,7 @@ async fn hedges_go_where_the_attempts_that_are_out_did_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_that_is_not_ready_holds_up_no_hedge_and_a_broken_one_is_a_failed_attempt() {
+async fn a_stalled_backend_delays_no_hedge_and_a_broken_one_fails() {
     let list = three([Does::Stalls, Does::Breaks, Does::Answers]);
     for _ in 0..3 {
         assert_eq!(send(&hedging(3), &list).await.0, Ok("three"));

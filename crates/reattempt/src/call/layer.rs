@@ -7,7 +7,7 @@ use super::{IntoCall, OutOfCall};
 pub struct CallLayer;
 
 impl CallLayer {
-    /// The layer.
+    /// Creates the layer.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -22,13 +22,13 @@ impl<S> Layer<S> for CallLayer {
     }
 }
 
-/// The inverse of [`CallLayer`]: takes each request out of its `Call`, for a transport that knows
-/// nothing of it. Put it innermost.
+/// The inverse of [`CallLayer`]: unwraps each request from its `Call`, for a transport that takes
+/// plain requests. Put it innermost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UncallLayer;
 
 impl UncallLayer {
-    /// The layer.
+    /// Creates the layer.
     #[must_use]
     pub const fn new() -> Self {
         Self

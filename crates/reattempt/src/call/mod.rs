@@ -1,5 +1,4 @@
-//! `CallLayer`: lets plain requests into a stack of these layers; `UncallLayer` lets them out
-//! again.
+//! `CallLayer` wraps plain requests for a stack of these layers; `UncallLayer` unwraps them again.
 //!
 //! ```
 //! use reattempt::{CallLayer, UncallLayer};
@@ -7,7 +6,8 @@
 //! use std::time::Duration;
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), BoxError> {
 //! let service = ServiceBuilder::new()
 //!     .layer(CallLayer::new())
 //!     .layer(DeadlineLayer::new(Duration::from_secs(1)))
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// Takes each request out of its [`Call`]. Made by [`UncallLayer`].
+/// Unwraps each request from its [`Call`]. Made by [`UncallLayer`].
 #[derive(Clone, Copy, Debug)]
 pub struct OutOfCall<S> {
     inner: S,

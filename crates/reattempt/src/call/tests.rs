@@ -6,7 +6,7 @@ use tower::{ServiceBuilder, ServiceExt};
 use super::*;
 
 #[tokio::test]
-async fn a_request_goes_in_wrapped_and_comes_out_plain() {
+async fn a_request_is_wrapped_and_unwrapped() {
     let service = ServiceBuilder::new()
         .layer(CallLayer::new())
         .map_request(|mut call: Call<u8>| {

@@ -9,7 +9,7 @@ use reattempt_core::Reporter;
 use super::StaleConfig;
 
 pin_project! {
-    /// The future of [`ConfigPoll`](super::ConfigPoll): the inner future, and the note on its
+    /// The future of [`ConfigPoll`](super::ConfigPoll): the inner future and the note of its
     /// request.
     #[derive(Debug)]
     pub struct ConfigPollFuture<F, P, N, Req> {

@@ -2,7 +2,7 @@ use tower_layer::Layer;
 
 use super::ConfigPoll;
 
-/// Asks for a newer configuration with `P` (a [`StaleConfig`](super::StaleConfig)). Belongs inside
+/// Requests a newer configuration with `P` (a [`StaleConfig`](super::StaleConfig)). Put it inside
 /// the recovery layer.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigPollLayer<P> {
@@ -10,7 +10,7 @@ pub struct ConfigPollLayer<P> {
 }
 
 impl<P> ConfigPollLayer<P> {
-    /// Asks in this way.
+    /// Creates the layer with this implementation.
     #[must_use]
     pub const fn new(poll: P) -> Self {
         Self { poll }

@@ -1,9 +1,8 @@
-//! `ConfigPollLayer`: sees that the client's configuration is old and asks for a newer one (RFC
-//! 0024).
+//! `ConfigPollLayer`: detects a stale client configuration and requests a newer one (RFC 0024).
 //!
-//! Put it inside the recovery layer, around each node's own service. It reports at once and leaves
+//! Put it inside the recovery layer, around each node's own service. It reports at once and stores
 //! a waiter: the recovery layer races it against its back-off, and a newer configuration that moved
-//! what the call is about sends the retry immediately.
+//! the call's target sends the retry immediately.
 //!
 //! ```
 //! use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
@@ -21,12 +20,13 @@
 //!         _: (),
 //!         outcome: Result<&&'static str, &()>,
 //!     ) -> Option<ConfigWaiter> {
-//!         // A real one starts a refresh here, and resolves when it is through.
+//!         // A real one starts a refresh here and resolves when it has finished.
 //!         (outcome == Ok(&"moved")).then(|| Box::pin(async { true }) as ConfigWaiter)
 //!     }
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), ()> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), ()> {
 //! let service = ServiceBuilder::new()
 //!     .layer(ConfigPollLayer::new(AskOnMoved))
 //!     .service_fn(|_: Call<u8>| async { Ok("moved") });
@@ -48,23 +48,23 @@ use tower_service::Service;
 pub use future::ConfigPollFuture;
 pub use layer::ConfigPollLayer;
 
-/// Knows the signs of an old configuration, and how to get a newer one.
+/// Detects a stale configuration and fetches a newer one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not know the signs of an old configuration in `Result<&{Res}, &{Err}>`"
+    message = "`{Self}` cannot detect a stale configuration in `Result<&{Res}, &{Err}>`"
 )]
 pub trait StaleConfig<Req, Res, Err> {
-    /// What has to be remembered of the request (its key, its partition).
+    /// Data of the request that `check` needs (its key, its partition).
     type Note;
 
-    /// Looks at a request before it goes out.
+    /// Called with a request before it is sent.
     fn note(&self, request: &Req) -> Self::Note;
 
-    /// Looks at what came back. If the configuration may be old, sees to it that a newer one is
-    /// fetched (single flight, never more often than its floor) and returns what to wait for.
+    /// Called with the outcome. If the configuration may be stale, starts to fetch a newer one
+    /// (single flight, rate limited) and returns what to wait for.
     fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter>;
 }
 
-/// Asks for a newer configuration when an answer shows that it is needed. Made by
+/// Requests a newer configuration when an outcome shows that it is needed. Made by
 /// [`ConfigPollLayer`].
 #[derive(Clone, Debug)]
 pub struct ConfigPoll<S, P> {

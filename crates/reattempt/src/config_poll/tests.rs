@@ -16,7 +16,7 @@ use crate::{DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
-/// Asks for a configuration after each failed attempt; what comes of it, by attempt.
+/// Requests a configuration after each failed attempt; the waiter depends on the attempt number.
 #[derive(Clone, Debug)]
 struct Asks(fn(u32) -> Option<ConfigWaiter>);
 
@@ -72,7 +72,7 @@ async fn send_by(
     (told(&outcome), watch.info())
 }
 
-/// So many attempts, an hour apart: what comes earlier mends a failure.
+/// At most `attempts` attempts, one hour apart: earlier ones are retries of a failure.
 fn hedge(attempts: u32) -> HedgeLayer<Verdicts> {
     HedgeLayer::new(
         verdict as Verdicts,
@@ -98,7 +98,7 @@ async fn a_configuration_that_moved_the_key_ends_the_back_off() {
     assert_eq!(probe.log().times(), [0, 1, 11, 31]);
     assert_eq!(info.count(KV_NOT_MY_VBUCKET), 3);
     let delays: Vec<_> = info.records().filter_map(|record| record.delay).collect();
-    assert_eq!(delays, [ms(1), ms(10), ms(20)], "what was really waited");
+    assert_eq!(delays, [ms(1), ms(10), ms(20)], "the time actually waited");
 }
 
 /// C33
@@ -128,9 +128,9 @@ async fn a_readiness_is_still_acquired_before_it_is_sent() {
     assert_eq!(probe.log().times(), [0, 5]);
 }
 
-/// Law 9: a server that always says "moved" never makes one poll last forever.
+/// Law 9: a server that always answers "moved" never makes one poll last forever.
 #[tokio::test(start_paused = true)]
-async fn a_configuration_that_is_always_newer_lets_others_run_between_attempts() {
+async fn an_always_newer_configuration_yields_between_attempts() {
     let probe = probe((1..=9).map(moved));
     let asks = Asks(|_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter));
     let mut call = pin!(stack(asks, &probe).oneshot(probe.request()));
@@ -143,7 +143,7 @@ async fn a_configuration_that_is_always_newer_lets_others_run_between_attempts()
 
 /// C33: a hedged call too.
 #[tokio::test(start_paused = true)]
-async fn a_configuration_that_moved_the_key_brings_a_mend_forward() {
+async fn a_configuration_that_moved_the_key_nudges_a_hedged_call() {
     for (moves, third) in [(true, 31), (false, 61)] {
         let probe = probe([moved(1), moved(2), moved(3), attempt(4)]);
         let asks: fn(u32) -> _ = match moves {
@@ -157,14 +157,14 @@ async fn a_configuration_that_moved_the_key_brings_a_mend_forward() {
         assert_eq!(
             delays,
             [ms(1), ms(10), ms(third - 11)],
-            "what was really waited"
+            "the time actually waited"
         );
     }
 }
 
-/// C33: of several that are out only what mends the failed one comes earlier.
+/// C33: of several attempts in flight only the retry of the failed one is sent earlier.
 #[tokio::test(start_paused = true)]
-async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
+async fn only_the_retry_of_the_failed_attempt_is_nudged() {
     let policy = HedgePolicy::new(4, ms(10)).hedge_non_idempotent();
     let layer = HedgeLayer::new(verdict as Verdicts, policy);
     let steps = [
@@ -177,16 +177,16 @@ async fn a_mend_beside_other_attempts_is_brought_forward_alone() {
             .into_iter()
             .chain((4..=6).map(|n| attempt(n).after(ms(500)))),
     );
-    // The second fails at 50 ms, and its mend would go out 10 ms later.
+    // The second fails at 50 ms, and its retry would be sent 10 ms later.
     let asks = |n| (n == 2).then(|| resolves(3, true)).flatten();
     assert_eq!(send_by(layer, asks, &probe).await.0, Told::Answer(3));
     assert_eq!(probe.log().times(), [0, 10, 20, 26, 36, 53]);
 }
 
-/// Law 9: a cluster that moves the key with every answer is not asked at the speed of the network
-/// for ever.
+/// Law 9: a cluster that moves the key with every response does not receive requests without delay,
+/// forever.
 #[tokio::test(start_paused = true)]
-async fn a_hedged_call_is_brought_forward_sixteen_times_at_most() {
+async fn a_hedged_call_follows_at_most_sixteen_configurations() {
     let probe = probe((1..=17).map(moved).chain([attempt(18)]));
     let asks = |_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter);
     assert_eq!(send_by(hedge(2), asks, &probe).await.0, Told::Answer(18));
@@ -195,7 +195,7 @@ async fn a_hedged_call_is_brought_forward_sixteen_times_at_most() {
 
 /// A6, Pushback: a server's own delay is exact.
 #[tokio::test(start_paused = true)]
-async fn no_configuration_brings_a_mend_forward_that_the_server_put_off() {
+async fn no_configuration_shortens_server_pushback() {
     let after = crate::ServerPushback::After(ms(40));
     let probe = probe([moved(1).pushback(after), attempt(2)]);
     let asks = |_| resolves(5, true);
@@ -206,12 +206,12 @@ async fn no_configuration_brings_a_mend_forward_that_the_server_put_off() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_asks_for_nothing() {
     let probe = probe([attempt(1)]);
-    let asked = |_| panic!("the answer showed no sign of an old configuration");
+    let asked = |_| panic!("the response showed no sign of a stale configuration");
     assert_eq!(send(asked, &probe).await.0, Told::Answer(1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn outside_of_any_recovery_layer_it_still_asks_and_says_that_nobody_waits() {
+async fn outside_of_any_recovery_layer_it_still_asks_and_warns() {
     let listener = listen();
     let probe = probe([moved(1)]);
     let layer = ConfigPollLayer::new(Asks(|_| resolves(1, true)));
@@ -224,8 +224,7 @@ async fn outside_of_any_recovery_layer_it_still_asks_and_says_that_nobody_waits(
     );
 }
 
-/// The call's block is used again by the thread's next call: until then it must keep nothing of a
-/// caller's.
+/// The thread's next call reuses the block: until then it must keep no data of the caller.
 #[tokio::test(start_paused = true)]
 async fn where_no_recovery_layer_acts_no_waiter_outlives_its_call() {
     static ALIVE: AtomicU32 = AtomicU32::new(0);
@@ -255,7 +254,7 @@ async fn where_no_recovery_layer_acts_no_waiter_outlives_its_call() {
     assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}

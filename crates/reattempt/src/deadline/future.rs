@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 use super::OnElapsed;
 use crate::clock;
 
-/// A limit that is enforced here.
+/// A limit that this layer enforces.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) at: Instant,
@@ -19,12 +19,12 @@ pub(super) struct Armed {
     pub(super) limit: Option<Duration>,
     pub(super) idempotent: bool,
     pub(super) handle: CallHandle,
-    /// It had passed before anything was sent.
+    /// The limit had passed before anything was sent.
     pub(super) late: bool,
 }
 
 pin_project! {
-    /// The future of [`Deadline`](super::Deadline). The timer is armed only once the inner future
+    /// The future of [`Deadline`](super::Deadline). The timer is armed only after the inner future
     /// is pending.
     pub struct DeadlineFuture<F, M> {
         #[pin]
@@ -47,7 +47,7 @@ impl<F, M> DeadlineFuture<F, M> {
         }
     }
 
-    /// The limit had passed already: nothing was sent.
+    /// The limit had already passed: nothing was sent.
     #[cold]
     #[inline(never)]
     pub(super) const fn too_late(armed: Option<Armed>, on_elapsed: M) -> Self {
@@ -79,16 +79,15 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.as_mut().project();
         let Some(inner) = this.inner.as_mut().as_pin_mut() else {
-            // Nothing was sent; or the answer was given already, and nothing is armed any more.
+            // Nothing was sent; or the future has already completed and nothing is armed.
             return self.elapsed(cx);
         };
-        // The answer first: at the very instant of the deadline it wins.
+        // The inner future is polled first: a response at the instant of the deadline wins.
         if let Poll::Ready(outcome) = inner.poll(cx) {
             if this.on_elapsed.is_echo(outcome.as_ref()) {
                 return Poll::Ready(self.heard(outcome));
             }
-            // Nothing is armed any more: who polls once more, against the contract, finds no
-            // deadline.
+            // Disarm: a poll after completion, against the contract, finds no deadline.
             if let Some(armed) = this.armed.take() {
                 armed.handle.retire();
             }
@@ -99,7 +98,7 @@ where
 }
 
 impl<F, M> DeadlineFuture<F, M> {
-    /// There is no answer yet: arms the timer, and ends the call when it is due.
+    /// The inner future is pending: arms the timer, and ends the call when it fires.
     #[inline(never)]
     fn elapsed<Res, Err>(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Res, Err>>
     where
@@ -120,7 +119,7 @@ impl<F, M> DeadlineFuture<F, M> {
             }
         }
         let ambiguous = sent && !armed.idempotent && armed.handle.in_flight();
-        // Dropped before the story is told, so that what it cancels is part of it.
+        // Dropped before the history is read, so that it includes the cancelled attempts.
         this.inner.set(None);
         let Some(armed) = this.armed.take() else {
             return Poll::Pending;
@@ -129,7 +128,7 @@ impl<F, M> DeadlineFuture<F, M> {
         Poll::Ready(this.on_elapsed.on_elapsed(elapsed))
     }
 
-    /// An outcome that may be another timer's word on this deadline.
+    /// An outcome that may stem from another timer for this deadline.
     #[cold]
     #[inline(never)]
     fn heard<Res, Err>(self: Pin<&mut Self>, outcome: Result<Res, Err>) -> Result<Res, Err>
@@ -140,8 +139,8 @@ impl<F, M> DeadlineFuture<F, M> {
         this.inner.set(None);
         match this.armed.take() {
             Some(armed) if clock::now() >= armed.at => {
-                // The attempt that it ended had left the client, unless its record says that it had
-                // not.
+                // The ended attempt counts as having left the client, unless its record says
+                // otherwise.
                 let records = armed.handle.info();
                 let last = records.records().next_back();
                 let stage = last.and_then(|record| Some(record.failure?.stage));

@@ -6,8 +6,7 @@ use super::{AsError, Deadline};
 
 /// Ends calls at their time limit; below the recovery layer, attempts at theirs.
 ///
-/// Of several limits (the layer's, the route policy's, one that the caller stamped) the earliest
-/// counts.
+/// Of several limits (the layer's, the route policy's, one set by the caller) the earliest applies.
 #[derive(Clone, Debug)]
 pub struct DeadlineLayer<M = AsError> {
     timeout: Option<Duration>,
@@ -15,7 +14,7 @@ pub struct DeadlineLayer<M = AsError> {
 }
 
 impl DeadlineLayer {
-    /// Gives each call (or attempt) this long.
+    /// Sets the time limit of each call (or attempt).
     #[must_use]
     pub const fn new(timeout: Duration) -> Self {
         Self {
@@ -24,7 +23,7 @@ impl DeadlineLayer {
         }
     }
 
-    /// Has no time limit of its own: only the policy's and the caller's are enforced.
+    /// Without a time limit of its own: enforces only the policy's and the caller's.
     #[must_use]
     pub const fn unlimited() -> Self {
         Self {
@@ -35,7 +34,7 @@ impl DeadlineLayer {
 }
 
 impl<M> DeadlineLayer<M> {
-    /// Answers in this way when the deadline has passed; by default with an error ([`AsError`]).
+    /// Sets the outcome for an elapsed deadline; by default an error ([`AsError`]).
     #[must_use]
     pub fn on_elapsed<N>(self, on_elapsed: N) -> DeadlineLayer<N> {
         DeadlineLayer {

@@ -1,17 +1,17 @@
-//! `DeadlineLayer`: stamps the time limit of a call and ends the call at it.
+//! `DeadlineLayer`: attaches the time limit of a call and enforces it.
 //!
 //! Above the recovery layer it bounds the whole call; below it, each attempt: it is the only
-//! per-attempt timeout. An answer at the very instant of the deadline wins. What the caller then
-//! gets is made by an
-//! [`OnElapsed`]: by default an error from [`Elapsed`], which tells attempts, reasons, and whether the request may
-//! have been carried out.
+//! per-attempt timeout. A response at the instant of the deadline wins. An [`OnElapsed`] makes the
+//! outcome for the caller: by default an error from [`Elapsed`], which holds attempts, reasons, and
+//! whether the request may have been carried out.
 //!
 //! ```
 //! use std::time::Duration;
 //! use reattempt::{Call, DeadlineLayer, Elapsed};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), BoxError> {
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), BoxError> {
 //! let service = ServiceBuilder::new()
 //!     .layer(DeadlineLayer::new(Duration::from_millis(50)))
 //!     .service_fn(|_: Call<()>| async { std::future::pending::<Result<(), BoxError>>().await });
@@ -39,20 +39,20 @@ use future::Armed;
 pub use future::DeadlineFuture;
 pub use layer::DeadlineLayer;
 
-/// Makes what a caller gets when the deadline has passed.
+/// Makes the outcome for the caller when the deadline has passed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot turn an elapsed deadline into `Result<{Res}, {Err}>`",
     note = "`AsError` needs `{Err}: From<Elapsed>`; put `.map_err(BoxError::from)` between DeadlineLayer and RetryLayer"
 )]
 pub trait OnElapsed<Res, Err> {
-    /// The outcome in place of the one that did not come.
+    /// The outcome that replaces the missing one.
     fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err>;
 
-    /// True of an outcome that is no answer but may be another timer's word on this same deadline:
-    /// where the deadline has passed when it arrives, [`on_elapsed`](Self::on_elapsed) speaks in
-    /// its place. By default no outcome is.
+    /// True for an outcome that is not a response but may stem from another timer for the same
+    /// deadline: if the deadline has passed when it arrives, [`on_elapsed`](Self::on_elapsed)
+    /// replaces it. By default no outcome is.
     ///
-    /// A server and a transport that know the deadline keep timers of their own, which may be heard
+    /// A server and a transport that know the deadline have timers of their own, which may fire
     /// first.
     fn is_echo(&self, outcome: Result<&Res, &Err>) -> bool {
         let _ = outcome;
@@ -60,11 +60,11 @@ pub trait OnElapsed<Res, Err> {
     }
 }
 
-/// An error made from [`Elapsed`].
+/// Returns an error made from [`Elapsed`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsError;
 
-// What is missing is the conversion: the compiler is to say that in the trait's own words.
+// A bound on the impl: the compiler then reports the missing conversion with the trait's message.
 #[diagnostic::do_not_recommend]
 impl<Res, Err: From<Elapsed>> OnElapsed<Res, Err> for AsError {
     fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err> {
@@ -100,7 +100,7 @@ where
         let natural = request.natural_idempotency();
         let armed = self.arm(request.context_mut(), natural);
         if armed.as_ref().is_some_and(|armed| armed.late) {
-            // Sent now it could take effect although nobody waits for it.
+            // If it were sent now it could take effect although no caller waits for it.
             drop(request);
             return DeadlineFuture::too_late(armed, self.on_elapsed.clone());
         }
@@ -109,7 +109,7 @@ where
 }
 
 impl<S, M> Deadline<S, M> {
-    /// Stamps the limit; `None` if there is nothing to enforce here.
+    /// Attaches the limit; `None` if there is nothing to enforce here.
     #[inline(always)]
     fn arm(&self, context: &mut CallContext, natural: Idempotency) -> Option<Armed> {
         let scope = if context.is_claimed() {
@@ -158,12 +158,12 @@ impl<S, M> Deadline<S, M> {
     }
 }
 
-/// The instant to enforce, of the layer's own and one that is stamped already, whether it is the
-/// layer's own, and whether it has passed. An own one never has: it begins here.
+/// The instant to enforce, from the layer's own limit and one that is already attached; whether it
+/// is the layer's own, and whether it has passed. The layer's own never has, since it starts now.
 #[inline(never)]
 fn between(own: Option<Instant>, stamped: Option<TimeLimit>) -> Option<(Instant, bool, bool)> {
     let outer = match (own, stamped) {
-        // Enforced further out already, and earlier: nothing to do here.
+        // An outer layer enforces an earlier limit: nothing to do here.
         (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => {
             return None;
         }

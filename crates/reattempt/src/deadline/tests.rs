@@ -38,7 +38,7 @@ where
     (service.oneshot(request).await, watch.info())
 }
 
-/// A deadline of `limit` around retries, around the probe.
+/// A deadline of `limit` around a retry layer around the probe.
 async fn bounded(
     limit: u64,
     strategy: impl RetryStrategy + 'static,
@@ -60,7 +60,7 @@ async fn an_answer_at_the_very_instant_of_the_deadline_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn past_the_deadline_the_inner_future_is_dropped_and_the_caller_told() {
+async fn past_the_deadline_the_call_is_dropped_and_the_error_returned() {
     let probe = probe([attempt(1).after(ms(51))]);
     let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
     let story = elapsed(service.oneshot(probe.request()).await);
@@ -68,11 +68,11 @@ async fn past_the_deadline_the_inner_future_is_dropped_and_the_caller_told() {
         (story.scope, story.limit),
         (DeadlineScope::Call, Some(ms(50)))
     );
-    assert!(story.ambiguous, "nobody said that it is idempotent");
+    assert!(story.ambiguous, "it is not marked as idempotent");
     assert_eq!(probe.log().future_dropped(1), Some((50, false)));
 }
 
-/// Takes any error for another timer's word on the same deadline.
+/// Treats any error as caused by another timer for the same deadline.
 #[derive(Clone, Copy)]
 struct ErrorsEcho;
 
@@ -87,7 +87,7 @@ impl OnElapsed<Answer, Fault> for ErrorsEcho {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_echo_of_the_deadline_is_the_deadline_and_an_earlier_one_is_not() {
+async fn an_echo_counts_as_the_deadline_only_once_it_has_passed() {
     for (at, limit, is_deadline) in [(49, 50, false), (50, 50, true), (51, 50, true)] {
         let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(at))]);
         let service = ServiceBuilder::new()
@@ -96,7 +96,7 @@ async fn an_echo_of_the_deadline_is_the_deadline_and_an_earlier_one_is_not() {
             .service(probe.inner());
         let (outcome, info) = send(service, probe.request()).await;
         if is_deadline {
-            assert!(elapsed(outcome).ambiguous, "it was out");
+            assert!(elapsed(outcome).ambiguous, "it was in flight");
             assert_eq!(info.stopped(), Some(Stopped::Deadline));
         } else {
             assert_eq!(told(&outcome), Told::Error(1));
@@ -107,7 +107,7 @@ async fn an_echo_of_the_deadline_is_the_deadline_and_an_earlier_one_is_not() {
 
 #[test]
 fn an_answer_that_is_there_arms_no_timer() {
-    // There is no runtime here: any timer would panic.
+    // Without a runtime, any timer would panic.
     let probe = probe([attempt(1)]);
     let call = DeadlineLayer::new(ms(50))
         .layer(probe.inner())
@@ -118,20 +118,20 @@ fn an_answer_that_is_there_arms_no_timer() {
 
 /// C7: RFC 0049, Capping the Retry Duration.
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_does_not_fit_waits_for_the_deadline_and_sends_no_more() {
+async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
     let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
     let (outcome, info) = bounded(35, every(20), &probe).await;
     let story = elapsed(outcome);
     assert_eq!(probe.log().now(), 35);
     assert_eq!(probe.log().times(), [0, 20]);
-    assert!(!story.ambiguous, "both attempts were answered");
+    assert!(!story.ambiguous, "both attempts had responses");
     assert_eq!(story.info.attempts(), 2);
     assert_eq!(story.info.count(KV_TEMPORARY_FAILURE), 2);
     assert_eq!(info.stopped(), Some(Stopped::Deadline));
     assert_eq!(
         probe.log().outcome_dropped(2),
         Some(20),
-        "nothing is held meanwhile"
+        "nothing is kept during the wait"
     );
 }
 
@@ -160,15 +160,15 @@ async fn the_deadline_spans_all_attempts() {
     let (outcome, info) = bounded(50, every(10), &probe).await;
     let story = elapsed(outcome);
     assert_eq!(probe.log().now(), 50);
-    assert!(story.ambiguous, "the second attempt was out");
+    assert!(story.ambiguous, "the second attempt was in flight");
     let last = story.info.records().last().unwrap();
     assert_eq!((last.number, last.outcome), (2, AttemptOutcome::Cancelled));
     assert_eq!(
         last.stopped,
         Some(Stopped::Deadline),
-        "not the caller's doing"
+        "not cancelled by the caller"
     );
-    assert_eq!(info, *story.info, "the watch tells the same story");
+    assert_eq!(info, *story.info, "the watch has the same history");
     assert!(
         story
             .to_string()
@@ -176,9 +176,9 @@ async fn the_deadline_spans_all_attempts() {
     );
 }
 
-/// RFC 0049: unambiguous where it is known that nothing happened.
+/// RFC 0049: unambiguous if it is known that the request had no effect.
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_unambiguous_where_nothing_is_out_that_may_have_left() {
+async fn a_timeout_is_unambiguous_if_nothing_in_flight_may_have_left() {
     let ambiguous = |outcome: Outcome| elapsed(outcome).ambiguous;
 
     let idempotent = probe([attempt(1).hangs()]);
@@ -208,9 +208,9 @@ async fn waiting_for_readiness_past_the_deadline_is_unambiguous() {
     assert_eq!(info.stopped(), Some(Stopped::Deadline));
 }
 
-/// E2: below the recovery layer it is the per-attempt timeout, and retried.
+/// E2: below the recovery layer it is a per-attempt timeout, which is retried.
 #[tokio::test(start_paused = true)]
-async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
+async fn inside_the_recovery_layer_it_bounds_each_attempt() {
     let probe = probe([attempt(1).hangs(), attempt(2)]);
     let mut request = probe.request();
     request
@@ -228,7 +228,7 @@ async fn inside_the_recovery_layer_it_bounds_one_attempt_which_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inside_a_hedge_layer_an_attempt_that_times_out_sends_the_next_at_once() {
+async fn inside_a_hedge_layer_a_timed_out_attempt_sends_the_next() {
     let probe = probe([attempt(1).hangs(), attempt(2).after(ms(3))]);
     let hedge = HedgeLayer::new(
         verdict as Verdicts,
@@ -245,7 +245,7 @@ async fn inside_a_hedge_layer_an_attempt_that_times_out_sends_the_next_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_attempts_own_deadline_says_attempt() {
+async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
     let probe = probe([attempt(1).hangs()]);
     let service = ServiceBuilder::new()
         .layer(retry(every(10)))
@@ -286,7 +286,7 @@ async fn of_several_limits_the_earliest_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_limits_of_its_own_it_enforces_the_policys_and_the_callers() {
+async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     let probe = probe([attempt(1).hangs()]);
     let mut request = probe.request();
     let policy = RoutePolicy::new("p").attempt_limit(ms(7));
@@ -334,8 +334,7 @@ async fn a_limit_that_has_passed_already_sends_nothing() {
     }
 }
 
-/// Polling once more after the answer is against the contract, and still must not make up a
-/// timeout.
+/// A poll after completion is against the contract, but must not produce a timeout.
 #[tokio::test(start_paused = true)]
 async fn after_its_answer_a_call_never_runs_into_its_deadline() {
     let mut service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| {
@@ -354,14 +353,14 @@ async fn after_its_answer_a_call_never_runs_into_its_deadline() {
     assert!(future.as_mut().poll(&mut context).is_pending());
 }
 
-/// tokio gives each poll of a task a budget; an inner future that uses it up every time must not
-/// starve the limit.
+/// tokio gives each poll of a task a budget; an inner future that always uses it up must not starve
+/// the limit.
 #[tokio::test]
 async fn a_busy_inner_future_is_ended_in_time() {
     let service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| async {
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let begun = tokio::time::Instant::now();
-        // Ends by itself, so that a fault fails the test and does not hang it.
+        // Ends on its own, so that a bug fails the test instead of hanging it.
         while begun.elapsed() < ms(3000) {
             let _ = sender.send(());
             receiver.recv().await;
@@ -414,16 +413,16 @@ impl OnElapsed<Answer, Fault> for AnswersInstead {
     }
 }
 
-/// Law 1: what a caller gets is made by the layer's own choice.
+/// Law 1: the layer's configuration decides what a caller gets.
 #[tokio::test(start_paused = true)]
-async fn what_the_caller_gets_can_be_chosen() {
+async fn the_outcome_for_the_caller_is_configurable() {
     let probe = probe([attempt(1).hangs()]);
     let layer = DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead);
     let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
     assert_eq!(told(&outcome), Told::Broken);
 }
 
-/// An attempt's limit answers in the server's place with what a policy may take for safe to repeat.
+/// An attempt timeout returns a local response that a policy may consider safe to retry.
 #[tokio::test(start_paused = true)]
 async fn an_attempts_limit_is_no_answer_of_the_servers() {
     let unavailable = |_: Result<&Answer, &Fault>, _: &CallContext| {
@@ -449,12 +448,16 @@ async fn an_attempts_limit_is_no_answer_of_the_servers() {
     assert_eq!(run(attempt(1).hangs(), write).await, lost);
     let queued = attempt(1).hangs().reaches(Stage::Dispatch);
     let (stage, _, attempts) = run(queued, write).await;
-    assert_eq!((stage, attempts), (Stage::Dispatch, 2), "it never left");
+    assert_eq!(
+        (stage, attempts),
+        (Stage::Dispatch, 2),
+        "it never left the client"
+    );
     let (stage, _, attempts) = run(attempt(1).hangs(), Idempotency::Idempotent).await;
     assert_eq!((stage, attempts), (Stage::InFlight, 2));
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + std::fmt::Debug>() {}

@@ -15,7 +15,7 @@ use crate::{
     Annotated, DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket,
 };
 
-/// Hears what this crate says at any level: level, target and fields.
+/// Collects all events of this crate at any level: level, target and fields.
 #[derive(Clone, Default)]
 struct All(Arc<Mutex<Vec<(Level, String, String)>>>);
 
@@ -59,8 +59,8 @@ fn classify(outcome: Result<&Answer, &Fault>, context: &crate::CallContext) -> c
 
 /// C10
 #[tokio::test(start_paused = true)]
-async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_reason() {
-    // Sees to it that no other thread's "nobody listens" is kept for this one.
+async fn a_scheduled_retry_logs_at_debug_and_a_refused_one_at_info() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::probe::listen());
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());
@@ -91,11 +91,11 @@ async fn a_scheduled_retry_is_said_at_debug_and_a_refused_one_at_info_with_its_r
     }
 }
 
-/// C10 C6 C7: what no strategy is asked about is said too: a reason that always retries, and a
-/// delay that the deadline cuts.
+/// C10 C6 C7: decisions that no strategy makes are logged too: an always-retry reason, and a delay
+/// that the deadline cuts off.
 #[tokio::test(start_paused = true)]
-async fn a_forced_retry_is_said_and_so_is_the_delay_that_does_not_fit() {
-    // Sees to it that no other thread's "nobody listens" is kept for this one.
+async fn forced_retries_and_delays_that_do_not_fit_are_logged() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::probe::listen());
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());
@@ -125,8 +125,8 @@ async fn a_forced_retry_is_said_and_so_is_the_delay_that_does_not_fit() {
 
 /// R46 and law 8
 #[tokio::test(start_paused = true)]
-async fn a_hedge_that_is_held_back_is_said_at_info_with_what_held_it() {
-    // Sees to it that no other thread's "nobody listens" is kept for this one.
+async fn a_refused_hedge_logs_at_info_with_its_gate() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::probe::listen());
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());
@@ -149,8 +149,8 @@ async fn a_hedge_that_is_held_back_is_said_at_info_with_what_held_it() {
 
 /// C10
 #[tokio::test(start_paused = true)]
-async fn a_call_that_works_is_not_worth_a_line() {
-    // Sees to it that no other thread's "nobody listens" is kept for this one.
+async fn a_successful_call_logs_nothing() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::probe::listen());
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());

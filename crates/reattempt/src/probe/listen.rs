@@ -1,4 +1,4 @@
-//! A tiny subscriber: what the layers said loudly.
+//! A minimal subscriber that collects the layers' warnings.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,19 +8,19 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
-/// Hears this thread's warnings as long as it lives.
+/// Collects this thread's warnings while it lives.
 #[derive(Debug)]
 pub struct Listener {
     heard: Arc<Mutex<Vec<String>>>,
     _guard: DefaultGuard,
 }
 
-/// While a process has only one subscriber, tracing asks the thread that first comes by a place
-/// whether anybody listens there, and keeps a no for all threads. Two that nobody hears keep it
-/// from asking like that.
+/// While a process has only one subscriber, tracing asks the first thread that reaches a callsite
+/// whether a subscriber is interested, and caches the answer for all threads. Two unused
+/// subscribers prevent this.
 static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
 
-/// Starts to listen for warnings.
+/// Starts to collect warnings.
 #[must_use]
 pub fn listen() -> Listener {
     OTHERS.get_or_init(|| std::array::from_fn(|_| Dispatch::new(Warnings(Arc::default()))));
@@ -33,7 +33,7 @@ pub fn listen() -> Listener {
 }
 
 impl Listener {
-    /// What was said, first first.
+    /// The collected warnings, oldest first.
     #[must_use]
     pub fn heard(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What the probe saw, and when.
+//! What the probe observed, and when.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// A call that reached the probe.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Milliseconds since the probe was made.
+    /// Milliseconds since the probe was created.
     pub at: u64,
     /// The context that the request carried.
     pub context: CallContext,
@@ -24,7 +24,7 @@ struct Entries {
     readied: u32,
 }
 
-/// What the probe saw. All times are milliseconds since the probe was made.
+/// What the probe observed. All times are milliseconds since the probe was created.
 #[derive(Debug)]
 pub struct Log {
     start: Instant,
@@ -43,13 +43,13 @@ impl Log {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since the probe was made.
+    /// Milliseconds since the probe was created.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The calls that reached the probe, first first.
+    /// The calls that reached the probe, oldest first.
     #[must_use]
     pub fn calls(&self) -> Vec<Seen> {
         self.entries().calls.clone()
@@ -77,7 +77,7 @@ impl Log {
             .map(|(_, at, ended)| (*at, *ended))
     }
 
-    /// When this attempt's answer or error was dropped.
+    /// When this attempt's response or error was dropped.
     #[must_use]
     pub fn outcome_dropped(&self, attempt: u32) -> Option<u64> {
         let entries = self.entries();
@@ -91,13 +91,14 @@ impl Log {
         self.entries().request_clones
     }
 
-    /// How often the service was cloned, those by [`Probe::inner`](super::Probe::inner) aside.
+    /// How often the service was cloned, not counting clones by
+    /// [`Probe::inner`](super::Probe::inner).
     #[must_use]
     pub fn service_clones(&self) -> u32 {
         self.entries().service_clones
     }
 
-    /// How often an instance was to get ready.
+    /// How often readiness was acquired.
     #[must_use]
     pub fn readied(&self) -> u32 {
         self.entries().readied
@@ -130,7 +131,7 @@ impl Log {
     }
 }
 
-/// Notes when an outcome is dropped.
+/// Records when an outcome is dropped.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) log: Arc<Log>,

@@ -1,5 +1,5 @@
-//! A scripted service for tests: says what each attempt comes to, and fails the test when a layer
-//! breaks tower's contract.
+//! A scripted service for tests: the script sets the result of each attempt, and the test fails if
+//! a layer violates tower's contract.
 //!
 //! ```text
 //! let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1)), attempt(2)]);
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! It panics on a call without readiness (also of a fresh clone that was not polled), on readiness
-//! that was held over virtual time, and on an attempt that is not in the script. Also used by the
-//! `tests` package.
+//! that was held while virtual time passed, and on an attempt that is not in the script. Also used
+//! by the `tests` package.
 
 mod listen;
 mod log;
@@ -28,16 +28,16 @@ pub use service::{Payload, Probe, ProbeFuture, probe};
 
 use log::Note;
 
-/// So many milliseconds.
+/// `n` milliseconds.
 #[must_use]
 pub const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// What an attempt came to, and a note of when it is dropped.
+/// The result of an attempt; records when it is dropped.
 #[derive(Debug)]
 pub struct Answer {
-    /// The attempt that brought it.
+    /// The attempt that returned it.
     pub attempt: u32,
     verdict: Verdict,
     _note: Note,
@@ -60,20 +60,20 @@ impl From<Elapsed> for Fault {
     }
 }
 
-/// What a caller was told, to be compared.
+/// A caller's result in comparable form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// This attempt's answer; it may be one that says "failed".
+    /// The response of this attempt; its verdict may be a failure.
     Answer(u32),
-    /// This attempt's error.
+    /// The error of this attempt.
     Error(u32),
-    /// That the service is broken.
+    /// The service failed.
     Broken,
-    /// That the deadline passed.
+    /// The deadline passed.
     Elapsed,
 }
 
-/// What a caller was told.
+/// A caller's result in comparable form.
 #[must_use]
 pub const fn told(outcome: &Result<Answer, Fault>) -> Told {
     match outcome {
@@ -84,7 +84,7 @@ pub const fn told(outcome: &Result<Answer, Fault>) -> Told {
     }
 }
 
-/// The story that a deadline told.
+/// The error of a deadline.
 ///
 /// # Panics
 /// If no deadline passed.
@@ -96,8 +96,8 @@ pub fn elapsed(outcome: Result<Answer, Fault>) -> Elapsed {
     }
 }
 
-/// The classifier of the probe's answers: what the script says. An attempt that ran into its own
-/// deadline may be retried if the request is idempotent.
+/// The classifier of the probe's results: the verdict from the script. An attempt that exceeded its
+/// own deadline may be retried if the request is idempotent.
 #[must_use]
 pub fn verdict(outcome: Result<&Answer, &Fault>, _: &CallContext) -> Verdict {
     match outcome {

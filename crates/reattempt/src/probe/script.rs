@@ -1,4 +1,4 @@
-//! What the probe is told to do.
+//! The script of the probe.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reattempt_core::{
     Backend, Failure, Reporter, RetryReason, ServerPushback, Stage, Transparent, Verdict,
 };
 
-/// What one attempt comes to.
+/// The result of one attempt.
 pub struct Step {
     pub(super) number: u32,
     pub(super) verdict: Verdict,
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// The attempt of this number (from 1); it works, at once, unless something else is said.
+/// The attempt of this number (from 1); it succeeds at once, unless changed.
 #[must_use]
 pub const fn attempt(number: u32) -> Step {
     Step {
@@ -47,25 +47,25 @@ pub const fn attempt(number: u32) -> Step {
 }
 
 impl Step {
-    /// Fails with an error that another attempt may mend.
+    /// Fails with an error that may be retried.
     #[must_use]
     pub const fn fails(self, reason: RetryReason) -> Self {
         self.comes_to(Verdict::Retry(Failure::new(reason, Stage::Response)))
     }
 
-    /// Fails with an error for good.
+    /// Fails with a fatal error.
     #[must_use]
     pub const fn fails_for_good(self, reason: RetryReason) -> Self {
         self.comes_to(Verdict::Fatal(Failure::new(reason, Stage::Response)))
     }
 
-    /// The head of the answer commits the call.
+    /// The response's head commits the call.
     #[must_use]
     pub const fn commits(self) -> Self {
         self.comes_to(Verdict::Committed).as_answer()
     }
 
-    /// Comes to this verdict; failures arrive as errors.
+    /// Has this verdict; failures arrive as errors.
     #[must_use]
     pub const fn comes_to(mut self, verdict: Verdict) -> Self {
         self.as_answer = verdict.failure().is_none();
@@ -77,7 +77,7 @@ impl Step {
         self.verdict = match self.verdict {
             Verdict::Retry(_) => Verdict::Retry(failure),
             Verdict::Fatal(_) => Verdict::Fatal(failure),
-            Verdict::Success | Verdict::Committed => panic!("say first how it fails"),
+            Verdict::Success | Verdict::Committed => panic!("call `fails` first"),
         };
         self
     }
@@ -85,7 +85,7 @@ impl Step {
     const fn said(&self) -> Failure {
         match self.verdict {
             Verdict::Retry(failure) | Verdict::Fatal(failure) => failure,
-            Verdict::Success | Verdict::Committed => panic!("say first how it fails"),
+            Verdict::Success | Verdict::Committed => panic!("call `fails` first"),
         }
     }
 
@@ -96,14 +96,14 @@ impl Step {
         self.failure(failure)
     }
 
-    /// With the protocol's own code.
+    /// Sets the protocol's own code.
     #[must_use]
     pub const fn code(self, code: i32) -> Self {
         let failure = self.said().code(code);
         self.failure(failure)
     }
 
-    /// The failure arrives as an answer instead of an error.
+    /// The failure arrives as a response instead of an error.
     #[must_use]
     pub const fn as_answer(mut self) -> Self {
         self.as_answer = true;
@@ -124,21 +124,21 @@ impl Step {
         self
     }
 
-    /// Reports this word of the server.
+    /// Reports this server pushback.
     #[must_use]
     pub const fn pushback(mut self, pushback: ServerPushback) -> Self {
         self.pushback = Some(pushback);
         self
     }
 
-    /// Reports, when it is sent, how far it comes.
+    /// Reports this stage when it is sent.
     #[must_use]
     pub const fn reaches(mut self, stage: Stage) -> Self {
         self.stage = Some(stage);
         self
     }
 
-    /// Reports, when it is sent, where it goes.
+    /// Reports this backend when it is sent.
     #[must_use]
     pub const fn goes_to(mut self, backend: &'static str) -> Self {
         self.backend = Some(backend);
@@ -152,7 +152,7 @@ impl Step {
         self
     }
 
-    /// Leaves a waiter for a newer configuration.
+    /// Stores a waiter for a newer configuration.
     #[must_use]
     pub fn config_coming(
         mut self,
@@ -184,7 +184,7 @@ impl Step {
     }
 }
 
-/// How an instance gets ready.
+/// The readiness of an instance.
 #[derive(Clone, Copy, Debug)]
 pub struct Readiness {
     pub(super) nth: u32,
@@ -192,7 +192,7 @@ pub struct Readiness {
     pub(super) breaks: bool,
 }
 
-/// The readiness that is asked for as the `nth` (from 1); at once, unless something else is said.
+/// The `nth` (from 1) readiness that is requested; at once, unless changed.
 #[must_use]
 pub const fn readiness(nth: u32) -> Readiness {
     Readiness {

@@ -25,7 +25,7 @@ impl Clone for Payload {
     }
 }
 
-/// A delay that touches no timer when it is zero, and never ends when it is `None`.
+/// A delay that arms no timer if it is zero, and never ends if it is `None`.
 #[derive(Debug)]
 enum Wait {
     Over,
@@ -58,7 +58,7 @@ enum State {
     Ready(u64),
 }
 
-/// The scripted service. Takes requests of any kind that carries a context.
+/// The scripted service. Accepts any request type that carries a context.
 #[derive(Debug)]
 pub struct Probe {
     log: Arc<Log>,
@@ -67,7 +67,7 @@ pub struct Probe {
     state: State,
 }
 
-/// A service that does what these steps say.
+/// A service with these steps.
 #[must_use]
 pub fn probe(steps: impl IntoIterator<Item = Step>) -> Probe {
     Probe {
@@ -79,14 +79,14 @@ pub fn probe(steps: impl IntoIterator<Item = Step>) -> Probe {
 }
 
 impl Probe {
-    /// Gets ready as these say.
+    /// Sets the script of its readiness.
     #[must_use]
     pub fn ready(mut self, readiness: impl IntoIterator<Item = Readiness>) -> Self {
         self.readiness = readiness.into_iter().collect();
         self
     }
 
-    /// What it saw.
+    /// What it observed.
     #[must_use]
     pub fn log(&self) -> Arc<Log> {
         Arc::clone(&self.log)
@@ -148,13 +148,13 @@ impl<Req: Annotated> Service<Req> for Probe {
             State::Ready(since) => assert_eq!(
                 since,
                 self.log.now(),
-                "attempt {number} held its readiness over a delay"
+                "attempt {number} held its readiness during a delay"
             ),
             state => panic!("attempt {number} was sent to an instance that was {state:?}"),
         }
         assert!(
             said == number || !claimed,
-            "attempt {number} is called {said} by its context"
+            "the context of attempt {number} has the number {said}"
         );
         let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
         let at = steps.iter().position(|step| step.number == number);

@@ -2,8 +2,8 @@ use tower_layer::Layer;
 
 use super::Pushback;
 
-/// Reads server pushback with `R` (a [`ReadPushback`](super::ReadPushback)). Belongs inside the
-/// recovery layer. Without a deadline a call waits up to a day because a server said so: put a
+/// Reads server pushback with `R` (a [`ReadPushback`](super::ReadPushback)). Put it inside the
+/// recovery layer. Without a deadline a call waits up to a day if a server asks for it: put a
 /// `DeadlineLayer` outside of the recovery layer.
 #[derive(Clone, Copy, Debug)]
 pub struct PushbackLayer<R> {

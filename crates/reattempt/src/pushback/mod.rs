@@ -1,9 +1,9 @@
-//! `PushbackLayer`: reads the server's word on another attempt from the answer (A6, Pushback).
+//! `PushbackLayer`: reads server pushback from the response (A6, Pushback).
 //!
-//! Put it inside the recovery layer, close to the transport. It reports and decides nothing: the
-//! recovery layer waits exactly as long as the server asked, or stops.
+//! Put it inside the recovery layer, close to the transport. It only reports: the recovery layer
+//! waits exactly as long as the server asked, or stops.
 //!
-//! A call without a deadline waits up to a day because a server said so (more than a day means
+//! A call without a deadline waits up to a day if a server asks for it (more than a day means
 //! stop): put a [`DeadlineLayer`](crate::DeadlineLayer) outside of the recovery layer, or a cap
 //! into the reader.
 //!
@@ -13,8 +13,9 @@
 //! use reattempt::{Call, CallContext, ServerPushback};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
-//! // Any closure over the outcome can read it; protocol crates bring their own.
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! // Any closure over the outcome can read it; protocol crates provide their own readers.
 //! let service = ServiceBuilder::new()
 //!     .layer(PushbackLayer::new(|outcome: Result<&u32, &std::convert::Infallible>| {
 //!         let busy_for = *outcome.ok()?;
@@ -38,7 +39,7 @@ use tower_service::Service;
 pub use future::PushbackFuture;
 pub use layer::PushbackLayer;
 
-/// Reads the server's word on another attempt from one outcome.
+/// Reads the server's pushback from one outcome.
 ///
 /// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it.
 #[diagnostic::on_unimplemented(
@@ -46,10 +47,10 @@ pub use layer::PushbackLayer;
     note = "use a protocol crate's reader, or a closure with its argument type written out"
 )]
 pub trait ReadPushback<Res, Err> {
-    /// The server's word, or `None` if it said nothing.
+    /// The server's pushback, or `None` if there is none.
     fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback>;
 
-    /// The same, for a reader that the route's policy has a say in; `context` is the attempt's own.
+    /// The same, for a reader that depends on the route's policy; `context` is the attempt's own.
     fn read_in(
         &self,
         outcome: Result<&Res, &Err>,
@@ -59,8 +60,8 @@ pub trait ReadPushback<Res, Err> {
         self.read(outcome)
     }
 
-    /// Asked where nothing was read: did the server say something all the same that cannot be read?
-    /// It counts as nothing, and the attempt's record tells of it.
+    /// Called if nothing was read: whether the server sent a pushback that cannot be parsed. It
+    /// counts as none, and the attempt's record shows it.
     fn is_unreadable(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> bool {
         let _ = (outcome, context);
         false
@@ -77,7 +78,7 @@ where
     }
 }
 
-/// Reports the server's pushback of every answer. Made by [`PushbackLayer`].
+/// Reports the server pushback of every response. Made by [`PushbackLayer`].
 #[derive(Clone, Debug)]
 pub struct Pushback<S, R> {
     inner: S,

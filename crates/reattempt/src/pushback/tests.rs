@@ -10,7 +10,7 @@ use crate::probe::{Answer, Fault, Probe, Step, Told, attempt, listen, ms, probe,
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
-/// The server's words, by attempt.
+/// The server's pushback, by attempt.
 type Words = fn(u32) -> Option<ServerPushback>;
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ fn fails(n: u32) -> Step {
     attempt(n).fails(KV_TEMPORARY_FAILURE)
 }
 
-/// Up to four attempts, doubling from 10 ms.
+/// Up to four attempts, with a back-off that doubles from 10 ms.
 async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
     let strategy = Attempts::new(4, Backoff::exponential(ms(10), ms(1000)));
     let service = ServiceBuilder::new()
@@ -46,9 +46,9 @@ async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
     (told(&outcome), watch.info())
 }
 
-/// R31 R32: exactly as long as it says, then the back-off starts anew.
+/// R31 R32: exactly the server's delay, then the back-off restarts.
 #[tokio::test(start_paused = true)]
-async fn the_servers_delay_replaces_the_back_off_which_then_starts_anew() {
+async fn the_servers_delay_replaces_the_back_off_and_restarts_it() {
     let probe = probe([fails(1), fails(2), fails(3), attempt(4)]);
     let (told, info) = send(|n| if n == 2 { after(5000) } else { None }, &probe).await;
     assert_eq!(told, Told::Answer(4));
@@ -62,7 +62,7 @@ async fn the_servers_delay_replaces_the_back_off_which_then_starts_anew() {
 
 /// R30
 #[tokio::test(start_paused = true)]
-async fn a_word_of_zero_sends_at_once() {
+async fn a_pushback_of_zero_sends_at_once() {
     let probe = probe([fails(1), attempt(2)]);
     assert_eq!(send(|_| after(0), &probe).await.0, Told::Answer(2));
     assert_eq!(probe.log().times(), [0, 0]);
@@ -106,7 +106,7 @@ async fn on_a_success_it_is_ignored() {
     assert_eq!(info.stopped(), Some(Stopped::Success));
 }
 
-/// R22 R23: a stop on any code counts, also where nobody recovers the call.
+/// R22 R23: a stop on any code counts, also if no layer recovers the call.
 #[tokio::test(start_paused = true)]
 async fn a_stop_counts_for_the_bucket_on_any_failure() {
     use reattempt_core::{RetryThrottle, RoutePolicy};
@@ -131,13 +131,13 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outside_of_any_recovery_layer_it_says_so_and_changes_nothing() {
+async fn outside_of_any_recovery_layer_it_warns_and_changes_nothing() {
     let listener = listen();
     let layer = PushbackLayer::new(Reader(|_| after(1)));
     let plain = probe([fails(1)]);
     let outcome = layer.layer(plain.inner()).oneshot(plain.request()).await;
     assert_eq!(told(&outcome), Told::Error(1));
-    // Where the request has no context yet, nobody is above either.
+    // A request without a context has no recovery layer above either.
     let bare = probe([fails(1)]);
     let outcome = layer
         .layer(bare.inner())
@@ -145,7 +145,7 @@ async fn outside_of_any_recovery_layer_it_says_so_and_changes_nothing() {
         .await;
     assert_eq!(told(&outcome), Told::Error(1));
     let heard = listener.heard();
-    assert_eq!(heard.len(), 2, "one of each service: {heard:?}");
+    assert_eq!(heard.len(), 2, "one warning per service: {heard:?}");
     assert!(
         heard
             .iter()
@@ -153,7 +153,7 @@ async fn outside_of_any_recovery_layer_it_says_so_and_changes_nothing() {
     );
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}
@@ -162,7 +162,7 @@ const _: fn() = || {
     future::<<Pushback<Probe, Reader> as Service<Call<()>>>::Future>();
 };
 
-/// Reads nothing, and says that there was something.
+/// Reads nothing, and reports an unreadable pushback.
 #[derive(Clone, Debug)]
 struct Baffled;
 
@@ -176,9 +176,9 @@ impl ReadPushback<Answer, Fault> for Baffled {
     }
 }
 
-/// Law 8: what is ignored is recorded.
+/// Law 8: ignored pushback is recorded.
 #[tokio::test(start_paused = true)]
-async fn a_word_that_cannot_be_read_counts_as_none_and_is_recorded() {
+async fn unreadable_pushback_counts_as_none_and_is_recorded() {
     let probe = probe([fails(1), attempt(2)]);
     let strategy = Attempts::new(4, Backoff::exponential(ms(10), ms(1000)));
     let service = ServiceBuilder::new()

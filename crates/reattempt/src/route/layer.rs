@@ -3,7 +3,7 @@ use tower_layer::Layer;
 use super::Routed;
 use crate::order::{OneWarning, OutsideRecovery};
 
-/// Stamps the policy that `R` (a [`Route`](reattempt_core::Route): a closure, a
+/// Attaches the policy that `R` (a [`Route`](reattempt_core::Route): a closure, a
 /// [`Routes`](reattempt_core::Routes) handle, a protocol's configuration) finds for a request.
 #[derive(Clone, Debug)]
 pub struct RouteLayer<R> {
@@ -13,7 +13,7 @@ pub struct RouteLayer<R> {
 }
 
 impl<R> RouteLayer<R> {
-    /// Finds policies here.
+    /// Finds policies with this route.
     #[must_use]
     pub fn new(routes: R) -> Self {
         Self {

@@ -1,8 +1,7 @@
-//! `RouteLayer`: stamps the policy of this route or method on the call.
+//! `RouteLayer`: attaches the policy of this route or method to the call.
 //!
-//! Put it outermost. It only stamps: its future is the inner future itself. The other layers read
-//! the policy: a recovery of its own, a throttle, time limits, and data for the protocol's
-//! classifier.
+//! Put it outermost. It only attaches: its future is the inner future itself. The other layers read
+//! the policy: recovery, throttle, time limits, and data for the protocol's classifier.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -10,7 +9,8 @@
 //! use reattempt::strategy::Once;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let reads = Arc::new(RoutePolicy::new("reads").retry(Once));
 //! let writes = Arc::new(RoutePolicy::new("writes").no_recovery());
 //! let service = ServiceBuilder::new()
@@ -37,7 +37,7 @@ use tower_service::Service;
 use crate::order::{OneWarning, OutsideRecovery};
 pub use layer::RouteLayer;
 
-/// Stamps the policy of each call. Made by [`RouteLayer`].
+/// Attaches the policy of each call. Made by [`RouteLayer`].
 #[derive(Clone, Debug)]
 pub struct Routed<S, R> {
     inner: S,

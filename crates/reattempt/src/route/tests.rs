@@ -20,7 +20,7 @@ async fn name(call: Call<()>) -> Result<Option<String>, Infallible> {
 }
 
 #[tokio::test]
-async fn a_swap_serves_the_next_call_and_leaves_the_old_snapshot_alone() {
+async fn a_swap_applies_to_the_next_call_and_keeps_old_snapshots() {
     let routes = Routes::new(Arc::new(RoutePolicy::new("old")));
     let mut service = ServiceBuilder::new()
         .layer(RouteLayer::new(routes.clone()))

@@ -6,7 +6,7 @@ use tower_layer::Layer;
 use super::Throttle;
 use crate::order::OutsideRecovery;
 
-/// Stamps a throttle on each call. A throttle of the caller or of the route's policy beats it.
+/// Attaches a throttle to each call. The caller's and the route policy's throttle override it.
 #[derive(Clone, Debug)]
 pub struct ThrottleLayer {
     stamp: ThrottleStamp,
@@ -14,7 +14,7 @@ pub struct ThrottleLayer {
 }
 
 impl ThrottleLayer {
-    /// Stamps this throttle.
+    /// Attaches this throttle.
     #[must_use]
     pub fn new(throttle: Arc<dyn RetryThrottle>) -> Self {
         Self {

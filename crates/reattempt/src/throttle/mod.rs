@@ -1,15 +1,16 @@
-//! `ThrottleLayer`: stamps the token bucket of this server on its calls (A6, Throttling).
+//! `ThrottleLayer`: attaches the token bucket of this server to its calls (A6, Throttling).
 //!
-//! Put it above the recovery layer, which asks it before each further attempt and tells it of every
-//! settled one. It only stamps: its future is the inner future itself. One bucket stands for one
-//! server name; clone the `Arc` to share it.
+//! Put it above the recovery layer, which asks the throttle before each further attempt and reports
+//! every settled one. It only attaches: its future is the inner future itself. One bucket belongs
+//! to one server name; clone the `Arc` to share it.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use reattempt::{Call, RetryThrottle, ThrottleLayer, TokenBucket};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //! let bucket = Arc::new(TokenBucket::new(10, 100)?); // maxTokens 10, tokenRatio 0.1
 //! let service = ServiceBuilder::new()
 //!     .layer(ThrottleLayer::new(bucket.clone()))
@@ -36,7 +37,7 @@ pub use reattempt_core::throttle::{
     Both, HedgeBudget, InvalidHedgeBudget, InvalidTokenBucket, Settled, TokenBucket,
 };
 
-/// Stamps a throttle on each call. Made by [`ThrottleLayer`].
+/// Attaches a throttle to each call. Made by [`ThrottleLayer`].
 #[derive(Clone, Debug)]
 pub struct Throttle<S> {
     inner: S,

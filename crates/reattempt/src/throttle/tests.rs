@@ -59,7 +59,7 @@ async fn a_bucket_at_half_sends_first_attempts_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_throttle_beats_the_policys_and_the_policys_the_layers() {
+async fn throttles_apply_in_the_order_caller_policy_layer() {
     let (caller, policy, layer) = (full(), full(), full());
     let fills = |buckets: [&TokenBucket; 3]| buckets.map(fill);
     let send = |stamp: fn(&mut CallContext, [&Arc<TokenBucket>; 2])| {
@@ -87,7 +87,7 @@ async fn the_callers_throttle_beats_the_policys_and_the_policys_the_layers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn below_the_recovery_layer_it_says_loudly_and_once_that_nobody_asks_it() {
+async fn below_the_recovery_layer_it_warns_once() {
     let listener = listen();
     let bucket = full();
     let layer = ThrottleLayer::new(bucket.clone());
@@ -104,14 +104,14 @@ async fn below_the_recovery_layer_it_says_loudly_and_once_that_nobody_asks_it() 
     );
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     service::<ThrottleLayer>();
     service::<Throttle<Probe>>();
 };
 
-/// Notes what is spent and given back, by the code of the failure.
+/// Records what is spent and refunded, by the code of the failure.
 #[derive(Debug, Default)]
 struct Priced(std::sync::Mutex<Vec<(&'static str, Option<i32>)>>);
 
@@ -164,7 +164,7 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
                 ("recovered", Some(2)),
             ],
         ),
-        // A transparent retry has no price, and leaves what was paid before it.
+        // A transparent retry has no price, and does not change what was paid before it.
         (
             vec![
                 fails(1, 1),
@@ -182,7 +182,7 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
     ] {
         let throttle = Arc::new(Priced::default());
         let probe = probe(steps);
-        // One of a pair pays as one alone does.
+        // One throttle of a pair pays as it does alone.
         let pair = reattempt_core::throttle::Both(throttle.clone(), full());
         let strategy = Attempts::new(4, Backoff::constant(std::time::Duration::ZERO));
         let service = ServiceBuilder::new()
@@ -230,7 +230,7 @@ async fn a_throttle_pays_only_for_retries_that_are_sent() {
     assert_eq!(
         run(None, second / 2).await,
         given_back,
-        "dropped in its delay"
+        "dropped during its delay"
     );
-    assert_eq!(run(None, long).await, [paid], "sent, and dropped then");
+    assert_eq!(run(None, long).await, [paid], "dropped after it was sent");
 }

@@ -1,4 +1,4 @@
-//! A call ends by its deadline exactly, and an answer at that very instant wins.
+//! A call ends exactly at its deadline, and a response at that instant wins.
 
 use reattempt::{DeadlineScope, Stage};
 
@@ -31,7 +31,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     {
         if *scope == DeadlineScope::Call {
             faults.check(Some(mark.at) == ends_by, || {
-                format!("elapsed at {}, and the deadline is {ends_by:?}", mark.at)
+                format!("elapsed at {}, but the deadline is {ends_by:?}", mark.at)
             });
             said(story, *ambiguous, *attempts, faults);
         } else {
@@ -41,7 +41,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
     for attempt in &story.attempts {
         let lived = attempt.gone.map(|gone| gone.at - attempt.sent.at);
-        // A table that is swapped below the recovery layer changes it from attempt to attempt.
+        // A table swapped below the recovery layer changes it from attempt to attempt.
         let limit = facts.attempt_limit.filter(|_| !facts.misplaced);
         let within = limit.is_none_or(|limit| lived.is_none_or(|of| of <= limit));
         faults.check(within, || {
@@ -57,7 +57,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
 }
 
-/// When the server answers an attempt, where that is known before.
+/// When the server responds to an attempt, if that is known in advance.
 fn answers_at(story: &Story<'_>, attempt: &Attempt<'_>) -> Option<u64> {
     if story.has_body() && attempt.fate.reads != Reads::Nothing {
         return None;
@@ -80,34 +80,34 @@ fn answers_win(story: &Story<'_>, attempt: &Attempt<'_>, faults: &mut Faults) {
         &story.over,
         Some((mark, Told::Attempt(..) | Told::Body(_) | Told::Broken)) if mark.at == gone.at
     );
-    // One that its own body cuts off is dropped when another goes on alone.
+    // An attempt that its own body cuts off is dropped when another continues alone.
     faults.check(
         gone.at < answers || left || another || story.has_body(),
         || {
             format!(
-                "{} was dropped at {}, and its answer was there",
+                "{} was dropped at {}, although its response was ready",
                 attempt.number, gone.at
             )
         },
     );
 }
 
-/// What the deadline says of the call.
+/// Checks the deadline's report on the call.
 fn said(story: &Story<'_>, ambiguous: bool, attempts: u32, faults: &mut Faults) {
     let sent = story.attempts.len();
     let claimed = story.attempts.iter().any(|of| of.number > 0);
     faults.check(!claimed || attempts as usize == sent, || {
-        format!("told of {attempts} attempts, and {sent} were sent")
+        format!("reported {attempts} attempts, but {sent} were sent")
     });
     let idempotent = story.seen.facts.idempotent;
     faults.check(!ambiguous || !idempotent, || {
-        "ambiguous although it may take effect twice".into()
+        "ambiguous although idempotent".into()
     });
     let out = story.attempts.iter().any(|of| {
         of.verdict.is_none() && of.ends.is_none() && of.fate.stages[0] != Some(Stage::Dispatch)
     });
     let cut = story.has_body();
     faults.check(ambiguous || idempotent || !out || cut, || {
-        "unambiguous although an attempt was out".into()
+        "unambiguous although an attempt was in flight".into()
     });
 }

@@ -1,4 +1,4 @@
-//! Bounds of hedges: in all, at once, and in time.
+//! Bounds of hedges: in total, concurrently, and in time.
 
 use reattempt::{AttemptKind, Transparent};
 
@@ -13,20 +13,20 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let of_kind = |kind| story.attempts.iter().filter(move |of| of.kind == kind);
     let planned = 1 + of_kind(AttemptKind::Hedge).count();
     faults.check(planned <= policy.max as usize, || {
-        format!("{planned} attempts by a policy of {}", policy.max)
+        format!("{planned} attempts by a policy of at most {}", policy.max)
     });
     let forced = of_kind(AttemptKind::Retry).count();
     let failures = story.attempts.iter().filter_map(|of| story.failed(of));
     let always = failures.filter(super::story::Failed::is_forced).count();
     faults.check(forced <= always, || {
-        format!("{forced} attempts for {always} failures that are always retried")
+        format!("{forced} attempts for {always} always-retry failures")
     });
     let alone = policy.only_idempotent && !story.seen.facts.idempotent;
     for attempt in &story.attempts {
         let out = out_at(story, attempt.sent);
         let most = if alone { 1 } else { policy.max as usize };
         faults.check(out <= most, || {
-            format!("{out} attempts are out with {}", attempt.number)
+            format!("{out} attempts in flight with {}", attempt.number)
         });
         if alone {
             after_harmless_failures(story, attempt.sent, attempt.number, faults);
@@ -37,7 +37,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
 }
 
-/// Attempts that are out right after this moment.
+/// Attempts in flight right after this moment.
 fn out_at(story: &Story<'_>, mark: Mark) -> usize {
     let attempts = story.attempts.iter();
     let out = attempts.filter(|of| of.sent <= mark && of.gone.is_none_or(|gone| gone > mark));
@@ -52,7 +52,7 @@ fn after_harmless_failures(story: &Story<'_>, sent: Mark, number: u32, faults: &
         });
         faults.check(harmless, || {
             format!(
-                "{number} repeats what may have happened in {}",
+                "{number} repeats {}, which may have had an effect",
                 earlier.number
             )
         });
@@ -67,7 +67,7 @@ fn in_time(story: &Story<'_>, policy: &HedgeFacts, sent: Mark, number: u32, faul
     let first = story.attempts[0].sent.at;
     let last = failures.max_by_key(|(mark, _)| *mark);
     let Some((mark, failed)) = last else {
-        // As nothing failed, time alone sends: one more each delay.
+        // Without a failure only the delay sends hedges, one per delay.
         let hedges = story
             .attempts
             .iter()
@@ -78,7 +78,7 @@ fn in_time(story: &Story<'_>, policy: &HedgeFacts, sent: Mark, number: u32, faul
         });
         return;
     };
-    // A hedge that was being made ready already, or that another's failure planned, is not meant.
+    // Excludes a hedge that was becoming ready already, or that another failure planned.
     let at_once = |ready: &crate::scenario::Readiness| ready.after == Some(0);
     let plain = failed.failure.transparent == Transparent::No && !failed.is_forced();
     if !plain || !story.plan.readiness.iter().all(at_once) {

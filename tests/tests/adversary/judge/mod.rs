@@ -1,4 +1,4 @@
-//! What has to hold of every call, by an obvious count over the log.
+//! The properties that must hold for every call, checked by simple counts over the log.
 
 mod deadlines;
 mod hedges;
@@ -10,7 +10,7 @@ pub(crate) mod tokens;
 
 pub(crate) use story::Story;
 
-/// What does not hold.
+/// The violated properties.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(pub(crate) Vec<String>);
 
@@ -22,7 +22,7 @@ impl Faults {
     }
 }
 
-/// A busy loop would poll a call more often than this at one instant.
+/// More polls than this at one instant indicate a busy loop.
 const MOST_POLLS: u32 = 50;
 
 pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {

@@ -1,4 +1,4 @@
-//! The caller gets the server's own outcome, and nothing of its call goes on.
+//! The caller gets the server's own outcome, and nothing of its call continues afterwards.
 
 use reattempt::Verdict;
 
@@ -13,7 +13,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
         let gone = attempt.gone.filter(|gone| {
             story.left.is_some() || story.over.as_ref().is_none_or(|(over, _)| gone < over)
         });
-        faults.check(gone.is_some(), || format!("{number} outlives its call"));
+        faults.check(gone.is_some(), || format!("{number} outlived its call"));
         let (Some(ends), Some(gone)) = (attempt.ends, attempt.gone) else {
             continue;
         };
@@ -29,10 +29,12 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     };
     match told {
         Told::Attempt(place, verdict) => of_attempt(story, *over, *place, *verdict, faults),
-        Told::Body(_) => faults.check(story.has_body(), || "no body could break off".into()),
+        Told::Body(_) => faults.check(story.has_body(), || {
+            "the call has no body that could fail".into()
+        }),
         Told::Broken => faults.check(
             story.plan.readiness.iter().any(|ready| ready.breaks),
-            || "broken, and the service was not".into(),
+            || "broken, but the service was not".into(),
         ),
         Told::Elapsed { .. } => {}
     }
@@ -42,9 +44,9 @@ fn of_attempt(story: &Story<'_>, over: Mark, place: usize, verdict: Verdict, fau
     let attempt = &story.attempts[place];
     faults.check(attempt.fate.verdict == verdict, || "another verdict".into());
     faults.check(attempt.ends.is_some_and(|ends| ends < over), || {
-        format!("told of {place}, which has not ended")
+        format!("returned {place}, which has not ended")
     });
-    // Held failures aside it is the last one that said anything.
+    // Unless the strategy holds an earlier failure, the last attempt that ended is returned.
     let holds = matches!(&story.seen.facts.acts, Acts::Retry(strategy) if strategy.holds);
     let last = story.attempts.iter().filter_map(|of| {
         let (mark, _) = of.verdict.filter(|_| !of.broke_off)?;
@@ -53,12 +55,14 @@ fn of_attempt(story: &Story<'_>, over: Mark, place: usize, verdict: Verdict, fau
     let last = last.max_by_key(|(mark, _)| *mark);
     let latest = last.is_none_or(|(_, number)| number == attempt.number);
     faults.check(holds || latest || verdict.failure().is_none(), || {
-        format!("told of {}, and {last:?} was the last", attempt.number)
+        format!("returned {}, but {last:?} was the last", attempt.number)
     });
     let worked = story
         .attempts
         .iter()
         .find(|of| matches!(of.verdict, Some((_, Verdict::Success | Verdict::Committed))));
     let right = worked.is_none_or(|of| of.number == attempt.number);
-    faults.check(right, || format!("{worked:?} worked, and is not told of"));
+    faults.check(right, || {
+        format!("{worked:?} succeeded, but was not returned")
+    });
 }

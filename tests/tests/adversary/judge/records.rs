@@ -12,7 +12,8 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let claimed = !matches!(story.seen.facts.acts, Acts::Nothing);
     let whole = matches!(story.over, Some((_, Told::Attempt(..) | Told::Body(_))));
     if !claimed && !whole {
-        // Several layers let it pass, and which of them saw its end depends on where it was cut.
+        // Several layers pass the call through; which of them saw its end depends on where it was
+        // cut off.
         return;
     }
     let observed: Vec<_> = story
@@ -27,7 +28,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
         ends_once(story, claimed, &observed, faults);
     } else {
         faults.check(observed.is_empty(), || {
-            "told of a call of another layer's".into()
+            "reported a call of another layer".into()
         });
     }
     let settled: Vec<_> = observed
@@ -45,8 +46,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
 }
 
-/// The end is reported once, and nothing after it; a call on which no layer acts may be dropped
-/// unseen.
+/// The end is reported once and last; a call that no layer acts on may be dropped unreported.
 fn ends_once(
     story: &Story<'_>,
     claimed: bool,
@@ -62,15 +62,15 @@ fn ends_once(
         (_, true) => 1..=1,
     };
     faults.check(told.contains(&ends.len()), || {
-        format!("{} ends are told of instead of {told:?}", ends.len())
+        format!("{} ends reported instead of {told:?}", ends.len())
     });
     let Some((end, Observed::Ended(info))) = ends.first() else {
         return;
     };
     let last = observed.last().is_some_and(|(last, _)| last == end);
-    faults.check(last, || "told of something after the end".into());
+    faults.check(last, || "reported something after the end".into());
     let before = story.over.as_ref().is_none_or(|(over, _)| end < over);
-    faults.check(before, || "the end was told after the call".into());
+    faults.check(before, || "reported the end after the call".into());
     let stopped = info.stopped();
     let right = match (&story.over, stopped) {
         (_, None) => false,
@@ -107,10 +107,10 @@ fn attempts(
         .iter()
         .map(|of| (of.number, of.kind))
         .collect();
-    // A limit that had passed already is enforced below the recovery layer.
+    // A limit that has already passed is enforced below the recovery layer.
     let kept = seen.is_empty() && story.seen.facts.cut_at == Some(story.begins.at);
     faults.check(sent == seen || kept, || {
-        format!("told of {sent:?}, and {seen:?} were sent")
+        format!("reported {sent:?}, but {seen:?} were sent")
     });
     let mut numbers: Vec<_> = settled.iter().map(|of| (of.number, of.kind)).collect();
     numbers.sort_unstable_by_key(|(number, _)| *number);
@@ -168,7 +168,7 @@ fn watched(story: &Story<'_>, info: &RetryInfo, settled: &[&AttemptRecord], faul
         .collect();
     counts(info, &sent, faults);
     faults.check(info.stopped().is_some(), || "the caller sees no end".into());
-    // What an answer ended with later is no new record of an observed call.
+    // The late end of a response does not add a record to an observed call.
     let records = info.records().len() + info.dropped_records() as usize;
     faults.check(
         !story.seen.facts.observed || records == settled.len(),

@@ -1,4 +1,4 @@
-//! Bounds of what is sent: nothing that policy, idempotency, server or deadline forbid.
+//! Bounds of sends: nothing that policy, idempotency, server or deadline forbid.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::story::{Attempt, Failed, Story};
 use crate::facts::{Acts, StrategyFacts};
 use crate::log::Event;
 
-/// The most attempts that are sent early because a newer configuration moved the key.
+/// The maximum number of attempts sent early because a newer configuration moved the key.
 const MOST_NUDGED: u32 = 16;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
@@ -24,9 +24,11 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
         let claimed = !matches!(facts.acts, Acts::Nothing);
         faults.check(
             number as usize == if claimed { place + 1 } else { 0 },
-            || format!("send {place} says that it is number {number}"),
+            || format!("send {place} has number {number}"),
         );
-        faults.check(claimed || place == 0, || "sent again by nobody".into());
+        faults.check(claimed || place == 0, || {
+            "retried without a recovery layer".into()
+        });
         let late = facts.limit.is_some_and(|(at, _)| attempt.sent.at >= at);
         faults.check(place == 0 || !late, || {
             format!("{number} sent after the deadline")
@@ -35,7 +37,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
         faults.check(!over, || format!("{number} sent after the call's end"));
         faults.check(
             kind != AttemptKind::Transparent || facts.transparent,
-            || format!("{number} is transparent, which is switched off"),
+            || format!("{number} is transparent, which is disabled"),
         );
         let before = story.attempts[..place].iter();
         for earlier in before.filter(|of| forbids_more(story, of, attempt)) {
@@ -51,7 +53,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
 }
 
-/// An earlier attempt came to something after which none like `later` may follow.
+/// An earlier attempt has a result that forbids a later one like `later`.
 fn forbids_more(story: &Story<'_>, earlier: &Attempt<'_>, later: &Attempt<'_>) -> bool {
     let Some((_, verdict)) = earlier.verdict.filter(|(mark, _)| *mark < later.sent) else {
         return false;
@@ -62,7 +64,7 @@ fn forbids_more(story: &Story<'_>, earlier: &Attempt<'_>, later: &Attempt<'_>) -
     let unseen = failed.failure.transparent != Transparent::No;
     let one_by_one = matches!(story.seen.facts.acts, Acts::Retry(_));
     let next = one_by_one && later.number == earlier.number + 1;
-    // A loser that its own body broke off says nothing of the server.
+    // A losing attempt cut off by its own body tells nothing about the server.
     !earlier.broke_off
         && match verdict {
             _ if failed.stop => true,
@@ -108,11 +110,11 @@ fn one_by_one(story: &Story<'_>, strategy: &StrategyFacts, faults: &mut Faults) 
         let (before, next) = (&pair[0], &pair[1]);
         let number = next.number;
         faults.check(before.gone.is_some_and(|gone| gone < next.sent), || {
-            format!("{number} sent while the one before was out")
+            format!("{number} sent while the previous one was in flight")
         });
         let (Some(failed), Some((mark, _))) = (story.failed(before), before.verdict) else {
             faults.0.push(format!(
-                "{number} sent although the one before did not fail"
+                "{number} sent although the previous one did not fail"
             ));
             continue;
         };
@@ -125,7 +127,7 @@ fn one_by_one(story: &Story<'_>, strategy: &StrategyFacts, faults: &mut Faults) 
         }
         let allowed = story.seen.facts.idempotent || failed.safe || failed.is_forced();
         faults.check(allowed, || {
-            format!("{number} repeats what may have happened")
+            format!("{number} repeats an attempt that may have had an effect")
         });
         let fits = failed.is_forced() || strategy.max.is_none_or(|max| retries + 2 <= max);
         faults.check(fits, || {
@@ -168,7 +170,7 @@ fn least_delay(
     }
 }
 
-/// The strategy sees the right number of retries, and where it says no the call is over.
+/// The strategy sees the correct number of retries, and the call ends when it refuses.
 fn decisions(story: &Story<'_>, faults: &mut Faults) {
     for (mark, event) in &story.log {
         let Event::Decided { retries, stops } = event else {
@@ -178,11 +180,11 @@ fn decisions(story: &Story<'_>, faults: &mut Faults) {
         let made = attempts.filter(|of| of.kind == AttemptKind::Retry && of.sent < *mark);
         let made = made.count();
         faults.check(*retries as usize == made, || {
-            format!("{retries} retries are said to be made instead of {made}")
+            format!("the strategy saw {retries} retries instead of {made}")
         });
         let later = story.attempts.iter().find(|of| of.sent > *mark);
         faults.check(!stops || later.is_none(), || {
-            "sent again against the strategy".into()
+            "retried against the strategy".into()
         });
     }
 }

@@ -1,4 +1,4 @@
-//! A call's share of the log, by attempt.
+//! The part of the log that belongs to one call, by attempt.
 
 use reattempt::{AttemptKind, Failure, Stage, Transparent, Verdict};
 
@@ -9,7 +9,7 @@ use crate::reply::Told;
 use crate::scenario::CallPlan;
 use crate::world::World;
 
-/// When something happened, and its place in the log.
+/// The time of an event, and its position in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     pub(crate) seq: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) number: u32,
     pub(crate) kind: AttemptKind,
     pub(crate) fate: &'a Fate,
-    /// The time limit that its context says.
+    /// The time limit in its context.
     pub(crate) limit: Option<u64>,
     pub(crate) sent: Mark,
     pub(crate) ends: Option<Mark>,
@@ -43,7 +43,7 @@ pub(crate) struct Story<'a> {
     pub(crate) log: Vec<(Mark, &'a Event)>,
 }
 
-/// A failure as the recovery layer has to understand it.
+/// A failure as the recovery layer must interpret it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
     pub(crate) failure: Failure,
@@ -51,14 +51,14 @@ pub(crate) struct Failed {
     pub(crate) after: Option<u64>,
     /// No further attempt may be made.
     pub(crate) stop: bool,
-    /// The server did, and it counts as a failure whatever the code.
+    /// The server asked to stop, which counts as a failure for any code.
     pub(crate) asked_stop: bool,
-    /// Nothing happened at the server, for all that is known.
+    /// As far as is known, the request had no effect at the server.
     pub(crate) safe: bool,
 }
 
 impl Failed {
-    /// It is retried whatever strategy and throttle say.
+    /// Retried regardless of strategy and throttle.
     pub(crate) fn is_forced(&self) -> bool {
         !self.fatal && self.failure.reason.always_retry()
     }
@@ -129,17 +129,17 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// The moment at which the call ended for its caller.
+    /// When the call ended for its caller.
     pub(crate) fn end(&self) -> Option<Mark> {
         self.left.or(self.over.as_ref().map(|(mark, _)| *mark))
     }
 
-    /// Could its body keep it from being sent again, or cut one of its attempts off?
+    /// True if the body could prevent a retry or cut off an attempt.
     pub(crate) fn has_body(&self) -> bool {
         self.http && (self.plan.body.frames > 0 || self.plan.body.fails)
     }
 
-    /// What the recovery layer has to make of an attempt's failure.
+    /// How the recovery layer must interpret the attempt's failure.
     pub(crate) fn failed(&self, attempt: &Attempt<'_>) -> Option<Failed> {
         let (failure, fatal) = match attempt.verdict?.1 {
             Verdict::Success | Verdict::Committed => return None,
@@ -147,7 +147,7 @@ impl<'a> Story<'a> {
             Verdict::Retry(failure) => (failure, false),
         };
         let fate = attempt.fate;
-        // What is reported at the end is reported by an attempt that comes to its own.
+        // The final report is made only by an attempt that ends by itself.
         let whole = attempt.ends.is_some() && !attempt.broke_off;
         let word = fate
             .word
@@ -179,7 +179,7 @@ impl<'a> Story<'a> {
         };
         let reported = fate.stages[1].filter(|_| whole).or(fate.stages[0]);
         let stage = if attempt.ends.is_none() || whole && fate.own_answer {
-            // Answered by a layer of ours.
+            // A response made by one of our layers.
             reported.unwrap_or(Stage::InFlight)
         } else if failure.stage == Stage::Response {
             Stage::Response
@@ -192,7 +192,7 @@ impl<'a> Story<'a> {
         failed.safe = if stage == Stage::Dispatch || by_reason {
             true
         } else {
-            // The classifier decides where the answer is the server's and its stage stands.
+            // The classifier decides, if the response is the server's and its stage applies.
             let moved = failure.stage == Stage::Dispatch;
             failure.safe && !moved && attempt.ends.is_some() && !(whole && fate.own_answer)
         };

@@ -1,4 +1,4 @@
-//! Throttles against plain models, by what the witness wrote down, and against what was sent.
+//! Checks throttles against simple models, by the witness's log and by what was sent.
 
 use reattempt::{AttemptKind, Failure, MOST_RECORDS, Transparent, Verdict};
 use reattempt_http::reasons::HTTP_TOO_MANY_REQUESTS;
@@ -11,7 +11,7 @@ use crate::reply::Told;
 use crate::scenario::Concludes;
 use crate::throttle::{Op, ThrottlePlan};
 
-/// What a throttle has to be filled to.
+/// The expected fill of a throttle.
 struct Model {
     plan: ThrottlePlan,
     bucket: u64,
@@ -36,7 +36,7 @@ impl Model {
         }
     }
 
-    /// Its parts: most and ratio of a bucket, share of a budget, tokens of a quota.
+    /// The parameters: maximum and ratio of a bucket, share of a budget, tokens of a quota.
     const fn parts(&self) -> (Option<(u32, u32)>, Option<u32>, Option<u32>) {
         match self.plan {
             ThrottlePlan::Bucket(most, ratio) => (Some((most, ratio)), None, None),
@@ -62,7 +62,7 @@ impl Model {
             && quota.is_none_or(|_| self.quota >= price(failure))
     }
 
-    /// Does it, and says what it has to answer.
+    /// Applies the operation and returns the expected answer.
     fn apply(&mut self, op: Op) -> Option<bool> {
         let (bucket, budget, quota) = self.parts();
         let (most, ratio) = bucket.unwrap_or_default();
@@ -109,7 +109,7 @@ fn price(failure: Option<Failure>) -> u64 {
     }
 }
 
-/// Each throttle is filled as its model at every step.
+/// Each throttle matches its model at every step.
 pub(crate) fn replay(plans: &[ThrottlePlan], log: &[Entry], faults: &mut Faults) {
     let mut models: Vec<_> = plans.iter().map(|plan| Model::new(*plan)).collect();
     for entry in log {
@@ -139,12 +139,13 @@ pub(crate) fn replay(plans: &[ThrottlePlan], log: &[Entry], faults: &mut Faults)
     }
 }
 
-/// What a call told its throttle is what happened to it.
+/// The operations of a call on its throttle match what happened to it.
 pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let facts = &story.seen.facts;
     let told = matches!(story.over, Some((_, Told::Attempt(..))));
     if matches!(facts.acts, Acts::Nothing) && !told {
-        // Several layers let it pass, and which of them saw its end depends on where it was cut.
+        // Several layers pass the call through; which of them saw its end depends on where it was
+        // cut off.
         return;
     }
     let ops: Vec<_> = story
@@ -156,7 +157,7 @@ pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
         })
         .collect();
     let Counts::In(own) = facts.counts else {
-        // One that stands below the recovery layer counts committed answers only.
+        // A throttle below the recovery layer counts only committed responses.
         faults.check(ops.len() <= 1, || {
             format!("{ops:?} of a throttle that is not the call's")
         });
@@ -183,7 +184,7 @@ pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
             "asked again after a refusal".into()
         });
     }
-    // Enforced below a recovery layer, a limit that has passed already lets nothing out.
+    // A limit that has already passed and is enforced below a recovery layer prevents all sends.
     let kept_back = facts.refused || facts.cut_at == Some(story.begins.at);
     if story.has_body() || facts.misplaced || kept_back {
         return;
@@ -215,7 +216,7 @@ pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
     });
 }
 
-/// Attempts that a throttle pays for: hedges, and retries that are not forced.
+/// Attempts that spend tokens: hedges, and retries that are not forced.
 fn paid_sends(story: &Story<'_>) -> usize {
     let hedges = story.attempts.iter();
     let hedges = hedges.filter(|of| of.kind == AttemptKind::Hedge).count();

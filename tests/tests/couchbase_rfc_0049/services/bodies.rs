@@ -1,4 +1,4 @@
-//! Bodies as the wire brings them: in pieces, cut off, broken off, without end, and no JSON at all.
+//! Bodies in chunks, truncated, broken off, endless, and not JSON.
 
 use reattempt::reason::{QUERY_PREPARED_STATEMENT_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
 use reattempt::{Stage, Stopped};
@@ -7,7 +7,7 @@ use super::*;
 
 const QUERY: HttpService = HttpService::query();
 
-/// C41: chunk by chunk of one byte, or of some, or whole.
+/// C41: in chunks of one byte, in larger chunks, or whole.
 #[tokio::test]
 async fn an_error_that_comes_in_pieces_is_read() {
     let node = Node::start(QUERY, works()).await;
@@ -33,7 +33,7 @@ async fn an_error_that_comes_in_pieces_is_read() {
     }
 }
 
-/// C41: an error after rows is no success either.
+/// C41: an error after rows is not a success.
 #[tokio::test]
 async fn an_error_after_rows_is_read() {
     let after_rows =
@@ -47,7 +47,7 @@ async fn an_error_after_rows_is_read() {
     );
 }
 
-/// The answer ends as HTTP wants it, and its JSON does not: what was read decides.
+/// The HTTP response is complete, but its JSON is truncated: what was read decides.
 #[tokio::test]
 async fn json_that_is_cut_off_is_judged_by_what_was_read() {
     let node = Node::start(QUERY, works()).await;
@@ -87,8 +87,8 @@ async fn a_body_that_is_no_json_leaves_it_to_the_status() {
     }
 }
 
-/// C12: the connection ends in the middle of an error; the caller who does not only read gets what
-/// came, and the break.
+/// C12: the connection ends in the middle of an error; a caller with a non-idempotent request gets
+/// the partial body and the error.
 #[tokio::test]
 async fn an_error_that_breaks_off_is_a_socket_that_was_closed() {
     for step in [Step::close_during_body(40), Step::reset_during_body(40)] {
@@ -117,8 +117,8 @@ async fn an_error_that_breaks_off_is_a_socket_that_was_closed() {
     }
 }
 
-/// A large answer is not waited for, and comes whole; so does a large failure, of which only the
-/// beginning counts.
+/// A large response is not buffered and is delivered whole; so is a large failure, of which only
+/// the beginning is classified.
 #[tokio::test]
 async fn answers_of_any_size_are_delivered_whole() {
     let rows = format!(
@@ -150,7 +150,7 @@ async fn answers_of_any_size_are_delivered_whole() {
     );
 }
 
-/// C7: a body that hangs is not waited for past the deadline.
+/// C7: a body that hangs does not delay the call past the deadline.
 #[tokio::test]
 async fn the_deadline_ends_an_error_that_does_not_come_to_its_end() {
     let hangs = Step::hang_during_body(20)
@@ -162,7 +162,7 @@ async fn the_deadline_ends_an_error_that_does_not_come_to_its_end() {
     let ended = node.post().await;
     assert!(ended.elapsed().ambiguous);
     assert_eq!(node.sent(), 1);
-    // Enough of it to know.
+    // Enough of it to classify.
     let text = error(4040, "m");
     let hangs = Step::hang_during_body(text.len() - 2)
         .with_status(404)

@@ -5,7 +5,7 @@ use reattempt::reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;
 
 use super::*;
 
-/// RFC 0049 lists no status of it.
+/// RFC 0049 lists no status for it.
 #[tokio::test]
 async fn no_status_is_sent_again() {
     let node = Node::start(HttpService::management(), works()).await;
@@ -19,7 +19,7 @@ async fn no_status_is_sent_again() {
     }
 }
 
-/// C32, C12: HTTP calls a PUT idempotent, RFC 0049 does not.
+/// C32, C12: a PUT is idempotent in HTTP, but not in RFC 0049.
 #[tokio::test]
 async fn only_a_get_that_was_lost_is_sent_again() {
     for (method, sent) in [

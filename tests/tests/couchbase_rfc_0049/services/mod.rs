@@ -39,7 +39,7 @@ struct Node {
     limit: Duration,
 }
 
-/// What the caller got, the body read to its end.
+/// The result of a call, with its body read to the end.
 struct Ended {
     outcome: Result<(Response<()>, Result<Bytes, BoxError>), BoxError>,
     info: RetryInfo,
@@ -57,11 +57,11 @@ impl Ended {
         std::str::from_utf8(body).expect("text")
     }
 
-    /// The code of the error that the caller finds in the answer.
+    /// The code of the error in the response.
     fn code(&self) -> Option<i32> {
         let answered = self.outcome.as_ref().expect("an answer");
         let found = answered.0.extensions().get::<ServiceAnswer>();
-        found.expect("somebody has looked into it").error()?.code()
+        found.expect("the layer has read it").error()?.code()
     }
 
     fn reasons(&self) -> Vec<RetryReason> {
@@ -152,7 +152,7 @@ impl Node {
     }
 }
 
-/// As the query and the analytics service word an error.
+/// An error in the format of the query and analytics services.
 fn error(code: i32, message: &str) -> String {
     format!(
         r#"{{"requestID": "7", "signature": {{"*": "*"}}, "results": [
@@ -160,7 +160,7 @@ fn error(code: i32, message: &str) -> String {
     )
 }
 
-/// An answer with an error and this status.
+/// A response with an error and this status.
 fn fails(status: u16, code: i32, message: &str) -> Step {
     Step::status(status).body(error(code, message))
 }

@@ -12,7 +12,7 @@ use super::*;
 const QUERY: HttpService = HttpService::query();
 const INDEX: &str = "Index Not Found - cause: queryport.indexNotFound";
 
-/// C41, C42, C3: whether or not it is read-only, nothing has happened. Whatever the status.
+/// C41, C42, C3: also if not read-only, because nothing has happened. With any status.
 #[tokio::test]
 async fn the_listed_errors_are_sent_again() {
     let node = Node::start(QUERY, works()).await;
@@ -95,7 +95,7 @@ async fn the_option_adds_codes_and_the_services_own_word() {
     }
 }
 
-/// C41, C7: the node forgets the statement each time.
+/// C41, C7: the node loses the prepared statement each time.
 #[tokio::test]
 async fn a_statement_that_is_never_there_ends_at_the_deadline() {
     let node = Node::start(QUERY, fails(404, 4040, "no such prepared statement")).await;
@@ -122,9 +122,9 @@ async fn fail_fast_returns_the_first_error() {
     assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
 }
 
-/// C12, C32: the statement may have been carried out.
+/// C12, C32: the statement may have been executed.
 #[tokio::test]
-async fn a_statement_that_was_lost_in_flight_is_sent_again_only_if_it_reads() {
+async fn a_statement_lost_in_flight_is_retried_only_if_read_only() {
     for lost in [Step::close_before(), Step::reset(), Step::half_frame()] {
         let node = Node::start(QUERY, works()).await;
         node.server.script_push(lost.clone());
@@ -139,7 +139,7 @@ async fn a_statement_that_was_lost_in_flight_is_sent_again_only_if_it_reads() {
     }
 }
 
-/// C13: what never left the client cannot have happened.
+/// C13: a request that never left the client cannot have been processed.
 #[tokio::test]
 async fn a_statement_that_was_never_sent_is_sent_again() {
     let node = Node::start(QUERY, works())

@@ -51,7 +51,7 @@ async fn with_the_option_a_limit_is_final() {
     assert!(ended.text().contains("num_concurrent_requests"));
 }
 
-/// C32, C12: a search reads, although it is a POST.
+/// C32, C12: a search is a read, although it is a POST.
 #[tokio::test]
 async fn a_search_that_was_lost_is_sent_again() {
     for step in [

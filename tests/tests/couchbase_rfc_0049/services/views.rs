@@ -10,7 +10,7 @@ use super::*;
 
 const VIEWS: HttpService = HttpService::views();
 
-/// C46, C5, C6: no redirect is followed; the same node is asked again, under any strategy.
+/// C46, C5, C6: redirects are not followed; the same node is asked again, under any strategy.
 #[tokio::test]
 async fn a_302_is_asked_again_in_a_controlled_way() {
     let moved = Step::status(302).header("location", "http://127.0.0.1:1/elsewhere");

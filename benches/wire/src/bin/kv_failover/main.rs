@@ -1,11 +1,11 @@
 //! How long calls fail after a failover: a node of three dies, and some time later the others take
-//! over under a new revision.
+//! over with a new configuration revision.
 //!
 //! `cargo run --release -p reattempt-wire-cost --bin kv_failover -- [outages]`
 //!
-//! Measured from the instant at which the new configuration can be had. Outages last differently
-//! long, so that their ends fall evenly into the poll interval and into the floor; all three ways
-//! go through each, side by side, each with a cluster and a client of its own.
+//! Measured from the instant at which the new configuration is available. Outages vary in duration,
+//! so that their ends are spread evenly over the poll interval and the floor; all three ways run
+//! each outage concurrently, each with its own cluster and client.
 
 mod outage;
 mod way;
@@ -17,7 +17,7 @@ use tower::BoxError;
 use outage::{Outage, Story};
 use way::{FLOOR, INTERVAL, Way};
 
-/// The lower middle one, the least and the greatest, in milliseconds.
+/// Lower median, minimum and maximum, in milliseconds.
 fn spread(times: impl Iterator<Item = Duration>) -> String {
     let mut times: Vec<f64> = times.map(|time| time.as_secs_f64() * 1e3).collect();
     times.sort_by(f64::total_cmp);
@@ -41,12 +41,12 @@ fn rows(way: Way, stories: &[Story]) {
     }
     let lost: usize = stories.iter().map(|story| story.lost).sum();
     println!(
-        "| {way} | *asked for, most* | {} in the outage, {} after | | |",
+        "| {way} | *requests, maximum* | {} in the outage, {} after | | |",
         most(|story| story.asked_in_outage),
         most(|story| story.asked_after)
     );
     println!(
-        "| {way} | *calls lost, of all* | {lost} of {} | | |",
+        "| {way} | *lost calls* | {lost} of {} | | |",
         stories.iter().map(|story| story.calls).sum::<usize>()
     );
 }
@@ -64,7 +64,7 @@ async fn main() -> Result<(), BoxError> {
     );
     let mut stories = Way::ALL.map(|_| Vec::new());
     for outage in 0..outages {
-        // The golden ratio's multiples leave no part of an interval out, however many there are.
+        // Multiples of the golden ratio cover an interval evenly, for any number of outages.
         let part = (f64::from(outage) * 0.618_034).fract();
         let lasts = Duration::from_secs(1) + INTERVAL.mul_f64(part);
         let [poll, refresh, both] = Way::ALL.map(|way| Outage { way, lasts }.run());

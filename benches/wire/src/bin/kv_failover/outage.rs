@@ -1,5 +1,4 @@
-//! One outage: the load, the node that dies, the configuration that comes, and what the calls make
-//! of it.
+//! One outage: the load, the failing node, the new configuration, and the results of the calls.
 
 use std::time::Duration;
 
@@ -16,35 +15,34 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 use super::way::{INTERVAL, Way};
 
-/// The node that dies.
+/// The failing node.
 const DIES: usize = 0;
 const LIMIT: Duration = Duration::from_secs(30);
-/// Before the node dies, and after all should be well again.
+/// The time before the node dies, and after the expected recovery.
 const BEFORE: Duration = Duration::from_millis(200);
 const EACH: Duration = Duration::from_millis(10);
 
-/// What one outage is to be.
+/// The parameters of one outage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outage {
     pub(crate) way: Way,
-    /// From the death to the new configuration.
+    /// From the failure to the new configuration.
     pub(crate) lasts: Duration,
 }
 
-/// What became of the calls; all times from the instant at which the new configuration could be
-/// had.
+/// The results of the calls; all times start when the new configuration is available.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Story {
     pub(crate) first_read: Duration,
     pub(crate) first_write: Duration,
-    /// The last of those that had begun before.
+    /// The last success among calls that had started before.
     pub(crate) all_that_waited: Duration,
-    /// How often nodes were asked from the death on, and from the new configuration to the first
-    /// success.
+    /// How often nodes were asked for a configuration, from the failure on, and from the new
+    /// configuration to the first success.
     pub(crate) asked_in_outage: usize,
     pub(crate) asked_after: usize,
     pub(crate) calls: usize,
-    /// Those that ended without success: writes that were in flight when the node died.
+    /// Calls that ended without success: writes that were in flight when the node died.
     pub(crate) lost: usize,
 }
 
@@ -53,13 +51,13 @@ pub(crate) struct Story {
 struct Ended {
     write: bool,
     began: Instant,
-    /// With success, else not.
+    /// The instant of a success; `None` otherwise.
     at: Option<Instant>,
     asked: usize,
 }
 
 impl Outage {
-    pub(crate) const LOAD: &str = "a read and a write of the dead node's documents every 10 ms, whatever became of those before,";
+    pub(crate) const LOAD: &str = "a read and a write of the dead node's documents every 10 ms, independent of earlier results,";
 
     pub(crate) async fn run(self) -> Result<Story, BoxError> {
         let cluster = Cluster::start(3).await?;
@@ -70,7 +68,7 @@ impl Outage {
         let map = kv::map_of(store.clone());
         let client = RoutedClient::new(seeds.iter().map(ToString::to_string), options, map);
         let keys = keys(&cluster)?;
-        // Connections to all nodes are there before anything goes wrong.
+        // Connects to all nodes before the failure.
         for node in 0..cluster.nodes().len() {
             let key = cluster.key_of(node, "warm").ok_or("no key")?;
             client
@@ -131,7 +129,7 @@ impl Outage {
     }
 }
 
-/// Some documents of the node that dies.
+/// Some documents of the failing node.
 fn keys(cluster: &Cluster) -> Result<Vec<String>, BoxError> {
     let key = |n: usize| cluster.key_of(DIES, &format!("airline_{n}_"));
     (0..32)
@@ -161,7 +159,7 @@ fn story(
     at_death: usize,
     at_coming: usize,
 ) -> Result<Story, BoxError> {
-    // What the dead node answered in its last moments ended before.
+    // The dead node's last responses arrived earlier.
     let since = |at: Instant| at.checked_duration_since(comes);
     let successes = |write: Option<bool>| {
         let of_kind = move |call: &&Ended| write.is_none_or(|write| write == call.write);

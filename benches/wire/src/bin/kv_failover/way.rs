@@ -1,4 +1,4 @@
-//! The three ways to a newer configuration.
+//! The three ways to get a newer configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use reattempt_couchbase::{
 };
 use reattempt_testbed::kv::{self, RoutedClient};
 
-/// RFC 0024's two numbers.
+/// The two values of RFC 0024.
 pub(crate) const INTERVAL: Duration = DEFAULT_INTERVAL;
 pub(crate) const FLOOR: Duration = DEFAULT_FLOOR;
 
-/// How a client learns of a newer configuration.
+/// How a client gets a newer configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
     Poll,
@@ -26,8 +26,8 @@ pub(crate) enum Way {
 impl Way {
     pub(crate) const ALL: [Self; 3] = [Self::Poll, Self::Refresh, Self::Both];
 
-    /// The poller of this way, what refreshes on error if it does that, and how often a node was
-    /// asked.
+    /// The poller of this way, its refresh on error if it has one, and the count of requests to
+    /// nodes.
     pub(crate) fn start(
         self,
         store: &ConfigStore,
@@ -62,7 +62,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// How often nodes were asked for their configuration.
+/// The number of configuration requests to nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked(Arc<AtomicUsize>);
 

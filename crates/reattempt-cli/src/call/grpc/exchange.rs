@@ -1,4 +1,4 @@
-//! One call through the layers: how far its answer was read, and how it ended for its caller.
+//! One call through the layers: how much of its answer was read, and how it ended for its caller.
 
 use http::Request;
 use http_body::Body;
@@ -46,14 +46,14 @@ impl End {
     }
 }
 
-/// How far the answer could be read.
+/// How much of the answer could be read.
 #[derive(Debug)]
 pub(super) enum Read {
-    /// To its end.
+    /// The whole answer.
     Whole,
-    /// The deadline passed before its head.
+    /// The deadline passed before the head.
     Elapsed(Timeout),
-    /// It never came, or cannot be read on.
+    /// No answer arrived, or the rest cannot be read.
     Broken(Status),
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn exchange(
         return Read::Whole;
     }
     while let Some(frame) = body.frame().await {
-        // A body whose next frame is always there must not keep the caller from leaving.
+        // A body that is always ready must not prevent the caller from cancelling.
         tokio::task::consume_budget().await;
         let frame = match frame {
             Ok(frame) => frame,
@@ -128,7 +128,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Takes the messages that are whole.
+/// Takes the complete messages.
 fn take(messages: &mut Messages, kind: Kind, reply: &mut Reply) -> Result<(), Read> {
     loop {
         match messages.next_message() {
@@ -162,8 +162,8 @@ pub(super) fn end(read: Option<Read>, kind: Kind, reply: &Reply, info: &RetryInf
                 .status()
                 .unwrap_or_else(|| broken("the stream ended without trailers"));
             if info.stopped() == Some(Stopped::Deadline) && status.code == Code::DeadlineExceeded {
-                // The answer had begun, so the server has the request, and nothing says that
-                // it may take effect twice.
+                // The answer had begun, so the server has the request, and the request is not known
+                // to be idempotent.
                 return End::deadline(status, Timeout::Ambiguous);
             }
             if status.code == Code::Ok && kind.answers_once() && reply.messages.is_empty() {

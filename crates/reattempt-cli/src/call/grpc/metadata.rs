@@ -1,4 +1,4 @@
-//! Metadata as gRPC has it: what a call may carry, and how that of an answer is shown.
+//! gRPC metadata: validation for a call, and the form of an answer's metadata.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::call::document::{Fault, Fields, MOST_NAMES, OneOrMany};
 
-/// What gRPC and HTTP/2 send of themselves. Other clients do not let a caller set it either.
+/// Headers that gRPC and HTTP/2 set themselves. Other clients do not let a caller set them either.
 const OWN: [&str; 18] = [
     "connection",
     "content-length",
@@ -30,8 +30,8 @@ const OWN: [&str; 18] = [
     "grpc-timeout",
 ];
 
-/// The metadata of a call (gRPC over HTTP/2, Custom-Metadata). Values of `-bin` keys are base64
-/// already, and go out as they are.
+/// The metadata of a call (gRPC over HTTP/2, Custom-Metadata). Values of `-bin` keys are already
+/// base64 and are sent unchanged.
 pub(super) fn read(fields: &mut Fields) -> Result<HeaderMap, Fault> {
     let said: BTreeMap<String, OneOrMany> = fields.optional("metadata")?.unwrap_or_default();
     if said.len() > MOST_NAMES {
@@ -74,9 +74,9 @@ fn value(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(text).ok().filter(|_| printable)
 }
 
-/// What belongs to the protocol and not to the application.
+/// Whether a header belongs to the protocol and not to the application.
 fn is_transports(name: &HeaderName) -> bool {
-    // Of gRPC's own the count of attempts and the pushback are for the application to see.
+    // Of gRPC's own headers, the application sees the attempt count and the pushback.
     matches!(
         name.as_str(),
         "content-length"
@@ -89,7 +89,7 @@ fn is_transports(name: &HeaderName) -> bool {
     )
 }
 
-/// The application's metadata among these headers: names with the list of their values.
+/// The application's metadata among these headers: each name with a list of its values.
 pub(super) fn shown(headers: &HeaderMap) -> Value {
     let mut shown = Map::new();
     for name in headers.keys().filter(|name| !is_transports(name)) {
@@ -97,7 +97,7 @@ pub(super) fn shown(headers: &HeaderMap) -> Value {
         for value in headers.get_all(name) {
             let text = String::from_utf8_lossy(value.as_bytes());
             if name.as_str().ends_with("-bin") {
-                // Several may share one field, because base64 has no comma.
+                // Several binary values may share one field, because base64 contains no comma.
                 list.extend(text.split(',').map(|part| Value::from(part.trim())));
             } else {
                 list.push(text.into());

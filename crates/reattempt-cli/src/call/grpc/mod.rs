@@ -28,18 +28,16 @@ use payloads::Payloads;
 use reply::Reply;
 use stack::{ChannelOptions, Stack};
 
-/// The most bytes that the messages of one answer may have together: 64 MiB, as the body of an HTTP
-/// answer.
+/// Maximum bytes of all messages of one answer: 64 MiB, as for the body of an HTTP answer.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// The most messages of one answer. Empty ones take no bytes of the answer, and memory all the
-/// same.
+/// Maximum number of messages of one answer. Empty messages add no bytes but still use memory.
 const MOST_MESSAGES: usize = 100_000;
 
-/// Unless the call's metadata names another.
+/// The default user agent; the call's metadata may set another.
 const AGENT: &str = concat!("grpc-rust-reattempt/", env!("CARGO_PKG_VERSION"));
 
-/// Calls one gRPC server; or nobody, where its service config cannot be used.
+/// Calls one gRPC server, or none if the service config is invalid.
 #[derive(Debug)]
 pub(crate) struct GrpcCaller {
     channel: Result<Channel, String>,
@@ -53,8 +51,8 @@ struct Channel {
 }
 
 impl Channel {
-    /// For the answer: the service config says how long its messages may be, and where it does not
-    /// gRPC's default holds.
+    /// The message decoder of an answer: the service config may limit the message length, otherwise
+    /// gRPC's default applies.
     fn messages(&self, call: &GrpcCall) -> Messages {
         let method = self.config.as_ref().map(|c| c.method(call.method.path()));
         let messages = match method.and_then(|method| method.max_response_message_bytes) {
@@ -65,7 +63,7 @@ impl Channel {
     }
 }
 
-/// What the document says of one call.
+/// The fields of one call.
 #[derive(Debug)]
 pub(crate) struct GrpcCall {
     method: PathAndQuery,
@@ -77,7 +75,7 @@ pub(crate) struct GrpcCall {
     wait_for_ready: Option<bool>,
 }
 
-/// How many messages each side sends: one, or as many as it likes.
+/// How many messages each side sends: one or any number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -130,7 +128,7 @@ fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
         ["", service, name] if !service.is_empty() && !name.is_empty() => method.parse().ok(),
         _ => None,
     };
-    // A parser of paths drops what follows a '#': what is sent would be another method.
+    // The path parser drops text from a '#' on, which would call another method.
     let path = path.filter(|path: &PathAndQuery| path.as_str() == method);
     let Some(path) = path else {
         let what = format!("must be /package.Service/Method, got {method:?}");
@@ -140,7 +138,7 @@ fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
     let payloads: Vec<Base64> = fields.or("payloads", Vec::new())?;
     let mut payloads: Vec<_> = payloads.into_iter().map(|Base64(bytes)| bytes).collect();
     if payloads.is_empty() && kind.asks_once() {
-        // Such a call always has its one message; without a word on it, an empty one.
+        // Such a call always has one message, by default an empty one.
         payloads.push(Bytes::new());
     }
     Ok(GrpcCall {
@@ -175,7 +173,7 @@ impl GrpcCaller {
             .entry(USER_AGENT)
             .or_insert(HeaderValue::from_static(AGENT));
         if let Some(waits) = call.wait_for_ready {
-            // What the call does not say, the service config may.
+            // The service config provides the default.
             request.extensions_mut().insert(WaitForReady(waits));
         }
         request
@@ -202,8 +200,8 @@ impl Caller for GrpcCaller {
         };
         let end = end(read, kind, &reply, &story.info());
         let mut answer = story.end(head.call, end.ending);
-        // An answer that the layers let pass and that could not be read failed for this side's own
-        // reason.
+        // The layers returned an answer that could not be read; the attempt failed for a reason of
+        // this client.
         let fatal = answer.attempts.iter_mut().filter(|a| a.verdict == "fatal");
         for attempt in fatal {
             let reason = end.status.code.reason().map(|reason| reason.name());
@@ -226,7 +224,7 @@ impl Caller for GrpcCaller {
     }
 }
 
-/// The answer where the service config cannot be used.
+/// The answer when the service config is invalid.
 fn refuse(head: Head, refused: &str) -> Answer {
     let mut answer = Answer::unsent(head.call);
     answer.error = Some(format!("the service config cannot be used: {refused}"));

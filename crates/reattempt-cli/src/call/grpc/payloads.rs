@@ -1,4 +1,4 @@
-//! The messages of one call as a request body, each at its time.
+//! The messages of one call as a request body with timing.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,14 +14,14 @@ use tokio::time::{Instant, Sleep};
 
 /// Sends messages with gaps between them, and half-closes some time after the last.
 ///
-/// The times count from when the first attempt begins to send, as those of an application that
-/// writes to a stream: what falls due while no attempt is out goes out with the next one.
+/// The times count from the start of the first attempt, as for an application that writes to a
+/// stream: messages that fall due while no attempt is in progress are sent with the next one.
 #[derive(Debug)]
 pub(super) struct Payloads {
     messages: VecDeque<Bytes>,
     gap: Duration,
     half_close_after: Duration,
-    /// How long after the beginning the next message is due, or the half-close.
+    /// The time of the next message or of the half-close, counted from the start.
     due: Duration,
     began: Option<Instant>,
     pause: Option<Pin<Box<Sleep>>>,
@@ -48,7 +48,7 @@ impl Payloads {
         }
     }
 
-    /// Waits until what is next is due.
+    /// Waits until the next item is due.
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.due.is_zero() {
             return Poll::Ready(());
@@ -91,7 +91,7 @@ impl Body for Payloads {
     }
 
     fn is_end_stream(&self) -> bool {
-        // A half-close that comes later is an event of its own.
+        // A later half-close is a separate event.
         self.messages.is_empty() && self.half_close_after.is_zero()
     }
 }

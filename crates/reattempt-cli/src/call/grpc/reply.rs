@@ -1,4 +1,4 @@
-//! What has come of the answer of a gRPC call.
+//! The received part of a gRPC call's answer.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::metadata::shown;
 
-/// A status as the caller gets it.
+/// A status as returned to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: Code,
@@ -32,12 +32,12 @@ impl Status {
     }
 }
 
-/// How much of the answer has come.
+/// The part of the answer received so far.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     http_status: StatusCode,
     head: HeaderMap,
-    /// Nothing comes after the head.
+    /// Whether the answer ends with its head.
     head_only: bool,
     pub(super) messages: Vec<Bytes>,
     trailers: Option<HeaderMap>,
@@ -54,8 +54,8 @@ impl Reply {
         self.trailers = Some(trailers);
     }
 
-    /// The status, where the head decides it: what follows one is of no use, and need not be gRPC
-    /// at all.
+    /// The status, if the head decides it. The rest of such an answer is not used, and need not be
+    /// gRPC.
     pub(super) fn status_in_head(&self) -> Option<Status> {
         if let Some(said) = Status::of(&self.head) {
             return Some(said);
@@ -77,7 +77,7 @@ impl Reply {
         }
     }
 
-    /// The status that the answer carries.
+    /// The status of the answer.
     pub(super) fn status(&self) -> Option<Status> {
         self.status_in_head().or_else(|| {
             let trailers = self.trailers.as_ref()?;
@@ -95,7 +95,7 @@ impl Reply {
 
     pub(super) fn trailing_metadata(&self) -> Value {
         if self.head_only {
-            // What this client has added is told by itself.
+            // Headers that this client added are reported separately.
             let mut trailers = self.head.clone();
             trailers.remove(PREVIOUS_ATTEMPTS);
             return shown(&trailers);
@@ -109,7 +109,7 @@ impl Reply {
     }
 }
 
-/// gRPC over HTTP/2, Status-Message. What is not encoded as it should be stays as it came.
+/// gRPC over HTTP/2, Status-Message. Invalid escapes are kept unchanged.
 fn percent_decoded(bytes: &[u8]) -> String {
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

@@ -31,7 +31,7 @@ type ResponseBody = DeadlineBody<LimitedResponseBody<GrpcOutcomeBody<AnswerBody>
 pub(super) type Stack =
     BoxCloneSyncService<Request<Payloads>, Response<ResponseBody>, TransportError>;
 
-/// The options of a channel that A6 leaves to the client.
+/// The channel options that A6 leaves to the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChannelOptions {
     enable_retries: bool,
@@ -41,7 +41,7 @@ pub(super) struct ChannelOptions {
     refused: RefusedStream,
 }
 
-/// [`RefusedStream`], as the document says it.
+/// [`RefusedStream`], as written in the document.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum RefusedChoice {
@@ -87,14 +87,14 @@ pub(super) fn service_config(
         .randomness(setup.randomness.clone())
         .on_deadline(setup.on_deadline);
     if let Some(limit) = channel.max_attempts_limit {
-        // As it is said: a limit of one makes one attempt.
+        // A limit of one means one attempt.
         options.max_attempts_limit = limit.max(1);
     }
     let Some(text) = text else { return Ok(None) };
     match ServiceConfig::parse_with(text, &options) {
         Ok(config) => {
             for warning in config.warnings() {
-                // What is in order and may be unwise is for `reattempt check`.
+                // Advice on a valid config is the task of `reattempt check`.
                 if warning.is_advice() {
                     tracing::info!("service config: {warning}");
                 } else {
@@ -110,7 +110,7 @@ pub(super) fn service_config(
     }
 }
 
-/// The methods' policies, as the channel's options leave them.
+/// The policies of the methods, with the channel's options applied.
 #[derive(Clone, Debug)]
 struct Policies {
     config: Option<Arc<ServiceConfig>>,
@@ -123,7 +123,7 @@ impl<B> Route<Request<B>> for Policies {
         if self.enable_retries {
             return Some(policy);
         }
-        // A6, Disabling Retries: time limit and throttle stay.
+        // A6, Disabling Retries: deadline and throttle still apply.
         Some(Arc::new((*policy).clone().recovery(Recovery::None)))
     }
 }
@@ -135,7 +135,7 @@ pub(super) fn stack(
     config: Option<Arc<ServiceConfig>>,
     options: &ChannelOptions,
 ) -> Stack {
-    // A6: without a policy nothing is retried but what the server's application never saw.
+    // A6: without a policy only requests that the server application never saw are retried.
     let classifier = GrpcClassifier::new()
         .retryable(CodeSet::EMPTY)
         .refused(options.refused);

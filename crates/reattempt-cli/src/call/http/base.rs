@@ -1,4 +1,4 @@
-//! The server's part of each URL.
+//! The scheme and authority of each request URL, taken from the target.
 
 use http::header::{HOST, HeaderValue};
 use http::uri::Authority;
@@ -7,12 +7,12 @@ use http::{HeaderMap, Uri};
 use crate::call::document::{Fault, to_base64};
 use crate::call::user_info::{self, UserInfo};
 
-/// The server's part of each URL.
+/// The scheme and authority of each request URL.
 #[derive(Clone, Debug)]
 pub(super) struct Base {
     pub(super) authority: String,
     prefix: String,
-    /// The target's user and password.
+    /// Basic authentication with the target's user and password.
     authorization: Option<HeaderValue>,
 }
 
@@ -59,7 +59,7 @@ impl Base {
         })
     }
 
-    /// What logs a request with this URL in: nothing where it names another origin than the target.
+    /// The authorization for a request to this URL; none for another origin than the target.
     pub(super) fn authorization(&self, uri: &Uri) -> Option<HeaderValue> {
         let own = self.authority.parse::<Authority>().ok()?;
         let named = uri.authority()?;
@@ -74,8 +74,8 @@ impl Base {
     }
 }
 
-/// The same under the host that the request names itself: what its server hears is what routes
-/// match, and what HTTP/2 has no header for. Dialled is the target all the same.
+/// The URL with the host that the request names: routes match this host, and HTTP/2 has no header
+/// for it. The connection still goes to the target.
 pub(super) fn at_host(uri: Uri, headers: &HeaderMap) -> Uri {
     let host = headers.get(HOST);
     let named = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());

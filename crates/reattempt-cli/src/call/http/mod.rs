@@ -1,5 +1,5 @@
-//! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections, those of a Couchbase service
-//! among them.
+//! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections, including those of the
+//! Couchbase services.
 
 mod base;
 mod service;
@@ -26,7 +26,7 @@ use base::Base;
 use service::Settings;
 use stack::Stack;
 
-/// The most bytes that are read of an answer's body.
+/// Maximum bytes read of a response body.
 const LONGEST_BODY: usize = 64 << 20;
 
 /// Calls one HTTP server.
@@ -34,11 +34,11 @@ const LONGEST_BODY: usize = 64 << 20;
 pub(crate) struct HttpCaller {
     stack: Stack,
     base: Base,
-    /// The Couchbase service that is called, if it is one.
+    /// The Couchbase service, if the document names one.
     service: Option<Settings>,
 }
 
-/// What the document says of one request.
+/// The fields of one request.
 #[derive(Debug)]
 pub(crate) struct HttpCall {
     method: Method,
@@ -97,7 +97,7 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
     let mut headers = headers(fields, "headers")?;
     let uri = base::at_host(uri, &headers);
     if let Some(authorization) = base.authorization(&uri) {
-        // The call's own goes first.
+        // A header of the call takes precedence.
         headers.entry(AUTHORIZATION).or_insert(authorization);
     }
     Ok(HttpCall {
@@ -110,7 +110,7 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
     })
 }
 
-/// A map of names to one value or a list of them.
+/// Reads a map of names to one value or a list of values.
 pub(crate) fn headers(fields: &mut Fields, name: &str) -> Result<HeaderMap, Fault> {
     let said: std::collections::BTreeMap<String, OneOrMany> =
         fields.optional(name)?.unwrap_or_default();
@@ -131,7 +131,7 @@ pub(crate) fn headers(fields: &mut Fields, name: &str) -> Result<HeaderMap, Faul
     Ok(headers)
 }
 
-/// Headers as the answer shows them: name to the list of values.
+/// Headers as shown in the answer: each name with a list of its values.
 pub(crate) fn shown(headers: &HeaderMap, hidden: impl Fn(&str) -> bool) -> Value {
     let mut shown = Map::new();
     for name in headers.keys().filter(|name| !hidden(name.as_str())) {
@@ -142,16 +142,16 @@ pub(crate) fn shown(headers: &HeaderMap, hidden: impl Fn(&str) -> bool) -> Value
     shown.into()
 }
 
-/// How much of the answer has come.
+/// The part of the answer received so far.
 #[derive(Debug, Default)]
 struct Received {
     head: Option<(StatusCode, HeaderMap)>,
-    /// What a service's layer found in it.
+    /// The result of the service's layer.
     found: Option<ServiceAnswer>,
     body: BytesMut,
 }
 
-/// Why there is no whole answer.
+/// Why the answer is incomplete.
 #[derive(Debug)]
 enum Broken {
     Elapsed(Elapsed),
@@ -159,7 +159,7 @@ enum Broken {
 }
 
 impl Broken {
-    /// By a call that gave no answer.
+    /// The call failed without an answer.
     fn call(error: TransportError) -> Self {
         match error.downcast::<Elapsed>() {
             Ok(elapsed) => Self::Elapsed(*elapsed),
@@ -168,7 +168,7 @@ impl Broken {
     }
 }
 
-/// By its body.
+/// The body of the answer failed.
 impl From<TransportError> for Broken {
     fn from(error: TransportError) -> Self {
         Self::Failed(format!("the answer's body broke off: {}", chain(&*error)))
@@ -193,7 +193,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut next = error.source();
     while let Some(error) = next {
         let source = error.to_string();
-        // Some errors say their source themselves.
+        // Some errors include their source in their text.
         if !text.ends_with(&source) {
             text = format!("{text}: {source}");
         }
@@ -214,7 +214,7 @@ impl HttpCaller {
         received.found = head.extensions.remove();
         received.head = Some((head.status, head.headers));
         while let Some(frame) = body.frame().await {
-            // A body whose next frame is always there must not keep the caller from leaving.
+            // A body that is always ready must not prevent the caller from cancelling.
             tokio::task::consume_budget().await;
             if let Ok(data) = frame?.into_data() {
                 if received.body.len() + data.len() > LONGEST_BODY {
@@ -264,7 +264,7 @@ impl Caller for HttpCaller {
             let whole = ending == Ending::Success;
             service.told(&received, whole, &story.info())
         });
-        // A good status whose body told of an error, when its head was with the caller already.
+        // A good status whose body contained an error after the head was returned.
         let ending = match &told {
             Some(told) if told.is_error() && ending == Ending::Success => Ending::Failure,
             _ => ending,
@@ -280,7 +280,7 @@ impl Caller for HttpCaller {
     }
 }
 
-/// Adds what has come of the answer.
+/// Adds the received part of the answer.
 fn tell(mut answer: Answer, received: Received, base: &Base) -> Answer {
     let body = received.body.freeze();
     let status = received.head.as_ref().map(|(status, _)| *status);

@@ -36,17 +36,17 @@ enum Name {
     Management,
 }
 
-/// What the document says of the service.
+/// The service settings of the document.
 #[derive(Debug)]
 pub(super) struct Settings {
     service: HttpService,
-    /// Its errors have codes of their own.
+    /// Whether errors of this service have codes.
     has_codes: bool,
     strategy: Strategy,
 }
 
 impl Settings {
-    /// `None` for plain HTTP.
+    /// Returns `None` for plain HTTP.
     pub(super) fn read(fields: &mut Fields) -> Result<Option<Self>, Fault> {
         let Some(name) = fields.optional::<Name>("service")? else {
             return Ok(None);
@@ -79,18 +79,19 @@ impl Settings {
         setup: &Setup,
         transport: Transport<ReplayBody<Full<Bytes>>>,
     ) -> Stack {
-        // No server of these sends an error map.
+        // These services do not send error maps.
         let strategy = self
             .strategy
             .make(setup, |best_effort| Arc::new(best_effort));
         let classifier = ServiceClassifier::new(self.service, HttpStatus::new());
         let service = ServiceBuilder::new()
             .map_response(boxed)
-            // Above the deadline, which tells by it if a timeout is ambiguous.
+            // Above the deadline, which uses the idempotency to decide whether a timeout is
+            // ambiguous.
             .layer(ServiceIdempotencyLayer::new(self.service))
             .layer(DeadlineLayer::unlimited())
             .layer(DeadlineBodyLayer::new())
-            // The whole body is in memory already.
+            // The whole body is already in memory.
             .layer(
                 ReplayBodyLayer::new()
                     .bytes_per_call(LONGEST_BODY)
@@ -106,7 +107,7 @@ impl Settings {
         BoxCloneSyncService::new(service)
     }
 
-    /// What the answer says of its error; `whole`: all of it has come.
+    /// The error information for the answer; `whole` is true when all of it was received.
     pub(super) fn told(&self, received: &Received, whole: bool, info: &RetryInfo) -> Told {
         let at_head = received.found.as_ref().filter(|found| !found.is_broken());
         let at_head = at_head.and_then(ServiceAnswer::error).cloned();
@@ -124,11 +125,10 @@ impl Settings {
             }
             (at_head, _) => at_head,
         };
-        // Behind the bound of what is read before an answer is judged, only one that looked good is
-        // followed further.
+        // Beyond the inspection bound, only an answer that looked successful is read for errors.
         let decided = error.as_ref().filter(|_| is_at_head || good);
         let code = decided.and_then(ServiceError::code).or_else(|| {
-            // The time was up before there was an answer to keep.
+            // The deadline passed before there was an answer to keep.
             let failed =
                 |record: &&reattempt::AttemptRecord| record.outcome == AttemptOutcome::Retry;
             let last = info.records().rfind(failed)?;
@@ -140,7 +140,7 @@ impl Settings {
     }
 }
 
-/// A service's own word on what went wrong.
+/// The error that a service reported.
 #[derive(Debug)]
 pub(super) struct Told {
     code: Option<i32>,
@@ -157,7 +157,7 @@ impl Told {
         let line = match (self.code, message) {
             (Some(code), Some(message)) => Some(format!("error {code}: {}", OneLine(message))),
             (Some(code), None) => Some(format!("error {code}")),
-            // The whole body follows.
+            // The whole body follows in the output.
             (None, _) => None,
         };
         answer.for_people.extend(line.map(Shown::Text));

@@ -1,4 +1,4 @@
-//! The layers of an HTTP client, in their documented order, and the policies of its routes.
+//! The layers of an HTTP client in their documented order, and the policies of its routes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,14 @@ use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::document::{Document, Fault, Setup};
 use crate::call::transport::{Transport, TransportError};
 
-/// Any stack of layers, the body of its answers in one type.
+/// Any stack of layers, with one response body type.
 pub(super) type Stack = BoxCloneSyncService<
     Request<Full<Bytes>>,
     Response<UnsyncBoxBody<Bytes, Broken>>,
     TransportError,
 >;
 
-/// An answer of a stack, as [`Stack`] has it.
+/// Boxes the body of a response, for [`Stack`].
 pub(super) fn boxed<B>(answer: Response<B>) -> Response<UnsyncBoxBody<Bytes, Broken>>
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -41,7 +41,7 @@ where
     answer.map(|body| body.map_err(Broken::from).boxed_unsync())
 }
 
-/// The document's policies; without any, every call is left to the layers' own settings.
+/// The document's policies; `None` leaves every call to the layers' defaults.
 pub(super) fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, Fault> {
     let Some(text) = document.rest.text("policy") else {
         return Ok(None);
@@ -49,7 +49,7 @@ pub(super) fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, 
     let options = Options::new()
         .randomness(document.setup.randomness.clone())
         .on_deadline(document.setup.on_deadline);
-    // Their paths start where the policy does.
+    // Paths of the policy start at its own root.
     let place = |fault: &reattempt_http::json::Fault| {
         let within = fault.path.strip_prefix('$').unwrap_or_default();
         format!("$.policy{within}: {}", fault.what)
@@ -82,11 +82,11 @@ pub(super) fn stack(
     let service = ServiceBuilder::new()
         .map_response(boxed)
         .layer(RouteLayer::new(routes))
-        // Above the deadline, which tells by it if a timeout is ambiguous.
+        // Above the deadline, which uses the idempotency to decide whether a timeout is ambiguous.
         .layer(IdempotencyKeyLayer::new().by_policy())
         .layer(DeadlineLayer::unlimited())
         .layer(DeadlineBodyLayer::new())
-        // The whole body is in memory already; a route may say less.
+        // The whole body is already in memory; a route may set a lower limit.
         .layer(
             ReplayBodyLayer::new()
                 .bytes_per_call(LONGEST_BODY)

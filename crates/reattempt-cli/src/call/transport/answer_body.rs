@@ -1,4 +1,4 @@
-//! The body of an answer from the wire.
+//! The body of a response from the connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,21 +12,21 @@ use super::TransportError;
 use super::http1::Answered;
 use super::request_body::{EndOfRequest, Length};
 
-/// hyper takes this reset for the end of a body. It is one only after the body's own end (RFC 9113,
-/// section 8.1).
+/// hyper treats this reset as the end of a body, but it is only valid after the body's end (RFC
+/// 9113, section 8.1).
 #[derive(Debug, thiserror::Error)]
 #[error("the server reset the stream (NO_ERROR) before the end of its answer")]
 struct CutOff;
 
-/// A body that comes from the connection, or, for an answer that was made on this side, none.
+/// A body from the connection; empty for a response that was created on this side.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerBody {
     incoming: Option<Incoming>,
-    /// What of the request may still be on its way.
+    /// The part of the request that may still be in flight.
     request: Option<EndOfRequest>,
-    /// Whom to tell that nobody reads it any more.
+    /// Notified when the answer is no longer read.
     answered: Option<Answered>,
-    /// Its last frame says that it is the last.
+    /// Whether its last frame marks the end.
     says_its_end: bool,
 }
 
@@ -40,7 +40,7 @@ impl AnswerBody {
         }
     }
 
-    /// gRPC's answers end with their status, and one that has none is told apart by that.
+    /// gRPC answers end with their status, so one without a status is detected by that.
     pub(super) fn of_http2(incoming: Incoming, request: EndOfRequest, length: Length) -> Self {
         Self {
             incoming: Some(incoming),
@@ -61,8 +61,8 @@ impl Drop for AnswerBody {
             };
             request.with(reason);
         }
-        // The connection reads what is left of it, or closes: it has to hear first that nobody else
-        // does.
+        // The connection reads the rest of the answer, or closes. It must first be known that this
+        // side no longer reads.
         self.incoming = None;
         if let Some(answered) = self.answered.take() {
             answered.set();
@@ -84,7 +84,7 @@ impl Body for AnswerBody {
         };
         let frame = ready!(Pin::new(&mut *incoming).poll_frame(cx));
         if frame.is_none() && says_its_end && !incoming.is_end_stream() {
-            // Said once.
+            // Reported once.
             self.says_its_end = false;
             return Poll::Ready(Some(Err(CutOff.into())));
         }

@@ -14,10 +14,10 @@ use reattempt::{Reporter, Stage};
 use super::heard::Heard;
 use super::{Address, AnswerBody, TransportError, sending};
 
-/// So many connections are kept at most; others are closed after their answer.
+/// Maximum number of kept connections; others are closed after their answer.
 const MOST_KEPT: usize = 64;
 
-/// So many headers an answer may have; hyper's own limit of bytes holds all the same.
+/// Maximum number of headers of an answer; hyper's limit in bytes applies as well.
 const MOST_HEADERS: usize = 1000;
 
 pub(super) struct Pool<B>(Mutex<Vec<Kept<B>>>);
@@ -34,7 +34,7 @@ struct Kept<B> {
     answered: Answered,
 }
 
-/// Whether nobody reads the connection's last answer any more. Clones share it.
+/// Whether the connection's last answer is no longer read. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answered(Arc<AtomicBool>);
 
@@ -67,8 +67,8 @@ where
         Some(kept.swap_remove(at).open)
     }
 
-    /// The same, once it has found out that it is idle: it is told by its own task, which may not
-    /// have run since.
+    /// Like `take_idle`, but waits until the connection is known to be idle: its task updates the
+    /// state and may not have run since.
     async fn idle(&self) -> Option<Open<B>> {
         loop {
             let mut open = self.take_idle()?;
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// C13: a close that nobody has read yet costs a new connection, not the request.
+    /// C13: a close that was not read yet costs a new connection, not the request.
     #[tokio::test]
     async fn a_connection_that_its_server_has_closed_is_not_used_again() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -14,7 +14,8 @@ use super::heard::Heard;
 use super::request_body::{Length, RequestBody};
 use super::{Address, AnswerBody, TransportError, sending};
 
-/// So often one attempt looks for another connection, after ones that took nothing of it.
+/// How often one attempt looks for another connection, after connections that accepted nothing of
+/// it.
 const MOST_TRIED: u32 = 4;
 
 pub(super) struct Connection<B>(Mutex<Slot<B>>);
@@ -39,7 +40,7 @@ struct Ready<B> {
     connection: SendRequest<RequestBody<B>>,
     heard: Heard,
     number: u64,
-    /// Nobody has used it before, nor can it have been said good-bye to.
+    /// A new connection, which was not used before and cannot have received GOAWAY.
     fresh: bool,
 }
 
@@ -52,7 +53,7 @@ where
     async fn ready(&self, address: &Address, length: Length) -> Result<Ready<B>, TransportError> {
         let mut slot = self.0.lock().await;
         if let Some((connection, heard)) = slot.open.as_mut() {
-            // One that the server has said good-bye to is not ready, although its streams go on.
+            // After a GOAWAY the connection is not ready, although its open streams continue.
             if !connection.is_closed() && connection.ready().await.is_ok() {
                 return Ok(Ready {
                     connection: connection.clone(),
@@ -124,7 +125,7 @@ where
                 body.may_end_with_its_head();
             }
             if body.is_end_stream() {
-                // Never polled, so that nobody else reports that it goes out.
+                // The body is never polled, so it does not report the stage itself.
                 reporter.stage(Stage::InFlight);
             }
             let sent = ready
@@ -139,8 +140,8 @@ where
             }
             tried += 1;
             match unsent {
-                // A connection that was said good-bye to while nobody looked: nothing was sent, so
-                // this is still the same attempt.
+                // The connection received GOAWAY while it was idle: nothing was sent, so this is
+                // still the same attempt.
                 Some(unsent) if !ready.fresh && tried < MOST_TRIED => {
                     request = unsent.map(RequestBody::into_inner);
                 }

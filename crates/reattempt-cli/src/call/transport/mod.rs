@@ -1,8 +1,7 @@
-//! One server's plain TCP connections, as a tower service: dialled when a request needs one, and
-//! again when one is gone.
+//! Plain TCP connections to one server, as a tower service: opened on demand and replaced when
+//! lost.
 //!
-//! It never sends a request twice. It reports how far each attempt came, so that the layers above
-//! know.
+//! It never sends a request twice. It reports the stage of each attempt to the layers above.
 
 mod answer_body;
 mod heard;
@@ -27,10 +26,10 @@ use tower_service::Service;
 pub(crate) use answer_body::AnswerBody;
 use request_body::Length;
 
-/// What a transport fails with: hyper's own errors, and those of dialling.
+/// The error of the transport: hyper's own errors, and those of connecting.
 pub(crate) type TransportError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The version of HTTP that is spoken.
+/// The HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     Http1,
@@ -63,7 +62,7 @@ impl Address {
         Ok(socket)
     }
 
-    /// Whatever the source's own kind: this one says that nothing was sent.
+    /// Independent of the source's own kind: this error means that nothing was sent.
     fn unconnected(&self, source: impl Into<TransportError>) -> TransportError {
         let error = CannotConnect {
             authority: self.authority.clone(),
@@ -99,7 +98,7 @@ impl<B> fmt::Debug for Transport<B> {
 }
 
 impl<B> Transport<B> {
-    /// A transport to `host:port`; nothing is dialled yet.
+    /// Creates a transport to `host:port`; it does not connect yet.
     pub(crate) fn new(authority: &str, version: Version) -> Self {
         Self(Arc::new(Shared {
             address: Address {
@@ -152,8 +151,7 @@ where
 /// Why a request has no answer, and the request itself if nothing of it was sent.
 type Unanswered<B> = (TransportError, Option<Request<B>>);
 
-/// Waits for the answer of a request. What was reported of it is taken back where it never went
-/// out.
+/// Waits for the answer of a request. If the request was not sent, the reported stage is reset.
 async fn sending<B, F>(reporter: &Reporter, sending: F) -> Result<Response<Incoming>, Unanswered<B>>
 where
     F: Future<Output = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<B>>>>,

@@ -1,4 +1,4 @@
-//! The body of a request on its way to an HTTP/2 stream, which ends with the answer.
+//! The body of a request on an HTTP/2 stream, which ends with the answer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,42 +12,41 @@ use tokio::sync::oneshot;
 
 use super::TransportError;
 
-/// Whether a body says how long it is.
+/// Whether a body has a known length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
-    /// If it knows.
+    /// If the body knows its length.
     Said,
-    /// Never: the length of a stream of messages would be known of a copy only, and a retry look
-    /// different from its original.
+    /// Never: only a copy of a stream of messages would have a known length, so a retry would
+    /// differ from its original.
     Unsaid,
 }
 
-/// Begins with the stream that it is for, which it reports: until the server allows one more stream
-/// nothing is sent. And ends with it: a server that has answered wants no more of the request, and
-/// one that answers without half-closing would else be sent messages of an attempt that is long
-/// over.
+/// Reports that its stream has begun: until the server allows one more stream nothing is sent. Ends
+/// with its stream: a server that has answered needs no more of the request, and one that answers
+/// without half-closing would otherwise be sent messages of an ended attempt.
 #[derive(Debug)]
 pub(super) struct RequestBody<B> {
     inner: B,
     length: Length,
     over: Option<oneshot::Receiver<Reason>>,
     reporter: Option<Reporter>,
-    /// May one that is empty end with the request's head?
+    /// Whether an empty body may end with the request's head.
     ends_with_head: bool,
 }
 
-/// Ends the request's body when the answer does, or when it is dropped before that.
+/// Ends the request's body when the answer ends, or when it is dropped before.
 #[derive(Debug)]
 pub(super) struct EndOfRequest(oneshot::Sender<Reason>);
 
 impl EndOfRequest {
     pub(super) fn with(self, reason: Reason) {
-        // Fails when the body was sent to its end, as most are.
+        // Fails when the body was sent completely, as is usual.
         let _ = self.0.send(reason);
     }
 }
 
-/// Why a request's body stops; hyper finds the reason for its RST_STREAM in the source.
+/// Why a request's body stops; hyper takes the reason of its RST_STREAM from the source.
 #[derive(Debug, thiserror::Error)]
 #[error("the request is not wanted any more: {what}")]
 struct Stopped {
@@ -77,8 +76,8 @@ impl<B> RequestBody<B> {
         (body, EndOfRequest(end))
     }
 
-    /// Saves the frame of an empty body, and with it the word whether the request went out: where
-    /// it makes no difference.
+    /// Saves the frame of an empty body. Without it the body cannot report whether the request was
+    /// sent, so this is only for requests where that makes no difference.
     pub(super) const fn may_end_with_its_head(&mut self) {
         self.ends_with_head = matches!(self.length, Length::Said);
     }
@@ -108,12 +107,12 @@ where
         };
         if let Poll::Ready(reason) = Pin::new(over).poll(cx) {
             self.over = None;
-            // Whoever waited for the answer has left.
+            // The caller no longer waits for the answer.
             let reason = reason.unwrap_or(Reason::CANCEL);
             return Poll::Ready(Some(Err(Stopped::by("the answer has ended", reason))));
         }
         Pin::new(&mut self.inner).poll_frame(cx).map(|frame| {
-            // Cancelled, and not INTERNAL_ERROR: another attempt goes on in its place (A6, Memory
+            // CANCEL, not INTERNAL_ERROR: another attempt replaces this one (A6, Memory
             // Management).
             let stop = |error: B::Error| Stopped::by(error.into(), Reason::CANCEL);
             frame.map(|frame| frame.map_err(stop))
@@ -121,8 +120,8 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        // Otherwise one that has nothing ends all the same in a frame of its own, which tells that
-        // the stream has begun.
+        // Otherwise an empty body still ends with a frame of its own, which shows that the stream
+        // has begun.
         let begun = self.ends_with_head || self.reporter.is_none();
         begun && self.inner.is_end_stream()
     }
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_body_ends_in_a_frame_of_its_own_unless_the_head_may_say_so() {
+    async fn an_empty_body_ends_in_its_own_frame_unless_the_head_may_end() {
         let (mut sized, _end) = new(Empty::<Bytes>::new(), Length::Said);
         assert!(!sized.is_end_stream());
         sized.may_end_with_its_head();

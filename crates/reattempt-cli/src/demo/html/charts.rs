@@ -6,12 +6,12 @@ use crate::demo::stats::Side;
 use crate::demo::trouble::Weather;
 
 const HEIGHT: f64 = 242.0;
-/// Points of a line over time.
+/// Number of points of a line over time.
 const BINS: usize = 50;
-/// The most reasons shown.
+/// Maximum number of reasons shown.
 const MOST_REASONS: usize = 9;
 
-/// A plot over call numbers, with the phases behind it.
+/// A plot over call numbers, with the phases in the background.
 fn over_time(title: &'static str, comparison: &Comparison) -> Plot {
     let calls = comparison.plan.calls as f64;
     let mut plot = Plot::new(title, HEIGHT);
@@ -32,7 +32,7 @@ fn over_time(title: &'static str, comparison: &Comparison) -> Plot {
     plot
 }
 
-/// A value for each stretch of calls, at the middle of the stretch.
+/// One value for each bin of calls, at the middle of the bin.
 fn binned(
     comparison: &Comparison,
     value: impl Fn(usize, usize) -> f64,
@@ -82,7 +82,7 @@ pub(super) fn attempts(comparison: &Comparison) -> String {
     plot.finish()
 }
 
-/// From a tenth of a millisecond to a second, by powers of ten.
+/// Maps a tenth of a millisecond to a second, logarithmically.
 fn place_of(millis: f64) -> f64 {
     (millis.max(0.1).log10() + 1.0) / 4.0
 }
@@ -104,7 +104,7 @@ pub(super) fn latency(comparison: &Comparison) -> String {
     for (class, side) in [("without", &comparison.without), ("with", &comparison.with)] {
         let all = side.records.len().max(1) as f64;
         let worked = side.latencies.len();
-        // Every few calls one point, and each of the slowest.
+        // One point for every few calls, and each of the slowest.
         let step = (worked / 300).max(1);
         let shown = |at: &usize| at % step == 0 || at + 60 >= worked;
         let mut places: Vec<_> = (0..worked)

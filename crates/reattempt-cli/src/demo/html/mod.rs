@@ -1,4 +1,4 @@
-//! The results as one page: no scripts, nothing from elsewhere, readable in light and dark.
+//! The results as one page: no scripts, no external resources, readable in light and dark.
 
 mod charts;
 mod plot;
@@ -66,17 +66,17 @@ fn section(out: &mut String, comparison: &Comparison) {
         ),
         (
             "Time to an answer",
-            "Share of all calls answered within a time. A line that ends below 100 % leaves callers without.",
+            "Share of all calls answered within a time. A line that ends below 100 % means calls without an answer.",
             charts::latency(comparison),
         ),
         (
             "Attempts per call",
-            "What the servers had to bear. In the overload the throttle brings it back towards one.",
+            "The load on the servers. During the overload the throttle brings it back towards one.",
             charts::attempts(comparison),
         ),
         (
             "Why attempts failed",
-            "Reasons of all attempts with the stack, those that were mended included.",
+            "Reasons of all failed attempts with the stack, including those that were retried.",
             charts::reasons(comparison),
         ),
     ] {
@@ -112,7 +112,7 @@ fn tiles(out: &mut String, comparison: &Comparison) {
                 percent(with.total_success()),
             ],
         ),
-        ("p50 of what worked", latency(0.5)),
+        ("p50 of successes", latency(0.5)),
         ("p99", latency(0.99)),
         ("p99.9", latency(0.999)),
         (
@@ -175,7 +175,7 @@ fn phases(out: &mut String, comparison: &Comparison) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Text for the page.
+/// Escapes text for the page.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,4 +1,4 @@
-//! A plot as SVG: a frame with axes, and lines within it.
+//! A plot as SVG: a frame with axes, and lines in it.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 32.0;
 const BOTTOM: f64 = 26.0;
 
-/// A plot while it is drawn. Places within it are fractions of its two axes, from the lower left
+/// A plot under construction. Positions in it are fractions of its two axes, from the lower left
 /// corner.
 #[derive(Debug)]
 pub(super) struct Plot {
@@ -36,7 +36,7 @@ impl Plot {
         self.height - BOTTOM - at.clamp(0.0, 1.0) * (self.height - BOTTOM - TOP)
     }
 
-    /// A line across, with its label on the left.
+    /// A horizontal line, with its label on the left.
     pub(super) fn across(&mut self, at: f64, label: &str) {
         let (y, left, right) = (self.y(at), LEFT, WIDTH - RIGHT);
         let _ = writeln!(
@@ -60,8 +60,8 @@ impl Plot {
         );
     }
 
-    /// A stretch with its name above it, in the upper row if `high`; every other one is shaded.
-    /// `full` shows on hover.
+    /// A range with its name above it, in the upper row if `high`; every second range is shaded.
+    /// `full` is the tooltip.
     pub(super) fn band(
         &mut self,
         (from, to): (f64, f64),
@@ -89,7 +89,7 @@ impl Plot {
         );
     }
 
-    /// A line through these places; its class gives the colour.
+    /// A line through these positions; its class gives the colour.
     pub(super) fn line(&mut self, class: &str, places: impl IntoIterator<Item = (f64, f64)>) {
         let mut points = String::new();
         for (x, y) in places {

@@ -15,7 +15,7 @@ async fn config(name: &str, json: &str) -> (Option<i32>, Vec<String>) {
     check(&["--kind", "cluster-config"], &file(name, json)).await
 }
 
-/// C23 C24: a skipped entry is a warning with its place, and the map can be used.
+/// C23 C24: a skipped entry is a warning with its path, and the map can be used.
 #[tokio::test]
 async fn what_is_skipped_of_a_map_is_a_warning() {
     let json = r#"{"version": 2, "revision": 1, "errors": {
@@ -52,7 +52,7 @@ async fn what_is_skipped_of_a_map_is_a_warning() {
     assert_eq!(lines.last().map(String::as_str), Some("FILE: ok"));
 }
 
-/// Every fault is one line, whatever a name in the file would do to a terminal.
+/// Every fault is one line, with control characters in names escaped.
 #[tokio::test]
 async fn a_name_moves_no_cursor_and_begins_no_line() {
     let json = r#"{"version": 2, "revision": 1, "errors": {"z\n\u001b[2J\u202e": {}}}"#;
@@ -63,7 +63,7 @@ async fn a_name_moves_no_cursor_and_begins_no_line() {
     assert_eq!(lines, [warning, "FILE: ok".to_owned()]);
 }
 
-/// One fault, one line: a name in the document may have any character in it.
+/// One fault, one line: a name in the document may contain any character.
 #[tokio::test]
 async fn a_name_with_a_line_break_makes_no_line_of_its_own() {
     let json =
@@ -100,7 +100,7 @@ async fn maps_of_any_version_can_be_used() {
     );
 }
 
-/// C23: all that keeps it from being used.
+/// C23: every fault that makes a map unusable.
 #[tokio::test]
 async fn what_is_no_map_cannot_be_used() {
     for (n, (json, lines)) in [
@@ -239,7 +239,7 @@ async fn hostile_configurations_cannot_be_used() {
     }
 }
 
-/// Several files: each has its lines, and one that cannot be used is enough for the status.
+/// With several files each has its lines, and one invalid file determines the exit status.
 #[tokio::test]
 async fn each_file_has_its_own_lines() {
     let good = file(
@@ -268,7 +268,7 @@ fn real(folder: &Path, name: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Files of real servers, where `REATTEMPT_DATA` names a folder that has them.
+/// Files of real servers from the folder in `REATTEMPT_DATA`, if it is set.
 #[tokio::test]
 async fn what_real_servers_sent_can_be_used() {
     let Some(data) = std::env::var_os("REATTEMPT_DATA") else {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{run, text};
 
-/// A file of its own for one test.
+/// Creates a file for one test.
 fn file(name: &str, content: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, content).unwrap();
@@ -71,7 +71,7 @@ async fn warnings_are_marked_and_do_not_fail() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_is_told_beside_the_faults_and_what_amplifies_load_is_a_warning() {
+async fn unknown_fields_and_load_amplification_are_warnings() {
     let slip = r#"{"methodConfig": [{"name": [{}], "hedgingPolicy": {"MaxAttempts": 3}}]}"#;
     let slip = file("slip.json", slip);
     let (status, lines) = check(&[], &slip).await;
@@ -143,7 +143,7 @@ async fn error_maps_and_cluster_configurations_are_checked_as_such() {
 }
 
 #[tokio::test]
-async fn http_policies_are_checked_and_what_amplifies_load_is_a_warning() {
+async fn http_policies_are_checked_and_load_amplification_warns() {
     let policy = r#"{"routes": [{"hedge": {"delay": "0.1s"}, "timeout": "1s"}]}"#;
     let (status, lines) = check(&["--kind", "http-policy"], &file("policy.json", policy)).await;
     assert_eq!(status, Some(0));

@@ -1,4 +1,4 @@
-//! What a call keeps for further attempts (A6, Memory Management).
+//! The retry buffer of a call (A6, Memory Management).
 
 use base64::Engine;
 use reattempt_testbed::grpc::{ErrorCode, Script, Server, Step};
@@ -17,7 +17,7 @@ fn bytes(count: usize) -> Value {
         .into()
 }
 
-/// R51: what does not fit cannot be sent again, but is sent all the same.
+/// R51: a message that exceeds the buffer is sent, but cannot be sent again.
 #[tokio::test]
 async fn a_call_that_outgrows_its_buffer_is_not_retried() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_call_that_outgrows_its_buffer_is_not_retried() {
     }
 }
 
-/// A document whose stream sends four messages of fifty bytes, 100 ms apart, and may keep two of
+/// A document whose stream sends four messages of fifty bytes, 100 ms apart, and may buffer two of
 /// them.
 fn stream(server: &Server, config: Value) -> Value {
     let payloads: Vec<_> = (0..4).map(|_| bytes(50)).collect();
@@ -74,11 +74,10 @@ async fn a_stream_that_outgrows_its_buffer_is_committed() {
     assert_eq!(server.seen_count(), 1);
 }
 
-/// R51 R53: the retry gets what was kept, and what comes later; the attempt that is over takes
-/// nothing away.
+/// R51 R53: the retry sends the buffered and the later messages; the ended attempt takes none.
 #[tokio::test]
 async fn a_retry_goes_on_with_messages_that_come_later() {
-    // Answered early, and the stream not closed by the server.
+    // Answered early; the server does not close the stream.
     let early = unavailable().after_messages(2).leave_open();
     let script = Script::new().then(early).otherwise(Step::ok("world"));
     let server = Server::start(script).await.unwrap();
@@ -87,13 +86,15 @@ async fn a_retry_goes_on_with_messages_that_come_later() {
     assert_eq!(each(&answer, "kind"), ["initial", "retry"]);
     let seen = server.seen();
     assert_eq!((seen[0].messages.len(), seen[1].messages.len()), (2, 4));
-    let reset = seen[0].cancelled.expect("the client ends what is over");
+    let reset = seen[0]
+        .cancelled
+        .expect("the client resets the ended attempt");
     assert_eq!(reset.code, Some(ErrorCode::NO_ERROR));
 }
 
-/// R52: what overflows while the retry waits does not stop it, and it is the last.
+/// R52: a buffer overflow during the back-off allows the retry, which is then the last.
 #[tokio::test]
-async fn a_stream_that_outgrows_its_buffer_in_backoff_is_retried_once_more() {
+async fn a_stream_that_overflows_during_backoff_is_retried_once_more() {
     let script = Script::new()
         .then(unavailable().after_messages(1).pushback("350"))
         .otherwise(unavailable());
@@ -103,17 +104,16 @@ async fn a_stream_that_outgrows_its_buffer_in_backoff_is_retried_once_more() {
     assert_eq!(answer["stopped"], "not_replayable", "{answer}");
     let seen = server.seen();
     assert_eq!(seen.len(), 2);
-    assert_eq!(
-        seen[1].messages.len(),
-        4,
-        "all of them, those of the wait at once"
-    );
+    assert_eq!(seen[1].messages.len(), 4, "the delayed ones at once");
     assert!(seen[1].half_closed);
     let whole = crate::ms(&answer["elapsed_ms"]);
-    assert!(whole < 350.0 + ROOM, "their times had come: {answer}");
+    assert!(
+        whole < 350.0 + ROOM,
+        "messages already due are not delayed: {answer}"
+    );
 }
 
-/// R51: one hedge goes on alone, and the others are cancelled.
+/// R51: one hedge continues alone, and the others are cancelled.
 #[tokio::test]
 async fn hedges_that_outgrow_the_buffer_leave_one() {
     let server = Server::start(Step::ok("world")).await.unwrap();
@@ -135,7 +135,7 @@ async fn hedges_that_outgrow_the_buffer_leave_one() {
     assert_eq!(each(&answer, "verdict")[1 - won], "cancelled");
 }
 
-/// The total is shared by the calls that run at the same time, and given back.
+/// The total is shared by concurrent calls and released at their end.
 #[tokio::test]
 async fn the_buffer_of_all_calls_is_shared_and_given_back() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -163,7 +163,7 @@ async fn the_buffer_of_all_calls_is_shared_and_given_back() {
             "{size}: {answers:?}"
         );
     }
-    // One after another each has it to itself.
+    // In sequence, each call has the whole buffer.
     let script = Script::new()
         .then(unavailable())
         .then(Step::ok("world"))

@@ -1,4 +1,4 @@
-//! What an answer says of a call that works, and of the four kinds of methods.
+//! Answers of successful calls, for the four kinds of methods.
 
 use reattempt_testbed::grpc::{Script, Server, Step};
 use serde_json::{Value, json};
@@ -35,14 +35,14 @@ async fn a_call_that_works_at_once_is_one_attempt() {
     assert!(seen[0].half_closed);
 }
 
-/// What goes out is what gRPC over HTTP/2 asks for, and nothing else.
+/// The request has exactly the headers that gRPC over HTTP/2 requires.
 #[tokio::test]
 async fn a_request_has_the_headers_of_grpc() {
     let script = Script::new()
         .then(Step::trailers_only(14, ""))
         .otherwise(Step::ok("world"));
     let server = Server::start(script).await.unwrap();
-    // A body that was once read to its end has a length, which the first attempt could not say.
+    // A body that was read to its end has a known length, which the first attempt did not have.
     let fields = json!({"half_close_after_ms": 1});
     answer(configured(&server, retrying(2), fields)).await;
     for (at, seen) in server.seen().iter().enumerate() {
@@ -90,7 +90,7 @@ async fn every_kind_of_method_carries_its_messages() {
     }
 }
 
-/// A unary or server-streaming call always has its one message.
+/// A unary or server-streaming call always sends one message.
 #[tokio::test]
 async fn a_call_without_payloads_sends_what_its_kind_asks_for() {
     let server = Server::start(Step::ok("world")).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_call_without_payloads_sends_what_its_kind_asks_for() {
     }
 }
 
-/// INTERNAL, as grpc-go and grpc-java have it.
+/// INTERNAL, as in grpc-go and grpc-java.
 #[tokio::test]
 async fn a_method_that_answers_once_has_exactly_one_message_with_ok() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_method_that_answers_once_has_exactly_one_message_with_ok() {
 }
 
 #[tokio::test]
-async fn calls_follow_one_another_or_run_side_by_side_on_one_connection() {
+async fn sequential_and_parallel_calls_share_one_connection() {
     let slow = Step::ok("world").after(millis(300));
     let server = Server::start(slow).await.unwrap();
     let names: Vec<_> = (0..4).map(|at| format!("call {at}")).collect();
@@ -163,7 +163,7 @@ async fn calls_follow_one_another_or_run_side_by_side_on_one_connection() {
     assert_eq!(server.connections_accepted(), 2, "one for each document");
 }
 
-/// Also while the connection is being made.
+/// Also during connection setup.
 #[tokio::test]
 async fn a_hundred_calls_at_once_share_one_connection() {
     let server = Server::start(Step::ok("world")).await.unwrap();
@@ -181,7 +181,7 @@ async fn calls_beyond_the_servers_limit_of_streams_wait_their_turn() {
     let options = reattempt_testbed::grpc::Options::new().max_concurrent_streams(2);
     let step = Step::ok("world").after(millis(5));
     let server = Server::start_with(options, step).await.unwrap();
-    // The first call learns of the limit.
+    // The first call receives the limit.
     let calls = (0..20).map(|at| json!({"start_delay_ms": if at == 0 { 0 } else { 100 }}));
     let document = with(several(&server, calls), "concurrency", json!("parallel"));
     for answer in answers(document).await {

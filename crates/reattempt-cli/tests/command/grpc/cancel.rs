@@ -1,4 +1,4 @@
-//! Callers who leave (`cancel_after_ms`).
+//! Cancellation by the caller (`cancel_after_ms`).
 
 use reattempt_testbed::grpc::{ErrorCode, Script, Server, Step};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn assert_cancelled(answer: &Value, after: f64) {
     assert!(range.contains(&ms(&answer["elapsed_ms"])), "{answer}");
 }
 
-/// R15: at once in every phase, and nothing more is sent.
+/// R15: immediately in every phase, and nothing further is sent.
 #[tokio::test]
 async fn a_caller_who_leaves_gets_code_1_in_every_phase() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_caller_who_leaves_gets_code_1_in_every_phase() {
     }
 }
 
-/// The streams are reset at once, also those whose request is still being sent.
+/// The streams are reset at once, including those whose request is still being sent.
 #[tokio::test]
 async fn what_is_out_is_reset() {
     let server = Server::start(Step::hang()).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_call_can_be_cancelled_before_it_is_sent() {
     assert_eq!(each(&answer, "stage"), ["dispatch"]);
 }
 
-/// One call that is cancelled takes none of the others with it.
+/// Cancelling one call does not affect the others.
 #[tokio::test]
 async fn other_calls_on_the_connection_go_on() {
     let server = Server::start(Step::ok("world").after(millis(250)))

@@ -1,4 +1,4 @@
-//! Service configs and documents that cannot be used, and what is only warned of.
+//! Invalid service configs and documents, and warnings.
 
 use reattempt_testbed::grpc::{Server, Step};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, document, run, text};
 
-/// One line a call, all faults with their places, and nothing is sent.
+/// One line per call, all faults with their paths, and nothing is sent.
 #[tokio::test]
 async fn a_service_config_that_cannot_be_used_is_told_per_call() {
     let server = Server::start(Step::ok("world")).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_service_config_that_cannot_be_used_is_told_per_call() {
     assert_eq!(server.connections_accepted(), 0);
 }
 
-/// A key given twice is seen, although JSON readers lose it.
+/// A duplicate key is detected, although JSON parsers drop it.
 #[tokio::test]
 async fn the_service_config_is_read_as_it_was_written() {
     let config = r#"{"methodConfig": [], "methodConfig": []}"#;
@@ -54,8 +54,8 @@ async fn the_service_config_is_read_as_it_was_written() {
     );
 }
 
-/// What no JSON value can hold is a fault of the service config, told per call, and not of the
-/// document.
+/// A value that no JSON value type can hold is a fault of the service config, reported per call,
+/// and not of the document.
 #[tokio::test]
 async fn a_service_config_that_is_nested_too_deep_is_told_per_call() {
     let config = format!(r#"{{"x": {}{}}}"#, "[".repeat(300), "]".repeat(300));

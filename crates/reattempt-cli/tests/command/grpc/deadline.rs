@@ -1,4 +1,4 @@
-//! Time limits: the caller's, the service config's, and what of them goes over the wire.
+//! Time limits of the caller and of the service config, and `grpc-timeout`.
 
 use reattempt_testbed::grpc::{Script, Server, Step};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn unavailable() -> Step {
     Step::trailers_only(14, "no")
 }
 
-/// Checks that the call ended at this time, and with code 4.
+/// Asserts that the call ended at this time, with code 4.
 #[track_caller]
 fn assert_ended_at(answer: &Value, millis: f64) {
     assert_eq!(answer["code"], 4, "{answer}");
@@ -19,7 +19,7 @@ fn assert_ended_at(answer: &Value, millis: f64) {
     assert!(range.contains(&ms(&answer["elapsed_ms"])), "{answer}");
 }
 
-/// R14: whatever phase the call is in.
+/// R14: in any phase of the call.
 #[tokio::test]
 async fn the_call_ends_at_its_deadline() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -55,7 +55,7 @@ async fn the_call_ends_at_its_deadline() {
     }
 }
 
-/// The stream is reset at once, not when the program ends.
+/// The stream is reset at once, not at the end of the program.
 #[tokio::test]
 async fn what_is_out_at_the_deadline_is_reset() {
     let server = Server::start(Step::hang()).await.unwrap();
@@ -73,7 +73,7 @@ async fn what_is_out_at_the_deadline_is_reset() {
     }
 }
 
-/// What has come of the answer is told.
+/// The part of the answer that was received is reported.
 #[tokio::test]
 async fn a_deadline_bounds_an_answer_that_has_begun() {
     let step = Step::ok("world").initial("x-head", "a").end_hang();
@@ -84,7 +84,7 @@ async fn a_deadline_bounds_an_answer_that_has_begun() {
     assert_eq!(answer["initial_metadata"], json!({"x-head": ["a"]}));
 }
 
-/// A code 4 of the server's own is no timeout of ours.
+/// A code 4 sent by the server is not a timeout of this client.
 #[tokio::test]
 async fn the_servers_own_code_4_is_an_answer() {
     let server = Server::start(Step::trailers_only(4, "too slow"))
@@ -126,7 +126,7 @@ async fn without_time_nothing_is_sent() {
     assert_eq!(server.connections_accepted(), 0);
 }
 
-/// R14: `give_up` returns the failure as soon as it is known that the delay does not fit.
+/// R14: `give_up` returns the failure as soon as the delay is known not to fit.
 #[tokio::test]
 async fn giving_up_returns_the_failure_at_once() {
     let server = Server::start(unavailable().pushback("5000")).await.unwrap();
@@ -142,7 +142,7 @@ async fn giving_up_returns_the_failure_at_once() {
     }
 }
 
-/// R80: of both limits the earlier; parts of a second are exact (js and core are not).
+/// R80: the earlier of both limits; fractions of a second are exact (js and core differ).
 #[tokio::test]
 async fn the_earlier_of_both_limits_counts() {
     let server = Server::start(Step::hang()).await.unwrap();
@@ -159,7 +159,7 @@ async fn the_earlier_of_both_limits_counts() {
     }
 }
 
-/// The time in a `grpc-timeout`, in milliseconds; panics where it breaks the form.
+/// The value of a `grpc-timeout` in milliseconds; panics on an invalid one.
 fn timeout_of(header: Option<&str>) -> f64 {
     let header = header.expect("a call with a limit says so");
     let (digits, unit) = header.split_at(header.len() - 1);
@@ -178,7 +178,7 @@ fn timeout_of(header: Option<&str>) -> f64 {
     f64::from(amount) * in_millis
 }
 
-/// `grpc-timeout` is never more than what is left.
+/// `grpc-timeout` never exceeds the remaining time.
 #[tokio::test]
 async fn the_timeout_on_the_wire_is_the_time_left() {
     let server = Server::start(unavailable().pushback("200")).await.unwrap();
@@ -208,7 +208,7 @@ async fn the_timeout_on_the_wire_is_the_time_left() {
     assert_eq!(server.seen()[0].header("grpc-timeout"), None);
 }
 
-/// R48: no hedge goes out at the deadline or after it.
+/// R48: no hedge is sent at or after the deadline.
 #[tokio::test]
 async fn a_hedge_that_is_planned_for_later_is_not_sent() {
     let server = Server::start(Step::hang()).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_hedge_that_is_planned_for_later_is_not_sent() {
     assert_eq!(server.seen_count(), 1);
 }
 
-/// However much there is to send, or to read.
+/// Independent of how much remains to be sent or read.
 #[tokio::test]
 async fn a_large_stream_does_not_put_off_the_deadline() {
     let large = "A".repeat(4 << 20);

@@ -10,7 +10,7 @@ fn unavailable() -> Step {
     Step::trailers_only(14, "no")
 }
 
-/// The calls that the client has reset with CANCEL.
+/// The calls that the client reset with CANCEL.
 fn cancelled(server: &Server) -> Vec<usize> {
     let cancel = |call: &SeenCall| {
         call.cancelled
@@ -23,7 +23,7 @@ fn cancelled(server: &Server) -> Vec<usize> {
         .collect()
 }
 
-/// R40 R41 R50: the first at once, the next after each delay; the losers are reset.
+/// R40 R41 R50: the first is sent at once, the next after each delay; losers are reset.
 #[tokio::test]
 async fn hedges_go_out_at_each_delay_and_the_losers_are_cancelled() {
     let script = Script::new()
@@ -51,7 +51,7 @@ async fn hedges_go_out_at_each_delay_and_the_losers_are_cancelled() {
     assert_eq!(cancelled(&server), [0, 1]);
 }
 
-/// R40: without a delay all at once. R1: five at most.
+/// R40: without a delay all are sent at once. R1: at most five.
 #[tokio::test]
 async fn without_a_delay_all_go_out_at_once() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -72,7 +72,7 @@ async fn without_a_delay_all_go_out_at_once() {
     }
 }
 
-/// R41: response headers win, although the stream goes on, or fails.
+/// R41: response headers win, even when the stream continues or fails.
 #[tokio::test]
 async fn response_headers_commit_and_cancel_the_others() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -96,10 +96,7 @@ async fn response_headers_commit_and_cancel_the_others() {
         assert_eq!(server.seen().len(), 2);
         let loser = server.seen()[0].cancelled.unwrap();
         let began = server.seen()[0].arrival;
-        assert!(
-            loser.at - began < millis(600),
-            "at the headers, not at the end"
-        );
+        assert!(loser.at - began < millis(600), "cancelled at the headers");
     }
 }
 
@@ -127,7 +124,7 @@ async fn a_fatal_answer_ends_the_call_and_cancels_the_others() {
     );
 }
 
-/// R43: a failure that is not fatal sends the next at once, and the delay runs from there.
+/// R43: a non-fatal failure sends the next at once, and the delay restarts.
 #[tokio::test]
 async fn a_failure_that_is_not_fatal_sends_the_next_at_once() {
     let script = Script::new()
@@ -142,7 +139,7 @@ async fn a_failure_that_is_not_fatal_sends_the_next_at_once() {
     assert_arrived(&server, &[0.0, 100.0, 700.0]);
 }
 
-/// R44: pushback moves the next hedge, earlier or later, and the delay runs from there.
+/// R44: pushback moves the next hedge, earlier or later, and the delay restarts.
 #[tokio::test]
 async fn pushback_moves_the_next_hedge() {
     for (delay, asked, planned) in [
@@ -162,7 +159,7 @@ async fn pushback_moves_the_next_hedge() {
     }
 }
 
-/// R45: a stop ends new hedges; those that are out go on (js loses their answer).
+/// R45: a stop prevents new hedges; those in flight continue (js loses their answer).
 #[tokio::test]
 async fn a_stop_ends_new_hedges_and_those_in_flight_go_on() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -187,7 +184,7 @@ async fn a_stop_ends_new_hedges_and_those_in_flight_go_on() {
     assert_eq!(each(&alone, "n").len(), 1);
 }
 
-/// R47: the last failure to arrive is the call's, and nothing more is sent.
+/// R47: the last failure to arrive is returned, and nothing further is sent.
 #[tokio::test]
 async fn when_all_fail_the_last_failure_is_returned() {
     let fails = |text: &str, after| Step::trailers_only(14, text).after(millis(after));
@@ -205,7 +202,7 @@ async fn when_all_fail_the_last_failure_is_returned() {
     assert_eq!(server.seen_count(), 3);
 }
 
-/// Every hedge has the whole stream of messages, also those that come later.
+/// Every hedge sends the whole stream of messages, including later ones.
 #[tokio::test]
 async fn every_hedge_of_a_stream_gets_all_its_messages() {
     let script = Script::new()
@@ -234,7 +231,7 @@ async fn every_hedge_of_a_stream_gets_all_its_messages() {
     }
 }
 
-/// A loser whose request is still being sent is reset all the same.
+/// A loser whose request is still being sent is reset as well.
 #[tokio::test]
 async fn losers_that_still_send_are_cancelled() {
     let script = Script::new()

@@ -1,4 +1,4 @@
-//! Metadata in both directions, and the count of attempts.
+//! Metadata in both directions, and the attempt count.
 
 use reattempt_testbed::grpc::{Script, Server, Step};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::*;
 use crate::{answer, document, run, text};
 
 #[tokio::test]
-async fn the_callers_metadata_goes_out_in_order_and_whatever_the_case_of_its_names() {
+async fn the_callers_metadata_is_sent_in_order_in_any_case() {
     let server = Server::start(Step::ok("world")).await.unwrap();
     let metadata = json!({"X-One": "1", "x-many": ["2", "1", "2"], "x-none": "", "x-bin": "AAEC", "user-agent": "me"});
     answer(one(&server, json!({"metadata": metadata}))).await;
@@ -19,7 +19,7 @@ async fn the_callers_metadata_goes_out_in_order_and_whatever_the_case_of_its_nam
     assert_eq!(seen.header("user-agent"), Some("me"));
 }
 
-/// R70, and what else only gRPC may say.
+/// R70, and other headers that only gRPC may set.
 #[tokio::test]
 async fn what_is_grpcs_own_never_comes_from_the_caller() {
     let script = Script::new()
@@ -99,7 +99,7 @@ async fn the_answers_metadata_is_the_applications() {
     assert_eq!(answer["message"], "well done");
 }
 
-/// The head of a Trailers-Only answer is no initial metadata.
+/// The head of a Trailers-Only answer is not initial metadata.
 #[tokio::test]
 async fn a_trailers_only_answer_has_trailing_metadata_only() {
     let step = Step::trailers_only(5, "gone")
@@ -112,7 +112,7 @@ async fn a_trailers_only_answer_has_trailing_metadata_only() {
     assert_eq!(answer["trailing_metadata"], trailing);
 }
 
-/// R71: of an answer with headers and of one without; the server's own word on it does not count.
+/// R71: for an answer with and without headers; a server-provided count is replaced.
 #[tokio::test]
 async fn the_count_of_attempts_is_exposed_to_the_caller() {
     let server = Server::start(Script::new()).await.unwrap();

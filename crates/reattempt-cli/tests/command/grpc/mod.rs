@@ -1,5 +1,4 @@
-//! `reattempt call` over gRPC: rule by rule of A6, as a program on the other side of the wire sees
-//! it.
+//! `reattempt call` over gRPC: the rules of A6, observed on the wire.
 
 mod buffer;
 mod calls;
@@ -29,14 +28,14 @@ const HELLO: &str = "aGVsbG8=";
 const WORLD: &str = "d29ybGQ=";
 const METHOD: &str = "/test.Echo/Call";
 
-/// How much later than asked for something may happen on a busy machine.
+/// Tolerance for late events on a busy machine, in milliseconds.
 const ROOM: f64 = 300.0;
 
 const fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// One call: these fields, and what every call needs.
+/// One call with these fields and the required ones.
 fn call(mut fields: Value) -> Value {
     fields["method"] = METHOD.into();
     if fields["payloads"].is_null() {
@@ -86,18 +85,18 @@ fn throttled(mut config: Value, max_tokens: u32, token_ratio: f64) -> Value {
     config
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 async fn nobody() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap()
 }
 
-/// `grpc-previous-rpc-attempts` of each call in the order of arrival.
+/// `grpc-previous-rpc-attempts` of each call, in order of arrival.
 fn previous(seen: &[SeenCall]) -> Vec<Option<u32>> {
     seen.iter().map(SeenCall::previous_attempts).collect()
 }
 
-/// How long after the first call each of them came, in milliseconds.
+/// The arrival time of each call, counted from the first, in milliseconds.
 fn arrivals(seen: &[SeenCall]) -> Vec<f64> {
     let since = |call: &SeenCall| call.arrival - seen[0].arrival;
     seen.iter()
@@ -105,15 +104,15 @@ fn arrivals(seen: &[SeenCall]) -> Vec<f64> {
         .collect()
 }
 
-/// The attempts were sent at these times, in milliseconds, or a little later.
+/// Asserts that the attempts were sent at these times, in milliseconds, or a little later.
 #[track_caller]
 fn assert_started(answer: &Value, planned: &[f64]) {
     let starts: Vec<_> = each(answer, "start_ms").iter().map(ms).collect();
     assert_at(&starts, planned, 1.0);
 }
 
-/// The calls came at these times after the first. That one may itself have been late, so that the
-/// others seem early.
+/// Asserts that the calls arrived at these times after the first. The first may itself be late,
+/// which makes the others appear early.
 #[track_caller]
 fn assert_arrived(server: &Server, planned: &[f64]) {
     assert_at(&arrivals(&server.seen()), planned, 100.0);

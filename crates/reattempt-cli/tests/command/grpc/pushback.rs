@@ -10,14 +10,14 @@ fn unavailable() -> Step {
     Step::trailers_only(14, "no")
 }
 
-/// The answer of a call to a server that pushes back once, and then answers.
+/// The answer of a call to a server that pushes back once, then succeeds.
 async fn after(server: &Server, step: Step) -> Value {
     server.forget();
     server.set_script(Script::new().then(step).otherwise(Step::ok("world")));
     answer(configured(server, retrying(3), json!({}))).await
 }
 
-/// R30, row by row: what is not exactly an integer of 32 bits without unnecessary zeros is a stop.
+/// R30, row by row: anything but a 32-bit integer without leading zeros is a stop.
 #[tokio::test]
 async fn what_is_no_delay_is_a_stop() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -49,7 +49,7 @@ async fn what_is_no_delay_is_a_stop() {
     }
 }
 
-/// R30 R31: exactly, also beyond `maxBackoff`, and zero means now.
+/// R30 R31: exact, even above `maxBackoff`; zero means at once.
 #[tokio::test]
 async fn a_delay_is_waited_exactly() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_delay_is_waited_exactly() {
     }
 }
 
-/// R30: the largest delay that can be said is one, and not a stop.
+/// R30: the largest valid delay is a delay, not a stop.
 #[tokio::test]
 async fn the_longest_delay_waits_for_the_deadline() {
     let server = Server::start(unavailable().pushback("2147483647"))
@@ -109,7 +109,7 @@ async fn it_is_only_for_failures_that_may_be_retried() {
         assert_eq!(answer["stopped"], stopped, "{answer}");
         assert_eq!(server.seen().len(), 1);
     }
-    // OK in a Trailers-Only answer, of a method that may have no message.
+    // OK in a Trailers-Only answer, of a method that may return no message.
     server.forget();
     server.set_script(Step::trailers_only(0, "").pushback("1"));
     let document = configured(&server, retrying(3), json!({"kind": "server_stream"}));
@@ -127,7 +127,7 @@ async fn it_makes_no_attempt_beyond_the_maximum() {
     assert_eq!(server.seen_count(), 3);
 }
 
-/// R32: after it the back-off starts anew from `initialBackoff`.
+/// R32: afterwards the back-off restarts from `initialBackoff`.
 #[tokio::test]
 async fn the_back_off_starts_anew_after_it() {
     let script = Script::new()

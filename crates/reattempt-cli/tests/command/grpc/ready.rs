@@ -1,4 +1,4 @@
-//! Wait for Ready: a call that has no connection waits for one.
+//! Wait for Ready: a call without a connection waits for one.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, document, each, ms};
 
-/// Starts a server so much later that the program runs by then, also on a busy machine.
+/// Starts a server late enough that the program is already running, even on a busy machine.
 async fn later(address: SocketAddr) -> Server {
     tokio::time::sleep(millis(2_000)).await;
     Server::start_with(Options::new().at(address), Step::ok("world"))
@@ -28,7 +28,7 @@ fn config(waits: bool) -> Value {
     config
 }
 
-/// R16: no attempt is used up; the service config can ask for it, and the call decides.
+/// R16: waiting uses no attempt; the service config sets the default, the call overrides it.
 #[tokio::test]
 async fn a_call_that_waits_for_readiness_waits_for_the_server() {
     for (config, fields) in [
@@ -48,14 +48,14 @@ async fn a_call_that_waits_for_readiness_waits_for_the_server() {
         assert_eq!(answer["code"], 0, "{answer}");
         assert_eq!(each(&answer, "kind"), ["initial"]);
         assert!(ms(&answer["elapsed_ms"]) >= 299.0, "{answer}");
-        // What the wait has used up of the time is not told the server as left.
+        // `grpc-timeout` excludes the time spent waiting.
         let timeout = server.seen()[0].header("grpc-timeout").unwrap().to_owned();
         let left: u32 = timeout.trim_end_matches('u').parse().unwrap();
         assert!(left <= 20_000_000 - 299_000, "{timeout}");
     }
 }
 
-/// The call's word beats the config's.
+/// The call overrides the config.
 #[tokio::test]
 async fn a_call_that_does_not_wait_fails() {
     let address = nobody().await;
@@ -91,7 +91,7 @@ async fn calls_that_wait_together_share_the_connection() {
     assert_eq!(server.connections_accepted(), 1);
 }
 
-/// The server goes away between two calls and comes back.
+/// The server stops between two calls and restarts.
 #[tokio::test]
 async fn a_call_waits_for_a_server_that_comes_back() {
     let server = Server::start(Step::ok("world")).await.unwrap();

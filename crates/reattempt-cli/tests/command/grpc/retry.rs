@@ -34,8 +34,7 @@ async fn the_service_config_retries_and_every_attempt_is_told() {
     assert!(seen.iter().all(|call| call.connection == 0));
 }
 
-/// R1: above the client's own maximum of five acts as that; `max_attempts_limit` replaces it, as it
-/// is said.
+/// R1: a maximum above the client's limit of five is five; `max_attempts_limit` replaces the limit.
 #[tokio::test]
 async fn the_attempts_of_a_policy_are_capped_by_the_channel() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -79,8 +78,8 @@ async fn only_the_codes_of_the_policy_are_retried() {
     }
 }
 
-/// R11: full jitter below `initialBackoff * backoffMultiplier^(n-1)`, at most `maxBackoff`, the
-/// first one too.
+/// R11: full jitter below `initialBackoff * backoffMultiplier^(n-1)`, at most `maxBackoff`, which
+/// also bounds the first delay.
 #[tokio::test]
 async fn delays_are_within_the_bounds_of_the_jitter_and_waited_out() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -103,7 +102,7 @@ async fn delays_are_within_the_bounds_of_the_jitter_and_waited_out() {
             assert!(waited >= delay - 0.1, "{answer}");
         }
     }
-    // Of thirty-two rolls neither all are small nor all are large.
+    // Of thirty-two random delays neither all are small nor all are large.
     let small: usize = below.iter().sum();
     assert!((1..32).contains(&small), "{below:?}");
 }
@@ -151,7 +150,7 @@ async fn a_failure_after_the_head_is_not_retried() {
     }
 }
 
-/// R9: service and method, service, default; no merge.
+/// R9: service and method, then service, then default; entries are not merged.
 #[tokio::test]
 async fn the_most_special_entry_decides() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -179,7 +178,7 @@ async fn the_most_special_entry_decides() {
     }
 }
 
-/// R62: without a policy nothing is retried but what the server never saw.
+/// R62: without a policy only requests that the server never saw are retried.
 #[tokio::test]
 async fn without_a_service_config_a_failure_is_the_calls() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -192,7 +191,7 @@ async fn without_a_service_config_a_failure_is_the_calls() {
     assert_eq!(server.seen_count(), 1);
 }
 
-/// Reasons are a set, first seen first; a final failure is no reason to retry.
+/// Reasons are a set in order of first occurrence; a final failure is not a retry reason.
 #[tokio::test]
 async fn reasons_are_those_of_retries() {
     let script = Script::new()

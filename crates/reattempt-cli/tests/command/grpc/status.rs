@@ -1,4 +1,4 @@
-//! Which code an answer has, whatever the server makes of it.
+//! The status code of an answer, for every kind of server response.
 
 use reattempt_testbed::grpc::{ErrorCode, Script, Server, Step, frame_message};
 use serde_json::json;
@@ -11,7 +11,7 @@ fn gone(code: i32) -> Step {
     Step::trailers_only(code, "")
 }
 
-/// R10 R13: every code is the caller's, with its text.
+/// R10 R13: every code is returned to the caller with its message.
 #[tokio::test]
 async fn every_code_and_its_message_come_through() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -30,7 +30,7 @@ async fn every_code_and_its_message_come_through() {
     }
 }
 
-/// A Trailers-Only answer with this as its status.
+/// A Trailers-Only answer with this status.
 fn says(status: &str) -> Step {
     Step::http_status(200)
         .initial("content-type", "application/grpc")
@@ -59,7 +59,7 @@ async fn what_is_no_status_is_unknown() {
     }
 }
 
-/// gRPC's mapping of HTTP statuses, where nothing else is said.
+/// gRPC's mapping of HTTP statuses, for answers without `grpc-status`.
 #[tokio::test]
 async fn an_answer_that_is_not_grpc_goes_by_its_http_status() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -90,10 +90,10 @@ async fn an_answer_that_is_not_grpc_goes_by_its_http_status() {
     }
     server.set_script(Step::http_status(503).initial("grpc-status", "5"));
     let answer = answer(one(&server, json!({}))).await;
-    assert_eq!(answer["code"], 5, "what is said beats what is guessed");
+    assert_eq!(answer["code"], 5, "grpc-status takes precedence");
 }
 
-/// R10: such an answer has no response headers of gRPC's, so that it may be retried.
+/// R10: such an answer has no gRPC response headers, so it may be retried.
 #[tokio::test]
 async fn an_answer_that_is_not_grpc_is_retried_by_its_code() {
     let unknown = || policy(2, "0.02s", json!(["UNKNOWN"]));
@@ -115,7 +115,7 @@ async fn an_answer_that_is_not_grpc_is_retried_by_its_code() {
 }
 
 #[tokio::test]
-async fn a_stream_without_a_status_is_internal_and_trailers_without_one_unknown() {
+async fn a_stream_without_trailers_is_internal_without_status_unknown() {
     let server = Server::start(Script::new()).await.unwrap();
     let cut = Step::http_status(200)
         .initial("content-type", "application/grpc")
@@ -168,7 +168,7 @@ async fn a_reset_stream_has_the_code_of_its_reset() {
     }
 }
 
-/// A connection that closes or breaks while the call is out.
+/// A connection that closes or breaks while the call is in flight.
 #[tokio::test]
 async fn a_lost_connection_is_unavailable() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -184,10 +184,14 @@ async fn a_lost_connection_is_unavailable() {
         server.set_script(step);
         let answer = answer(one(&server, json!({}))).await;
         assert_eq!(answer["code"], 14, "{answer}");
-        assert_eq!(each(&answer, "kind"), ["initial"], "it may have been seen");
+        assert_eq!(
+            each(&answer, "kind"),
+            ["initial"],
+            "not transparent, it may have been processed"
+        );
         assert_eq!(each(&answer, "stage"), [stage]);
     }
-    // By the policy it is retried, on a new connection.
+    // With a policy it is retried on a new connection.
     let script = Script::new()
         .then(Step::close())
         .otherwise(Step::ok("world"));
@@ -197,7 +201,7 @@ async fn a_lost_connection_is_unavailable() {
     assert_eq!(each(&answer, "kind"), ["initial", "retry"]);
 }
 
-/// Whoever answers there does not speak HTTP/2.
+/// The peer does not speak HTTP/2.
 #[tokio::test]
 async fn a_peer_that_breaks_the_protocol_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -205,7 +209,7 @@ async fn a_peer_that_breaks_the_protocol_is_unavailable() {
     let peer = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut read = [0; 1024];
-        // SETTINGS; and then more than what HTTP/2 begins with is to come, so that the call is out.
+        // SETTINGS, then half a frame, so that the call is in flight.
         socket.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
         let mut count = 0;
         while count < 120 {
@@ -215,7 +219,7 @@ async fn a_peer_that_breaks_the_protocol_is_unavailable() {
             .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             .await
             .unwrap();
-        // Until the client has closed.
+        // Reads until the client has closed the connection.
         while socket.read(&mut read).await.is_ok_and(|count| count > 0) {}
     });
     let answer = answer(document("grpc", &target, json!([call(json!({}))]))).await;
@@ -232,7 +236,7 @@ async fn messages_that_cannot_be_read_are_internal() {
         // Half a message, half a prefix.
         data(b"\0\0\0\0\x09world"),
         data(b"\0\0"),
-        // Compressed, though nothing was agreed on; no flag at all.
+        // Compressed without agreement; an invalid flag.
         data(b"\x01\0\0\0\x01x"),
         data(b"\x02\0\0\0\x01x"),
     ] {
@@ -242,7 +246,7 @@ async fn messages_that_cannot_be_read_are_internal() {
         assert_eq!(answer["stopped"], "committed");
         assert_eq!(each(&answer, "reason"), ["GRPC_INTERNAL"]);
     }
-    // A failure of the server's is told as it is.
+    // A status of the server takes precedence.
     server.set_script(data(b"\0\0\0\0\x09world").status(5, ""));
     assert_eq!(answer(one(&server, json!({}))).await["code"], 5);
     server.set_script(gone(5));

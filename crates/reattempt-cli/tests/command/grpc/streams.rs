@@ -1,5 +1,4 @@
-//! Streams: when messages go out, answers that come before the last of them, long and many
-//! messages.
+//! Streams: message timing, early answers, long messages and many messages.
 
 use base64::Engine;
 use reattempt_testbed::grpc::{ErrorCode, Script, Server, Step};
@@ -20,7 +19,7 @@ async fn messages_and_the_half_close_go_out_at_their_times() {
     assert!((119.0..119.0 + ROOM).contains(&whole), "{answer}");
 }
 
-/// An answer before the half-close ends the call, and the stream: with NO_ERROR, as grpc-go does.
+/// An answer before the half-close ends the call, and the stream with NO_ERROR, as in grpc-go.
 #[tokio::test]
 async fn an_early_answer_ends_the_call_and_the_stream() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -40,7 +39,7 @@ async fn an_early_answer_ends_the_call_and_the_stream() {
             let seen = &server.seen()[0];
             assert!(
                 seen.messages.len() < 3,
-                "nothing goes to a stream that is over"
+                "nothing is sent on an ended stream"
             );
             if let Some(reset) = seen.cancelled {
                 assert_eq!(reset.code, Some(ErrorCode::NO_ERROR));
@@ -48,12 +47,12 @@ async fn an_early_answer_ends_the_call_and_the_stream() {
         }
         assert!(
             server.seen()[0].cancelled.is_some(),
-            "it was left to the client"
+            "the client ends the stream"
         );
     }
 }
 
-/// The answer's messages that cannot be used end the stream with CANCEL.
+/// Unusable response messages end the stream with CANCEL.
 #[tokio::test]
 async fn an_answer_that_is_given_up_is_reset() {
     let step = Step::messages(["a", "b"]).end_hang();
@@ -86,7 +85,7 @@ async fn many_messages_come_in_order() {
     }
 }
 
-/// Beyond every window of flow control.
+/// Larger than every flow-control window.
 #[tokio::test]
 async fn long_messages_pass_in_both_directions() {
     let long = base64::engine::general_purpose::STANDARD.encode(vec![7; 3 << 20]);
@@ -97,7 +96,7 @@ async fn long_messages_pass_in_both_directions() {
     assert!(answer["responses"] == json!([long, HELLO]));
 }
 
-/// Four megabytes are gRPC's own limit where the service config says nothing.
+/// Four megabytes are gRPC's default limit.
 #[tokio::test]
 async fn a_message_that_is_too_long_is_resource_exhausted() {
     let long = (4 << 20) + 1;
@@ -111,7 +110,8 @@ async fn a_message_that_is_too_long_is_resource_exhausted() {
     }
 }
 
-/// Of a stream without end 64 MiB are taken, or 100,000 messages: empty ones take memory too.
+/// At most 64 MiB or 100,000 messages of an endless stream are read; empty messages also use
+/// memory.
 #[tokio::test]
 async fn a_stream_without_end_is_bounded_and_the_bound_named() {
     let long = Step::messages(vec![vec![7; 4 << 20]; 20]).end_hang();

@@ -10,7 +10,7 @@ fn unavailable() -> Step {
     Step::trailers_only(14, "no")
 }
 
-/// The answers of these many calls, one after another.
+/// The answers of `count` calls in sequence.
 async fn calls(server: &Server, config: Value, count: usize) -> Vec<Value> {
     let calls = (0..count).map(|_| json!({}));
     answers(with(several(server, calls), "service_config", config)).await
@@ -28,14 +28,14 @@ fn stopped(answers: &[Value]) -> Vec<&str> {
     stopped.map(Option::unwrap_or_default).collect()
 }
 
-/// R20 R21 R26: asked right after the failure was counted, the last one of a call counts too, and
-/// who is refused has the server's failure at once.
+/// R20 R21 R26: the bucket is asked after the failure is counted, the last failure of a call counts
+/// too, and a refused call returns the server's failure at once.
 #[tokio::test]
 async fn failures_drain_the_bucket_and_half_of_it_is_the_threshold() {
     let server = Server::start(unavailable()).await.unwrap();
     let config = throttled(retrying(3), 8, 0.1);
     let answers = calls(&server, config, 3).await;
-    // 7, 6, 5 | 4: no longer more than half | 3
+    // 7, 6, 5 | 4: not more than half | 3
     assert_eq!(attempts(&answers), [3, 1, 1]);
     assert_eq!(stopped(&answers), ["attempts", "throttled", "throttled"]);
     assert!(
@@ -45,10 +45,9 @@ async fn failures_drain_the_bucket_and_half_of_it_is_the_threshold() {
     );
 }
 
-/// R21 R23: successes fill it, also of methods without a policy; and other failures do not touch
-/// it.
+/// R21 R23: successes fill it, also of methods without a policy; other failures do not change it.
 #[tokio::test]
-async fn every_success_fills_the_bucket_and_only_qualified_failures_drain_it() {
+async fn successes_fill_the_bucket_and_qualified_failures_drain_it() {
     let script = Script::new()
         .then_times(2, unavailable())
         .then_times(3, Step::trailers_only(5, ""))
@@ -70,7 +69,7 @@ async fn every_success_fills_the_bucket_and_only_qualified_failures_drain_it() {
     assert_eq!(attempts(&answers), [2, 1, 1, 1, 1, 1, 2], "{answers:?}");
 }
 
-/// R23: a success is known at the status, not at the head; a call that later fails is a failure.
+/// R23: the status decides, not the head: a call that fails later is a failure.
 #[tokio::test]
 async fn an_answer_counts_by_its_status_in_the_trailers() {
     let script = Script::new()
@@ -81,7 +80,7 @@ async fn an_answer_counts_by_its_status_in_the_trailers() {
         .otherwise(Step::ok("world"));
     let server = Server::start(script).await.unwrap();
     let answers = calls(&server, throttled(retrying(2), 6, 1.0), 7).await;
-    // 5, 4, 3 | 2: held back | 3, 4 | 3: held back.
+    // 5, 4, 3 | 2: refused | 3, 4 | 3: refused.
     assert_eq!(attempts(&answers), [1, 1, 1, 1, 1, 1, 1]);
     assert_eq!(answers[3]["stopped"], "throttled", "{answers:?}");
     assert_eq!(answers[6]["stopped"], "throttled", "{answers:?}");
@@ -101,7 +100,7 @@ async fn a_stop_counts_on_any_code() {
     }
 }
 
-/// R24: what the server never saw counts nowhere.
+/// R24: requests that the server never saw do not count.
 #[tokio::test]
 async fn transparent_retries_do_not_count() {
     let script = Script::new()
@@ -114,7 +113,7 @@ async fn transparent_retries_do_not_count() {
     assert_eq!(attempts(&answers), [3], "{answers:?}");
 }
 
-/// R8: the ratio counts in thousandths, cut and not rounded.
+/// R8: the ratio is counted in thousandths, truncated.
 #[tokio::test]
 async fn the_ratio_is_cut_at_the_third_place() {
     let fail_then_fill = |successes| {
@@ -124,7 +123,7 @@ async fn the_ratio_is_cut_at_the_third_place() {
             .then(unavailable())
             .otherwise(Step::ok("world"))
     };
-    // 4 - 2 = 2 + n * ratio - 1 > 2 asks for more than one token.
+    // 4 - 2 = 2 + n * ratio - 1 > 2 requires more than one token.
     for (ratio, successes, retried) in [(0.5006, 2, false), (0.501, 2, true)] {
         let server = Server::start(fail_then_fill(successes)).await.unwrap();
         let config = throttled(retrying(2), 4, ratio);
@@ -134,7 +133,7 @@ async fn the_ratio_is_cut_at_the_third_place() {
     }
 }
 
-/// R23 R25: side by side they draw on the same bucket.
+/// R23 R25: concurrent calls share the bucket.
 #[tokio::test]
 async fn parallel_calls_share_the_bucket() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -142,7 +141,8 @@ async fn parallel_calls_share_the_bucket() {
     let document = with(several(&server, calls), "concurrency", json!("parallel"));
     let config = throttled(retrying(5), 10, 0.1);
     let answers = answers(with(document, "service_config", config)).await;
-    // Of ten tokens at most the first four failures may be followed; with a bucket each, every one.
+    // Of ten tokens at most the first four failures allow a retry; with a bucket per call, every
+    // one.
     assert!((20..=24).contains(&server.seen_count()), "{answers:?}");
     assert!(
         stopped(&answers)
@@ -151,8 +151,8 @@ async fn parallel_calls_share_the_bucket() {
     );
 }
 
-/// R46: the first is always sent; a hedge is held back at the moment it would go out, and the
-/// failure returned.
+/// R46: the first attempt is always sent; a hedge is refused at the time it is due, and the failure
+/// is returned.
 #[tokio::test]
 async fn a_drained_bucket_holds_hedges_back() {
     let server = Server::start(unavailable()).await.unwrap();
@@ -162,7 +162,7 @@ async fn a_drained_bucket_holds_hedges_back() {
     assert_eq!(attempts(&drained), [2, 1], "{drained:?}");
     assert_eq!(stopped(&drained), ["throttled", "throttled"]);
 
-    // One that is still out goes on, and the hedges after it are held back at their time.
+    // A hedge in flight continues, and later hedges are refused when they are due.
     server.forget();
     let script = Script::new()
         .then_times(2, unavailable())
@@ -173,7 +173,7 @@ async fn a_drained_bucket_holds_hedges_back() {
     assert_eq!(slow[1]["code"], 0, "{slow:?}");
 }
 
-/// R46 (js never asks): other calls drain the bucket while a hedge is planned.
+/// R46 (js never asks): other calls drain the bucket before a planned hedge is due.
 #[tokio::test]
 async fn a_planned_hedge_asks_the_bucket_when_it_is_due() {
     let server = Server::start(Script::handler(|call| match call.header("x-fail") {

@@ -11,7 +11,7 @@ fn unseen() -> [Step; 2] {
     [Step::refuse_stream(), Step::go_away()]
 }
 
-/// R61 R62 R63: once, at once, without a policy, and not counted.
+/// R61 R62 R63: once, immediately, without a policy, and uncounted.
 #[tokio::test]
 async fn what_the_server_never_saw_is_sent_again() {
     for step in unseen() {
@@ -28,7 +28,7 @@ async fn what_the_server_never_saw_is_sent_again() {
     }
 }
 
-/// R61: the second time the policy decides; without one the failure is the call's.
+/// R61: the second time the policy decides; without one the failure is returned.
 #[tokio::test]
 async fn the_second_time_the_policy_decides() {
     let twice = || {
@@ -50,7 +50,7 @@ async fn the_second_time_the_policy_decides() {
     assert_eq!(previous(&server.seen()), [None, None, Some(1)]);
 }
 
-/// R61 R63: also after an attempt that was processed, beyond the maximum of attempts.
+/// R61 R63: also after a processed attempt, beyond the maximum number of attempts.
 #[tokio::test]
 async fn it_does_not_count_as_an_attempt() {
     for step in unseen() {
@@ -70,8 +70,8 @@ async fn it_does_not_count_as_an_attempt() {
     }
 }
 
-/// R61: where a proxy says it of calls that it had passed on, only the policy sends them again, and
-/// it counts.
+/// R61: a proxy may send it for requests that it forwarded. Then only the policy retries, and the
+/// retry counts.
 #[tokio::test]
 async fn an_ambiguous_refusal_is_left_to_the_policy() {
     let ambiguous = json!({"refused": "ambiguous"});
@@ -99,7 +99,7 @@ async fn an_ambiguous_refusal_is_left_to_the_policy() {
     assert_eq!(each(&retried, "kind"), ["initial", "retry"]);
     assert_eq!(previous(&server.seen()), [None, Some(1)]);
 
-    // The last stream of a GOAWAY is believed all the same.
+    // The last stream id of a GOAWAY is still trusted.
     let script = Script::new()
         .then(Step::go_away())
         .otherwise(Step::ok("world"));
@@ -126,7 +126,7 @@ async fn what_a_refusal_says_is_one_of_two_words() {
     assert!(said.starts_with(begins), "{said}");
 }
 
-/// Also of a method that its policy does not let retry this code.
+/// Also for a method whose policy does not retry this code.
 #[tokio::test]
 async fn the_codes_of_a_policy_do_not_matter() {
     let script = Script::new()
@@ -138,7 +138,7 @@ async fn the_codes_of_a_policy_do_not_matter() {
     assert_eq!(answer["code"], 0, "{answer}");
 }
 
-/// A hedge that was refused is replaced, and the others go on.
+/// A refused hedge is replaced, and the others continue.
 #[tokio::test]
 async fn a_refused_hedge_is_sent_again() {
     let script = Script::new()
@@ -153,8 +153,7 @@ async fn a_refused_hedge_is_sent_again() {
     assert_eq!(previous(&server.seen()), [None, Some(1), Some(1)]);
 }
 
-/// With retries switched off (A6, Disabling Retries) transparent ones are too, as in grpc-java and
-/// grpc-js.
+/// Disabling retries (A6) also disables transparent ones, as in grpc-java and grpc-js.
 #[tokio::test]
 async fn they_can_be_switched_off() {
     let options = json!({"enable_retries": false});
@@ -168,7 +167,7 @@ async fn they_can_be_switched_off() {
     }
 }
 
-/// Off means off for retries and hedges; time limits and counting stay.
+/// Disables retries and hedges; time limits and counting remain.
 #[tokio::test]
 async fn switched_off_means_one_attempt() {
     let server = Server::start(Script::new()).await.unwrap();
@@ -187,7 +186,7 @@ async fn switched_off_means_one_attempt() {
     }
 }
 
-/// A GOAWAY whose last stream is this one: it is still answered, and the next call has another
+/// A GOAWAY whose last stream is this one: it is still answered, and the next call uses a new
 /// connection.
 #[tokio::test]
 async fn a_goodbye_that_still_answers_costs_nothing() {
@@ -202,8 +201,8 @@ async fn a_goodbye_that_still_answers_costs_nothing() {
     assert_eq!(connections, [0, 1]);
 }
 
-/// R60: one call has the only stream when GOAWAY comes, and others wait for it. Nothing of those
-/// was sent.
+/// R60: one call has the only stream when GOAWAY arrives, and others wait for it. The waiting ones
+/// were not sent.
 #[tokio::test]
 async fn a_call_that_waits_for_a_stream_survives_a_goaway() {
     let script = Script::new()
@@ -220,10 +219,10 @@ async fn a_call_that_waits_for_a_stream_survives_a_goaway() {
     for answer in &answers {
         assert_eq!(answer["code"], 0, "{answer}");
         let stages = match answer["call"].as_str().unwrap() {
-            // It has the stream, and the server says that it was not processed.
+            // It has the stream, and the server reports that it was not processed.
             "300" => json!(["in_flight", "response"]),
             "450" => json!(["dispatch", "response"]),
-            // Behind it in the client's own queue: still the same attempt.
+            // It waits in the client's queue: still the same attempt.
             _ => json!(["response"]),
         };
         assert_eq!(json!(each(answer, "stage")), stages, "{answer}");
@@ -268,7 +267,7 @@ async fn a_call_without_messages_that_waits_goes_by_its_policy() {
     }
 }
 
-/// The connection went away between two calls.
+/// The connection was lost between two calls.
 #[tokio::test]
 async fn a_connection_that_is_gone_is_dialled_anew() {
     let server = Server::start(Step::ok("world")).await.unwrap();
@@ -284,7 +283,7 @@ async fn a_connection_that_is_gone_is_dialled_anew() {
     assert_eq!(server.connections_accepted(), 2);
 }
 
-/// R16 R62: at once UNAVAILABLE without a policy, and by the policy where there is one, counted.
+/// R16 R62: UNAVAILABLE at once without a policy; with one it is retried and counted.
 #[tokio::test]
 async fn a_refused_connection_goes_by_the_policy() {
     let target = nobody().await.to_string();
@@ -325,8 +324,8 @@ async fn a_refused_connection_goes_by_the_policy() {
     }
 }
 
-/// R16: a connection on which the server has said nothing is no connection yet, and nothing was
-/// sent on it.
+/// R16: a connection is not established until the server sends its SETTINGS; nothing was sent on
+/// it.
 #[tokio::test]
 async fn a_connection_that_is_closed_at_once_goes_by_the_policy() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -334,7 +333,7 @@ async fn a_connection_that_is_closed_at_once_goes_by_the_policy() {
     let closing = tokio::spawn(async move {
         for _ in 0..3 {
             let (mut socket, _) = listener.accept().await.unwrap();
-            // What HTTP/2 begins with, and no more until the server has answered it.
+            // The client preface; the client sends no more until the server's SETTINGS.
             let mut read = [0; 1024];
             let count = socket.read(&mut read).await.unwrap();
             assert!(count < 110, "{count} bytes");

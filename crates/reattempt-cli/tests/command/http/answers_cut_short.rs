@@ -1,4 +1,4 @@
-//! Answers whose body breaks off, lies about its length or never ends.
+//! Answers whose body breaks off, has a wrong length or never ends.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn a_good_head_with_a_broken_body_is_committed_and_no_success() {
     }
 }
 
-/// The status has said already that it failed: nobody waits for the rest.
+/// The status already shows the failure: the rest of the body is not awaited.
 #[tokio::test]
 async fn a_failed_answer_is_retried_without_its_body() {
     for begun in [
@@ -53,7 +53,7 @@ async fn a_failed_answer_is_retried_without_its_body() {
         let answers = three(&server.target, 1, json!([{}])).await;
         assert_eq!(answers[0]["status"], 200, "{}", answers[0]);
         assert_eq!(each(&answers[0], "verdict"), ["retry", "success"]);
-        assert_eq!(server.connections(), 2, "the first is of no use any more");
+        assert_eq!(server.connections(), 2, "the first is not reused");
     }
 }
 
@@ -75,7 +75,7 @@ async fn the_last_failed_answer_reaches_the_caller_as_far_as_it_came() {
     assert!(error.starts_with("the answer's body broke off"), "{error}");
 }
 
-/// What follows the announced length belongs to no answer, and to no later request.
+/// Bytes beyond the announced length belong neither to this answer nor to a later one.
 #[tokio::test]
 async fn more_than_was_announced_is_no_answer_to_the_next_request() {
     let server = Raw::start(|mut peer| async move {

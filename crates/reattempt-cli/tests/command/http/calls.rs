@@ -1,4 +1,4 @@
-//! Single calls: what goes out, and what is told of it.
+//! Single calls: the request on the wire, and the reported answer.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ async fn the_last_failure_reaches_the_caller_unchanged() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_not_idempotent_is_sent_once_unless_the_call_says_otherwise() {
+async fn a_non_idempotent_request_is_sent_once_unless_the_call_allows() {
     let server = Server::start(Step::status(503)).await.unwrap();
     let once = get(&server, json!({"method": "POST"})).await;
     assert_eq!(once["stopped"], "not_idempotent");
@@ -169,7 +169,7 @@ async fn a_caller_who_leaves_ends_the_call_at_once() {
 }
 
 #[tokio::test]
-async fn a_connection_is_kept_for_the_next_call_and_replaced_when_it_is_gone() {
+async fn a_connection_is_reused_and_replaced_when_it_is_lost() {
     let server = Server::start(Step::status(200).body("hello"))
         .await
         .unwrap();

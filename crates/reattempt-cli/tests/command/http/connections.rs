@@ -1,4 +1,4 @@
-//! Connections that are closed, broken or refused before there is an answer.
+//! Connections that are closed, broken or refused before an answer.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn closed_in_the_middle_of_the_answers_head_there_is_no_answer() {
     }
 }
 
-/// A server that takes connections and drops them: what was never written may go out again,
+/// A server that accepts connections and drops them: an unwritten request may be sent again,
 /// whatever its method.
 #[tokio::test]
 async fn closed_before_the_request_the_stage_tells_if_it_was_sent() {
@@ -70,7 +70,7 @@ async fn closed_before_the_request_the_stage_tells_if_it_was_sent() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_dies_under_the_next_request_has_had_it() {
+async fn a_reused_connection_that_dies_after_the_request_is_in_flight() {
     for (method, attempts, stopped) in [("GET", 2, "success"), ("POST", 1, "not_idempotent")] {
         let server = Raw::start(|mut peer| async move {
             peer.request().await?;
@@ -78,7 +78,7 @@ async fn a_kept_connection_that_dies_under_the_next_request_has_had_it() {
             if peer.number > 0 {
                 return peer.always(OK).await;
             }
-            // Read whole, and never answered.
+            // Reads the whole request and never answers.
             peer.request().await.map(drop)
         })
         .await;
@@ -88,7 +88,11 @@ async fn a_kept_connection_that_dies_under_the_next_request_has_had_it() {
         assert_eq!(answers[1]["stopped"], stopped);
         assert_eq!(each(&answers[1], "reason")[0], CLOSED);
         assert_eq!(answers[2]["status"], 200);
-        assert_eq!(server.connections(), 2, "the third call has the second's");
+        assert_eq!(
+            server.connections(),
+            2,
+            "the third call reuses the second's"
+        );
     }
 }
 
@@ -126,9 +130,9 @@ async fn an_answer_that_comes_before_all_of_the_request_counts() {
     assert_eq!(answers[0]["reasons"], json!(["HTTP_SERVICE_UNAVAILABLE"]));
 }
 
-/// Its rest comes while the back-off runs. What is too large is not waited for.
+/// The rest arrives during the back-off. A large rest is not awaited.
 #[tokio::test]
-async fn the_connection_of_a_failed_answer_is_kept_if_its_body_is_small() {
+async fn a_failed_answer_with_a_small_body_keeps_its_connection() {
     for (rest, connections) in [(20_usize, 1), (200_000, 2)] {
         let server = Raw::start(move |mut peer| async move {
             peer.request().await?;

@@ -1,4 +1,4 @@
-//! HTTP/2 with prior knowledge: refused and reset streams, GOAWAY, connections that end.
+//! HTTP/2 with prior knowledge: refused and reset streams, GOAWAY, closed connections.
 
 use std::io::Result;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn reset(stream: u32, code: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &code.to_be_bytes())
 }
 
-/// `:status` as a literal, so that no table is needed.
+/// `:status` as a literal, which needs no dynamic table.
 fn head(stream: u32, status: &str, end: bool) -> Vec<u8> {
     let block = [&[0x08, 3], status.as_bytes()].concat();
     frame(HEADERS, END_HEADERS | u8::from(end), stream, &block)
@@ -52,7 +52,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Reads one request to its end, and gives its stream.
+    /// Reads one request to its end, and returns its stream id.
     async fn stream(&mut self) -> Result<u32> {
         loop {
             let whole = |read: &[u8]| {
@@ -78,7 +78,7 @@ impl Peer {
     }
 }
 
-/// REFUSED_STREAM so often, then answers.
+/// Sends REFUSED_STREAM `times` times, then answers.
 async fn refuses(times: usize) -> Raw {
     Raw::start(move |mut peer| async move {
         peer.settings().await?;
@@ -92,7 +92,7 @@ async fn refuses(times: usize) -> Raw {
 }
 
 #[tokio::test]
-async fn a_refused_stream_is_sent_again_at_once_and_then_by_the_policy() {
+async fn a_refused_stream_is_retried_at_once_then_by_the_policy() {
     let post = json!([{"method": "POST", "body": POST}]);
     let once = three(&refuses(1).await.target, 2, post.clone()).await;
     assert_eq!(once[0]["status"], 200, "{}", once[0]);
@@ -108,7 +108,7 @@ async fn a_refused_stream_is_sent_again_at_once_and_then_by_the_policy() {
     assert_eq!(always[0]["stopped"], "attempts");
 }
 
-/// As haproxy says it of requests that it had passed on to a server.
+/// haproxy sends it for requests that it has forwarded to a server.
 #[tokio::test]
 async fn an_ambiguous_refusal_may_have_been_processed() {
     let server = refuses(99).await;
@@ -139,8 +139,8 @@ async fn any_other_reset_may_have_been_processed() {
     }
 }
 
-/// The first connection says good-bye in these frames, after it has read the request, and is closed
-/// then; others work.
+/// The first connection reads the request, sends these frames with a GOAWAY, and closes; later
+/// connections answer.
 async fn says_good_bye(
     frames: impl Fn(u32) -> Vec<Vec<u8>> + Clone + Send + Sync + 'static,
 ) -> Raw {
@@ -177,14 +177,14 @@ async fn a_goaway_that_leaves_the_stream_out_refused_it() {
     }
 }
 
-/// The server may have processed it, whatever its GOAWAY says of why it leaves.
+/// The server may have processed it, whatever the error code of its GOAWAY.
 #[tokio::test]
 async fn a_stream_within_a_goaway_that_gets_no_answer_was_in_flight() {
     for code in [0, 2, 11] {
         for last in [1, 0x7fff_ffff] {
             let server = says_good_bye(move |_| vec![go_away(last, code)]).await;
             let answers = three(&server.target, 2, both()).await;
-            // The GET came first, and its second connection works.
+            // The GET is answered on its second connection.
             assert_eq!(answers[0]["status"], 200, "{}", answers[0]);
             assert_eq!(each(&answers[0], "kind"), ["initial", "retry"]);
             let server = says_good_bye(move |_| vec![go_away(last, code)]).await;
@@ -197,8 +197,8 @@ async fn a_stream_within_a_goaway_that_gets_no_answer_was_in_flight() {
     }
 }
 
-/// One stream at a time; the second request has it when the first connection says good-bye, and is
-/// answered all the same.
+/// One stream at a time; the second request has it when the first connection sends GOAWAY, and is
+/// still answered.
 async fn leaves_while_others_wait() -> Raw {
     Raw::start(|mut peer| async move {
         if peer.number > 0 {
@@ -211,7 +211,7 @@ async fn leaves_while_others_wait() -> Raw {
         let first = peer.stream().await?;
         peer.say(head(first, "200", true)).await?;
         let held = peer.stream().await?;
-        // The others come meanwhile, and nothing of them.
+        // The other requests wait meanwhile; nothing of them is sent.
         tokio::time::sleep(Duration::from_millis(900)).await;
         let bye = [go_away(held, 0), head(held, "200", true)].concat();
         peer.say(bye).await?;
@@ -220,7 +220,7 @@ async fn leaves_while_others_wait() -> Raw {
     .await
 }
 
-/// A call that waits for a free stream was never sent, unless all of it may have gone out with its
+/// A call that waits for a free stream was never sent, unless all of it may have been sent with its
 /// head.
 #[tokio::test]
 async fn a_call_that_waits_for_a_stream_survives_a_goaway() {
@@ -306,8 +306,8 @@ async fn a_connection_that_ends_with_the_request_in_flight() {
 
 #[tokio::test]
 async fn a_body_that_is_reset_after_its_head_is_committed() {
-    // Also where the server calls it refused: the head is with the caller; or calls it no error,
-    // before its end.
+    // Even if the error code is REFUSED_STREAM, because the caller has the head, or NO_ERROR before
+    // the end.
     for code in [0, 2, 7, 8] {
         let server = Raw::start(move |mut peer| async move {
             peer.settings().await?;
@@ -340,7 +340,7 @@ async fn a_reset_after_the_end_of_an_answer_takes_nothing_back() {
     assert_eq!(answers[0]["body"], "YWJj");
 }
 
-/// Nothing of it is sent as long as the server allows no stream, whether it has a body or not.
+/// Nothing is sent while the server allows no stream, with or without a body.
 #[tokio::test]
 async fn a_request_that_waits_for_a_stream_was_never_in_flight() {
     let server = Raw::start(|mut peer| async move {
@@ -349,7 +349,7 @@ async fn a_request_that_waits_for_a_stream_was_never_in_flight() {
         peer.gone().await
     })
     .await;
-    // The first one is there so that the server's word has been heard.
+    // The first call ensures that the server's SETTINGS were received.
     let calls = json!([
         {"call": "GET", "timeout_ms": 300},
         {"call": "POST", "method": "POST", "timeout_ms": 300},
@@ -425,8 +425,8 @@ async fn what_is_no_http2_breaks_the_protocol() {
             assert_eq!(answer["status"], serde_json::Value::Null);
             for attempt in answer["attempts"].as_array().unwrap() {
                 let found = (&attempt["reason"], &attempt["stage"]);
-                // Which of them depends on whether the connection was still there when the request
-                // was handed over, and when it was written.
+                // The result depends on whether the connection was still open when the request was
+                // handed over and when it was written.
                 let broken = found == (&json!("HTTP_PROTOCOL_ERROR"), &json!("in_flight"));
                 let before = found == (&json!("HTTP_PROTOCOL_ERROR"), &json!("dispatch"));
                 let unsent = found == (&json!("HTTP_NEVER_SENT"), &json!("dispatch"));

@@ -1,5 +1,4 @@
-//! `reattempt call` over HTTP, against scripted servers and against sockets that do whatever they
-//! like.
+//! `reattempt call` over HTTP, against scripted servers and raw sockets.
 
 mod answers_cut_short;
 mod calls;
@@ -23,7 +22,8 @@ fn three_attempts() -> Value {
     }}})
 }
 
-/// The answers to these calls, each with three attempts and a time limit that no test waits out.
+/// The answers to these calls, each with three attempts and a time limit that no passing test
+/// reaches.
 async fn three(target: &str, version: u8, mut calls: Value) -> Vec<Value> {
     for call in calls.as_array_mut().unwrap() {
         if call.get("timeout_ms").is_none() {
@@ -39,8 +39,8 @@ fn both() -> Value {
     json!([{"call": "GET"}, {"call": "POST", "method": "POST", "body": "aGVsbG8="}])
 }
 
-/// The GET was sent three times, the POST once, for this reason and in this stage; neither has an
-/// answer.
+/// Asserts that the GET was sent three times and the POST once, for this reason and in this stage,
+/// and that neither has an answer.
 fn only_the_get_goes_out_again(answers: &[Value], reasons: &[&str], stage: &str) {
     for (answer, attempts, stopped) in [
         (&answers[0], 3, "attempts"),

@@ -30,7 +30,7 @@ async fn by_policy(server: &Server, call: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_policy_retries_by_route_and_an_idempotency_key_makes_a_post_repeatable() {
+async fn routes_retry_and_an_idempotency_key_makes_a_post_repeatable() {
     let server = Server::start(Step::status(503)).await.unwrap();
     let order = json!({"method": "POST", "path": "/orders/7"});
     assert_eq!(
@@ -53,7 +53,7 @@ async fn the_policy_retries_by_route_and_an_idempotency_key_makes_a_post_repeata
     );
 }
 
-/// A watch stays open on purpose, so that only the list is retried.
+/// A watch stays open on purpose, so only the list is retried.
 #[tokio::test]
 async fn a_query_parameter_picks_the_route() {
     let policy = json!({
@@ -108,10 +108,10 @@ async fn a_policy_that_cannot_be_used_makes_the_document_unusable() {
     );
 }
 
-/// A write is out once at a time, unless the policy, its key or its caller says that more do no
-/// harm.
+/// A non-idempotent request is in flight once at a time, unless the policy, its key or its caller
+/// allows more.
 #[tokio::test]
-async fn only_idempotent_requests_are_hedged_unless_the_policy_says_otherwise() {
+async fn only_idempotent_requests_are_hedged_unless_the_policy_allows() {
     let slow = Step::status(200).after(Duration::from_millis(150));
     let hedge = |only: Value| json!({"delay": "0.03s", "maxAttempts": 2, "budgetPercent": 100, "onlyIdempotent": only});
     let key = json!({"idempotency-key": "a"});
@@ -137,7 +137,7 @@ async fn only_idempotent_requests_are_hedged_unless_the_policy_says_otherwise() 
         assert_eq!(each(&answer, "n").len(), attempts, "{call}: {answer}");
         assert_eq!(server.seen_count(), attempts);
     }
-    // What surely was not processed is followed by another.
+    // A request that was not processed may be followed by another.
     let script = Script::new().then(Step::status(429));
     let server = Server::start(script.otherwise(Step::status(200)))
         .await
@@ -148,7 +148,7 @@ async fn only_idempotent_requests_are_hedged_unless_the_policy_says_otherwise() 
     assert_eq!(each(&answer, "verdict"), ["retry", "success"], "{answer}");
 }
 
-/// The host is the one that the request names, as its server hears it, on either version.
+/// The host is the one that the request names, on both HTTP versions.
 #[tokio::test]
 async fn a_route_matches_the_host_that_the_request_names() {
     let policy = json!({

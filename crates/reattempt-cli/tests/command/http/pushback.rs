@@ -1,11 +1,11 @@
-//! What the server says of coming back.
+//! Server pushback: Retry-After and rate-limit headers.
 
 use reattempt_testbed::http::{Script, Server, Step};
 use serde_json::{Value, json};
 
 use super::super::{answer, document, each, ms, with};
 
-/// Two attempts 10 ms apart, unless the server says more.
+/// Two attempts 10 ms apart, unless the server asks for a longer delay.
 async fn told(first: Step, retry_after: Value) -> Value {
     let script = Script::new().then(first);
     let server = Server::start(script.otherwise(Step::status(200)))
@@ -79,7 +79,7 @@ async fn too_large_a_number_saturates() {
     let endless = || Step::status(503).header("retry-after", "99999999999999999999999");
     let script = Script::new().then(endless());
     let server = Server::start(script).await.unwrap();
-    // Without a deadline nobody waits for years.
+    // Without a deadline such a delay is not awaited.
     let without = answer(document("http", &server.uri(), json!([{}]))).await;
     assert_eq!(without["stopped"], "pushback", "{without}");
     let wait = told(endless(), json!({"cap": "0.02s", "beyondCap": "wait"})).await;
@@ -96,7 +96,7 @@ async fn it_is_no_reason_to_send_again() {
 }
 
 #[tokio::test]
-async fn the_reset_of_a_rate_limit_is_waited_for_where_the_limit_was_met() {
+async fn the_reset_of_an_exhausted_rate_limit_is_awaited() {
     for name in ["ratelimit-reset", "x-ratelimit-reset"] {
         let answer = told(Step::status(429).header(name, "1"), json!({})).await;
         assert_eq!(answer["attempts"][0]["pushback_ms"], 1000, "{name}");
@@ -115,7 +115,7 @@ async fn the_reset_of_a_rate_limit_is_waited_for_where_the_limit_was_met() {
 }
 
 #[tokio::test]
-async fn clients_told_one_moment_are_spread_after_it_and_a_seed_repeats_how() {
+async fn clients_given_one_instant_are_spread_repeatably_by_a_seed() {
     let busy = Step::status(503).header("retry-after-ms", "5");
     let script = || Script::new().then_times(8, busy.clone());
     let policy = json!({"default": {

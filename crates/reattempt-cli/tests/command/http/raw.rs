@@ -1,5 +1,4 @@
-//! A server of bare sockets: each connection is given to a function that does with it what it
-//! likes.
+//! A server on raw sockets: a function handles each connection.
 
 use std::future::Future;
 use std::io::Result;
@@ -68,7 +67,7 @@ impl Raw {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// The heads of the requests that were read whole.
+    /// The heads of the requests that were read completely.
     pub(super) fn heads(&self) -> Vec<String> {
         self.shared.heads.lock().unwrap().clone()
     }
@@ -81,7 +80,7 @@ impl Drop for Raw {
 }
 
 impl Peer {
-    /// Reads until `found` says where in what was read it ends; an error at the end of the
+    /// Reads until `found` returns the end within the data read; an error at the end of the
     /// connection.
     pub(super) async fn until(
         &mut self,
@@ -97,7 +96,7 @@ impl Peer {
         }
     }
 
-    /// Reads one HTTP/1.1 request whole and gives its head.
+    /// Reads one complete HTTP/1.1 request and returns its head.
     pub(super) async fn request(&mut self) -> Result<String> {
         let end = |read: &[u8]| Some(read.windows(4).position(|four| four == b"\r\n\r\n")? + 4);
         let head = String::from_utf8(self.until(end).await?).unwrap();
@@ -115,7 +114,7 @@ impl Peer {
         self.socket.write_all(bytes.as_ref()).await
     }
 
-    /// Answers every request with this.
+    /// Answers every request with these bytes.
     pub(super) async fn always(&mut self, bytes: &str) -> Result<()> {
         loop {
             self.request().await?;
@@ -123,7 +122,7 @@ impl Peer {
         }
     }
 
-    /// Reads on until the client has left.
+    /// Reads until the client has closed the connection.
     pub(super) async fn gone(&mut self) -> Result<()> {
         while self.socket.read(&mut [0; 4096]).await? > 0 {}
         Ok(())

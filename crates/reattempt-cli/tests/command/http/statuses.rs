@@ -1,4 +1,4 @@
-//! Which statuses are mended by another attempt, by method.
+//! Which statuses are retried, by method.
 
 use reattempt_testbed::http::{Server, Step};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn by_method(status: u16, methods: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_another_attempt_may_mend_is_mended_for_idempotent_methods() {
+async fn retryable_statuses_are_retried_for_idempotent_methods() {
     for status in [408, 425, 429, 500, 502, 503, 504] {
         for answer in by_method(status, &IDEMPOTENT).await {
             assert_eq!(answer["status"], status);
@@ -72,7 +72,7 @@ async fn the_policy_says_which_statuses_and_which_are_safe() {
     assert_eq!(stopped(json!({}), "POST").await, "not_idempotent");
 }
 
-/// Nothing says so but a policy.
+/// Only a policy enables it.
 #[tokio::test]
 async fn an_idempotency_key_counts_only_where_the_policy_says_so() {
     let server = Server::start(Step::status(503)).await.unwrap();

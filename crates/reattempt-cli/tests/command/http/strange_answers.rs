@@ -1,4 +1,4 @@
-//! Answers that are strange but right, and such as break the protocol.
+//! Unusual but valid answers, and answers that violate the protocol.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Time limits, and what they say of a request.
+//! Time limits, and whether the request may have taken effect.
 
 use reattempt_testbed::http::{Script, Server, Step};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::super::{answer, answers, document, each, ms, with};
 
 #[tokio::test]
-async fn a_timeout_is_ambiguous_only_for_what_is_not_idempotent_and_was_in_flight() {
+async fn a_timeout_is_ambiguous_only_in_flight_and_if_not_idempotent() {
     let server = Server::start(Step::hang()).await.unwrap();
     let calls = [
         ("GET", Value::Null, "unambiguous"),
@@ -45,14 +45,14 @@ async fn no_time_at_all_sends_nothing() {
     assert_eq!(server.seen_count(), 0);
 }
 
-/// Nobody takes the connection, so nothing was sent.
+/// The connection is not accepted, so nothing was sent.
 #[tokio::test]
 async fn a_connect_that_hangs_is_unambiguous_for_any_request() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener: TcpListener = socket.listen(0).unwrap();
     let target = listener.local_addr().unwrap();
-    // Fills the queue of connections that nobody accepts.
+    // Fills the queue of pending connections.
     let _held = TcpStream::connect(target).await.unwrap();
     let calls = json!([{"method": "POST", "timeout_ms": 150}]);
     let answer = answer(document("http", &target.to_string(), calls)).await;
@@ -80,8 +80,8 @@ async fn an_attempt_that_ran_out_of_its_time_is_retried_if_it_may_be() {
     }
 }
 
-/// RFC 0049, Capping: the wait goes on to the deadline, and nothing is sent there; or the failure
-/// is given back at once.
+/// RFC 0049, Capping: the call waits until the deadline and sends nothing then, or the failure is
+/// returned at once.
 #[tokio::test]
 async fn a_delay_beyond_the_deadline_is_capped_or_given_up() {
     let busy = Step::status(503).header("retry-after", "9");
@@ -101,7 +101,7 @@ async fn a_delay_beyond_the_deadline_is_capped_or_given_up() {
     }
 }
 
-/// However much there is to send.
+/// However large the body is.
 #[tokio::test]
 async fn a_large_body_does_not_put_off_the_deadline() {
     let takes_nothing = TcpListener::bind("127.0.0.1:0").await.unwrap();

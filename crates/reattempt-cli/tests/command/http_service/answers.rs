@@ -1,4 +1,4 @@
-//! What each service's answers come to, and what is told of them.
+//! The verdict on each service's answers, and the reported fields.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Bodies in pieces, broken off, and large.
+//! Bodies in pieces, broken-off bodies, and large bodies.
 
 use super::*;
 
@@ -63,7 +63,7 @@ async fn answers_of_any_size_come_whole() {
     assert_eq!(each(&answer, "n").len(), 1);
 }
 
-/// A success up to the bound, and then none: the answer had begun.
+/// A success up to the bound, then an error: the answer had begun.
 #[tokio::test]
 async fn an_error_behind_many_rows_is_told_and_not_mended() {
     let late = format!(

@@ -1,10 +1,10 @@
-//! Deadlines, strategies, and what goes wrong before an answer.
+//! Deadlines, strategies, and failures before an answer.
 
 use super::*;
 
 /// C5 C6 C7
 #[tokio::test]
-async fn views_without_an_active_partition_are_asked_until_the_deadline() {
+async fn views_without_active_partition_retry_until_the_deadline() {
     let server = start(Step::status(302).header("location", "/elsewhere")).await;
     let document = to(&server, "views", json!({"timeout_ms": 300}));
     let answer = answer(with(document, "strategy", json!("fail_fast"))).await;
@@ -38,7 +38,7 @@ async fn the_deadline_tells_what_failed_last() {
         (&given_up["code"], &given_up["timeout"]),
         (&json!(4040), &Value::Null)
     );
-    // The beginning of an answer, and nothing more.
+    // The beginning of an answer, then nothing more.
     server.set_script(
         Step::hang_during_body(30)
             .with_status(500)

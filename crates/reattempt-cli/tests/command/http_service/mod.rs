@@ -20,7 +20,7 @@ fn works() -> Step {
     Step::status(200).body(ROWS)
 }
 
-/// An answer of the query or the analytics service with this error.
+/// An answer of the query or analytics service with this error.
 fn fails(status: u16, code: i64, message: &str) -> Step {
     let errors = json!([{"code": code, "msg": message}, {"code": 1, "msg": "another"}]);
     let body = json!({"requestID": "7", "results": [], "errors": errors, "status": "fatal"});

@@ -1,4 +1,4 @@
-//! Setting a connection up.
+//! Connection bootstrap.
 
 use reattempt_testbed::kv::node::{FEATURE_COLLECTIONS, FEATURE_XERROR};
 use reattempt_testbed::kv::sasl::Mechanism;
@@ -20,7 +20,7 @@ fn opcodes(node: &Node) -> Vec<u8> {
     node.seen().iter().map(|request| request.opcode).collect()
 }
 
-/// Once for a connection, in this order.
+/// Once per connection, in this order.
 #[tokio::test]
 async fn a_connection_is_set_up_in_the_order_of_the_contract() {
     let node = Node::builder().require_auth().start().await.unwrap();
@@ -80,7 +80,7 @@ async fn memcached_servers_are_asked_nothing_but_the_calls() {
     assert_eq!(
         answers[0]["reasons"],
         json!(["KV_TEMPORARY_FAILURE"]),
-        "the list holds all the same"
+        "the retry list applies without a map"
     );
     assert_final(&answers[1], 0xff0);
     assert_eq!(answers[0]["config_revision"], Value::Null);
@@ -103,7 +103,7 @@ async fn several_memcached_servers_share_the_keys() {
     );
 }
 
-/// No attempt can mend it.
+/// A retry cannot succeed.
 #[tokio::test]
 async fn a_wrong_password_is_final_and_nothing_is_sent() {
     let node = Node::builder().require_auth().start().await.unwrap();
@@ -121,7 +121,7 @@ async fn a_wrong_password_is_final_and_nothing_is_sent() {
     }
 }
 
-/// Of the password nothing is known yet: never sent, so it is tried again.
+/// The node did not check the password: never sent, so it is retried.
 #[tokio::test]
 async fn a_login_that_the_node_cannot_judge_now_is_tried_again() {
     let not_now = Step::status(TEMPORARY_FAILURE).only(opcode::SASL_AUTH);
@@ -134,7 +134,7 @@ async fn a_login_that_the_node_cannot_judge_now_is_tried_again() {
     assert_eq!(node.seen_data().len(), 1);
 }
 
-/// It may be there soon: never sent, so it is tried until the deadline.
+/// The bucket may be created soon: never sent, so it is retried until the deadline.
 #[tokio::test]
 async fn a_bucket_that_is_not_there_is_waited_for() {
     let node = Node::builder().require_auth().start().await.unwrap();
@@ -157,7 +157,7 @@ async fn a_bucket_that_is_not_there_is_waited_for() {
     assert!(node.seen_data().is_empty());
 }
 
-/// The node says itself what it thinks of that.
+/// The node's own status is returned.
 #[tokio::test]
 async fn without_a_bucket_none_is_selected() {
     let node = Node::builder().require_auth().start().await.unwrap();
@@ -184,7 +184,7 @@ async fn without_a_user_there_is_no_login() {
     assert!(!opcodes(&node).contains(&opcode::SASL_AUTH));
 }
 
-/// The strongest that is offered; PLAIN only where the password stays on this machine.
+/// The strongest mechanism offered; PLAIN only if the password stays on this machine.
 #[tokio::test]
 async fn the_login_takes_what_the_node_offers() {
     for (mechanisms, name, requests) in [
@@ -218,7 +218,7 @@ async fn the_login_takes_what_the_node_offers() {
     }
 }
 
-/// A node of few words: it knows neither HELLO nor maps nor lists.
+/// An old node without HELLO, error map or list of mechanisms.
 #[tokio::test]
 async fn an_old_node_is_used_without_what_it_does_not_know() {
     let node = Node::start().await.unwrap();
@@ -239,11 +239,11 @@ async fn an_old_node_is_used_without_what_it_does_not_know() {
         .await
         .unwrap();
     node.script().push(Step::status(0xff01));
-    // The map is not the client's to use where the node has not agreed to its statuses.
+    // The error map is unusable if the node did not agree to extended statuses.
     assert_final(&answer(one(&node, get())).await, 0xff01);
 }
 
-/// The request is sent where the set-up led, and the node says what it thinks of it.
+/// The request is sent to the node of the bootstrap, whose status is returned.
 #[tokio::test]
 async fn a_node_without_a_configuration_gets_the_request() {
     for status in [0x81, 0x83, 0x0d, 0x08] {
@@ -259,7 +259,7 @@ async fn a_node_without_a_configuration_gets_the_request() {
     }
 }
 
-/// Never sent: also what may not be sent twice goes on to a new connection.
+/// Never sent: even a non-idempotent request moves to a new connection.
 #[tokio::test]
 async fn a_set_up_that_breaks_off_is_begun_anew() {
     for op in [

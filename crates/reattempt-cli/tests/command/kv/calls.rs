@@ -1,4 +1,4 @@
-//! Many calls at once, calls that leave, and documents that cannot be used.
+//! Concurrent calls, cancelled calls, and invalid documents.
 
 use reattempt_testbed::kv::{Node, Step};
 use serde_json::{Value, json};
@@ -17,9 +17,9 @@ fn named<'a>(answers: &'a [Value], name: &str) -> &'a Value {
         .unwrap()
 }
 
-/// All on one connection; each answer finds its call.
+/// All on one connection; each answer is matched to its call.
 #[tokio::test]
-async fn parallel_calls_are_pipelined_and_answers_may_come_in_any_order() {
+async fn parallel_calls_are_pipelined_and_answered_in_any_order() {
     let node = Node::start().await.unwrap();
     for n in 0..100 {
         node.store().put(format!("k{n}"), format!("value {n}"));
@@ -67,7 +67,7 @@ async fn a_held_answer_may_be_overtaken() {
     assert_eq!(node.connections(), 1);
 }
 
-/// In flight, in a back-off, and before there is a connection.
+/// In flight, during a back-off, and before there is a connection.
 #[tokio::test]
 async fn a_caller_who_leaves_ends_the_call_at_once() {
     let busy = Step::status(TEMPORARY_FAILURE);
@@ -92,7 +92,7 @@ async fn a_caller_who_leaves_ends_the_call_at_once() {
     }
 }
 
-/// The late answer to it is nobody's, and the others on the connection go on.
+/// The late answer is ignored, and the other requests on the connection continue.
 #[tokio::test]
 async fn a_late_answer_to_a_call_that_left_is_ignored() {
     let late = Step::execute().after(millis(300));

@@ -1,4 +1,4 @@
-//! Several nodes, one of which goes away.
+//! Clusters of several nodes, one of which fails.
 
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answers, each, with};
 
-/// The calls that these keys need, the later ones after a while.
+/// The calls for these keys; the later ones start after a delay.
 fn before_and_after(key: &str, op: &str) -> Value {
     json!([
         {"call": "before", "op": "set", "key": key, "value": HELLO, "timeout_ms": 20_000},
@@ -20,7 +20,7 @@ async fn until_seen(node: &Node) {
     }
 }
 
-/// C13 C47 C48: the failure itself asks another node, and the write goes where the key is now.
+/// C13 C47 C48: the failure triggers a poll of another node, and the write goes to the new owner.
 #[tokio::test]
 async fn a_node_that_dies_is_left_by_the_configuration_of_another() {
     for op in ["append", "get"] {
@@ -47,7 +47,7 @@ async fn a_node_that_dies_is_left_by_the_configuration_of_another() {
     }
 }
 
-/// C12 C48: what is out on it when it dies is lost; a read goes on to where its key is now.
+/// C12 C48: requests in flight on a dying node are lost; a read is retried at the new owner.
 #[tokio::test]
 async fn what_is_out_when_its_node_dies_is_judged_by_what_it_is() {
     for (op, stopped) in [("get", "success"), ("set", "not_idempotent")] {
@@ -73,7 +73,7 @@ async fn what_is_out_when_its_node_dies_is_judged_by_what_it_is() {
     }
 }
 
-/// Within the floor nobody is asked: the back-off goes on until the floor is over.
+/// Within the floor no node is polled: the back-off continues until the floor has passed.
 #[tokio::test]
 async fn the_floor_holds_the_second_question_back() {
     let cluster = Cluster::start(2).await.unwrap();
@@ -103,7 +103,7 @@ async fn the_floor_holds_the_second_question_back() {
     );
 }
 
-/// Nobody takes over: until the deadline, and never sent.
+/// No node takes over: retried until the deadline, and never sent.
 #[tokio::test]
 async fn a_node_that_nobody_replaces_is_tried_until_the_deadline() {
     let cluster = Cluster::start(2).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_node_that_nobody_replaces_is_tried_until_the_deadline() {
     assert_eq!(answers[1]["status"], 1, "the other node serves its keys");
 }
 
-/// C50: nobody owns it for a while.
+/// C50: the vbucket has no owner for a while.
 #[tokio::test]
 async fn a_vbucket_without_an_owner_waits_for_one() {
     let cluster = Cluster::start(2).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_vbucket_without_an_owner_waits_for_one() {
     );
 }
 
-/// What has no key goes to any node that serves keys, and to no other of the cluster's.
+/// A request without a key goes to any node with key-value service, never to another.
 #[tokio::test]
 async fn a_node_that_serves_no_keys_is_sent_none() {
     let node = Node::start().await.unwrap();
@@ -164,9 +164,9 @@ async fn a_node_that_serves_no_keys_is_sent_none() {
     }
 }
 
-/// RFC 0024, Conclusion: a node that takes requests and answers none is an error like any other.
+/// RFC 0024, Conclusion: a node that accepts requests and never answers is an error like any other.
 #[tokio::test]
-async fn a_node_that_never_answers_has_another_one_asked_at_the_deadline() {
+async fn an_unresponsive_node_triggers_a_poll_of_another_at_deadline() {
     let cluster = Cluster::start(2).await.unwrap();
     let key = cluster.key_of(0, "key").unwrap();
     let silent = Step::execute().after(millis(20_000));
@@ -185,9 +185,10 @@ async fn a_node_that_never_answers_has_another_one_asked_at_the_deadline() {
     assert_eq!(configs(cluster.node(1)), 1);
 }
 
-/// RFC 0024: who is told a node's alternate address reaches the others by theirs.
+/// RFC 0024: with an alternate address as seed, the other nodes are reached by their alternate
+/// addresses.
 #[tokio::test]
-async fn a_cluster_that_is_seen_from_outside_is_reached_by_its_alternate_addresses() {
+async fn a_cluster_is_reached_by_its_alternate_addresses() {
     let cluster = Cluster::start(2).await.unwrap();
     let key = cluster.key_of(1, "key").unwrap();
     let mut config: Value = serde_json::from_slice(&cluster.node(0).config_json()).unwrap();

@@ -1,4 +1,4 @@
-//! Connections that break, and bytes that are no answer.
+//! Broken connections, and invalid responses.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::{answer, answers, each, with};
 
 const LOST: &str = "SOCKET_CLOSED_WHILE_IN_FLIGHT";
 
-/// All the ways to lose the answer of a request that was out.
+/// All ways to lose the response of a request in flight.
 fn losing() -> Vec<(&'static str, Step)> {
     let mut empty = BytesMut::new();
     Frame::new(Magic::Request, 0x0e, 0)
@@ -52,9 +52,9 @@ async fn a_read_whose_answer_is_lost_is_sent_again() {
     }
 }
 
-/// C12: whatever the strategy says; nobody knows if it was carried out.
+/// C12: under every strategy, because the write may have been executed.
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_is_not_sent_again_under_any_strategy() {
+async fn a_write_with_a_lost_answer_is_not_retried_by_any_strategy() {
     let strategies = [
         json!("best_effort"),
         json!("fail_fast"),
@@ -80,7 +80,7 @@ async fn a_write_whose_answer_is_lost_is_not_sent_again_under_any_strategy() {
     }
 }
 
-/// What follows is not held up by it.
+/// Later requests are not delayed.
 #[tokio::test]
 async fn a_connection_that_is_closed_after_an_answer_costs_nothing() {
     let node = Node::scripted([Step::close_after(), Step::execute()])
@@ -98,7 +98,7 @@ async fn a_connection_that_is_closed_after_an_answer_costs_nothing() {
     assert_eq!(node.connections(), 2);
 }
 
-/// An answer that nobody waits for is not the end of it.
+/// A response without a request does not end the connection.
 #[tokio::test]
 async fn an_answer_to_nobody_is_ignored() {
     let node = Node::scripted([Step::stray_first()]).await.unwrap();
@@ -112,10 +112,10 @@ async fn an_answer_to_nobody_is_ignored() {
     assert_eq!(answer["timeout"], "ambiguous", "{answer}");
 }
 
-/// All that was out on it is lost with it, each by what it is.
+/// All requests in flight on it are lost with it, and each is judged separately.
 #[tokio::test]
 async fn who_shares_a_broken_connection_is_judged_alone() {
-    // The first answers to the key `k` take long, the first to `first` breaks the connection.
+    // The first response to the key `k` is slow, the first to `first` breaks the connection.
     let seen = Mutex::new(HashSet::new());
     let handler = move |request: &SeenRequest| {
         let first_time = seen
@@ -155,7 +155,7 @@ async fn who_shares_a_broken_connection_is_judged_alone() {
     assert_eq!(node.connections(), 2);
 }
 
-/// C13: nobody listens, so nothing was sent: a write too is tried until somebody does.
+/// C13: no node listens, so nothing was sent: a write too is retried until one does.
 #[tokio::test]
 async fn a_write_that_never_left_waits_for_its_node() {
     let node = Node::start().await.unwrap();

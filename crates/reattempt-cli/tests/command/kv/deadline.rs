@@ -1,4 +1,4 @@
-//! Time limits, and what may have happened when they pass.
+//! Time limits, and whether the request may have taken effect.
 
 use reattempt_testbed::kv::{Node, Step, opcode};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn within(op: &str, timeout_ms: u64) -> Value {
     json!({"op": op, "key": "k", "value": HELLO, "timeout_ms": timeout_ms})
 }
 
-/// C7: waits until the deadline, and sends no more.
+/// C7: waits until the deadline, and sends nothing more.
 #[tokio::test]
 async fn a_delay_that_does_not_fit_is_cut_and_nothing_more_is_sent() {
     let steps = vec![Step::status(TEMPORARY_FAILURE); 50];
@@ -28,14 +28,14 @@ async fn a_delay_that_does_not_fit_is_cut_and_nothing_more_is_sent() {
     let (node, answer) = set_up(steps, within("set", 700), lingers).await;
     assert_timed_out(&answer, "unambiguous", 700.0);
     assert_eq!(answer["status"], TEMPORARY_FAILURE);
-    // 1 to 256 are 511 ms; the next 500 do not fit.
+    // 1 to 256 add up to 511 ms; the next 500 do not fit.
     assert_eq!(each(&answer, "n").len(), 10, "{answer}");
     assert_eq!(each(&answer, "delay_ms").last(), Some(&Value::Null));
     assert_eq!(each(&answer, "verdict"), ["retry"; 10]);
     assert_eq!(seen(&node, opcode::SET).len(), 10);
     assert!(
         ms(each(&answer, "end_ms").last().unwrap()) < 650.0,
-        "the wait is no attempt"
+        "the delay is not an attempt"
     );
 }
 
@@ -59,9 +59,9 @@ async fn what_always_retries_ends_at_the_deadline_under_any_strategy() {
     }
 }
 
-/// RFC 0049: what is out may have been carried out, unless it only reads.
+/// RFC 0049: a request in flight may have been executed, unless it only reads.
 #[tokio::test]
-async fn an_attempt_that_is_out_at_the_deadline_is_ambiguous_unless_it_is_idempotent() {
+async fn an_attempt_in_flight_at_the_deadline_is_ambiguous_if_a_write() {
     for (op, idempotent, timeout) in [
         ("append", None, "ambiguous"),
         ("set", None, "ambiguous"),
@@ -92,7 +92,7 @@ async fn an_attempt_that_is_out_at_the_deadline_is_ambiguous_unless_it_is_idempo
     }
 }
 
-/// The last attempt decides: one that failed for certain before it does not make it less open.
+/// The last attempt decides: an earlier definite failure does not make it unambiguous.
 #[tokio::test]
 async fn of_several_attempts_the_one_that_is_out_decides() {
     let steps = [Step::status(TEMPORARY_FAILURE), Step::hang()];
@@ -100,12 +100,12 @@ async fn of_several_attempts_the_one_that_is_out_decides() {
     assert_timed_out(&answer, "ambiguous", 300.0);
     assert_eq!(
         answer["status"], TEMPORARY_FAILURE,
-        "the last that was given"
+        "the last received status"
     );
     assert_eq!(each(&answer, "verdict"), ["retry", "cancelled"]);
 }
 
-/// A late answer to what was given up is nobody's.
+/// A late response to an abandoned request is ignored.
 #[tokio::test]
 async fn a_late_answer_is_ignored_and_the_connection_goes_on() {
     let steps = [
@@ -133,7 +133,7 @@ async fn a_late_answer_is_ignored_and_the_connection_goes_on() {
     );
 }
 
-/// What waits for a connection has not left.
+/// A request that waits for a connection was not sent.
 #[tokio::test]
 async fn a_write_that_waits_for_its_connection_is_unambiguous() {
     for op in [

@@ -1,4 +1,4 @@
-//! What a document asks for and an answer tells.
+//! Fields of documents and answers.
 
 use reattempt_testbed::kv::{Cluster, Node, Step, opcode};
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ async fn the_nodes_own_error_map_says_what_an_unknown_status_means() {
 }
 
 #[tokio::test]
-async fn a_write_that_waits_for_a_connection_at_the_deadline_has_not_left() {
+async fn a_write_that_waits_for_a_connection_was_never_sent() {
     let node = Node::start().await.unwrap();
     node.script().push(Step::hang().only(opcode::HELLO));
     let call = json!({"op": "append", "key": "k", "value": HELLO, "timeout_ms": 500});
@@ -101,7 +101,7 @@ async fn a_write_that_waits_for_a_connection_at_the_deadline_has_not_left() {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_is_not_sent_again_unless_the_call_allows_it() {
+async fn a_write_with_a_lost_answer_is_retried_if_the_call_allows() {
     for (call, stopped) in [
         (json!({"op": "append", "key": "k"}), "not_idempotent"),
         (
@@ -137,7 +137,7 @@ async fn a_key_that_moved_is_followed_by_the_newer_configuration() {
         {"call": "after", "op": "get", "key": key, "timeout_ms": 20_000, "start_delay_ms": 2_000},
     ]);
     let document = couchbase(json!(targets), calls);
-    // No poll comes in between: the answer itself has to bring the newer configuration.
+    // No poll happens in between: the response itself must provide the newer configuration.
     let document = with(document, "config_poll_interval_ms", json!(60_000));
     let running = tokio::spawn(answers(document));
     while cluster.node(0).seen_data().is_empty() {
@@ -168,7 +168,7 @@ async fn memcached_servers_need_no_bootstrap() {
 }
 
 #[tokio::test]
-async fn a_timeout_keeps_the_last_status_and_says_what_may_have_happened() {
+async fn a_timeout_keeps_the_last_status_and_its_ambiguity() {
     let node = Node::scripted(vec![Step::status(TEMPORARY_FAILURE); 500])
         .await
         .unwrap();

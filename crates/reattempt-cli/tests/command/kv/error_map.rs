@@ -1,4 +1,4 @@
-//! The error map, of every shape.
+//! Error maps of every form.
 
 use reattempt_testbed::kv::{Cluster, Node, Step, opcode};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ async fn node(map: impl Into<bytes::Bytes>) -> Node {
     Node::builder().error_map(map).start().await.unwrap()
 }
 
-/// A map that says this of the status 0xff0.
+/// A map with these attributes for the status 0xff0.
 fn map_of(attributes: &[&str]) -> String {
     json!({"version": 2, "revision": 1, "errors": {
         "ff0": {"name": "N", "desc": "d", "attrs": attributes},
@@ -20,7 +20,7 @@ fn map_of(attributes: &[&str]) -> String {
     .to_string()
 }
 
-/// C17 C18 C21: three attributes say retry, one says no, the others say nothing of it.
+/// C17 C18 C21: three attributes mean retry, one means never, the others do not decide.
 #[tokio::test]
 async fn of_an_unknown_status_the_attributes_decide() {
     for (attributes, again) in [
@@ -51,7 +51,7 @@ async fn of_an_unknown_status_the_attributes_decide() {
     }
 }
 
-/// C19 C20: the connection is dropped, and a retry goes over another one.
+/// C19 C20: the connection is closed, and a retry uses another one.
 #[tokio::test]
 async fn two_attributes_cost_the_connection() {
     for (attributes, again, connections) in [
@@ -77,7 +77,7 @@ async fn two_attributes_cost_the_connection() {
     }
 }
 
-/// C19: whether it is sent again or not.
+/// C19: whether it is retried or not.
 #[tokio::test]
 async fn fetch_config_asks_for_a_configuration() {
     for (attributes, again) in [
@@ -113,7 +113,7 @@ async fn keys_are_hex_in_any_case_with_any_zeros() {
     }
 }
 
-/// C23 C25: a malformed entry costs itself only; the rest of the map is used, whatever its version.
+/// C23 C25: only a malformed entry is skipped; the rest of the map is used, whatever its version.
 #[tokio::test]
 async fn what_can_be_read_of_a_map_is_used() {
     let good = r#""ff0": {"name": "N", "desc": "d", "attrs": ["retry-now"]}"#;
@@ -136,7 +136,7 @@ async fn what_can_be_read_of_a_map_is_used() {
     }
 }
 
-/// C23: and the connection goes on without one.
+/// C23: and the connection works without a map.
 #[tokio::test]
 async fn what_is_no_map_is_ignored() {
     let deep = "[".repeat(100_000);
@@ -170,7 +170,7 @@ async fn what_is_no_map_is_ignored() {
     assert_final(&answer(one(&node, get())).await, 0xff0);
 }
 
-/// A big one with all that there is in it.
+/// A large map with every kind of entry.
 #[tokio::test]
 async fn a_map_of_every_status_is_read() {
     let entry = |status: u32| {
@@ -186,7 +186,7 @@ async fn a_map_of_every_status_is_read() {
     assert_eq!(answer["reasons"], json!([INDICATED]), "{answer}");
 }
 
-/// C22: each node's own.
+/// C22: each node has its own map.
 #[tokio::test]
 async fn maps_do_not_cross_between_nodes() {
     let cluster = Cluster::start(2).await.unwrap();
@@ -205,7 +205,7 @@ async fn maps_do_not_cross_between_nodes() {
     assert_eq!(answers[1]["reasons"], json!([INDICATED]), "{answers:?}");
 }
 
-/// C22: and each connection's.
+/// C22: and so has each connection.
 #[tokio::test]
 async fn a_new_connection_brings_its_own_map() {
     let node = node(map_of(&[])).await;

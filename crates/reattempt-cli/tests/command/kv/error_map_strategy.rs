@@ -1,4 +1,4 @@
-//! The retry specifications of an error map, and who goes by them.
+//! The retry specifications of an error map, and the strategies that use them.
 
 use reattempt_testbed::kv::{Node, Step};
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, each, ms, with};
 
-/// A node whose map has this specification for 0xff0 and another for 0xff1, and that answers these
-/// statuses.
+/// A node whose map has this specification for 0xff0 and another for 0xff1, and that responds with
+/// these statuses.
 async fn node(retry: Value, statuses: &[u16]) -> Node {
     let map = json!({"version": 2, "revision": 1, "errors": {
         "ff0": {"name": "A", "desc": "a", "attrs": ["auto-retry"], "retry": retry},
@@ -32,7 +32,7 @@ fn by_the_map(node: &Node, call: Value) -> Value {
     with(one(node, call), "strategy", json!("error_map"))
 }
 
-/// C26 C27: `after`, then I, I·r or I^r; `ceil` bounds the latter two only.
+/// C26 C27: `after`, then I, I·r or I^r; `ceil` bounds only the latter two.
 #[tokio::test]
 async fn the_specification_gives_the_delays() {
     for (retry, waited) in [
@@ -73,7 +73,7 @@ async fn the_specification_gives_the_delays() {
     }
 }
 
-/// C28: from the first failure, `after` included; the server's answer is what is left.
+/// C28: from the first failure, including `after`; then the server's response is returned.
 #[tokio::test]
 async fn max_duration_ends_the_retries() {
     let retry = json!({"strategy": "constant", "after": 60, "interval": 60, "max-duration": 200});
@@ -89,7 +89,7 @@ async fn max_duration_ends_the_retries() {
     assert!(ms(&answer["elapsed_ms"]) < 200.0 + ROOM);
 }
 
-/// C28: the smaller of the two wins.
+/// C28: the smaller of the two applies.
 #[tokio::test]
 async fn a_deadline_before_max_duration_wins() {
     let retry =
@@ -103,7 +103,7 @@ async fn a_deadline_before_max_duration_wins() {
     assert_eq!(answer["status"], 0xff0);
 }
 
-/// C29: also one that always retries, or that the client knows.
+/// C29: also a status that always retries, or that the client knows.
 #[tokio::test]
 async fn another_status_in_between_restarts_the_count() {
     let retry = json!({"strategy": "linear", "after": 10, "interval": 20});
@@ -112,8 +112,8 @@ async fn another_status_in_between_restarts_the_count() {
             &[0xff0, 0xff0, 0xff1, 0xff1, 0xff0, 0xff0][..],
             &[10, 20, 3, 7, 10, 20][..],
         ),
-        // The retries made are counted by best effort (1, 2, 4, 8) and by the controlled back-off
-        // (1, 10, 50, 100).
+        // Best effort (1, 2, 4, 8) and the controlled back-off (1, 10, 50, 100) continue to count
+        // all retries.
         (&[0xff0, 0xff0, 0x86, 0xff0, 0xff0], &[10, 20, 4, 10, 20]),
         (&[0xff0, 0xff0, 0xff0, 0x88, 0xff0], &[10, 20, 40, 100, 10]),
         (&[0xff0, 0xff2, 0xff0], &[10, 2, 10]),
@@ -136,7 +136,7 @@ async fn another_status_in_between_restarts_the_count() {
     );
 }
 
-/// C30: RFC 0049 forbids to use them with another strategy.
+/// C30: RFC 0049 forbids using them with another strategy.
 #[tokio::test]
 async fn any_other_strategy_has_its_own_delays() {
     let retry = json!({"strategy": "constant", "after": 90, "interval": 90, "max-duration": 1});
@@ -150,7 +150,7 @@ async fn any_other_strategy_has_its_own_delays() {
     }
 }
 
-/// C26: the entry is used, its specification is not.
+/// C26: the entry is used, without its specification.
 #[tokio::test]
 async fn a_specification_that_cannot_be_read_is_left_to_best_effort() {
     for retry in [
@@ -172,7 +172,7 @@ async fn a_specification_that_cannot_be_read_is_left_to_best_effort() {
     }
 }
 
-/// No number of a server makes a call hang or panic.
+/// No server-provided number makes a call hang or panic.
 #[tokio::test]
 async fn absurd_numbers_end_at_the_deadline_or_before() {
     const MAX: u64 = u64::MAX;
@@ -189,7 +189,7 @@ async fn absurd_numbers_end_at_the_deadline_or_before() {
             json!({"strategy": "constant", "after": MAX, "interval": 0}),
             "deadline",
         ),
-        // Not even the longest max-duration has room for this one.
+        // Even the longest max-duration does not allow this delay.
         (
             json!({"strategy": "linear", "after": 0, "interval": MAX, "max-duration": MAX}),
             "strategy",

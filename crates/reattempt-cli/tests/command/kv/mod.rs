@@ -1,5 +1,5 @@
-//! `reattempt call` over Couchbase's key-value protocol: rule by rule of RFC 0049, 0013 and 0024,
-//! as the nodes see it.
+//! `reattempt call` over Couchbase's key-value protocol: the rules of RFC 0049, 0013 and 0024,
+//! observed by the nodes.
 
 mod bootstrap;
 mod calls;
@@ -29,15 +29,15 @@ const HELLO: &str = "aGVsbG8=";
 const TEMPORARY_FAILURE: u16 = 0x86;
 const NOT_MY_VBUCKET: u16 = 0x07;
 
-/// How much later than asked for something may happen on a busy machine, in milliseconds.
+/// Tolerance for late events on a busy machine, in milliseconds.
 const ROOM: f64 = 300.0;
 
 const fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A document of calls to these nodes. Without a login, whose 4,000 rounds of SCRAM take longer in
-/// a debug build than most tests wait.
+/// A document with calls to these nodes, without a login: 4,000 SCRAM iterations take longer in a
+/// debug build than most tests wait.
 fn couchbase(targets: Value, calls: Value) -> Value {
     let mut document = document("kv", "", calls);
     document["target"] = targets;
@@ -45,7 +45,7 @@ fn couchbase(targets: Value, calls: Value) -> Value {
     document
 }
 
-/// The same with the login of the testbed.
+/// The same with the testbed's login.
 fn logged_in(document: Value) -> Value {
     let document = with(document, "username", json!("Administrator"));
     with(document, "password", json!("password"))
@@ -66,18 +66,18 @@ fn seeded(cluster: &Cluster, calls: Value) -> Value {
     several(cluster.node(0), calls)
 }
 
-/// A write that may not be sent twice, of the key `k`, with time enough.
+/// A non-idempotent write to the key `k`, with a generous timeout.
 fn write() -> Value {
     json!({"op": "set", "key": "k", "value": HELLO, "timeout_ms": 20_000})
 }
 
-/// A read of the key `k`, with time enough.
+/// A read of the key `k`, with a generous timeout.
 fn get() -> Value {
     json!({"op": "get", "key": "k", "timeout_ms": 20_000})
 }
 
-/// A node that follows these steps, and the answer of a call that finds its connection set up: no
-/// time of it goes there.
+/// A node with these steps, and the answer of a call on an established connection, so that
+/// bootstrap takes none of the call's time.
 async fn set_up(
     steps: impl IntoIterator<Item = Step>,
     call: Value,
@@ -91,7 +91,7 @@ async fn set_up(
     (node, answers.remove(1))
 }
 
-/// These delays, then none.
+/// These delays, then null.
 fn delays(delays: &[u64]) -> Vec<Value> {
     let none = std::iter::once(Value::Null);
     delays
@@ -108,12 +108,12 @@ fn seen(node: &Node, opcode: u8) -> Vec<SeenRequest> {
     seen
 }
 
-/// How often the node was asked for its configuration.
+/// How often the node's configuration was fetched.
 fn configs(node: &Node) -> usize {
     seen(node, opcode::GET_CLUSTER_CONFIG).len()
 }
 
-/// The whole answer is about one failure that nothing could be done about.
+/// Asserts that the whole answer reports one final failure.
 #[track_caller]
 fn assert_final(answer: &Value, status: u16) {
     assert_eq!(answer["status"], status, "{answer}");

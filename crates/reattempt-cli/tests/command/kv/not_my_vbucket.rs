@@ -1,4 +1,4 @@
-//! 0x07, and the configurations that come with it.
+//! Status 0x07, and the configurations that it carries.
 
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each, with};
 
-/// A configuration of one bucket on these nodes, each vbucket with the first of them, under this
-/// revision.
+/// A configuration of one bucket on these nodes with this revision; the first node owns every
+/// vbucket.
 fn config(nodes: &[String], epoch: Value, rev: i64) -> String {
     let server = |node: &String| {
         let port: u16 = node.rsplit(':').next().unwrap().parse().unwrap();
@@ -30,13 +30,13 @@ fn refuses(body: impl Into<String>) -> Step {
     Step::status(NOT_MY_VBUCKET).body(body.into())
 }
 
-/// No poll and no refresh comes in between.
+/// Disables polling and refreshing in the test.
 fn quiet(document: Value) -> Value {
     let document = with(document, "config_poll_interval_ms", json!(60_000));
     with(document, "config_poll_floor_ms", json!(60_000))
 }
 
-/// C33 C50: applied first, then sent at once where the key is now.
+/// C33 C50: the configuration is applied first, then the request is sent at once to the new owner.
 #[tokio::test]
 async fn a_newer_configuration_that_moves_the_key_is_followed_at_once() {
     let cluster = Cluster::start(2).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_newer_configuration_that_moves_the_key_is_followed_at_once() {
     for strategy in ["best_effort", "fail_fast"] {
         let newer = config(&[addresses[1].clone()], json!(1), 2);
         cluster.node(0).script().push(refuses(newer));
-        // The other node has to own it too, for the testbed's own bookkeeping.
+        // The scripted other node has to own the vbucket too.
         let to_one = Step::status(0).body("there");
         cluster.node(1).script().push(to_one);
         let call = json!({"op": "append", "key": key, "value": HELLO, "timeout_ms": 20_000});
@@ -75,7 +75,7 @@ async fn a_newer_configuration_that_moves_the_key_is_followed_at_once() {
     }
 }
 
-/// C33 C50: what is no newer moves nothing, and the back-off is waited out.
+/// C33 C50: a configuration that is not newer is not applied, and the back-off is awaited.
 #[tokio::test]
 async fn what_is_not_newer_is_not_applied_and_waits() {
     let elsewhere = ["127.0.0.1:1".to_owned()];
@@ -97,7 +97,7 @@ async fn what_is_not_newer_is_not_applied_and_waits() {
     }
 }
 
-/// C50: the epoch first; what names none has 0.
+/// C50: the epoch is compared first; a missing one is 0.
 #[tokio::test]
 async fn a_higher_epoch_beats_any_revision() {
     for (has, comes, in_force) in [
@@ -123,7 +123,7 @@ async fn a_higher_epoch_beats_any_revision() {
     }
 }
 
-/// C33: nothing to go by; the controlled back-off.
+/// C33: no usable configuration; the controlled back-off applies.
 #[tokio::test]
 async fn an_empty_or_unreadable_body_leaves_it_to_the_back_off() {
     let long = format!("[{}]", "1,".repeat(10_000));
@@ -154,7 +154,7 @@ async fn an_empty_or_unreadable_body_leaves_it_to_the_back_off() {
     }
 }
 
-/// C33: an empty answer lets another question find out where the key went.
+/// C33: an empty response triggers a poll, which finds the new owner.
 #[tokio::test]
 async fn an_empty_body_asks_for_the_configuration() {
     let cluster = Cluster::start(2).await.unwrap();
@@ -183,9 +183,9 @@ async fn an_empty_body_asks_for_the_configuration() {
     assert_eq!(each(after, "backend").last(), Some(&json!(last)));
 }
 
-/// No cluster keeps a call busy: after sixteen times the back-off is waited out.
+/// A cluster cannot make a call loop: after sixteen immediate retries the back-off applies.
 #[tokio::test]
-async fn a_cluster_that_moves_the_key_with_every_answer_ends_at_the_deadline() {
+async fn a_key_moved_by_every_answer_ends_at_the_deadline() {
     let nodes = [Node::start().await.unwrap(), Node::start().await.unwrap()];
     let addresses = nodes.each_ref().map(|node| node.addr().to_string());
     for rev in 2..1000 {
@@ -198,7 +198,7 @@ async fn a_cluster_that_moves_the_key_with_every_answer_ends_at_the_deadline() {
     }
     let mut call = write();
     call["timeout_ms"] = json!(2500);
-    // The first refusal is that of the node whose configuration names the other.
+    // The first refusal comes from the node whose configuration names the other.
     let seed = &nodes[1];
     let answer = answer(quiet(one(seed, call))).await;
     assert_eq!(answer["stopped"], "deadline", "{answer}");
@@ -207,7 +207,7 @@ async fn a_cluster_that_moves_the_key_with_every_answer_ends_at_the_deadline() {
     assert!((17..22).contains(&sent), "{sent}: {answer}");
 }
 
-/// The client of a single node that writes `$HOST`.
+/// A single node that writes `$HOST`.
 #[tokio::test]
 async fn a_placeholder_is_the_host_that_was_asked() {
     let node = Node::builder().host_placeholder().start().await.unwrap();

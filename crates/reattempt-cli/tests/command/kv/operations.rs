@@ -1,4 +1,4 @@
-//! The operations of the contract, as they are on the wire.
+//! The operations of the contract, on the wire.
 
 use reattempt_testbed::kv::{Node, Step, vbucket_of};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each, with};
 
-/// One request: operation, key, extras, value, and CAS, of a call with the key `k`, the value
+/// The operation, key, extras, value and CAS on the wire, of a call with the key `k`, the value
 /// `hello` and the CAS 7.
 type Wire = (u8, &'static str, Vec<u8>, Vec<u8>, u64);
 
@@ -52,7 +52,7 @@ const ALL: [&str; 14] = [
     "get_collection_id",
 ];
 
-/// With both ways to set a connection up.
+/// With both kinds of bootstrap.
 #[tokio::test]
 async fn every_operation_has_its_frame() {
     for bootstrap in ["couchbase", "memcached"] {
@@ -96,7 +96,7 @@ async fn every_operation_has_its_frame() {
     }
 }
 
-/// The only one that names its key in the value, with its vbucket.
+/// The only operation with its key in the value, together with its vbucket.
 #[tokio::test]
 async fn observe_names_its_key_in_the_value() {
     let node = Node::start().await.unwrap();
@@ -108,7 +108,7 @@ async fn observe_names_its_key_in_the_value() {
     assert_eq!(seen.value, [&vbucket[..], &[0, 2, 0], b"k"].concat());
 }
 
-/// CRC-32, as every client does it.
+/// CRC-32, as in every client.
 #[tokio::test]
 async fn the_key_decides_the_vbucket() {
     for (vbuckets, of_foo) in [(1024, 115), (64, 115 % 64), (1, 0)] {
@@ -118,7 +118,7 @@ async fn the_key_decides_the_vbucket() {
     }
 }
 
-/// What a document comes to under each of them, one after another.
+/// The result of each operation on a document, in sequence.
 #[tokio::test]
 async fn the_answers_are_the_nodes() {
     let node = Node::start().await.unwrap();
@@ -169,7 +169,7 @@ async fn a_cas_is_carried_to_the_bit() {
     assert_eq!(node.seen_data()[0].cas, cas);
 }
 
-/// C35: by the CAS that the lock gave.
+/// C35: with the CAS of the lock.
 #[tokio::test]
 async fn a_lock_is_held_against_a_write_until_it_is_unlocked() {
     let node = Node::start().await.unwrap();
@@ -196,7 +196,7 @@ async fn a_lock_is_held_against_a_write_until_it_is_unlocked() {
     );
 }
 
-/// An override of the call beats the list.
+/// The call overrides the list.
 #[tokio::test]
 async fn whether_an_operation_is_idempotent_is_the_lists_or_the_calls() {
     let reads = ["get", "noop", "observe", "lookup_in", "get_collection_id"];

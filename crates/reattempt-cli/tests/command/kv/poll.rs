@@ -1,4 +1,4 @@
-//! How often nodes are asked for the configuration.
+//! The frequency of configuration polls.
 
 use reattempt_testbed::kv::node::{FEATURE_COLLECTIONS, FEATURE_XERROR};
 use reattempt_testbed::kv::{Cluster, Node, Step, opcode};
@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answers, each, with};
 
-/// One call, and connections that stay open for so long.
+/// One call; connections stay open for this long.
 fn lingering(cluster: &Cluster, interval_ms: Value, linger_ms: u64) -> Value {
     let document = seeded(cluster, json!([get()]));
     let document = with(document, "config_poll_interval_ms", interval_ms);
     with(document, "linger_ms", json!(linger_ms))
 }
 
-/// All questions for a configuration, on all nodes, in order of arrival: the node and when.
+/// All configuration requests on all nodes, in order of arrival: the node, the time, and whether
+/// the request names a known revision.
 fn asked(cluster: &Cluster) -> Vec<(usize, tokio::time::Instant, bool)> {
     let mut asked: Vec<_> = cluster
         .nodes()
@@ -30,7 +31,7 @@ fn asked(cluster: &Cluster) -> Vec<(usize, tokio::time::Instant, bool)> {
     asked
 }
 
-/// No two were asked sooner after each other; the node may have seen one of them late.
+/// Asserts this minimum interval between requests, with a tolerance for one that is seen late.
 #[track_caller]
 fn assert_apart(asked: &[(usize, tokio::time::Instant, bool)], ms: u64) {
     let span = asked[asked.len() - 1].1 - asked[0].1;
@@ -38,7 +39,7 @@ fn assert_apart(asked: &[(usize, tokio::time::Instant, bool)], ms: u64) {
     assert!(span + millis(60) >= least, "{asked:?}");
 }
 
-/// C47: with the set-up's own question, and one for each interval.
+/// C47: one during bootstrap, and one for each interval.
 #[tokio::test]
 async fn every_interval_one_node_is_asked_once() {
     let cluster = Cluster::start(1).await.unwrap();
@@ -64,7 +65,7 @@ async fn each_poll_asks_the_next_node() {
     answers(lingering(&cluster, json!(100), 1250)).await;
     let asked = asked(&cluster);
     let nodes: Vec<_> = asked.iter().map(|(node, ..)| *node).collect();
-    // What comes first are the set-ups of the seed and of the key's node.
+    // The earlier ones are those of the bootstrap of the seed and of the key's node.
     let polls = &nodes[nodes.len() - 6..];
     assert!(
         polls.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 3),
@@ -74,7 +75,7 @@ async fn each_poll_asks_the_next_node() {
     assert_eq!(connections, [1, 1, 1]);
 }
 
-/// C47: 2.5 s, if nobody says otherwise.
+/// C47: the default interval is 2.5 s.
 #[tokio::test]
 async fn by_default_nothing_is_asked_in_the_first_two_seconds() {
     let cluster = Cluster::start(1).await.unwrap();
@@ -82,7 +83,7 @@ async fn by_default_nothing_is_asked_in_the_first_two_seconds() {
     assert_eq!(configs(cluster.node(0)), 1);
 }
 
-/// C47: a floor above the interval bounds the polls too, and leaves none of them out.
+/// C47: a floor above the interval also bounds polls, and skips none of them.
 #[tokio::test]
 async fn no_poll_is_more_often_than_the_floor() {
     let cluster = Cluster::start(1).await.unwrap();
@@ -97,7 +98,7 @@ async fn no_poll_is_more_often_than_the_floor() {
     assert_apart(&asked[1..], 150);
 }
 
-/// C47: one question for many errors within the floor, beside that of the set-up.
+/// C47: one poll for many errors within the floor, besides the one of the bootstrap.
 #[tokio::test]
 async fn errors_within_the_floor_ask_once() {
     let map = r#"{"version": 2, "revision": 1, "errors": {"ff0": {"attrs": ["fetch-config"]}}}"#;
@@ -119,7 +120,7 @@ async fn errors_within_the_floor_ask_once() {
     }
 }
 
-/// C49 C50: a poll finds what no answer told.
+/// C49 C50: a poll finds a configuration that no response carried.
 #[tokio::test]
 async fn a_poll_brings_the_newer_configuration() {
     let cluster = Cluster::start(2).await.unwrap();
@@ -142,7 +143,7 @@ async fn a_poll_brings_the_newer_configuration() {
     assert_eq!(each(&answers[1], "n"), [1]);
 }
 
-/// What was not agreed to is not sent.
+/// The known revision is sent only to a node that supports it.
 #[tokio::test]
 async fn the_known_revision_is_for_who_agreed_to_it() {
     let features = [FEATURE_XERROR, FEATURE_COLLECTIONS];

@@ -1,4 +1,4 @@
-//! Lists of nodes as target.
+//! Lists of nodes as the target.
 
 use reattempt_testbed::kv::{Cluster, Node, Step, opcode};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::{answer, answers, each, ms, with};
 
-/// An address where nobody listens.
+/// An address without a listener.
 async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string()
@@ -28,7 +28,7 @@ async fn a_dead_first_node_is_passed_by() {
     assert!(ms(&answer["elapsed_ms"]) < 1000.0, "{answer}");
 }
 
-/// It accepts, and never says a word.
+/// It accepts the connection and never responds.
 #[tokio::test]
 async fn a_first_node_that_is_silent_is_passed_by() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -45,7 +45,7 @@ async fn a_first_node_that_is_silent_is_passed_by() {
     assert!(ms(&answer["elapsed_ms"]) < 2000.0, "{answer}");
 }
 
-/// The bootstrap gives the configuration of all; the keys go where they belong.
+/// The bootstrap provides the whole configuration; keys go to their owners.
 #[tokio::test]
 async fn one_seed_of_many_is_enough() {
     let cluster = Cluster::start(3).await.unwrap();
@@ -86,7 +86,7 @@ async fn where_all_are_dead_nothing_was_sent() {
     );
 }
 
-/// A seed that refuses the bucket is passed by too.
+/// A seed that refuses the bucket is skipped as well.
 #[tokio::test]
 async fn a_seed_of_another_cluster_is_passed_by() {
     let other = Node::builder().bucket("other").start().await.unwrap();
@@ -98,9 +98,9 @@ async fn a_seed_of_another_cluster_is_passed_by() {
     assert_eq!(seen(&node, opcode::GET).len(), 1);
 }
 
-/// A bucket that has no vbuckets yet: the node answers for itself, until there are some.
+/// A bucket without vbuckets yet: the node responds itself until there are some.
 #[tokio::test]
-async fn a_configuration_without_a_map_is_waited_for_by_the_nodes_word() {
+async fn without_a_map_the_node_answers_until_there_is_one() {
     let node = Node::start().await.unwrap();
     let port = node.addr().port();
     let young = json!({"rev": 1, "revEpoch": 0, "name": "default", "nodeLocator": "vbucket",

@@ -1,4 +1,4 @@
-//! The response code retry list.
+//! The list of retryable response codes.
 
 use reattempt_testbed::kv::{Node, Step};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, assert_times, each, with};
 
-/// What RFC 0049 lists.
+/// The statuses that RFC 0049 lists.
 const LISTED: [(u16, &str); 5] = [
     (0x86, "KV_TEMPORARY_FAILURE"),
     (0x09, "KV_LOCKED"),
@@ -15,7 +15,7 @@ const LISTED: [(u16, &str); 5] = [
     (0x88, "KV_COLLECTION_OUTDATED"),
 ];
 
-/// What shipping clients learned since.
+/// The statuses that shipping clients added later.
 const LATER: [(u16, &str); 4] = [
     (0x85, "KV_TEMPORARY_FAILURE"),
     (0x8c, "KV_COLLECTION_OUTDATED"),
@@ -23,7 +23,7 @@ const LATER: [(u16, &str); 4] = [
     (0x0c, "SERVICE_RESPONSE_CODE_INDICATED"),
 ];
 
-/// One call for each status that the node answers it with, then the answer.
+/// One call for each status; the node returns the status once, then success.
 async fn each_once(statuses: &[u16], call: Value, current: bool) -> (Node, Vec<Value>) {
     let node = Node::builder()
         .error_map(permissive(statuses))
@@ -43,7 +43,7 @@ async fn each_once(statuses: &[u16], call: Value, current: bool) -> (Node, Vec<V
     (node, answers(document).await)
 }
 
-/// A map that would have every one of these sent again.
+/// A map that makes all of these statuses retryable.
 fn permissive(statuses: &[u16]) -> String {
     let entry = |status: &u16| {
         let attrs =
@@ -54,7 +54,7 @@ fn permissive(statuses: &[u16]) -> String {
     json!({"version": 2, "revision": 9, "errors": errors}).to_string()
 }
 
-/// C16 C34 C36 C37: for what is not idempotent too.
+/// C16 C34 C36 C37: also for non-idempotent requests.
 #[tokio::test]
 async fn the_listed_statuses_are_sent_again_with_their_reason() {
     let statuses = LISTED.map(|(status, _)| status);
@@ -74,7 +74,7 @@ async fn the_listed_statuses_are_sent_again_with_their_reason() {
     assert_eq!(node.seen_data().len(), 2 * LISTED.len());
 }
 
-/// C16 C36 C37: whatever the error map says of them.
+/// C16 C36 C37: whatever the error map contains for them.
 #[tokio::test]
 async fn every_other_known_status_is_final() {
     let known = reattempt_couchbase::kv::Status::KNOWN
@@ -104,7 +104,7 @@ async fn every_other_known_status_is_final() {
     assert_eq!(node.seen_data().len(), statuses.len());
 }
 
-/// C36 C38: four statuses more with the option, and none of them without.
+/// C36 C38: four further statuses with the option, and none of them without.
 #[tokio::test]
 async fn the_later_statuses_are_an_option() {
     let statuses = LATER.map(|(status, _)| status);
@@ -121,7 +121,7 @@ async fn the_later_statuses_are_an_option() {
     }
 }
 
-/// C38: the option also asks for a configuration, once.
+/// C38: the option also triggers one configuration fetch.
 #[tokio::test]
 async fn config_only_fetches_the_configuration() {
     let node = Node::scripted([Step::status(0x0d)]).await.unwrap();
@@ -134,7 +134,7 @@ async fn config_only_fetches_the_configuration() {
 
 /// C34 C35
 #[tokio::test]
-async fn an_unlock_that_meets_a_lock_and_a_lookup_of_a_collection_have_their_answer() {
+async fn an_unlock_of_a_lock_and_a_failed_lookup_are_final() {
     for (call, status) in [
         (json!({"op": "unlock", "key": "k", "cas": 7}), 0x09),
         (json!({"op": "get_collection_id", "key": "s.c"}), 0x88),
@@ -153,7 +153,7 @@ async fn an_unlock_that_meets_a_lock_and_a_lookup_of_a_collection_have_their_ans
     }
 }
 
-/// C39: and the call after it gets a new one.
+/// C39: and the next call gets a new connection.
 #[tokio::test]
 async fn four_statuses_cost_the_connection() {
     for status in [0x08, 0x1f, 0x25, 0x84] {

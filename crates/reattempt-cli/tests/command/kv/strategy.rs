@@ -12,7 +12,7 @@ async fn fails(times: usize, status: u16) -> Node {
         .unwrap()
 }
 
-/// The attempts went out no sooner than the delays allow, on the node's clock too.
+/// Asserts that the attempts respect the delays on the node's clock as well.
 #[track_caller]
 fn assert_sent(node: &Node, answer: &Value, op: u8) {
     let arrived = seen(node, op);
@@ -43,7 +43,7 @@ async fn best_effort_waits_from_1_to_500_ms() {
     assert_times(&answer);
 }
 
-/// C5: by the retries already made.
+/// C5: by the number of retries made so far.
 #[tokio::test]
 async fn what_always_retries_waits_in_a_controlled_way() {
     let node = fails(7, 0x88).await;
@@ -55,7 +55,7 @@ async fn what_always_retries_waits_in_a_controlled_way() {
 
 /// C4 C5: both count all retries of the call.
 #[tokio::test]
-async fn the_delay_goes_by_the_retries_of_the_call_whatever_their_reasons() {
+async fn the_delay_depends_on_all_retries_of_the_call() {
     let statuses = [0x86, 0x09, 0x88, 0xa2, 0x88, 0x86];
     let node = Node::scripted(statuses.map(Step::status)).await.unwrap();
     let answer = answer(one(&node, write())).await;
@@ -95,7 +95,7 @@ async fn fail_fast_says_no_but_to_what_always_retries() {
     }
 }
 
-/// C6: `max_attempts` counts the first; what always retries passes it by.
+/// C6: `max_attempts` includes the first attempt; always-retry reasons bypass it.
 #[tokio::test]
 async fn a_constant_strategy_has_its_delay_and_its_number_of_attempts() {
     let strategy = |max: u32| json!({"constant_ms": 20, "max_attempts": max});
@@ -128,7 +128,7 @@ async fn a_constant_strategy_has_its_delay_and_its_number_of_attempts() {
     assert_eq!(at_once["stopped"], "success");
 }
 
-/// C7: the failure at once, where waiting would bring nothing, under any strategy.
+/// C7: the failure is returned at once where waiting cannot help, under any strategy.
 #[tokio::test]
 async fn giving_up_returns_the_failure_that_the_server_gave() {
     for (status, strategy) in [

@@ -1,4 +1,4 @@
-//! 0x0c, and how long the server would have throttled.
+//! Status 0x0c, and its throttle duration.
 
 use reattempt_testbed::kv::frame::{decode_duration, encode_duration};
 use reattempt_testbed::kv::{Node, Step, opcode};
@@ -13,12 +13,12 @@ fn current(document: Value) -> Value {
     with(document, "current_server_codes", json!(true))
 }
 
-/// As the wire can say it.
+/// A duration as encoded on the wire.
 fn said(ms: u64) -> f64 {
     (decode_duration(encode_duration(millis(ms))).as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// The server's word replaces the strategy's delay.
+/// The server-provided duration replaces the strategy's delay.
 #[tokio::test]
 async fn the_throttle_duration_is_the_delay() {
     for strategy in [
@@ -51,7 +51,7 @@ async fn the_throttle_duration_is_the_delay() {
     }
 }
 
-/// Zero is none: no server makes a call without a maximum a loop at the speed of the network.
+/// Zero counts as absent, so that no server can make a call without a maximum loop without delay.
 #[tokio::test]
 async fn without_a_duration_the_strategy_decides() {
     let plain = Step::status(WOULD_THROTTLE);
@@ -63,7 +63,7 @@ async fn without_a_duration_the_strategy_decides() {
     }
 }
 
-/// Not to be confused with how long the server took, nor heeded on another status.
+/// Not to be confused with the server duration, and ignored with another status.
 #[tokio::test]
 async fn other_words_of_the_server_are_no_pushback() {
     for step in [
@@ -100,7 +100,7 @@ async fn a_duration_beyond_the_deadline_is_a_timeout() {
     assert_eq!(seen(&node, opcode::SET).len(), 1);
 }
 
-/// Without the option it is a known status and final, whatever comes with it.
+/// Without the option the status is known and final, whatever it carries.
 #[tokio::test]
 async fn without_the_option_it_is_final() {
     let step = Step::status(WOULD_THROTTLE).throttle_duration(millis(50));

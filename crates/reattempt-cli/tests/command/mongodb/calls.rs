@@ -1,5 +1,4 @@
-//! What a call asks and what it gets when nothing fails: the contract's operations, fields and
-//! options.
+//! Calls without failures: the operations, fields and options of the contract.
 
 use bson::oid::ObjectId;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Callers who leave (`cancel_after_ms`): in every phase of an attempt (E4).
+//! Cancellation (`cancel_after_ms`) in every phase of an attempt (E4).
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -22,9 +22,9 @@ fn assert_left(answer: &Value, attempts: usize, after: f64) {
     assert_paired(answer);
 }
 
-/// E4, M31: the command that is out has failed, once, and its connection is closed.
+/// E4, M31: the command in flight fails once, and its connection is closed.
 #[tokio::test]
-async fn a_command_that_is_out_has_failed_and_its_connection_is_closed() {
+async fn a_command_in_flight_fails_and_its_connection_is_closed() {
     for step in [
         Step::hang(),
         Step::stalled_reply(),
@@ -45,13 +45,13 @@ async fn a_command_that_is_out_has_failed_and_its_connection_is_closed() {
         let connections = [0, 1].map(|call| events(&answers[call], "connection")[0].clone());
         assert_ne!(
             connections[0], connections[1],
-            "a reply is still owed on it"
+            "a reply is outstanding on it"
         );
-        assert_eq!(sent(&node).len(), 2, "nothing is sent for who has left");
+        assert_eq!(sent(&node).len(), 2, "nothing is sent for a cancelled call");
     }
 }
 
-/// E4: in the second attempt.
+/// E4: during the second attempt.
 #[tokio::test]
 async fn a_retry_that_is_out_has_failed_too() {
     let node = node(1).await;
@@ -68,7 +68,7 @@ async fn a_retry_that_is_out_has_failed_too() {
     );
 }
 
-/// E4: while a server is looked for, before and after the first attempt.
+/// E4: during server selection, before and after the first attempt.
 #[tokio::test]
 async fn leaving_during_the_selection_sends_nothing() {
     let set = replica_set(2).await;
@@ -81,7 +81,7 @@ async fn leaving_during_the_selection_sends_nothing() {
     assert_eq!(none["events"], json!([]));
 }
 
-/// E4: while a connection is made.
+/// E4: while a connection is established.
 #[tokio::test]
 async fn leaving_during_the_handshake_has_no_events() {
     let node = node(1).await;
@@ -96,7 +96,7 @@ async fn leaving_during_the_handshake_has_no_events() {
     );
 }
 
-/// E4: while another holds the only connection.
+/// E4: while another call holds the only connection.
 #[tokio::test]
 async fn leaving_the_wait_queue_gives_the_place_back() {
     let node = node(1).await;

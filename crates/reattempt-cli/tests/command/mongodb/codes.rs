@@ -1,4 +1,4 @@
-//! Which answers of a server are retryable (Terms, Retryable Error).
+//! Which server replies are retryable (Terms, Retryable Error).
 
 use bson::{Bson, Decimal128, doc};
 use reattempt_testbed::mongodb::Step;
@@ -78,7 +78,7 @@ async fn a_code_counts_as_any_kind_of_number() {
     }
 }
 
-/// E5: the surfaced code is a number whatever it came as.
+/// E5: the surfaced code is a number, whatever its type in the reply.
 #[tokio::test]
 async fn a_final_code_is_told_as_a_number() {
     let node = node(1).await;
@@ -108,7 +108,7 @@ async fn any_other_error_is_final() {
         (Step::code(262), json!(262)),
         (Step::code(10058), json!(10058)),
         (Step::code(0), json!(0)),
-        // Neither the name nor the text is looked at.
+        // Name and message are ignored.
         (named(20), json!(20)),
         (Step::code(1).with("errmsg", "not master"), json!(1)),
         (Step::code(1).with("errmsg", "node is recovering"), json!(1)),
@@ -118,12 +118,12 @@ async fn any_other_error_is_final() {
         (named(1).with("code", true), Value::Null),
         (named(1).with("code", 189.5), Value::Null),
         (named(1).with("code", f64::NAN), Value::Null),
-        // Not to be cut to 32 bits.
+        // Not truncated to 32 bits.
         (
             named(1).with("code", 189 + (1_i64 << 32)),
             json!(189 + (1_i64 << 32)),
         ),
-        // An answer that does not even say `ok: 0`.
+        // A reply without `ok: 0`.
         (Step::reply(doc! { "cursor": {} }), Value::Null),
     ];
     for (step, _) in &shown {
@@ -138,7 +138,7 @@ async fn any_other_error_is_final() {
     assert_eq!(sent(&node).len(), shown.len());
 }
 
-/// M7, E6: numbers inside an answer that is ok are no errors of the read.
+/// M7, E6: codes within a successful reply are not errors of the read.
 #[tokio::test]
 async fn an_answer_that_is_ok_is_a_success_whatever_is_in_it() {
     let node = node(3).await;
@@ -164,7 +164,7 @@ async fn an_answer_that_is_ok_is_a_success_whatever_is_in_it() {
     }
 }
 
-/// E6: an error answer's own code decides, not the one of a write concern or of a write.
+/// E6: the code of the error reply decides, not that of a write concern or a write error.
 #[tokio::test]
 async fn codes_deeper_in_an_error_do_not_count() {
     let node = node(3).await;
@@ -177,7 +177,7 @@ async fn codes_deeper_in_an_error_do_not_count() {
     }
 }
 
-/// M4 M8: reads go by code, never by label; the caller is told the labels.
+/// M4 M8: reads are retried by code, never by label; the labels are reported.
 #[tokio::test]
 async fn labels_decide_nothing_and_are_told() {
     let node = node(1).await;

@@ -1,5 +1,4 @@
-//! `retryable_reads: current`: what later versions of the specification changed, apart from
-//! overload.
+//! `retryable_reads: current`: later changes of the specification, except overload.
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -28,7 +27,7 @@ async fn the_codes_of_2023_are_retried() {
     }
 }
 
-/// M1 M4: all else is as it was: the table, everything that is not in it, and one retry only.
+/// M1 M4: everything else is unchanged: the table, codes outside it, and one retry only.
 #[tokio::test]
 async fn without_a_limit_there_is_one_retry() {
     let node = node(1).await;
@@ -51,7 +50,7 @@ async fn without_a_limit_there_is_one_retry() {
     }
 }
 
-/// M14 M19: who is not eligible is not.
+/// M14 M19: ineligible operations remain ineligible.
 #[tokio::test]
 async fn what_runs_once_still_does() {
     for (op, command, options) in [
@@ -69,7 +68,7 @@ async fn what_runs_once_still_does() {
     }
 }
 
-/// With `timeoutMS` a read is sent as often as fits.
+/// With `timeoutMS` a read is retried as long as time allows.
 #[tokio::test]
 async fn with_timeout_ms_it_goes_on_until_it_works() {
     let node = node(1).await;
@@ -84,7 +83,7 @@ async fn with_timeout_ms_it_goes_on_until_it_works() {
     assert_paired(&answer);
 }
 
-/// M8: an error that is not retryable ends it.
+/// M8: a non-retryable error ends it.
 #[tokio::test]
 async fn with_timeout_ms_a_final_error_ends_it() {
     let node = node(1).await;
@@ -104,7 +103,7 @@ async fn with_timeout_ms_the_limit_ends_it() {
         (command.name == "find").then(|| Step::code(UNREACHABLE).after(millis(20)))
     });
     let answer = answer(current(&uri(&node, "timeoutMS=1200"), [find()])).await;
-    // An answer at the last moment leaves no time for another attempt: then it is what the caller
+    // A reply at the last moment leaves no time for another attempt; then it is what the caller
     // gets.
     if answer["timeout"] != "unambiguous" {
         assert_eq!(
@@ -121,7 +120,7 @@ async fn with_timeout_ms_the_limit_ends_it() {
     assert_paired(&answer);
 }
 
-/// M22: with nobody elected until the limit, the limit is what the caller hears of.
+/// M22: without a primary until the limit, the caller gets the timeout.
 #[tokio::test]
 async fn with_timeout_ms_a_selection_is_cut_off() {
     let set = replica_set(2).await;
@@ -132,7 +131,7 @@ async fn with_timeout_ms_a_selection_is_cut_off() {
     assert_eq!(answer["code"], Value::Null);
 }
 
-/// The handshake says what the client knows of overload, and a number in a text it is.
+/// The handshake announces the client's overload support as a number in a string.
 #[tokio::test]
 async fn the_handshake_says_that_overload_is_known() {
     let node = node(1).await;

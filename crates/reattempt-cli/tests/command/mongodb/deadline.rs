@@ -18,7 +18,7 @@ fn assert_timed_out(answer: &Value, after: f64, what: &str) {
     assert_paired(answer);
 }
 
-/// E2: the call's limit ends it in whatever it is doing; a read leaves nothing open.
+/// E2: the call's limit ends it in any phase; a timed-out read is unambiguous.
 #[tokio::test]
 async fn a_read_that_hangs_times_out_and_its_command_has_failed() {
     let node = node(1).await;
@@ -41,7 +41,7 @@ async fn a_read_that_hangs_times_out_and_its_command_has_failed() {
     }
 }
 
-/// E2: the limit of the call, not the selection's, is what ends it.
+/// E2: the limit of the call ends it, not that of server selection.
 #[tokio::test]
 async fn a_selection_is_bounded_by_the_calls_limit() {
     let set = replica_set(2).await;
@@ -55,7 +55,7 @@ async fn a_selection_is_bounded_by_the_calls_limit() {
     assert_timed_out(&none, 300.0, "unambiguous");
 }
 
-/// E2: a connection that is not made in time.
+/// E2: while a connection is established.
 #[tokio::test]
 async fn a_handshake_is_bounded_by_the_calls_limit() {
     let node = node(1).await;
@@ -65,7 +65,7 @@ async fn a_handshake_is_bounded_by_the_calls_limit() {
     assert_eq!(answer["events"], json!([]));
 }
 
-/// A write that is out may have been carried out.
+/// A write in flight may have been executed.
 #[tokio::test]
 async fn a_write_that_hangs_is_ambiguous() {
     let node = node(1).await;
@@ -74,7 +74,7 @@ async fn a_write_that_hangs_is_ambiguous() {
     assert_timed_out(&answer, 200.0, "ambiguous");
 }
 
-/// The call's own limit goes before the client's.
+/// The call's own limit takes precedence over the client's.
 #[tokio::test]
 async fn the_calls_own_limit_goes_first() {
     let node = node(1).await;
@@ -84,7 +84,7 @@ async fn the_calls_own_limit_goes_first() {
     assert_eq!(answer["documents"], 1, "{answer}");
 }
 
-/// One limit holds for all batches of a cursor.
+/// One limit applies to all batches of a cursor.
 #[tokio::test]
 async fn the_limit_holds_for_all_batches() {
     let node = node(7).await;
@@ -96,7 +96,7 @@ async fn the_limit_holds_for_all_batches() {
     assert_eq!(events(&answer, "event").last(), Some(&json!("failed")));
 }
 
-/// E2: by the specification of 2022 a limit is no licence to try more than twice.
+/// E2: in the 2022 specification a limit does not allow more than two attempts.
 #[tokio::test]
 async fn a_limit_does_not_make_more_retries() {
     let node = node(1).await;
@@ -107,7 +107,7 @@ async fn a_limit_does_not_make_more_retries() {
     assert_failed(&answer, 2, UNREACHABLE, "last");
 }
 
-/// The attempts are those of the call; a `getMore` is an operation of its own and none of them.
+/// The attempts are those of the call; a `getMore` is a separate operation.
 #[tokio::test]
 async fn a_limit_in_a_later_batch_tells_the_calls_attempts() {
     let node = node(7).await;

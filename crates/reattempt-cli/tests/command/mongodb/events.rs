@@ -47,7 +47,7 @@ async fn a_retry_on_another_connection_says_so() {
     assert_ne!(connections[0], connections[2]);
 }
 
-/// M31: a command that the server refuses, an answer that is none, and every other way to fail.
+/// M31: a refused command, an invalid reply, and every other kind of failure.
 #[tokio::test]
 async fn a_failure_of_any_kind_is_an_end() {
     let steps = || {
@@ -76,7 +76,7 @@ async fn a_failure_of_any_kind_is_an_end() {
     }
 }
 
-/// M31: handshakes, logins and looks at servers are no commands of the caller's.
+/// M31: handshakes, logins and monitoring are not commands of the caller.
 #[tokio::test]
 async fn only_the_callers_commands_have_events() {
     let node = built(Node::builder().user("ann", "secret").unwrap(), 1).await;
@@ -94,7 +94,7 @@ async fn only_the_callers_commands_have_events() {
     assert!(node.seen_named("hello").len() > 2);
 }
 
-/// M31: one operation each for the find and for every `getMore`, paired also across parallel calls.
+/// M31: the find and each `getMore` are separate operations, paired also across concurrent calls.
 #[tokio::test]
 async fn parallel_calls_have_their_own_events() {
     let node = node(5).await;

@@ -1,4 +1,4 @@
-//! Failures while a connection is made: hello, and each step of the authentication (Terms,
+//! Failures while a connection is established: hello, and each step of the authentication (Terms,
 //! Retryable Error).
 
 use reattempt_testbed::mongodb::Step;
@@ -9,7 +9,7 @@ use crate::{answer, each};
 
 const USER: (&str, &str) = ("ann", "secret");
 
-/// A node with a user, and the connection string to log in by.
+/// A node with a user, and a connection string with its login.
 async fn with_user(options: &str) -> (Node, String) {
     let builder = Node::builder().user(USER.0, USER.1).unwrap();
     let node = built(builder, 2).await;
@@ -21,7 +21,7 @@ async fn with_user(options: &str) -> (Node, String) {
     (node, target)
 }
 
-/// Fails the next step of this name on a connection of the pool.
+/// Fails the next step with this name on a connection of the pool.
 fn fail(node: &Node, name: &'static str, step: Step) {
     let wanted = move |command: &SeenCommand| match name {
         "hello" => hello_of_pool(command),
@@ -42,7 +42,7 @@ async fn every_step_that_breaks_is_retried() {
             Step::code(91),
             Step::code(189).with("code", 189.0),
         ] {
-            // Without a login the derived keys, which take their time, are spared.
+            // Without a login the slow key derivation is skipped.
             let (node, target) = if name == "hello" {
                 let node = node(2).await;
                 let target = node.uri();
@@ -68,7 +68,7 @@ async fn every_step_that_breaks_is_retried() {
     }
 }
 
-/// M3 M6: the socket timeout counts in the handshake too.
+/// M3 M6: the socket timeout also applies during the handshake.
 #[tokio::test]
 async fn a_step_that_is_not_answered_is_retried() {
     for name in STEPS {
@@ -77,7 +77,7 @@ async fn a_step_that_is_not_answered_is_retried() {
         let answer = answer(several(&target, [find()])).await;
         assert_mended(&answer);
         assert_eq!(answer["attempts"][0]["reason"], "MONGODB_NETWORK_ERROR");
-        // The time in which a connection has to be made is 10 s.
+        // The time limit of connecting is 10 s.
         assert!(crate::ms(&answer["elapsed_ms"]) < 5000.0, "{answer}");
     }
 }
@@ -108,7 +108,7 @@ async fn a_wrong_password_is_final() {
     assert_eq!(node.seen_named("saslStart").len(), 1);
 }
 
-/// M30: it uses the one retry up.
+/// M30: it uses the only retry.
 #[tokio::test]
 async fn a_failed_handshake_counts_as_the_first_attempt() {
     for name in STEPS {
@@ -121,7 +121,7 @@ async fn a_failed_handshake_counts_as_the_first_attempt() {
     }
 }
 
-/// M29: of two handshakes that failed the first is raised.
+/// M29: of two failed handshakes the first is raised.
 #[tokio::test]
 async fn a_second_failed_handshake_raises_the_first_failure() {
     for name in STEPS {
@@ -151,7 +151,7 @@ async fn a_failed_handshake_of_what_is_not_eligible_is_final() {
     }
 }
 
-/// Each connection of the pool logs in, before its first command; the monitor does not.
+/// Each connection of the pool logs in before its first command; the monitor does not.
 #[tokio::test]
 async fn a_connection_logs_in_once() {
     let (node, target) = with_user("appName=calls").await;

@@ -1,5 +1,5 @@
-//! Many calls at once against a node that fails now and then: what every answer says is what the
-//! node saw.
+//! Many concurrent calls against a node that fails at random: every answer agrees with the node's
+//! records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answers, each};
 
-/// What the node does with a command, by nothing but its message's number.
+/// The node's step for a command, determined by the message number only.
 fn fate(request_id: i32) -> Option<Step> {
     match request_id.wrapping_mul(0x9E37_79B9_u32 as i32) as u32 >> 29 {
         0 => Some(Step::code(UNREACHABLE)),
@@ -28,7 +28,8 @@ fn code(step: &Step) -> Value {
     code.map_or(Value::Null, |code| json!(code))
 }
 
-/// What a call comes to whose commands had these numbers, if its last attempt was sent or not.
+/// The expected result of a call whose commands had these numbers; the flag tells whether its last
+/// attempt was sent.
 fn expected(sent: &[i32], last_was_sent: bool) -> Value {
     let fates: Vec<_> = sent.iter().map(|id| fate(*id)).collect();
     match fates.as_slice() {
@@ -99,8 +100,8 @@ async fn what_the_answers_say_is_what_the_node_saw() {
     }
 }
 
-/// M1 M5 M15: when the first attempt of each of many calls fails, the failure of one takes nobody
-/// else's retry away.
+/// M1 M5 M15: when the first attempt of each of many calls fails, one failure does not use up the
+/// retry of another call.
 #[tokio::test]
 async fn calls_that_fail_together_are_mended_together() {
     for step in [Step::close_before(), Step::code(11600), Step::half_reply()] {

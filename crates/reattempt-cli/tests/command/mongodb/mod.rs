@@ -1,5 +1,5 @@
-//! `reattempt call` over MongoDB's wire protocol: rule by rule of Retryable Reads, as a program on
-//! the other side of the wire sees it.
+//! `reattempt call` over MongoDB's wire protocol: the rules of Retryable Reads, observed on the
+//! wire.
 
 mod calls;
 mod cancel;
@@ -36,10 +36,10 @@ use super::{document, each, with};
 /// PrimarySteppedDown.
 const STEPPED_DOWN: i32 = 189;
 
-/// HostUnreachable: retryable, and says nothing of the server that answers it.
+/// HostUnreachable: retryable, and does not concern the server that returns it.
 const UNREACHABLE: i32 = 6;
 
-/// What a server that is overloaded, and has left the command alone, answers.
+/// The reply of an overloaded server that did not execute the command.
 fn overloaded() -> Step {
     let step = Step::code(462).label("SystemOverloadedError");
     step.label("RetryableError")
@@ -49,7 +49,7 @@ const fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Puts documents with these numbers as `_id` into `db.c`.
+/// Inserts documents with these numbers as `_id` into `db.c`.
 fn fill(node: &Node, documents: i32) {
     let documents = (0..documents).map(|n| doc! { "_id": n, "x": n });
     node.store().insert("db", "c", documents).unwrap();
@@ -61,12 +61,12 @@ async fn built(builder: NodeBuilder, documents: i32) -> Node {
     node
 }
 
-/// A standalone with so many documents.
+/// A standalone with this many documents.
 async fn node(documents: i32) -> Node {
     built(Node::builder(), documents).await
 }
 
-/// A set with one document.
+/// A replica set with one document.
 async fn replica_set(members: usize) -> Arc<ReplicaSet> {
     let set = ReplicaSet::start(members).await.unwrap();
     fill(&set.nodes()[0], 1);
@@ -88,7 +88,7 @@ fn one(node: &Node, call: Value) -> Value {
     several(&node.uri(), [call])
 }
 
-/// A document with these calls under the specification of today.
+/// A document with these calls under the current specification.
 fn current(target: &str, calls: impl IntoIterator<Item = Value>) -> Value {
     with(several(target, calls), "retryable_reads", json!("current"))
 }
@@ -97,8 +97,8 @@ fn find() -> Value {
     json!({"op": "find"})
 }
 
-/// Makes the member of this index the primary, or none, at the moment when a `find` comes to the
-/// present one, which answers that it has stepped down.
+/// Makes the member with this index the primary, or none, when a `find` reaches the current
+/// primary, which answers that it has stepped down.
 fn steps_down_at_find(set: &Arc<ReplicaSet>, next: Option<usize>) {
     let (weak, done) = (Arc::downgrade(set), AtomicBool::new(false));
     let primary = &set.nodes()[set.primary().unwrap()];
@@ -118,18 +118,18 @@ fn fail_first_attempts(node: &Node, command: &str, steps: impl IntoIterator<Item
     }
 }
 
-/// The `hello` of a connection that is the pool's: the first one of all is the monitor's.
+/// Whether a `hello` comes from a pool connection: the first one of all is the monitor's.
 fn hello_of_pool(command: &SeenCommand) -> bool {
     command.name == "hello" && command.connection > 1 && command.ordinal == 0
 }
 
-/// What clients wanted of a node, without how they keep house.
+/// The data commands that a node received.
 fn sent(node: &Node) -> Vec<SeenCommand> {
     let seen = node.seen();
     seen.into_iter().filter(SeenCommand::is_data).collect()
 }
 
-/// A command without what is new in every message.
+/// A command without the fields that differ in every message.
 fn logical(command: &SeenCommand) -> Document {
     let mut document = command.document.clone();
     document.remove("$clusterTime");
@@ -142,8 +142,8 @@ fn events(answer: &Value, field: &str) -> Vec<Value> {
     events.iter().map(|event| event[field].clone()).collect()
 }
 
-/// Every start has exactly one end after it, of the same message on the same connection, and no end
-/// comes without a start (M31).
+/// Asserts that every start has exactly one later end, of the same message on the same connection,
+/// and that every end has a start (M31).
 #[track_caller]
 fn assert_paired(answer: &Value) {
     let mut open = BTreeMap::new();
@@ -170,7 +170,7 @@ fn assert_paired(answer: &Value) {
     assert!(open.values().all(Option::is_none), "no end: {answer}");
 }
 
-/// The call was sent twice and worked, as far as attempts and events tell.
+/// Asserts by attempts and events that the call was sent twice and succeeded.
 #[track_caller]
 fn assert_mended(answer: &Value) {
     assert_eq!(
@@ -190,7 +190,7 @@ fn assert_mended(answer: &Value) {
     assert_paired(answer);
 }
 
-/// The call failed with this code, of the first or the last of so many attempts.
+/// Asserts that the call failed with this code, of the first or last of `attempts` attempts.
 #[track_caller]
 fn assert_failed(answer: &Value, attempts: usize, code: impl Into<Value>, from: &str) {
     assert_eq!(each(answer, "n").len(), attempts, "{answer}");

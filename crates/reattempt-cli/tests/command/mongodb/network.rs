@@ -1,4 +1,4 @@
-//! Network exceptions, wherever they happen in a command (Terms, Retryable Error).
+//! Network errors at every point of a command (Terms, Retryable Error).
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each, ms};
 
-/// M3, E8: no complete answer is no answer.
+/// M3, E8: an incomplete reply is a network error.
 #[tokio::test]
 async fn a_connection_that_breaks_at_any_byte_is_retried() {
     let steps = || {
@@ -43,7 +43,7 @@ async fn a_connection_that_breaks_at_any_byte_is_retried() {
     }
 }
 
-/// M3: a socket timeout, before the answer or within it.
+/// M3: a socket timeout, before the reply or within it.
 #[tokio::test]
 async fn a_silent_server_is_a_network_error_after_the_socket_timeout() {
     for step in [
@@ -74,12 +74,12 @@ async fn a_server_that_stays_silent_ends_the_call() {
     assert_eq!(
         answer["timeout"],
         Value::Null,
-        "it was the socket's, not the call's"
+        "the socket timed out, not the call"
     );
     assert!(answer["elapsed_ms"].as_f64().unwrap() >= 199.0, "{answer}");
 }
 
-/// M3: a slow answer within the limit is an answer.
+/// M3: a slow reply within the limit succeeds.
 #[tokio::test]
 async fn a_slow_answer_within_the_limit_is_waited_for() {
     let node = node(1).await;
@@ -92,11 +92,11 @@ async fn a_slow_answer_within_the_limit_is_waited_for() {
     );
 }
 
-/// M3 M30: a connection that is closed as soon as it is made.
+/// M3 M30: a connection that is closed as soon as it is accepted.
 #[tokio::test]
 async fn a_connection_that_is_refused_is_retried() {
     let node = node(1).await;
-    // The monitor is there, and the pool's connection is not yet.
+    // The monitor is connected, the pool is not yet.
     let refused = std::sync::atomic::AtomicBool::new(false);
     let node = std::sync::Arc::new(node);
     let weak = std::sync::Arc::downgrade(&node);
@@ -119,7 +119,7 @@ async fn a_connection_that_is_refused_is_retried() {
     );
 }
 
-/// M2: nothing but the look at the server stands between the attempts.
+/// M2: only the server check happens between the attempts.
 #[tokio::test]
 async fn the_retry_has_no_delay() {
     let node = node(1).await;

@@ -1,4 +1,4 @@
-//! Which operations are sent a second time (Supported and Unsupported Read Operations).
+//! Which operations are retried (Supported and Unsupported Read Operations).
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each};
 
-/// The operations that are retried, with the command that each of them sends and what it finds
-/// among five documents.
+/// The retried operations, with the command that each sends and its result for five documents.
 const RETRIED: [(&str, &str, u64); 13] = [
     ("find", "find", 5),
     ("findOne", "find", 1),
@@ -79,7 +78,7 @@ async fn these_are_sent_once() {
     assert!(!node.store().collections("db").contains(&"c_out".to_owned()));
 }
 
-/// M19: what it failed, its own usual work shows.
+/// M19: the same operations succeed without failures.
 #[tokio::test]
 async fn these_work_when_nothing_fails() {
     let node = node(5).await;
@@ -104,8 +103,8 @@ async fn these_work_when_nothing_fails() {
     assert_eq!(node.store().documents("db", "c_out").len(), 5);
 }
 
-/// E6: a number inside a write error is no command's code, also one that would be retryable there;
-/// the caller hears of it.
+/// E6: the code of a write error is not a command's code, even if it is a retryable number; the
+/// error is returned to the caller.
 #[tokio::test]
 async fn a_document_that_was_not_written_is_an_error_of_one_attempt() {
     let node = node(0).await;
@@ -133,7 +132,7 @@ async fn a_document_that_was_not_written_is_an_error_of_one_attempt() {
     }
 }
 
-/// M16 M19: a stage that writes, wherever it comes from, makes the aggregate one that writes.
+/// M16 M19: a stage that writes, whatever its source, makes the aggregate a write.
 #[tokio::test]
 async fn a_pipeline_given_as_an_option_is_looked_at() {
     let node = node(2).await;
@@ -152,7 +151,8 @@ async fn a_pipeline_given_as_an_option_is_looked_at() {
     assert_eq!(answer["documents"], 1);
 }
 
-/// M19: the find is retried, the `getMore` is not, and what was read before it is not given as if
+/// M19: the find is retried, the `getMore` is not, and the earlier batches are not returned as the
+/// whole result.
 /// it were all.
 #[tokio::test]
 async fn get_more_is_sent_once() {
@@ -193,14 +193,14 @@ async fn a_find_in_batches_is_retried_before_its_first_batch() {
     assert_eq!(more[0].document.get("lsid"), find[0].document.get("lsid"));
 }
 
-/// What a server that never closes its cursor answers to every `getMore`.
+/// The replies of a server whose cursor never ends.
 fn endless(node: &Node, batch: Vec<Document>) {
     let reply = doc! { "cursor": { "id": 7_i64, "ns": "db.c", "nextBatch": batch }, "ok": 1 };
     node.script()
         .handler(move |command| (command.name == "getMore").then(|| Step::reply(reply.clone())));
 }
 
-/// A server has no say in how much memory and time its cursor takes.
+/// The memory and time for a cursor are bounded, whatever the server sends.
 #[tokio::test]
 async fn a_cursor_without_end_is_bounded_and_the_bound_named() {
     let large = vec![doc! { "text": "x".repeat(6 << 20) }];

@@ -1,4 +1,4 @@
-//! The options of the connection string, by their names (MongoClient Configuration).
+//! The options of the connection string (MongoClient Configuration).
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ async fn refused(target: &str, call: Value) -> String {
     error
 }
 
-/// M11: a value that is none is not guessed at, and nothing is sent.
+/// M11: an invalid value is a fault, and nothing is sent.
 #[tokio::test]
 async fn a_value_that_cannot_be_is_a_fault_that_names_the_option() {
     let node = node(1).await;
@@ -85,7 +85,7 @@ async fn a_value_that_cannot_be_is_a_fault_that_names_the_option() {
     assert_eq!(node.connections(), 0);
 }
 
-/// An option that is not known is named and does nothing.
+/// An unknown option is a warning and has no effect.
 #[tokio::test]
 async fn an_unknown_option_is_a_warning() {
     let node = node(1).await;
@@ -101,7 +101,7 @@ async fn an_unknown_option_is_a_warning() {
     assert_eq!(answer["documents"], 1);
 }
 
-/// M10: a call cannot say for itself if it is retried.
+/// M10: a call cannot set whether it is retried.
 #[tokio::test]
 async fn retry_reads_is_no_option_of_a_call() {
     let node = node(1).await;

@@ -1,5 +1,5 @@
-//! Servers with more to do than they can (client backpressure): which errors are retried, how
-//! often, and after how long.
+//! Overloaded servers (client backpressure): which errors are retried, how often, and after which
+//! delays.
 
 use bson::Bson;
 use reattempt_testbed::mongodb::Step;
@@ -21,7 +21,7 @@ fn delays(answer: &Value) -> Vec<f64> {
         .collect()
 }
 
-/// Two retries, each after a random share of twice the base and then of four times.
+/// Two retries, each after a random share of twice the base, then of four times the base.
 #[tokio::test]
 async fn an_overloaded_server_is_asked_at_most_three_times() {
     let node = node(1).await;
@@ -69,7 +69,7 @@ async fn a_seed_makes_the_delays_repeatable() {
     assert_ne!(delays(&one), delays(&third));
 }
 
-/// `baseBackoffMS` above zero, of any kind of number, replaces the 100 ms.
+/// `baseBackoffMS` above zero, of any number type, replaces the 100 ms.
 #[tokio::test]
 async fn the_server_may_say_another_base() {
     let node = node(1).await;
@@ -113,7 +113,7 @@ async fn the_server_may_say_another_base() {
     }
 }
 
-/// A wait that would pass the limit is not begun: the server's error is raised at once.
+/// A delay that would exceed the limit is not started: the server's error is raised at once.
 #[tokio::test]
 async fn no_wait_passes_the_limit() {
     let node = node(1).await;
@@ -122,7 +122,7 @@ async fn no_wait_passes_the_limit() {
         ("timeoutMS=1000", find()),
         ("", json!({"op": "find", "timeout_ms": 1000})),
     ] {
-        // With this seed the share is not a small one.
+        // With this seed the share is not small.
         let document = with(current(&uri(&node, options), [call]), "seed", json!(1));
         let answer = answer(document).await;
         assert_failed(&answer, 1, 462, "first");
@@ -131,8 +131,7 @@ async fn no_wait_passes_the_limit() {
     }
 }
 
-/// `maxAdaptiveRetries`: as many, none at all, and so many that the exponent alone would overflow
-/// (E10).
+/// `maxAdaptiveRetries`: a number, zero, and one at which the exponent alone would overflow (E10).
 #[tokio::test]
 async fn max_adaptive_retries_says_how_often() {
     let node = node(1).await;
@@ -153,7 +152,7 @@ async fn max_adaptive_retries_says_how_often() {
     assert_failed(&seed, 1, 462, "first");
 }
 
-/// With no retries for overload all other retries are as before.
+/// Without retries for overload all other retries are unchanged.
 #[tokio::test]
 async fn max_adaptive_retries_0_is_about_overload_only() {
     let node = node(1).await;
@@ -161,7 +160,7 @@ async fn max_adaptive_retries_0_is_about_overload_only() {
     assert_mended(&answer(current(&uri(&node, "maxAdaptiveRetries=0"), [find()])).await);
 }
 
-/// Both labels are needed; the first alone makes a retry that is due anyway wait.
+/// Both labels are needed; the first alone only delays a retry that is due anyway.
 #[tokio::test]
 async fn both_labels_are_needed() {
     let node = node(1).await;
@@ -185,8 +184,8 @@ async fn both_labels_are_needed() {
     assert_eq!(answer["reasons"], json!(["MONGODB_SYSTEM_OVERLOADED"]));
 }
 
-/// One overload error limits all retries of its call, those of other errors too, whose wait is
-/// none.
+/// One overload error limits all retries of its call, including those for other errors, which have
+/// no delay.
 #[tokio::test]
 async fn one_overload_error_limits_the_whole_call() {
     for (steps, attempts, code, target) in [

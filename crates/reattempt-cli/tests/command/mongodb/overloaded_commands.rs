@@ -1,5 +1,5 @@
-//! What is retried when a server is overloaded, and only then: every command, by the option that
-//! stands for it.
+//! Commands that are retried only when a server is overloaded: every command, subject to its
+//! option.
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::answer;
 
-/// Every command is retried that way, by the option that stands for it.
+/// Every command is retried for overload, subject to its option.
 #[tokio::test]
 async fn what_is_retried_no_other_way_is_retried_under_overload() {
     let ops = [
@@ -46,7 +46,7 @@ async fn what_is_retried_no_other_way_is_retried_under_overload() {
     }
 }
 
-/// Also `getMore`: the server left the cursor where it was.
+/// Also `getMore`: the server did not advance the cursor.
 #[tokio::test]
 async fn get_more_is_retried_under_overload() {
     let node = node(5).await;
@@ -59,7 +59,7 @@ async fn get_more_is_retried_under_overload() {
     assert_eq!(node.seen_named("getMore").len(), 3);
 }
 
-/// A connection that is not made is a sign of overload; a login that fails is none.
+/// A failed connection is a sign of overload; a failed login is not.
 #[tokio::test]
 async fn a_connection_that_breaks_before_the_login_is_overload() {
     for step in [Step::close_before(), Step::half_reply()] {
@@ -78,7 +78,7 @@ async fn a_connection_that_breaks_before_the_login_is_overload() {
     assert_eq!(failed["labels"], json!([]));
 }
 
-/// Of several errors of a write the one that tells most is raised (`NoWritesPerformed`).
+/// Of several errors of a write the most informative one is raised (`NoWritesPerformed`).
 #[tokio::test]
 async fn an_error_that_wrote_nothing_gives_way() {
     let nothing = |code| {

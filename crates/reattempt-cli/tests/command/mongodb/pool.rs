@@ -1,4 +1,4 @@
-//! The pool of connections: cleared, empty, and of one connection only.
+//! The connection pool: cleared, exhausted, and with a single connection.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,8 @@ fn one_connection(node: &Node, options: &str, waits: usize) -> Value {
     with(document, "concurrency", json!("parallel"))
 }
 
-/// M5 M30: who waits for a connection when the pool is cleared was never sent, and is sent again.
+/// M5 M30: a call that waits for a connection when the pool is cleared was not sent, and is
+/// retried.
 #[tokio::test]
 async fn who_waits_when_the_pool_is_cleared_is_retried() {
     for step in [Step::close_before(), Step::half_reply(), Step::code(91)] {
@@ -53,12 +54,12 @@ async fn who_waits_when_the_pool_is_cleared_is_retried() {
                 json!(["started", "succeeded"])
             );
         }
-        // The broken one, its retry, and one of each who waited.
+        // The broken one, its retry, and one of each waiting call.
         assert_eq!(sent(&node).len(), 5);
     }
 }
 
-/// M5 M14: a cleared pool is no reason to send again what runs once.
+/// M5 M14: a cleared pool does not make an ineligible operation retryable.
 #[tokio::test]
 async fn a_cleared_pool_is_final_for_what_is_not_eligible() {
     let node = node(2).await;
@@ -77,7 +78,7 @@ async fn a_cleared_pool_is_final_for_what_is_not_eligible() {
     assert_eq!(sent(&node).len(), 3);
 }
 
-/// M5 M8: waiting too long for a connection is no retryable error.
+/// M5 M8: a wait queue timeout is not a retryable error.
 #[tokio::test]
 async fn a_wait_queue_timeout_is_final() {
     let node = node(2).await;
@@ -95,11 +96,11 @@ async fn a_wait_queue_timeout_is_final() {
     assert_eq!(sent(&node).len(), 1);
 }
 
-/// M29: nor does it stand for the failure before it.
+/// M29: nor does it replace the earlier failure.
 #[tokio::test]
 async fn a_wait_queue_timeout_on_the_retry_raises_the_original() {
     let node = node(2).await;
-    // The retry finds the connection taken by a call that began in between.
+    // The retry finds the connection in use by a call that started in between.
     node.script()
         .on("find", Step::code(UNREACHABLE).after(millis(600)))
         .on("find", Step::pass().after(millis(3000)));
@@ -115,7 +116,7 @@ async fn a_wait_queue_timeout_on_the_retry_raises_the_original() {
     assert_eq!(by_call(&answers, "w0")["documents"], 2);
 }
 
-/// E1: nothing of the first attempt is held while the second waits for a connection.
+/// E1: the first attempt holds nothing while the second waits for a connection.
 #[tokio::test]
 async fn a_pool_of_one_connection_does_not_lock_up() {
     let node = node(2).await;
@@ -132,7 +133,7 @@ async fn a_pool_of_one_connection_does_not_lock_up() {
     }
 }
 
-/// E1: also while many share it, each of which has to be sent twice.
+/// E1: also while many calls share it and each is sent twice.
 #[tokio::test]
 async fn a_pool_of_one_connection_serves_all_that_wait() {
     let node = node(2).await;
@@ -156,7 +157,7 @@ async fn a_pool_of_one_connection_serves_all_that_wait() {
     assert_eq!(connections.len(), 1);
 }
 
-/// A connection whose answer was read is used again.
+/// A connection whose reply was read is reused.
 #[tokio::test]
 async fn a_sound_connection_is_used_again() {
     let node = node(2).await;

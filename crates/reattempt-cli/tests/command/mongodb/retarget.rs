@@ -1,5 +1,5 @@
-//! Which server a retry avoids (`current`): a failed router always, an overloaded member when asked
-//! to, nobody else.
+//! Which server a retry avoids (`current`): a failed router always, an overloaded member when
+//! configured, no other.
 
 use reattempt_testbed::mongodb::Step;
 use reattempt_testbed::mongodb::node::Role;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, each};
 
-/// A member that answers every `find` with this.
+/// A member that answers every `find` with this step.
 fn always(node: &Node, step: &Step) {
     let step = step.clone();
     node.script()
@@ -28,7 +28,7 @@ fn hosts(nodes: &[Node]) -> String {
     format!("mongodb://{}/", addresses.join(","))
 }
 
-/// Until all were tried, each router is asked once; after that any.
+/// Each router is tried once until all were tried; then any.
 #[tokio::test]
 async fn failed_routers_are_avoided() {
     for step in [
@@ -38,7 +38,7 @@ async fn failed_routers_are_avoided() {
         let routers = routers(3).await;
         routers.iter().for_each(|router| always(router, &step));
         let target = format!("{}?timeoutMS=20000&maxAdaptiveRetries=3", hosts(&routers));
-        // Four attempts at three routers, and then the callers leave or the retries are used up.
+        // Four attempts at three routers; then the calls are cancelled or the retries are used up.
         let document = current(
             &target,
             (0..4).map(|_| json!({"op": "find", "cancel_after_ms": 400})),
@@ -54,7 +54,7 @@ async fn failed_routers_are_avoided() {
     }
 }
 
-/// E11: a single router is asked again.
+/// E11: a single router is used again.
 #[tokio::test]
 async fn a_router_that_is_alone_is_asked_again() {
     let routers = routers(1).await;
@@ -69,7 +69,7 @@ async fn a_router_that_is_alone_is_asked_again() {
     assert_mended(&crate::answer(current(&target, [find()])).await);
 }
 
-/// E7: of a set only overloaded members are avoided, and only when asked for.
+/// E7: in a set only overloaded members are avoided, and only when configured.
 #[tokio::test]
 async fn an_overloaded_member_is_avoided_when_asked_for() {
     let busy = || overloaded().with("baseBackoffMS", 1);
@@ -96,7 +96,7 @@ async fn an_overloaded_member_is_avoided_when_asked_for() {
     }
 }
 
-/// E11: a preference that leaves nobody else is asked again.
+/// E11: with a preference that allows no other server, the same one is used again.
 #[tokio::test]
 async fn a_primary_that_must_answer_is_asked_again() {
     let set = replica_set(2).await;
@@ -110,7 +110,7 @@ async fn a_primary_that_must_answer_is_asked_again() {
     assert_eq!(each(&answer, "backend"), [address, address]);
 }
 
-/// M21: by the specification of 2022 nobody is avoided.
+/// M21: in the 2022 specification no server is avoided.
 #[tokio::test]
 async fn the_specification_of_2022_avoids_nobody() {
     let set = replica_set(2).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, answers, each};
 
-/// M27 M28: whatever shows that an attempt was made is raised.
+/// M27 M28: any error that shows that an attempt was made is raised.
 #[tokio::test]
 async fn a_second_failure_that_was_sent_is_raised() {
     let node = node(1).await;
@@ -36,7 +36,7 @@ async fn a_second_failure_that_was_sent_is_raised() {
     assert_eq!(sent(&node).len(), 2 * second.len());
 }
 
-/// M1: a third is never sent.
+/// M1: a third attempt is never sent.
 #[tokio::test]
 async fn there_is_exactly_one_retry() {
     let node = node(1).await;
@@ -51,7 +51,7 @@ async fn there_is_exactly_one_retry() {
     assert_eq!((sent(&node).len(), node.script().left()), (2, 1));
 }
 
-/// M15: a final second failure ends the call for its own reason.
+/// M15: a final second failure ends the call with its own error.
 #[tokio::test]
 async fn a_final_second_failure_is_fatal() {
     let node = node(1).await;
@@ -65,7 +65,7 @@ async fn a_final_second_failure_is_fatal() {
     assert_eq!(json!(each(&answer, "verdict")), json!(["retry", "fatal"]));
 }
 
-/// M29: a handshake that fails on the retry, whatever it fails with, raises the original.
+/// M29: any handshake failure on the retry raises the original.
 #[tokio::test]
 async fn a_second_failure_in_the_handshake_raises_the_original() {
     for second in [
@@ -75,7 +75,7 @@ async fn a_second_failure_in_the_handshake_raises_the_original() {
         Step::half_reply(),
     ] {
         let node = node(1).await;
-        // The pool of a server that goes down is cleared, so that the retry needs a new connection.
+        // A server that shuts down clears its pool, so the retry needs a new connection.
         node.script()
             .on("find", Step::code(11600).label("Original"));
         let hello_again = |command: &SeenCommand| command.connection > 2 && command.ordinal == 0;
@@ -96,7 +96,7 @@ async fn a_second_failure_in_the_handshake_raises_the_original() {
     }
 }
 
-/// M22: the original is raised when nobody can be selected, and only after it was tried.
+/// M22: the original is raised when no server can be selected, and only after trying.
 #[tokio::test]
 async fn a_selection_that_fails_on_the_retry_raises_the_original() {
     let set = replica_set(2).await;
@@ -118,7 +118,7 @@ async fn a_selection_that_fails_on_the_retry_raises_the_original() {
     );
 }
 
-/// M22: the same with a server that is gone for good after a network error.
+/// M22: the same with a server that does not come back after a network error.
 #[tokio::test]
 async fn a_server_that_is_gone_raises_the_original() {
     let node = Arc::new(node(1).await);
@@ -162,10 +162,10 @@ async fn an_old_server_selected_for_the_retry_raises_the_original() {
     }
 }
 
-/// M12 M23 M24: the connection of the first attempt outlives a step-down, and is not used for a
-/// server that was found to be too old since.
+/// M12 M23 M24: the connection of the first attempt survives a step-down, and is not used after its
+/// server was found to be too old.
 #[tokio::test]
-async fn a_server_that_grew_old_on_an_open_connection_raises_the_original() {
+async fn a_server_found_too_old_after_connecting_raises_the_original() {
     let set = replica_set(1).await;
     let (weak, done) = (Arc::downgrade(&set), AtomicBool::new(false));
     set.nodes()[0].script().handler(move |command| {
@@ -180,7 +180,7 @@ async fn a_server_that_grew_old_on_an_open_connection_raises_the_original() {
     assert_eq!(sent(&set.nodes()[0]).len(), 1);
 }
 
-/// M12: an old server runs the read, once.
+/// M12: an old server executes the read once.
 #[tokio::test]
 async fn an_old_server_runs_the_read_once() {
     for step in [Step::code(UNREACHABLE), Step::close_before()] {

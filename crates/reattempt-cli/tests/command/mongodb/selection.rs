@@ -1,5 +1,5 @@
-//! Selecting a server, the first time and again (1 and 3: selecting the initial server,
-//! encountering the error).
+//! Server selection, for the first attempt and for the retry (1 and 3: selecting the initial
+//! server, encountering the error).
 
 use reattempt_testbed::mongodb::Step;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{answer, each};
 
-/// M13: nobody to send it to is the caller's to know; no attempt was made.
+/// M13: a failed first selection is raised to the caller; no attempt was made.
 #[tokio::test]
 async fn a_first_selection_that_fails_is_raised_once() {
     let set = replica_set(2).await;
@@ -27,7 +27,7 @@ async fn a_first_selection_that_fails_is_raised_once() {
     assert!((299.0..3000.0).contains(&elapsed), "{answer}");
 }
 
-/// M13: nor is a server that nobody listens at.
+/// M13: also when no server listens at the address.
 #[tokio::test]
 async fn nobody_at_the_address_is_a_failed_selection() {
     let node = node(1).await;
@@ -44,7 +44,7 @@ async fn nobody_at_the_address_is_a_failed_selection() {
     );
 }
 
-/// M20 M21: the client knows of the step-down before it selects again, and finds who was elected.
+/// M20 M21: the client knows of the step-down before it selects again, and finds the new primary.
 #[tokio::test]
 async fn a_retry_goes_to_the_new_primary() {
     for members in [2, 3] {
@@ -66,7 +66,7 @@ async fn a_retry_goes_to_the_new_primary() {
     }
 }
 
-/// M20: a client that did not hear of the election is told by the old primary.
+/// M20: a client that did not notice the election learns of it from the old primary.
 #[tokio::test]
 async fn an_election_between_two_calls_costs_one_attempt() {
     let set = replica_set(2).await;
@@ -75,7 +75,7 @@ async fn an_election_between_two_calls_costs_one_attempt() {
     let document = several(&set.uri(), [call("before", 0), call("after", 500)]);
     let running = tokio::spawn(crate::answers(document));
     set.nodes()[0].until_seen("find", 1).await;
-    // The answer to the first one is on its way.
+    // The answer to the first one is already in flight.
     tokio::time::sleep(millis(100)).await;
     set.elect(Some(1));
     let answers = running.await.unwrap();
@@ -88,7 +88,7 @@ async fn an_election_between_two_calls_costs_one_attempt() {
     assert_eq!(each(&answers[1], "backend")[1], set.nodes()[1].address());
 }
 
-/// M21: a retry waits for an election that is still going on.
+/// M21: a retry waits for an election in progress.
 #[tokio::test]
 async fn a_retry_waits_for_the_election() {
     let set = replica_set(2).await;
@@ -102,7 +102,7 @@ async fn a_retry_waits_for_the_election() {
     assert_eq!(each(&answer, "backend")[1], set.nodes()[1].address());
 }
 
-/// M21: a primary that dies in the middle of a read, and its successor.
+/// M21: a primary that fails during a read, and its successor.
 #[tokio::test]
 async fn a_primary_that_dies_is_followed_by_the_next_one() {
     let set = replica_set(3).await;

@@ -1,4 +1,4 @@
-//! What a deployment is made of, and who of it may answer: roles, routers, read preferences.
+//! Deployments and eligible servers: roles, routers, read preferences.
 
 use reattempt_testbed::mongodb::Step;
 use reattempt_testbed::mongodb::node::Role;
@@ -16,13 +16,13 @@ fn mode(command: &SeenCommand) -> Option<&str> {
         .ok()
 }
 
-/// Two routers of one cluster of one document.
+/// Two routers of one cluster with one document.
 async fn routers() -> [Node; 2] {
     let builder = Node::builder().role(Role::Mongos);
     [built(builder.clone(), 1).await, built(builder, 0).await]
 }
 
-/// M21: routers of one cluster, by a list.
+/// M21: routers of one cluster, as a list.
 #[tokio::test]
 async fn routers_are_a_list_of_servers_to_choose_from() {
     let routers = routers().await;
@@ -46,7 +46,7 @@ async fn routers_are_a_list_of_servers_to_choose_from() {
     assert!(each_got.iter().all(|count| *count > 0), "{each_got:?}");
 }
 
-/// M20 M21: a router that is not there any more is not asked again.
+/// M20 M21: a router that has stopped is not used again.
 #[tokio::test]
 async fn a_router_that_is_gone_leaves_the_other() {
     let routers = routers().await;
@@ -73,11 +73,11 @@ async fn a_router_that_is_gone_leaves_the_other() {
     assert_eq!(
         mode(&sent(&routers[1 - gone])[0]),
         Some("nearest"),
-        "a router is told"
+        "a router receives the preference"
     );
 }
 
-/// M21: reads go where the preference says, the retry too.
+/// M21: the read preference applies to the retry as well.
 #[tokio::test]
 async fn the_read_preference_holds_for_both_attempts() {
     for (preference, primary) in [
@@ -102,8 +102,8 @@ async fn the_read_preference_holds_for_both_attempts() {
     }
 }
 
-/// What writes, what is in a transaction and a generic command go to the primary whatever the
-/// client prefers.
+/// Writes, transactions and generic commands go to the primary, whatever the client's read
+/// preference.
 #[tokio::test]
 async fn what_is_no_plain_read_goes_to_the_primary() {
     let set = replica_set(3).await;
@@ -126,7 +126,7 @@ async fn what_is_no_plain_read_goes_to_the_primary() {
     );
 }
 
-/// A member that is asked directly answers whatever it is.
+/// With a direct connection a member of any role answers.
 #[tokio::test]
 async fn a_direct_connection_asks_this_member_only() {
     let set = replica_set(2).await;
@@ -141,7 +141,7 @@ async fn a_direct_connection_asks_this_member_only() {
     assert_eq!(set.nodes()[0].seen().len(), 0);
 }
 
-/// One member of a set leads to the others.
+/// One member of a set is enough to find the others.
 #[tokio::test]
 async fn one_seed_leads_to_the_primary() {
     let set = replica_set(3).await;
@@ -155,7 +155,7 @@ async fn one_seed_leads_to_the_primary() {
     }
 }
 
-/// A server of another set is not asked.
+/// A server of another set is not used.
 #[tokio::test]
 async fn a_member_of_another_set_is_passed_over() {
     let set = replica_set(1).await;

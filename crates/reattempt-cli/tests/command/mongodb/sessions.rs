@@ -1,4 +1,4 @@
-//! What a second attempt is made of (3b and 4: an equivalent command, never the original message).
+//! The content of a second attempt (3b and 4: an equivalent command, never the original message).
 
 use bson::{Bson, Timestamp};
 use reattempt_testbed::mongodb::Step;
@@ -21,7 +21,7 @@ async fn the_retry_is_a_new_message_in_the_same_session() {
         increment: 7,
     };
     let gossip = doc! { "clusterTime": late, "signature": { "keyId": 5_i64 } };
-    // `reply` adds no time of the node's own.
+    // `reply` does not add the node's cluster time.
     let failed = doc! { "ok": 0, "code": 6, "errmsg": "by script", "$clusterTime": gossip.clone() };
     node.script().on("find", Step::reply(failed));
     let answer = answer(one(&node, find())).await;
@@ -41,7 +41,7 @@ async fn the_retry_is_a_new_message_in_the_same_session() {
     );
 }
 
-/// M25: an older time that comes later does not count.
+/// M25: an older time that arrives later does not count.
 #[tokio::test]
 async fn the_highest_cluster_time_is_sent() {
     let node = node(1).await;
@@ -60,7 +60,7 @@ async fn the_highest_cluster_time_is_sent() {
     assert_eq!(times, [1_900_000_000; 3]);
 }
 
-/// M25: what the session has seen moves a read concern on.
+/// M25: the operation time of the session advances the read concern.
 #[tokio::test]
 async fn a_later_operation_time_moves_the_read_concern_on() {
     let node = node(1).await;
@@ -105,7 +105,7 @@ async fn a_later_operation_time_moves_the_read_concern_on() {
     );
 }
 
-/// M26: another call has another session; ids are never given twice.
+/// M26: every call has its own session; ids are never reused.
 #[tokio::test]
 async fn every_call_has_a_session_of_its_own() {
     let node = node(1).await;
@@ -122,7 +122,7 @@ async fn every_call_has_a_session_of_its_own() {
     assert!(ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
 }
 
-/// M14: a transaction begins with its first command, and nothing of it is sent twice.
+/// M14: a transaction starts with its first command, which is never sent twice.
 #[tokio::test]
 async fn a_find_in_a_transaction_says_so_and_runs_once() {
     let set = replica_set(2).await;
@@ -148,7 +148,7 @@ async fn a_find_in_a_transaction_says_so_and_runs_once() {
     }
 }
 
-/// M24: the command is written for the server that gets it.
+/// M24: the command is encoded for the selected server.
 #[tokio::test]
 async fn a_server_without_sessions_is_sent_none() {
     let node = node(1).await;

@@ -1,4 +1,4 @@
-//! The rules of A6's retry policy, throttling and pushback that the retry machine keeps.
+//! The rules of A6's retry policy, throttling and pushback that the retry machine implements.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{RetryThrottle, Stopped};
 
 /// R10
 #[test]
-fn only_a_failure_that_another_attempt_may_mend_is_followed_by_one() {
+fn only_a_retryable_failure_is_retried() {
     let final_one = [attempt(1).fails_for_good(UNKNOWN)];
     let story = call().retried(attempts(5), &final_one);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
@@ -103,7 +103,7 @@ fn a_service_that_is_not_ready_uses_no_attempt_up() {
 
 /// R20 R26
 #[test]
-fn a_retry_is_held_back_at_once_when_its_own_failure_brought_the_count_to_half() {
+fn a_failure_that_drains_the_bucket_to_half_is_not_retried() {
     let script = [every_attempt_from(1).fails(UNKNOWN)];
     let at_half = bucket(10, 4);
     let story = call().throttled_by(&at_half).retried(attempts(5), &script);
@@ -117,7 +117,7 @@ fn a_retry_is_held_back_at_once_when_its_own_failure_brought_the_count_to_half()
 
 /// R21
 #[test]
-fn every_failure_costs_a_token_the_last_one_too_and_a_success_brings_a_tenth() {
+fn each_failure_costs_a_token_and_a_success_adds_a_tenth() {
     let tokens = bucket(10, 0);
     let call = call().throttled_by(&tokens);
     assert_eq!(
@@ -132,7 +132,7 @@ fn every_failure_costs_a_token_the_last_one_too_and_a_success_brings_a_tenth() {
 
 /// R21
 #[test]
-fn a_failure_for_good_costs_nothing() {
+fn a_fatal_failure_costs_nothing() {
     let tokens = bucket(10, 0);
     call()
         .throttled_by(&tokens)
@@ -163,7 +163,7 @@ fn the_servers_delay_is_exact_and_may_exceed_the_longest() {
 
 /// R32
 #[test]
-fn the_backoff_begins_anew_after_the_servers_delay() {
+fn the_backoff_restarts_after_the_servers_delay() {
     let script = [
         every_attempt_from(1).fails(UNKNOWN),
         attempt(3).fails(UNKNOWN).come_back_in(ms(5)),
@@ -218,7 +218,7 @@ fn a_stop_ends_the_call_also_for_a_reason_that_always_retries() {
 
 /// R36 R51
 #[test]
-fn an_answer_that_has_begun_commits_the_call_and_counts_nothing_yet() {
+fn a_begun_response_commits_the_call_and_counts_nothing_yet() {
     let tokens = bucket(10, 1);
     let story = call()
         .throttled_by(&tokens)

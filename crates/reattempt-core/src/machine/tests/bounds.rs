@@ -1,4 +1,4 @@
-//! What bounds the number of attempts, and what they cost their throttle.
+//! What bounds the number of attempts, and what they spend in the throttle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use crate::strategy::{BestEffort, ControlledBackoff};
 use crate::throttle::Settled;
 use crate::{Failure, HedgePolicy, RetryThrottle, Stopped, Transparent};
 
-/// Nothing but the back-off bounds how often such a call is sent.
+/// Only the back-off bounds how often such a call is sent.
 #[test]
 fn pushback_makes_no_retry_without_a_bound_faster() {
     for reason in [UNKNOWN, KV_NOT_MY_VBUCKET] {
@@ -41,7 +41,7 @@ fn pushback_makes_no_retry_without_a_bound_faster() {
     assert_eq!(story.sent_ms()[..5], [0, 1, 11, 61, 161]);
 }
 
-/// Pays and counts what it paid.
+/// Allows everything and counts what it spends.
 #[derive(Debug, Default)]
 struct Paid(AtomicU32);
 

@@ -1,5 +1,5 @@
-//! What the machines answer to a driver, step by step: where a whole call in the simulator would
-//! not show the difference.
+//! What the machines return to a driver step by step, where a whole simulated call would not show a
+//! difference.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn failure() -> Failure {
     Failure::new(UNKNOWN, Stage::Response)
 }
 
-/// An idempotent call whose first attempt is out.
+/// An idempotent call whose first attempt is in flight.
 fn first_attempt() -> CallContext {
     let mut context = CallContext::default();
     context.set_idempotency(Idempotency::Idempotent);
@@ -41,14 +41,14 @@ fn first_attempt() -> CallContext {
     context
 }
 
-/// What the record of the newest attempt says of the end.
+/// Outcome and stop reason in the record of the newest attempt.
 fn recorded(context: &CallContext) -> (AttemptOutcome, Option<Stopped>) {
     let info = context.info();
     let record = info.records().last().expect("a record");
     (record.outcome, record.stopped)
 }
 
-/// R1 R40: the request is moved only where no further attempt is possible.
+/// R1 R40: the request is moved only if no further attempt is possible.
 #[test]
 fn a_request_is_kept_as_long_as_another_attempt_may_follow() {
     let hedged = |max| HedgeMachine::new(&HedgePolicy::new(max, ms(1)));
@@ -61,7 +61,7 @@ fn a_request_is_kept_as_long_as_another_attempt_may_follow() {
     assert!(retried.may_follow(&attempts(2), false));
 }
 
-/// R13: the last of several attempts moves it too.
+/// R13: the last of several attempts moves the request too.
 #[test]
 fn nothing_follows_the_last_of_several_attempts() {
     let (context, mut machine) = (first_attempt(), RetryMachine::new());
@@ -78,9 +78,9 @@ fn nothing_follows_the_last_of_several_attempts() {
     assert!(machine.may_follow(&attempts(3), false));
 }
 
-/// R43 R44: what its failure asked for is not overruled by its own delay.
+/// R43 R44: the hedging delay does not replace what its failure requested.
 #[test]
-fn a_first_attempt_that_failed_before_it_was_pending_plans_by_its_failure_alone() {
+fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
     let policy = HedgePolicy::new(3, ms(200));
     let context = first_attempt();
     let env = Env::new(&context);
@@ -111,7 +111,7 @@ fn a_first_attempt_that_failed_before_it_was_pending_plans_by_its_failure_alone(
     }
 }
 
-/// R47: a call whose service breaks before any hedge is ready goes on with what is out and planned.
+/// R47: a call whose service fails before any hedge is ready continues with the other attempts.
 #[test]
 fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     let policy = HedgePolicy::new(3, ms(200));
@@ -133,7 +133,7 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     );
 }
 
-/// R21 R51: it never answers, so no failure of it is known.
+/// R21 R51: it is pending, so it has no failure.
 #[test]
 fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
     let policy = HedgePolicy::new(2, ms(200));
@@ -153,9 +153,9 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
     );
 }
 
-/// A failure is held only as long as somebody might still return it.
+/// A failure is kept only while it might still be returned.
 #[test]
-fn an_answer_is_kept_where_nobody_enforces_the_deadline() {
+fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
     let within = |limit: Option<TimeLimit>| {
         let (mut context, mut machine) = (first_attempt(), RetryMachine::new());
         if let Some(limit) = limit {
@@ -174,10 +174,9 @@ fn an_answer_is_kept_where_nobody_enforces_the_deadline() {
     assert_eq!(within(Some(TimeLimit::stamped(at))), Keep::New);
 }
 
-/// What happens between a decision and the attempt that it planned stands in the record of the
-/// failure.
+/// Events between a decision and its planned attempt change the record of the failure.
 #[test]
-fn what_comes_between_is_recorded_with_the_failure() {
+fn events_before_the_next_attempt_change_the_failures_record() {
     for (happens, stopped) in [
         (
             RetryMachine::refused as fn(&mut RetryMachine, &Env<'_>),
@@ -195,9 +194,9 @@ fn what_comes_between_is_recorded_with_the_failure() {
     }
 }
 
-/// R15: of a call that was dropped it is known why, also while its strategy was still being asked.
+/// R15: the reason of a drop is recorded, also while the strategy's decision is pending.
 #[test]
-fn a_call_that_is_dropped_says_so() {
+fn a_dropped_call_is_recorded() {
     #[derive(Debug)]
     struct Asks;
     impl crate::RetryStrategy for Asks {
@@ -209,7 +208,7 @@ fn a_call_that_is_dropped_says_so() {
     let env = Env::new(&context);
     let action = machine.failed(start(), &Verdict::Retry(failure()), NONE, &Asks, &env);
     assert!(matches!(action, Action::Ask(_)));
-    assert_eq!(context.info().records().len(), 0, "nothing is decided yet");
+    assert_eq!(context.info().records().len(), 0, "the decision is pending");
     machine.dropped(Stopped::Cancelled, &env);
     assert_eq!(
         recorded(&context),
@@ -220,7 +219,7 @@ fn a_call_that_is_dropped_says_so() {
 
 /// R14 R15
 #[test]
-fn why_a_call_is_dropped_is_the_deadlines_word_only_from_its_instant_on() {
+fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
     let why = |limit: Option<TimeLimit>, at| {
         let mut context = first_attempt();
         limit.into_iter().for_each(|limit| {
@@ -235,12 +234,16 @@ fn why_a_call_is_dropped_is_the_deadlines_word_only_from_its_instant_on() {
     assert_eq!(why(Some(TimeLimit::stamped(at)), 10), Stopped::Cancelled);
 }
 
-/// R41: losers leave a record, and the winner one beside theirs.
+/// R41: losers leave a record, and so does the winner then.
 #[test]
 fn the_winner_of_several_is_recorded_beside_the_losers() {
     let (mut context, first) = (first_attempt(), first_attempt());
     Env::new(&first).succeeded(true);
-    assert_eq!(first.info().records().len(), 0, "alone it leaves none");
+    assert_eq!(
+        first.info().records().len(),
+        0,
+        "a single attempt leaves none"
+    );
     assert_eq!(first.info().stopped(), Some(Stopped::Committed));
 
     let loser = context.clone();
@@ -255,9 +258,9 @@ fn the_winner_of_several_is_recorded_beside_the_losers() {
     assert_eq!(context.info().stopped(), Some(Stopped::Success));
 }
 
-/// R23: a call that no layer acted on counts by the same rules.
+/// R23: a call that no layer acted on is counted by the same rules.
 #[test]
-fn what_nobody_recovers_is_counted_all_the_same() {
+fn a_call_without_a_recovery_layer_is_counted_too() {
     let stop = Findings {
         pushback: Some(ServerPushback::Stop),
         ..NONE
@@ -280,7 +283,7 @@ fn what_nobody_recovers_is_counted_all_the_same() {
     }
 }
 
-/// R14: at the very instant of the deadline nothing more goes out.
+/// R14: at the instant of the deadline no further attempt is sent.
 #[test]
 fn a_wait_that_ends_with_the_deadline_sends_nothing() {
     for (limit, resume) in [
@@ -298,7 +301,7 @@ fn a_wait_that_ends_with_the_deadline_sends_nothing() {
     }
 }
 
-/// C29: failures without a code belong together by their reason.
+/// C29: failures without a code are grouped by their reason.
 #[test]
 fn a_streak_without_codes_is_of_one_reason() {
     #[derive(Debug)]
@@ -329,9 +332,9 @@ fn a_streak_without_codes_is_of_one_reason() {
     assert!(!third_in_a_row([one.code(1), one, one.code(1)]));
 }
 
-/// R62: nothing but a transparent retry follows where the strategy says no.
+/// R62: if the strategy refuses, only a transparent retry follows.
 #[test]
-fn a_strategy_that_never_retries_is_not_asked_about_what_was_never_seen() {
+fn transparent_retries_do_not_ask_the_strategy() {
     let (context, mut machine) = (first_attempt(), RetryMachine::new());
     let env = Env::new(&context);
     let unseen = failure().transparent(Transparent::Once);
@@ -340,10 +343,10 @@ fn a_strategy_that_never_retries_is_not_asked_about_what_was_never_seen() {
     assert!(matches!(again(), Action::Return(_)));
 }
 
-/// A newer configuration brings forward only what it may: what mends the very failure that asked
-/// for it, once, where no server named the time.
+/// A newer configuration only affects the retry of the failure that requested it, once, and only if
+/// no server pushback set its time.
 #[test]
-fn only_what_waits_for_a_configuration_is_brought_forward() {
+fn a_configuration_only_nudges_the_retry_that_requested_it() {
     let policy = HedgePolicy::new(1, ms(200));
     let coming = Findings {
         config_coming: true,
@@ -367,16 +370,16 @@ fn only_what_waits_for_a_configuration_is_brought_forward() {
             other
         };
         machine.nudged(start(), &Env::new(&other));
-        assert_eq!(machine.wake(), waits, "another attempt's");
+        assert_eq!(machine.wake(), waits, "the waiter of another attempt");
         machine.nudged(start(), &env);
         let brought = if may_nudge { Some(start()) } else { waits };
         assert_eq!((machine.wake(), machine.may_nudge(1)), (brought, false));
     }
 }
 
-/// Without this a faulty cluster is asked at the speed of the network.
+/// Without this limit a faulty cluster receives requests without delay.
 #[test]
-fn sixteen_times_a_hedged_call_follows_its_configuration_at_once() {
+fn a_hedged_call_is_nudged_at_most_sixteen_times() {
     let policy = HedgePolicy::new(1, ms(200));
     let coming = Findings {
         config_coming: true,
@@ -388,7 +391,7 @@ fn sixteen_times_a_hedged_call_follows_its_configuration_at_once() {
     for number in 1..=20 {
         machine.failed(start(), &verdict, coming, &policy, &Env::new(&context));
         nudged += u32::from(machine.may_nudge(number));
-        let at = machine.wake().expect("it is mended");
+        let at = machine.wake().expect("a retry is planned");
         assert_eq!(machine.due(at, &policy), Due::Plan(AttemptKind::Retry));
         let env = Env::new(&context);
         assert_eq!(

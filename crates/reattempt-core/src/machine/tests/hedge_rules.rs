@@ -55,7 +55,7 @@ fn the_first_whose_answer_begins_ends_the_call() {
 
 /// R42
 #[test]
-fn a_failure_for_good_ends_the_call_at_once() {
+fn a_fatal_failure_ends_the_hedged_call_at_once() {
     let script = [
         attempt(1).after(ms(260)),
         attempt(2).fails_for_good(UNKNOWN).after(ms(50)),
@@ -67,7 +67,7 @@ fn a_failure_for_good_ends_the_call_at_once() {
 
 /// R43
 #[test]
-fn any_other_failure_sends_the_next_at_once_and_restarts_the_delay() {
+fn a_non_fatal_failure_sends_the_next_and_restarts_the_delay() {
     let script = [
         every_attempt_from(2).never_answers(),
         attempt(1).fails(UNKNOWN).after(ms(30)),
@@ -78,7 +78,7 @@ fn any_other_failure_sends_the_next_at_once_and_restarts_the_delay() {
 
 /// R43
 #[test]
-fn a_first_attempt_that_fails_on_the_spot_sends_the_next_at_once() {
+fn a_first_attempt_that_fails_at_once_sends_the_next() {
     let script = [attempt(1).fails(UNKNOWN), attempt(2).after(ms(5))];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(2), vec![0, 0]));
@@ -100,7 +100,7 @@ fn the_servers_delay_takes_the_place_of_the_timer() {
 
 /// R44
 #[test]
-fn of_two_words_the_latest_counts() {
+fn of_two_pushbacks_the_latest_counts() {
     let script = [
         attempt(1)
             .fails(UNKNOWN)
@@ -115,7 +115,7 @@ fn of_two_words_the_latest_counts() {
 
 /// R45
 #[test]
-fn a_stop_sends_no_more_and_lets_those_that_are_out_go_on() {
+fn a_stop_sends_no_more_and_keeps_attempts_in_flight() {
     let script = [
         attempt(1).after(ms(550)),
         attempt(2).fails(UNKNOWN).after(ms(10)).do_not_come_back(),
@@ -127,7 +127,7 @@ fn a_stop_sends_no_more_and_lets_those_that_are_out_go_on() {
 
 /// R45
 #[test]
-fn a_stop_with_nothing_else_out_ends_the_call() {
+fn a_stop_with_nothing_in_flight_ends_the_call() {
     let story = call().hedged(&four(), &[attempt(1).fails(UNKNOWN).do_not_come_back()]);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
     assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
@@ -135,7 +135,7 @@ fn a_stop_with_nothing_else_out_ends_the_call() {
 
 /// R45
 #[test]
-fn a_stop_also_holds_back_what_is_being_made_ready() {
+fn a_stop_also_refuses_attempts_being_prepared() {
     let script = [
         attempt(1).fails(UNKNOWN).after(ms(210)).do_not_come_back(),
         attempt(2).ready_after(ms(50)),
@@ -147,7 +147,7 @@ fn a_stop_also_holds_back_what_is_being_made_ready() {
 
 /// R46
 #[test]
-fn a_hedge_is_held_back_at_the_moment_it_would_be_sent() {
+fn the_throttle_refuses_a_hedge_when_it_is_due() {
     let tokens = bucket(4, 1);
     let script = [
         attempt(1).never_answers(),
@@ -161,7 +161,7 @@ fn a_hedge_is_held_back_at_the_moment_it_would_be_sent() {
     assert_eq!(
         story.sent_ms(),
         [0, 200],
-        "the failure of the second brought it to half"
+        "the second failure drained it to half"
     );
     assert_eq!(
         (story.end, tokens.milli_tokens()),
@@ -180,7 +180,7 @@ fn the_first_is_always_sent() {
 
 /// R46
 #[test]
-fn a_hedge_that_was_held_back_is_used_up() {
+fn a_refused_hedge_is_used_up() {
     let (tokens, script) = (
         bucket(4, 2),
         [attempt(1).after(ms(500)), attempt(2).after(ms(300))],
@@ -192,7 +192,7 @@ fn a_hedge_that_was_held_back_is_used_up() {
 
 /// R26 R46
 #[test]
-fn a_failure_whose_hedge_is_held_back_is_returned_at_once_when_nothing_else_is_out() {
+fn the_last_failure_is_returned_at_once_if_its_hedge_is_refused() {
     let story = call()
         .throttled_by(&bucket(4, 1))
         .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
@@ -202,13 +202,13 @@ fn a_failure_whose_hedge_is_held_back_is_returned_at_once_when_nothing_else_is_o
     assert_eq!(
         (last.stopped, last.delay),
         (Some(Stopped::Throttled), None),
-        "its record says why"
+        "its record has the reason"
     );
 }
 
 /// R46 R47
 #[test]
-fn a_failure_after_the_last_hedges_were_held_back_was_stopped_by_the_throttle() {
+fn a_failure_after_refused_hedges_was_stopped_by_the_throttle() {
     let first_only = [attempt(1).fails(UNKNOWN).after(ms(900))];
     let story = call()
         .throttled_by(&bucket(4, 2))
@@ -244,7 +244,7 @@ fn the_deadline_ends_all() {
 
 /// R48
 #[test]
-fn no_hedge_goes_out_at_the_deadline_or_after_it() {
+fn no_hedge_is_sent_at_or_after_the_deadline() {
     let silent = [
         attempt(1).after(ms(500)),
         every_attempt_from(2).never_answers(),
@@ -268,7 +268,7 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
     let gave_up = call().within(ms(300)).hedged(&gives_up, &script);
     assert_eq!((gave_up.end, gave_up.at), (End::Failed(1), ms(10)));
     let last = gave_up.info.records().last().unwrap();
-    assert_eq!(last.delay, None, "nobody waits");
+    assert_eq!(last.delay, None, "the call does not wait");
 }
 
 /// R48
@@ -320,7 +320,7 @@ fn a_reason_that_always_retries_takes_the_next_hedge_uncounted() {
 
 /// C33
 #[test]
-fn a_configuration_that_moved_the_key_brings_forward_what_mends_the_failure() {
+fn a_configuration_that_moved_the_key_nudges_the_retry() {
     let script = [
         every_attempt_from(1).fails(KV_NOT_MY_VBUCKET),
         attempt(3).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(20)),
@@ -331,7 +331,7 @@ fn a_configuration_that_moved_the_key_brings_forward_what_mends_the_failure() {
     assert_eq!(
         story.sent_ms(),
         [0, 1, 11, 31, 131],
-        "the later one is too late"
+        "the later configuration is too late"
     );
     let delays = story.info.records().filter_map(|record| record.delay);
     assert!(delays.eq([ms(1), ms(10), ms(20), ms(100)]));
@@ -339,7 +339,7 @@ fn a_configuration_that_moved_the_key_brings_forward_what_mends_the_failure() {
 
 /// C6 R43
 #[test]
-fn a_mend_and_a_hedge_that_are_due_together_both_go_out() {
+fn a_retry_and_a_hedge_due_together_are_both_sent() {
     let script = [
         attempt(1)
             .fails(UNKNOWN)
@@ -368,7 +368,7 @@ fn a_mend_and_a_hedge_that_are_due_together_both_go_out() {
 
 /// R61 R63
 #[test]
-fn two_mends_that_are_due_together_both_go_out() {
+fn two_retries_due_together_are_both_sent() {
     let script = [
         attempt(1)
             .fails(UNKNOWN)
@@ -401,7 +401,7 @@ fn a_hedge_whose_service_is_not_ready_never_holds_up_the_others() {
 
 /// R51 R52
 #[test]
-fn a_request_that_cannot_be_copied_is_not_hedged_after_a_failure() {
+fn a_request_that_cannot_be_copied_is_not_hedged_on_failure() {
     let story = call()
         .not_replayable()
         .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
@@ -446,8 +446,8 @@ fn the_failure_of_the_attempt_that_went_on_is_returned() {
 
 /// R46
 #[test]
-fn a_hedge_that_is_held_back_leaves_the_next_one_planned() {
-    // The answers are taken from the end.
+fn a_refused_hedge_leaves_the_next_one_planned() {
+    // The answers are taken from the end of the list.
     let throttle = Arc::new(Listed::new(vec![true, false]));
     let silent = [every_attempt_from(1).never_answers()];
     let story = call()
@@ -459,14 +459,14 @@ fn a_hedge_that_is_held_back_leaves_the_next_one_planned() {
 
 /// R47
 #[test]
-fn what_is_being_made_ready_keeps_the_call_going() {
+fn an_attempt_being_prepared_keeps_the_call_alive() {
     let hedge = [
         attempt(1).fails(UNKNOWN).after(ms(10)),
         attempt(2).ready_after(ms(50)),
     ];
     let story = call().hedged(&HedgePolicy::new(2, ms(0)), &hedge);
     assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
-    // The hedge overtakes what mends the first.
+    // The hedge is ready before the retry of the first attempt.
     let mend = [
         attempt(1).fails(UNKNOWN).unseen(Transparent::Once),
         attempt(2).fails(UNKNOWN).ready_after(ms(50)),
@@ -480,7 +480,7 @@ fn what_is_being_made_ready_keeps_the_call_going() {
     );
 }
 
-/// R31 R44: exact, also where a reason that always retries asks for the next attempt.
+/// R31 R44: the server's delay is exact, also if an always-retry reason requests the next attempt.
 #[test]
 fn the_servers_delay_holds_for_a_reason_that_always_retries() {
     let script = [attempt(1).fails(KV_NOT_MY_VBUCKET).come_back_in(ms(400))];
@@ -489,7 +489,7 @@ fn the_servers_delay_holds_for_a_reason_that_always_retries() {
     assert_eq!(call().retried(FailFast, &script).sent_ms(), [0, 400]);
 }
 
-/// R44 R61: what was refused is sent again, and the server's own delay stands.
+/// R44 R61: a refused stream is sent again, and the server's delay is kept.
 #[test]
 fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
     let script = [
@@ -509,9 +509,9 @@ fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
     assert_eq!(story.kinds(), [Initial, Hedge, Mended, Hedge, Hedge]);
 }
 
-/// R40 R60: one backend that is never reached holds no hedge back.
+/// R40 R60: one backend that is never reached does not delay hedges.
 #[test]
-fn what_is_never_sent_again_and_again_does_not_starve_the_hedges() {
+fn attempts_that_never_leave_do_not_starve_the_hedges() {
     let script = [
         attempt(1).never_answers(),
         every_attempt_from(2)
@@ -524,8 +524,8 @@ fn what_is_never_sent_again_and_again_does_not_starve_the_hedges() {
     assert_eq!(hedges, 2);
 }
 
-/// By default what is not idempotent has one attempt out at a time; a service config says
-/// otherwise.
+/// By default a non-idempotent call has one attempt in flight at a time; a service config may
+/// change that.
 #[test]
 fn only_idempotent_calls_are_hedged_by_default() {
     let every = four().hedge_non_idempotent();
@@ -542,7 +542,7 @@ fn only_idempotent_calls_are_hedged_by_default() {
     assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
 }
 
-/// Nothing happened, so that another may follow; it is alone again.
+/// The failure had no effect, so another attempt may follow; it is the only one in flight.
 #[test]
 fn after_a_failure_that_is_safe_another_one_follows_alone() {
     let script = [

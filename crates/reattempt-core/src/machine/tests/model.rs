@@ -1,5 +1,5 @@
-//! Strategies and throttles of the tests, random scripts, and plain models of what the machines
-//! should come to.
+//! Strategies and throttles of the tests, random scripts, and simple models of the expected
+//! results.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,15 +16,15 @@ use crate::throttle::{Settled, TokenBucket};
 use crate::{Failure, Stage};
 use crate::{RetryReason, RetryThrottle, Transparent, Verdict};
 
-/// The most lines of a script; attempts after them work.
+/// The maximum number of lines of a script; later attempts succeed.
 pub(super) const MOST_LINES: u32 = 12;
 
-/// 10, 20, 40 … 80 ms, so many attempts in all.
+/// 10, 20, 40 … 80 ms, with at most `max` attempts.
 pub(super) fn attempts(max: u32) -> Attempts {
     Attempts::new(max, Backoff::exponential(ms(10), ms(80)))
 }
 
-/// A bucket of so many tokens that has seen so many failures.
+/// A bucket of `max` tokens that has counted `failed` failures.
 pub(super) fn bucket(max: u32, failed: u32) -> Arc<TokenBucket> {
     let bucket = TokenBucket::new(max, 100).unwrap();
     let failure = Failure::new(UNKNOWN, Stage::Response);
@@ -84,7 +84,7 @@ fn any_line(number: u32) -> impl Strategy<Value = Line> {
     )
 }
 
-/// What a server might do.
+/// Possible server behaviour.
 pub(super) fn any_script() -> impl Strategy<Value = Vec<Line>> {
     (1..=MOST_LINES).prop_flat_map(|lines| (1..=lines).map(any_line).collect::<Vec<_>>())
 }
@@ -102,12 +102,12 @@ pub(super) fn limited(limit: Option<(u64, bool)>) -> Call {
     }
 }
 
-/// Is this the failure of a reason that always retries?
+/// Whether this line fails with an always-retry reason.
 pub(super) fn is_forced(line: &Line) -> bool {
     matches!(line.verdict, Some(Verdict::Retry(failure)) if failure.reason.always_retry())
 }
 
-/// A6's bucket in the plainest way: a number of thousandths of a token.
+/// A6's bucket in its simplest form: a number of thousandths of a token.
 #[derive(Debug)]
 pub(super) struct PlainBucket {
     pub(super) fill: i64,
@@ -140,7 +140,7 @@ impl PlainBucket {
     }
 }
 
-/// A throttle that answers by a list, and counts its yeses.
+/// A throttle that answers from a list and counts its permits.
 #[derive(Debug)]
 pub(super) struct Listed {
     answers: Mutex<Vec<bool>>,

@@ -1,4 +1,4 @@
-//! What holds for every script.
+//! Properties that hold for every script.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +28,14 @@ fn both(call: &Call, script: &[Line], max: u32, delay: u64) -> [Story; 2] {
     ]
 }
 
-/// How many of the attempts sent failed for a reason that always retries.
+/// How many of the sent attempts failed with an always-retry reason.
 fn forced(story: &Story, script: &[Line]) -> u32 {
     let sent = 1..=story.sent.len() as u32;
     sent.filter(|number| is_forced(&find(script, *number)))
         .count() as u32
 }
 
-/// When the server's "do not come back" (or a layer's) had arrived, if it was listened to.
+/// When a server's or a layer's "do not retry" arrived, if it was respected.
 fn stopped_at(story: &Story, script: &[Line]) -> Option<Duration> {
     let lines = story
         .sent

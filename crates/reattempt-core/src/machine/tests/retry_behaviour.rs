@@ -1,4 +1,4 @@
-//! What the retry machine does beside the two specifications: nudges, copies, streaks, held
+//! Behaviour of the retry machine beyond the two specifications: nudges, copies, streaks, held
 //! failures, records.
 
 use super::model::attempts;
@@ -22,14 +22,14 @@ fn a_configuration_that_moved_the_key_ends_the_wait() {
     assert_eq!(call().retried(attempts(3), &late).sent_ms(), [0, 10]);
 }
 
-/// C33: it is no wait that was cut short, but none at all: it fits before any deadline, and its
+/// C33: there is no wait at all instead of a shortened one: it fits before any deadline, and the
 /// record says so.
 #[test]
 fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
     let moves = |n| attempt(n).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(0));
     let script: Vec<_> = (1..9).map(moves).collect();
     for on_deadline in [OnDeadline::Cap, OnDeadline::GiveUp] {
-        // The controlled back-off after the fifth retry would be a second.
+        // The controlled back-off after the fifth retry would be one second.
         let strategy = attempts(1).on_deadline(on_deadline);
         let story = call().within(ms(100)).retried(strategy, &script);
         assert_eq!(story.end, End::Worked(9));
@@ -41,9 +41,9 @@ fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
     }
 }
 
-/// Without this a faulty cluster is asked at the speed of the network, for ever.
+/// Without this limit a faulty cluster receives requests without delay, forever.
 #[test]
-fn a_key_that_moves_with_every_answer_comes_to_the_back_off_after_all() {
+fn a_key_that_moves_with_every_response_reaches_the_back_off() {
     let moves = [every_attempt_from(1)
         .fails(KV_NOT_MY_VBUCKET)
         .key_moves_after(ms(0))];
@@ -93,7 +93,7 @@ fn a_request_that_cannot_be_copied_is_sent_once() {
     }
 }
 
-/// What the strategy sees of the failures so far.
+/// Decides by the failures so far.
 #[derive(Debug)]
 struct Until<F>(F);
 
@@ -109,7 +109,7 @@ impl<F: Fn(&RetryView<'_>) -> bool + std::fmt::Debug + Send + Sync> RetryStrateg
 
 /// C29
 #[test]
-fn a_streak_is_of_one_code_and_begins_anew_with_another() {
+fn a_streak_has_one_code_and_restarts_with_another() {
     let third = |view: &RetryView<'_>| view.streak == 3;
     let script = [
         every_attempt_from(1).fails(KV_LOCKED).with_code(9),
@@ -119,7 +119,7 @@ fn a_streak_is_of_one_code_and_begins_anew_with_another() {
     assert_eq!(call().retried(until, &script).end, End::Failed(6));
 }
 
-/// Keeps the first failure if the second one was never sent.
+/// Keeps the first failure if the second attempt was never sent.
 #[derive(Debug)]
 struct Holds;
 
@@ -183,7 +183,7 @@ fn every_failed_attempt_leaves_its_record() {
     );
 }
 
-/// Never waits less than its own back-off of 10 ms for a server, nor more than twice as long.
+/// Clamps a server's delay to between its own back-off of 10 ms and twice as long.
 #[derive(Debug)]
 struct Bounds;
 
@@ -203,7 +203,7 @@ impl RetryStrategy for Bounds {
 }
 
 #[test]
-fn a_strategy_may_bound_what_the_server_asks_for() {
+fn a_strategy_may_bound_the_servers_delay() {
     let asks = |n, by| attempt(n).fails(UNKNOWN).come_back_in(ms(by));
     let script = [asks(1, 1), asks(2, 15), asks(3, 99)];
     let boxed: Box<dyn RetryStrategy> = Box::new(Bounds);
@@ -213,14 +213,14 @@ fn a_strategy_may_bound_what_the_server_asks_for() {
     ] {
         assert_eq!(story.sent_ms(), [0, 10, 25, 45]);
     }
-    // Of a strategy that is extended each reason's own has a say.
+    // In an extended strategy, the strategy of each reason decides.
     let locked = |n| attempt(n).fails(KV_LOCKED).come_back_in(ms(99));
     let extended = crate::strategy::Extended::new(Bounds).by(KV_LOCKED, attempts(9));
     let story = call().retried(extended, &[asks(1, 99), locked(2)]);
     assert_eq!(story.sent_ms(), [0, 20, 119]);
 }
 
-/// Its maximum depends on what happened, and the record says so.
+/// Its maximum depends on earlier failures, and the record shows it.
 #[derive(Debug)]
 struct Twice;
 

@@ -1,4 +1,4 @@
-//! The rules of RFC 0049 that the retry machine keeps.
+//! The rules of RFC 0049 that the retry machine implements.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::reason::{
 use crate::strategy::{BestEffort, FailFast, Once, StrategyError};
 use crate::{Decision, OnDeadline, RetryStrategy, RetryThrottle, RetryView, Stage, Stopped};
 
-/// A strategy that asks elsewhere and gets this answer.
+/// A strategy whose deferred decision returns this result.
 #[derive(Debug)]
 struct Asks(fn() -> Result<Option<Duration>, StrategyError>);
 
@@ -37,7 +37,7 @@ fn unknown_is_retried_only_for_an_idempotent_request() {
 
 /// C5 C6
 #[test]
-fn a_reason_that_always_retries_passes_fail_fast_by_with_the_controlled_backoff() {
+fn an_always_retry_reason_bypasses_fail_fast() {
     let script = [every_attempt_from(1).fails(KV_NOT_MY_VBUCKET), attempt(8)];
     let story = call().not_idempotent().retried(FailFast, &script);
     assert_eq!(story.end, End::Worked(8));
@@ -56,7 +56,7 @@ fn a_reason_that_always_retries_still_ends_at_the_deadline() {
 
 /// C6
 #[test]
-fn a_reason_that_always_retries_is_not_held_by_the_throttle_nor_counted_there() {
+fn an_always_retry_reason_is_neither_throttled_nor_counted() {
     let empty = bucket(2, 2);
     let script = [attempt(1).fails(KV_NOT_MY_VBUCKET)];
     assert_eq!(
@@ -68,7 +68,7 @@ fn a_reason_that_always_retries_is_not_held_by_the_throttle_nor_counted_there() 
 
 /// C7
 #[test]
-fn a_delay_that_does_not_fit_waits_for_the_deadline_and_sends_nothing() {
+fn a_delay_that_does_not_fit_waits_for_the_deadline() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
     let story = call().within(ms(30)).retried(attempts(9), &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(30)));
@@ -82,7 +82,7 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline_and_sends_nothing() {
 
 /// C7
 #[test]
-fn giving_up_returns_the_failure_as_soon_as_the_delay_does_not_fit() {
+fn giving_up_returns_the_failure_if_the_delay_does_not_fit() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
     let gives_up = attempts(9).on_deadline(OnDeadline::GiveUp);
     let story = call().within(ms(30)).retried(gives_up, &script);
@@ -91,7 +91,7 @@ fn giving_up_returns_the_failure_as_soon_as_the_delay_does_not_fit() {
 
 /// C7
 #[test]
-fn a_limit_that_nobody_enforces_gives_up() {
+fn a_limit_that_is_not_enforced_gives_up() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
     let story = call().asked_within(ms(30)).retried(attempts(9), &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(10)));
@@ -185,7 +185,7 @@ fn reasons_are_a_set_and_attempts_a_count() {
 
 /// C12
 #[test]
-fn a_request_lost_in_flight_is_sent_again_only_if_it_is_idempotent() {
+fn a_request_lost_in_flight_is_retried_only_if_idempotent() {
     let script = [attempt(1)
         .fails(SOCKET_CLOSED_WHILE_IN_FLIGHT)
         .in_stage(Stage::InFlight)

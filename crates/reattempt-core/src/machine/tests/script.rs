@@ -1,4 +1,4 @@
-//! A small language for what the server does:
+//! A small language that describes the server's behaviour:
 //! `attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1))`.
 
 use std::time::Duration;
@@ -9,28 +9,28 @@ pub(super) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// What becomes of one attempt, or of all from one on.
+/// The result of one attempt, or of all attempts from one on.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     first: u32,
     repeats: bool,
-    /// `None` never answers.
+    /// `None`: there is no response.
     pub(super) verdict: Option<Verdict>,
     pub(super) takes: Duration,
     pub(super) pushback: Option<ServerPushback>,
     pub(super) stage: Option<Stage>,
     pub(super) forbids: bool,
-    /// A layer of this side made the answer.
+    /// A local layer produced the response.
     pub(super) own_answer: bool,
-    /// There is a backend that was not tried.
+    /// There is an untried backend.
     pub(super) untried_backend: bool,
-    /// Nothing of the request's body was read.
+    /// The request's body was not read.
     pub(super) unread: bool,
-    /// The request itself breaks it off.
+    /// The request cuts the attempt off.
     pub(super) cut_off: bool,
-    /// A newer configuration is there so long after the failure, and moved the key.
+    /// Time from the failure until a newer configuration that moved the key is available.
     pub(super) moved_after: Option<Duration>,
-    /// The service is ready for this attempt so long after it was asked.
+    /// Time until the service is ready for this attempt.
     pub(super) ready_after: Duration,
 }
 
@@ -52,12 +52,12 @@ const fn line(first: u32, repeats: bool) -> Line {
     }
 }
 
-/// The attempt of this number works at once, unless the words after it say something else.
+/// The attempt of this number succeeds at once, unless changed by later calls.
 pub(super) const fn attempt(number: u32) -> Line {
     line(number, false)
 }
 
-/// So does every attempt from this one on, save for those with a line of their own.
+/// So does every attempt from this one on, except those with a line of their own.
 pub(super) const fn every_attempt_from(number: u32) -> Line {
     line(number, true)
 }
@@ -72,22 +72,22 @@ impl Line {
         self.verdict = match self.verdict {
             Some(Verdict::Retry(failure)) => Some(Verdict::Retry(change(failure))),
             Some(Verdict::Fatal(failure)) => Some(Verdict::Fatal(change(failure))),
-            other => panic!("say first that it fails; it {other:?}"),
+            other => panic!("call `fails` first; the line has {other:?}"),
         };
         self
     }
 
-    /// Fails in a way that another attempt may mend.
+    /// Fails in a way that a retry may fix.
     pub(super) fn fails(self, reason: RetryReason) -> Self {
         self.ends(Verdict::Retry(Failure::new(reason, Stage::Response)))
     }
 
-    /// Fails for good.
+    /// Fails with a fatal failure.
     pub(super) fn fails_for_good(self, reason: RetryReason) -> Self {
         self.ends(Verdict::Fatal(Failure::new(reason, Stage::Response)))
     }
 
-    /// The answer's head is here.
+    /// The head of the response has arrived.
     pub(super) fn commits(self) -> Self {
         self.ends(Verdict::Committed)
     }
@@ -97,13 +97,13 @@ impl Line {
         self
     }
 
-    /// So long after it was sent.
+    /// The outcome arrives this long after the attempt was sent.
     pub(super) const fn after(mut self, takes: Duration) -> Self {
         self.takes = takes;
         self
     }
 
-    /// The application at the server never saw it.
+    /// The server's application never saw it.
     pub(super) fn unseen(self, transparent: Transparent) -> Self {
         self.failure(|failure| failure.transparent(transparent))
     }
@@ -112,7 +112,7 @@ impl Line {
         self.failure(|failure| failure.code(code))
     }
 
-    /// The classifier says how far it came.
+    /// Sets the stage that the classifier returns.
     pub(super) fn in_stage(self, stage: Stage) -> Self {
         self.failure(|failure| Failure {
             transparent: failure.transparent,
@@ -120,13 +120,13 @@ impl Line {
         })
     }
 
-    /// A layer below reports how far it came.
+    /// Sets the stage that a layer below reports.
     pub(super) const fn found_at(mut self, stage: Stage) -> Self {
         self.stage = Some(stage);
         self
     }
 
-    /// A layer of this side made the answer.
+    /// A local layer produced the response.
     pub(super) const fn answered_here(mut self) -> Self {
         self.own_answer = true;
         self
@@ -138,19 +138,19 @@ impl Line {
         self
     }
 
-    /// Nothing of the request's body was read.
+    /// The request's body was not read.
     pub(super) const fn unread(mut self) -> Self {
         self.unread = true;
         self
     }
 
-    /// The server says when to come back.
+    /// The server asks for a retry after this delay.
     pub(super) const fn come_back_in(mut self, delay: Duration) -> Self {
         self.pushback = Some(ServerPushback::After(delay));
         self
     }
 
-    /// The server says not to come back.
+    /// The server asks for no retry.
     pub(super) const fn do_not_come_back(mut self) -> Self {
         self.pushback = Some(ServerPushback::Stop);
         self
@@ -162,7 +162,7 @@ impl Line {
         self
     }
 
-    /// The request itself breaks it off, because another attempt goes on alone.
+    /// The request cuts the attempt off because another attempt continues alone.
     pub(super) const fn breaks_off(mut self) -> Self {
         self.cut_off = true;
         self
@@ -179,7 +179,7 @@ impl Line {
     }
 }
 
-/// The line of this attempt; one without a line works at once.
+/// The line of this attempt; an attempt without a line succeeds at once.
 pub(super) fn find(script: &[Line], number: u32) -> Line {
     let own = script
         .iter()

@@ -1,4 +1,4 @@
-//! Whose stage counts: the classifier's or the one that was reported (RFC 0049, Introduction).
+//! Which stage counts: the classifier's or the reported one (RFC 0049, Introduction).
 
 use super::model::attempts;
 use super::script::every_attempt_from;
@@ -6,7 +6,7 @@ use super::simulator::call;
 use crate::reason::{KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::{Stage, Stopped};
 
-/// A transport that is late with what it saw before the answer makes no write safe to repeat.
+/// A late report by a transport does not make a write safe to repeat.
 #[test]
 fn a_servers_answer_is_final_whatever_was_reported_before_it() {
     for stage in [Stage::Dispatch, Stage::InFlight] {
@@ -18,7 +18,8 @@ fn a_servers_answer_is_final_whatever_was_reported_before_it() {
     }
 }
 
-/// The answer of an attempt's time limit or of a shed call is as far as the attempt came.
+/// The local response of an attempt timeout or of load shedding has the stage that the attempt
+/// reached.
 #[test]
 fn an_answer_of_this_side_is_in_the_stage_that_was_reported() {
     let own = || {
@@ -37,6 +38,6 @@ fn an_answer_of_this_side_is_in_the_stage_that_was_reported() {
     let write = |line| call().not_idempotent().retried(attempts(3), &[line]);
     let shed = every_attempt_from(1).fails(UNKNOWN).answered_here();
     let story = write(shed.clone().found_at(Stage::Dispatch));
-    assert_eq!(story.sent.len(), 3, "it never left");
+    assert_eq!(story.sent.len(), 3, "it never left the client");
     assert_eq!(write(shed).sent.len(), 1, "it may have been carried out");
 }

@@ -17,7 +17,7 @@ fn attempts(max: u32) -> Attempts {
 
 /// R60
 #[test]
-fn what_never_left_is_sent_again_until_the_deadline() {
+fn attempts_that_never_left_are_retried_until_the_deadline() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
@@ -33,7 +33,7 @@ fn what_never_left_is_sent_again_until_the_deadline() {
 
 /// R60
 #[test]
-fn what_never_left_is_tried_five_times_more_where_no_deadline_ends_it() {
+fn attempts_that_never_left_are_retried_five_times_at_most() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
@@ -44,7 +44,7 @@ fn what_never_left_is_tried_five_times_more_where_no_deadline_ends_it() {
 
 /// R60
 #[test]
-fn what_never_left_stops_after_a_thousand() {
+fn attempts_that_never_left_stop_after_a_thousand() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
@@ -57,7 +57,7 @@ fn what_never_left_stops_after_a_thousand() {
 
 /// R61
 #[test]
-fn a_refused_stream_is_sent_again_once_and_then_left_to_the_policy() {
+fn a_refused_stream_is_retried_once_then_the_policy_decides() {
     let script = [every_attempt_from(1).fails(UNKNOWN).unseen(Unseen::Once)];
     let story = call().retried(attempts(2), &script);
     assert_eq!(story.end, End::Failed(3));
@@ -67,7 +67,7 @@ fn a_refused_stream_is_sent_again_once_and_then_left_to_the_policy() {
 
 /// R61
 #[test]
-fn a_refused_stream_is_sent_again_also_after_a_processed_attempt() {
+fn a_refused_stream_is_retried_also_after_a_processed_attempt() {
     let script = [
         attempt(1).fails(UNKNOWN),
         attempt(2).fails(UNKNOWN).unseen(Unseen::Once),
@@ -118,7 +118,7 @@ fn they_count_neither_as_attempts_nor_in_the_throttle() {
     assert_eq!((story.info.attempts(), story.info.retries()), (4, 0));
 }
 
-/// R60 and the word of the server
+/// R60 and pushback
 #[test]
 fn a_stop_beats_them() {
     let script = [attempt(1)
@@ -153,7 +153,7 @@ fn a_hedged_call_sends_it_again_uncounted_and_unthrottled() {
 
 /// R61
 #[test]
-fn a_hedged_call_mends_a_refused_stream_once() {
+fn a_hedged_call_retries_a_refused_stream_once() {
     let script = [every_attempt_from(1).fails(UNKNOWN).unseen(Unseen::Once)];
     let story = call().hedged(&HedgePolicy::new(2, ms(10)), &script);
     assert_eq!(
@@ -164,7 +164,7 @@ fn a_hedged_call_mends_a_refused_stream_once() {
 
 /// R62
 #[test]
-fn a_call_hedged_with_one_attempt_still_mends_them() {
+fn a_hedge_policy_of_one_attempt_still_retries_transparently() {
     let script = [attempt(1).fails_for_good(UNKNOWN).unseen(Unseen::Once)];
     let story = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
     assert_eq!(
@@ -173,10 +173,10 @@ fn a_call_hedged_with_one_attempt_still_mends_them() {
     );
 }
 
-/// R62 and the word of the server, hedged: an option, a stop, or a request that cannot be copied
-/// leaves them to the policy, and then they count.
+/// R62 and pushback, hedged: with the option off, a stop, or a request that cannot be copied, the
+/// policy decides, and the failures count.
 #[test]
-fn a_hedged_call_mends_nothing_where_it_may_not() {
+fn a_hedged_call_without_permission_retries_nothing() {
     let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
     let policy = HedgePolicy::new(1, ms(10));
     for (call, line) in [
@@ -192,9 +192,9 @@ fn a_hedged_call_mends_nothing_where_it_may_not() {
     }
 }
 
-/// The same, retried.
+/// The same cases, retried.
 #[test]
-fn a_retried_call_mends_nothing_where_it_may_not() {
+fn a_retried_call_without_permission_retries_nothing() {
     let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
     for (call, line) in [
         (call().without_transparent_retries(), unseen.clone()),
@@ -209,7 +209,7 @@ fn a_retried_call_mends_nothing_where_it_may_not() {
     }
 }
 
-/// R60: a lost connection, on which the request waited for a stream, or was in flight.
+/// R60: a lost connection; the request was waiting for a stream, or was in flight.
 #[test]
 fn a_lost_connection_is_transparent_where_the_body_was_unread() {
     let lost = |n| {
@@ -232,7 +232,7 @@ fn a_lost_connection_is_transparent_where_the_body_was_unread() {
     assert_eq!((story.end, story.count(Transparent)), (End::Worked(2), 1));
 }
 
-/// R60: no connection could be made to two backends of three; the third one is the policy's.
+/// R60: no connection to two of three backends; the policy decides on the third.
 #[test]
 fn an_untried_backend_is_tried_without_counting() {
     let refused = |n| {
@@ -257,8 +257,8 @@ fn an_untried_backend_is_tried_without_counting() {
     assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
     assert_eq!(bucket.milli_tokens(), Some(8000), "two were counted");
 
-    // Neither five times nor more and more slowly, as what is never sent where there is no
-    // deadline.
+    // All at once, unlike attempts that never left the client, which have a limit of five and a
+    // back-off without a deadline.
     let script: Vec<_> = (1..=9).map(|n| refused(n).leaves_a_backend()).collect();
     let story = call().retried(FailFast, &script);
     assert_eq!((story.end, story.at), (End::Worked(10), ms(0)));
@@ -270,10 +270,10 @@ fn an_untried_backend_is_tried_without_counting() {
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
     let off = call().without_transparent_retries();
     let story = off.retried(FailFast, &[refused(1).leaves_a_backend()]);
-    assert_eq!(story.end, End::Failed(1), "as the policy says");
+    assert_eq!(story.end, End::Failed(1), "the policy decides");
 }
 
-/// A pushback that no call without a deadline waits for acts as a stop, also here.
+/// A pushback too long for a call without a deadline acts as a stop here too.
 #[test]
 fn a_pushback_of_more_than_a_day_ends_transparent_retries() {
     let unseen = |pushback| {

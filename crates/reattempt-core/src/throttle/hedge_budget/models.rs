@@ -20,7 +20,7 @@ fn of_two_threads_one_gets_the_last_token() {
 }
 
 #[test]
-fn what_is_earned_while_a_hedge_is_paid_is_not_lost() {
+fn tokens_earned_while_a_hedge_is_paid_are_not_lost() {
     loom::model(|| {
         let budget = Arc::new(HedgeBudget::of_thousandths(100).unwrap());
         let other = {

@@ -54,7 +54,7 @@ fn it_never_leaves_its_bounds_between_threads() {
             assert!(fill(&bucket) <= 1000);
         }
         failing.join().unwrap();
-        // A success while it is full, or a failure while it is empty, changes nothing.
+        // A success while the bucket is full, or a failure while it is empty, changes nothing.
         assert!([0, 700, 1000].contains(&fill(&bucket)), "{}", fill(&bucket));
     });
 }
@@ -78,9 +78,9 @@ fn a_new_configuration_and_a_failure_come_one_after_the_other() {
     });
 }
 
-/// R20: who has seen a failure counted finds the bucket as that left it.
+/// R20: a thread that has seen a failure counted sees its effect on the bucket.
 #[test]
-fn a_permit_is_asked_of_what_was_counted() {
+fn a_permit_sees_every_counted_failure() {
     loom::model(|| {
         let bucket = bucket(2, 1000, 0);
         let failing = {

@@ -1,13 +1,13 @@
-//! Why a configuration is refused.
+//! Why a configuration is rejected.
 
-/// Why a configuration is refused.
+/// Why a configuration is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// It is larger than [`MAX_BYTES`](super::MAX_BYTES).
     #[error("a configuration of {bytes} bytes is refused: at most {max} are read", max = super::MAX_BYTES)]
     TooLarge {
-        /// How large it is.
+        /// Its size in bytes.
         bytes: usize,
     },
     /// It is not JSON.
@@ -17,10 +17,10 @@ pub enum ConfigError {
         line: usize,
         /// From 1; 0 at the end of a line.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         problem: String,
     },
-    /// A part of it cannot be right.
+    /// A part of it is invalid.
     #[error("{path}: {problem}")]
     Invalid {
         /// Where, as a JSON path.
@@ -39,8 +39,8 @@ impl ConfigError {
     }
 }
 
-/// What was found wrong with one configuration so far, up to a bound: a hostile one may be wrong
-/// everywhere.
+/// The faults found in one configuration so far. Bounded, because a hostile one may contain any
+/// number.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Vec<ConfigError>);
 
@@ -53,7 +53,7 @@ impl Faults {
         }
     }
 
-    /// What was read, or else its fault is kept.
+    /// Returns the value, or stores its fault.
     pub(super) fn keep<T>(&mut self, read: Result<T, ConfigError>) -> Option<T> {
         read.map_err(|fault| self.add(fault)).ok()
     }

@@ -1,4 +1,4 @@
-//! A cluster's configuration: its nodes, their services, and who owns which vbucket.
+//! A cluster's configuration: its nodes, their services, and the owner of each vbucket.
 
 mod error;
 mod node;
@@ -12,14 +12,14 @@ pub use node::{Network, Node, Service};
 
 use super::{Address, Revision, Route, VbucketMap};
 
-/// The most bytes of a configuration that are read.
+/// The maximum size of a configuration in bytes.
 pub const MAX_BYTES: usize = 4 << 20;
 
-/// The most nodes, servers and alternate networks that are read.
+/// The maximum number of nodes, servers and alternate networks.
 const MAX_NODES: usize = 4096;
 
-/// The configuration of a bucket, or with no bucket of a cluster (the "terse" form that
-/// GET_CLUSTER_CONFIG answers with and that comes with status 0x07).
+/// The configuration of a bucket, or without a bucket of a cluster (the "terse" form, returned by
+/// GET_CLUSTER_CONFIG and with status 0x07).
 ///
 /// ```
 /// use reattempt_couchbase::ClusterConfig;
@@ -51,12 +51,12 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
-    /// Reads a configuration that was got from the node at `origin` (a host without a port), which
-    /// stands in for `$HOST` and for a hostname that is missing. An empty `origin` is one that is
-    /// not known: such a configuration is refused then.
+    /// Parses a configuration that was received from the node at `origin` (a host without a port),
+    /// which replaces `$HOST` and a missing hostname. An empty `origin` means unknown: a
+    /// configuration that needs it is then rejected.
     ///
     /// # Errors
-    /// If it is too large, not JSON, or contradicts itself. Nothing of it is used then.
+    /// If it is too large, not JSON, or inconsistent. No part of it is used then.
     pub fn parse(json: &[u8], origin: &str) -> Result<Self, ConfigError> {
         let (config, faults) = parse::config(json, origin);
         match (config, faults.into_vec().into_iter().next()) {
@@ -66,8 +66,8 @@ impl ClusterConfig {
         }
     }
 
-    /// All that keeps a configuration from being used, in the order of its members, at most a
-    /// hundred; nothing if [`ClusterConfig::parse`] would read it.
+    /// Every reason to reject a configuration, in the order of its members, at most a hundred;
+    /// empty if [`ClusterConfig::parse`] would accept it.
     ///
     /// ```
     /// use reattempt_couchbase::ClusterConfig;
@@ -90,13 +90,13 @@ impl ClusterConfig {
         parse::config(json, origin).1.into_vec()
     }
 
-    /// Its place in the order of configurations.
+    /// Its position in the order of configurations.
     #[must_use]
     pub const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The bucket it is about; `None` for the cluster's own.
+    /// The bucket it describes; `None` for the cluster's own configuration.
     #[must_use]
     pub fn bucket(&self) -> Option<&str> {
         self.bucket.as_deref()
@@ -108,20 +108,20 @@ impl ClusterConfig {
         &self.nodes
     }
 
-    /// Who owns which vbucket; `None` for a cluster's own configuration, a memcached bucket, and a
-    /// bucket that has none yet.
+    /// The owner of each vbucket; `None` for a cluster's own configuration, a memcached bucket, and
+    /// a bucket without vbuckets yet.
     #[must_use]
     pub const fn vbuckets(&self) -> Option<&VbucketMap> {
         self.vbuckets.as_ref()
     }
 
-    /// Where a key belongs; `None` if there are no vbuckets.
+    /// The key's vbucket and node; `None` if there are no vbuckets.
     #[must_use]
     pub fn route(&self, key: &[u8]) -> Option<Route> {
         self.vbuckets.as_ref()?.route(key)
     }
 
-    /// The addresses of a service on all nodes that have it, in this network.
+    /// The addresses of a service on all nodes that run it, in this network.
     pub fn addresses(
         &self,
         service: Service,
@@ -133,9 +133,9 @@ impl ClusterConfig {
             .filter_map(move |node| node.address(service, tls, network))
     }
 
-    /// Finds out which network the client is in, by the address that it was told to connect to: the
-    /// one in which a node has this host. Of two the one that also has the port; the default
-    /// network if none has.
+    /// Determines the client's network by the address that it connects to: the network in which a
+    /// node has this host. If two match, the one that also has the port; the default network if
+    /// none matches.
     #[must_use]
     pub fn network_of(&self, seed: &Address) -> Network {
         let matching = |with_port| {

@@ -1,4 +1,4 @@
-//! A node of the cluster and how to reach it.
+//! A node of the cluster and its addresses.
 
 use crate::cluster_config::Address;
 use crate::cluster_config::address::bare;
@@ -56,22 +56,22 @@ impl Ports {
 /// Which of a node's addresses are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Network {
-    /// The addresses that the nodes use themselves.
+    /// The addresses that the nodes use among themselves.
     #[default]
     Default,
-    /// Alternate addresses by this name; the server knows `external`.
+    /// Alternate addresses with this name; the server defines `external`.
     Alternate(Box<str>),
 }
 
 impl Network {
-    /// The alternate addresses that the server calls `external`.
+    /// The alternate addresses with the name `external`.
     #[must_use]
     pub fn external() -> Self {
         Self::Alternate("external".into())
     }
 }
 
-/// A node.
+/// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub(super) hostname: Box<str>,
@@ -81,12 +81,12 @@ pub struct Node {
     pub(super) alternates: Vec<Alternate>,
 }
 
-/// How a node is reached from another network.
+/// A node's host and ports in another network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Alternate {
     pub(super) network: Box<str>,
     pub(super) hostname: Box<str>,
-    /// `None`: the same ports as inside.
+    /// `None`: the same ports as in the default network.
     pub(super) ports: Option<Ports>,
 }
 
@@ -103,14 +103,14 @@ impl Node {
         self.this_node
     }
 
-    /// The node's own identifier, which stays when its address changes (`nodeUUID`).
+    /// The node's identifier, which does not change with its address (`nodeUUID`).
     #[must_use]
     pub fn uuid(&self) -> Option<&str> {
         self.uuid.as_deref()
     }
 
-    /// Where this node's service is; `None` if it does not have it, or cannot be reached from this
-    /// network.
+    /// The address of this service on this node; `None` if the node does not run it, or is not
+    /// reachable from this network.
     #[must_use]
     pub fn address(&self, service: Service, tls: bool, network: &Network) -> Option<Address> {
         let (hostname, ports) = match network {
@@ -125,7 +125,7 @@ impl Node {
         Some(Address::new(hostname, port))
     }
 
-    /// The network in which this node has the host (and the port) of `seed`.
+    /// The network in which this node has the host of `seed`, and its port with `with_port`.
     pub(super) fn network_of(&self, seed: &Address, with_port: bool) -> Option<Network> {
         let is = |hostname: &str, ports: &Ports| {
             bare(hostname).eq_ignore_ascii_case(seed.host())

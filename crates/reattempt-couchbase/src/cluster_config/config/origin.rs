@@ -1,11 +1,11 @@
-//! Addresses as a configuration writes them, with the host that it was got from.
+//! Addresses in a configuration, completed with the host that the configuration came from.
 
 use crate::cluster_config::Address;
 
-/// Stands for the host that the configuration was got from.
+/// Placeholder for the host that the configuration came from.
 pub(super) const HOST: &str = "$HOST";
 
-/// An address with `$HOST` filled in; `None` also if the origin is not known.
+/// An address with `$HOST` replaced; `None` also if the origin is unknown.
 pub(super) fn address(text: &str, origin: &str) -> Option<Address> {
     let address: Address = text.parse().ok()?;
     if address.host() == HOST {

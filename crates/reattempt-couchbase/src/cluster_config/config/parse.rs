@@ -1,4 +1,4 @@
-//! Reading a configuration from its JSON.
+//! Parses a configuration from JSON.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ const MAX_NETWORKS: usize = 16;
 
 type Object = Map<String, Value>;
 
-/// The configuration, and what was wrong with it: nothing, or it must not be used.
+/// The configuration, and its faults: if there are any, it must not be used.
 pub(super) fn config(json: &[u8], origin: &str) -> (Option<ClusterConfig>, Faults) {
     let mut faults = Faults::default();
     let document = faults.keep(document(json));
@@ -80,7 +80,7 @@ fn revision(root: &Object, faults: &mut Faults) -> Revision {
     Revision::new(epoch, rev)
 }
 
-/// A list of objects under a key, bounded.
+/// A list of objects under a key, with a bounded length.
 fn list<'a>(root: &'a Object, key: &str) -> Result<Option<&'a [Value]>, ConfigError> {
     let Some(value) = root.get(key) else {
         return Ok(None);
@@ -105,7 +105,7 @@ fn nodes(root: &Object, origin: &str, faults: &mut Faults) -> Vec<Node> {
     for (at, value) in new.unwrap_or(old).iter().enumerate() {
         let node = match new {
             Some(_) => node(value, at, old, origin, faults),
-            // What is older than nodesExt knows key-value and management only.
+            // The older format, without nodesExt, has only key-value and management.
             None => old_node(value, at, origin),
         };
         nodes.extend(faults.keep(node));
@@ -129,11 +129,11 @@ fn node(
     let path = format!("$.nodesExt[{at}]");
     let node = object(value, &path)?;
     let hostname = match node.get("hostname") {
-        // What is wrong with the rest of it is told too.
+        // The remaining members are checked as well, to report their faults too.
         Some(hostname) => faults
             .keep(host(hostname, origin, &format!("{path}.hostname")))
             .unwrap_or_default(),
-        // A single node may not know its own name; the older list may.
+        // A single node may not know its own name; the older list may contain it.
         None => match old.get(at) {
             Some(old) if old.get("hostname").is_some() => {
                 old_address(old, at, origin)?.host().into()
@@ -161,10 +161,10 @@ fn node(
     })
 }
 
-/// The origin, which a caller may not know.
+/// The origin, which the caller may not know.
 fn known<'a>(origin: &'a str, path: &str) -> Result<&'a str, ConfigError> {
     if origin.is_empty() {
-        let problem = "stands for the host that the configuration came from, which is not known";
+        let problem = "is the host that the configuration came from, which is unknown";
         return Err(ConfigError::at(path, problem));
     }
     Ok(origin)

@@ -1,4 +1,4 @@
-//! Reading the vbucket server map.
+//! Parses the vbucket server map.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{ConfigError, Faults, MAX_NODES, Node, Service};
 use crate::cluster_config::vbucket::{Copies, MAX_VBUCKETS};
 use crate::cluster_config::{Address, Network, VbucketMap};
 
-/// The most copies of a vbucket; the server knows one active and three replicas.
+/// The maximum number of copies of a vbucket; the server supports one active and three replicas.
 const MAX_COPIES: usize = 16;
 
 pub(super) fn vbuckets(
@@ -38,7 +38,7 @@ pub(super) fn vbuckets(
             .keep(copies(forward, "vBucketMapForward", servers.len()))
             .flatten(),
     };
-    // A bucket that was just made has none yet.
+    // A bucket that was just created has none yet.
     let current = current.flatten()?;
     let count = |copies: &Copies| copies.servers.len() / copies.width;
     if forward
@@ -54,7 +54,8 @@ pub(super) fn vbuckets(
     Some(VbucketMap::new(servers, current, forward))
 }
 
-/// The node of each server. One that is in no list of nodes becomes a node with key-value only.
+/// The node of each server. A server that is in no list of nodes becomes a node with key-value
+/// only.
 fn servers(
     list: Option<&Value>,
     origin: &str,
@@ -102,7 +103,7 @@ fn kv_only(address: &Address) -> Node {
     }
 }
 
-/// A map's copies in one flat list; `None` if it is empty.
+/// A map's copies as one flat list; `None` if it is empty.
 fn copies(map: Option<&Value>, key: &str, servers: usize) -> Result<Option<Copies>, ConfigError> {
     let invalid = |at: String, problem| {
         Err(ConfigError::at(

@@ -1,20 +1,20 @@
-//! How a node is asked.
+//! How a configuration is requested from a node.
 
 use std::future::Future;
 
 use crate::cluster_config::{Address, ClusterConfig, Revision};
 
-/// Why a node could not be asked. Reported, and otherwise of no consequence: the next node is
-/// asked.
+/// Why a request to a node failed. It is logged, and the next node is tried.
 pub type FetchError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Asks one node for its configuration: GET_CLUSTER_CONFIG, over a connection of the client's own.
+/// Requests the configuration from one node: GET_CLUSTER_CONFIG, over a connection of the client.
 ///
-/// It is dropped when it takes too long, or when the node fails meanwhile. Send it without retries
-/// (RFC 0049, Fail Fast). Closures `Fn(Address, Option<Revision>) -> Future` implement it.
+/// The future is dropped if it takes too long, or if the node fails meanwhile. Send the request
+/// without retries (RFC 0049, Fail Fast). Closures `Fn(Address, Option<Revision>) -> Future`
+/// implement this trait.
 pub trait FetchConfig: Send + Sync + 'static {
-    /// Asks this node. `known` is the revision in force, which a newer server takes as "only if you
-    /// have a newer one"; it then answers with an empty body, which is `Ok(None)`.
+    /// Sends the request to this node. `known` is the current revision: a newer server then returns
+    /// only a newer configuration, and otherwise an empty body, which is `Ok(None)`.
     fn fetch(
         &self,
         node: Address,

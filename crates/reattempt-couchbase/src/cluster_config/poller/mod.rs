@@ -1,4 +1,4 @@
-//! Keeping the configuration current: a poll every interval, and a refresh on error (RFC 0024,
+//! Keeps the configuration current: a poll every interval, and a refresh on error (RFC 0024,
 //! General Design).
 
 mod fetch;
@@ -20,16 +20,17 @@ pub use options::{ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL, WHILE_CH
 
 use super::{Address, ClusterConfig, ConfigStore, Network, NetworkChoice};
 
-/// Asks the nodes for newer configurations: every interval, and when an error says that it is time.
+/// Requests newer configurations from the nodes: every interval, and on errors that suggest a
+/// change.
 ///
-/// One task does all of it, so that never more than one node is asked at once. It ends when the
-/// last clone is dropped.
+/// A single task does this, so at most one node is polled at a time. It ends when the last clone is
+/// dropped.
 ///
-/// A poll asks the nodes round robin, each time from the next one on and at first from a random
-/// one, and stops at the first configuration that it gets, newer or not. A
-/// [refresh](ConfigPoller::refresh) goes on from there, leaves out the node that failed, and is
-/// skipped if a node was asked within the floor. Where no node of the configuration answers, either
-/// asks the seeds.
+/// A poll tries the nodes round robin, starting after the previous one (at first from a random
+/// one), and stops at the first configuration that it receives, newer or not. A
+/// [refresh](ConfigPoller::refresh) continues from there, skips the failed node, and does nothing
+/// if a node was polled within the floor. If no node of the configuration answers, both try the
+/// seeds.
 #[derive(Clone, Debug)]
 pub struct ConfigPoller {
     control: Arc<Control>,
@@ -37,7 +38,7 @@ pub struct ConfigPoller {
     _task: Arc<Task>,
 }
 
-/// Ends the task with its last owner.
+/// Aborts the task when the last owner is dropped.
 #[derive(Debug)]
 struct Task(JoinHandle<()>);
 
@@ -48,8 +49,9 @@ impl Drop for Task {
 }
 
 impl ConfigPoller {
-    /// Starts polling. While the store is empty the seeds are asked, the first time at once unless
-    /// [the client brings the first configuration](ConfigPollerOptions::first_from_client).
+    /// Starts polling. While the store is empty the seeds are polled, the first time immediately
+    /// unless
+    /// [the client provides the first configuration](ConfigPollerOptions::first_from_client).
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -68,28 +70,28 @@ impl ConfigPoller {
         }
     }
 
-    /// Where the configurations go.
+    /// The store that receives the configurations.
     #[must_use]
     pub const fn store(&self) -> &ConfigStore {
         &self.store
     }
 
-    /// The network in which the nodes of this configuration are asked.
+    /// The network whose addresses are polled, with the nodes of this configuration.
     #[must_use]
     pub fn network(&self, config: &ClusterConfig) -> Network {
         self.control.network.of(config)
     }
 
-    /// True if nodes are asked over TLS.
+    /// True if nodes are polled over TLS.
     #[must_use]
     pub fn tls(&self) -> bool {
         self.control.tls
     }
 
-    /// Asks another node than the one that `failed` for a newer configuration.
+    /// Requests a newer configuration from a node other than `failed`.
     ///
-    /// Joins what is under way; if that is waiting for the node that failed, it goes on to the next
-    /// one. `None` if a node was asked within the floor: then nothing is asked.
+    /// Joins a round in progress; if that waits for the failed node, it continues with the next
+    /// one. `None` if a node was polled within the floor: then no request is sent.
     pub fn refresh(&self, failed: Option<&Address>) -> Option<Refreshing> {
         let mut state = self.control.state();
         let under_way = state.running || state.requested;
@@ -114,10 +116,10 @@ impl ConfigPoller {
     }
 }
 
-/// The most failed nodes that one round remembers.
+/// The maximum number of failed nodes that one round remembers.
 const MOST_FAILED: usize = 64;
 
-/// A refresh that is under way.
+/// A refresh in progress.
 #[derive(Debug)]
 pub struct Refreshing {
     finished: watch::Receiver<u64>,
@@ -125,24 +127,24 @@ pub struct Refreshing {
 }
 
 impl Refreshing {
-    /// Waits until it is through, whatever came of it; what it found is in the store then. Dropping
-    /// it cancels nothing.
+    /// Waits until the refresh has completed, successfully or not; the result is in the store.
+    /// Dropping the future cancels nothing.
     pub async fn done(&mut self) {
         let round = self.round;
-        // The poller is gone: nobody asks any more.
+        // The poller was dropped: no round will follow.
         let _ = self.finished.wait_for(|finished| *finished >= round).await;
     }
 }
 
-/// What handles and the task share.
+/// State shared by the handles and the task.
 #[derive(Debug)]
 struct Control {
     state: Mutex<State>,
-    /// A refresh was asked for.
+    /// A refresh was requested.
     wake: Notify,
-    /// The node that is being asked has failed meanwhile.
+    /// The node that is being polled has failed meanwhile.
     move_on: Notify,
-    /// How many rounds are through.
+    /// The number of completed rounds.
     finished: watch::Sender<u64>,
     floor: Duration,
     network: NetworkChoice,

@@ -1,4 +1,4 @@
-//! What can be tuned.
+//! Options of the poller.
 
 use std::time::Duration;
 
@@ -12,22 +12,23 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(2500);
 /// RFC 0024's ConfigPollFloorInterval.
 pub const DEFAULT_FLOOR: Duration = Duration::from_millis(50);
 
-/// How often the JVM SDK polls during a rebalance, for [`ConfigPollerOptions::while_changing`].
+/// The poll interval of the JVM SDK during a rebalance, for
+/// [`ConfigPollerOptions::while_changing`].
 pub const WHILE_CHANGING: Duration = Duration::from_secs(1);
 
 /// How a [`ConfigPoller`](super::ConfigPoller) polls.
 ///
 /// # Trade-offs
-/// A shorter interval finds sooner what no error tells of, and costs one small request to one node
-/// each time, from every client. The server declares a node dead after 5 s at the earliest: with
-/// 2.5 s a client knows of it half an interval later on average, one interval at most. Below that
-/// it is the server that is waited for, and the polls find nothing.
+/// A shorter interval detects changes sooner that cause no error, and costs one small request to
+/// one node each time, from every client. The server declares a node dead after 5 s at the
+/// earliest: with 2.5 s a client learns of it half an interval later on average, one interval at
+/// most. Shorter intervals mostly wait for the server, and the polls find no change.
 ///
-/// A shorter floor has more of the errors ask: the newer configuration is found sooner after it is
-/// there, and the nodes that are left get more requests just when the cluster is in trouble, at
-/// most one in each floor from every client. A longer one leaves a call that lost its node to its
-/// back-off, until the floor is over or the next poll finds the change. A floor above the interval
-/// bounds the polls too.
+/// With a shorter floor more errors cause a request: the newer configuration is found sooner, but
+/// the remaining nodes get more requests while the cluster is in trouble, at most one per floor
+/// from every client. With a longer floor, a call whose node failed stays in its back-off until the
+/// floor has elapsed or the next poll finds the change. A floor above the interval limits the polls
+/// too.
 #[derive(Clone, Debug)]
 pub struct ConfigPollerOptions {
     pub(super) interval: Duration,
@@ -36,15 +37,14 @@ pub struct ConfigPollerOptions {
     pub(super) fetch_timeout: Duration,
     pub(super) seeds: Vec<Address>,
     pub(super) first: bool,
-    /// `None`: that of the seeds.
+    /// `None`: the network of the seeds.
     pub(super) network: Option<Network>,
     pub(super) tls: bool,
     pub(super) randomness: Randomness,
 }
 
 impl ConfigPollerOptions {
-    /// Every 2.5 s, a floor of 50 ms, at most 2.5 s for one node, the default network, no TLS, no
-    /// seeds.
+    /// Interval 2.5 s, floor 50 ms, at most 2.5 s per node, the default network, no TLS, no seeds.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -60,14 +60,14 @@ impl ConfigPollerOptions {
         }
     }
 
-    /// How often to poll (ConfigPollInterval); never more often than the floor.
+    /// The poll interval (ConfigPollInterval); at least the floor.
     #[must_use]
     pub const fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// How long after a node was asked an error leads to no further asking
+    /// The minimum time between a request to a node and one that an error causes
     /// (ConfigPollFloorInterval).
     #[must_use]
     pub const fn floor(mut self, floor: Duration) -> Self {
@@ -75,10 +75,10 @@ impl ConfigPollerOptions {
         self
     }
 
-    /// How often to poll while a rebalance is going on that will move vbuckets: while the
-    /// configuration in force has a fast-forward map
-    /// ([`VbucketMap::is_changing`](crate::cluster_config::VbucketMap::is_changing)). Not said, or
-    /// more than the interval: as ever. RFC 0024 does not know it; the JVM SDK does, with
+    /// The poll interval during a rebalance that will move vbuckets: while the current
+    /// configuration has a fast-forward map
+    /// ([`VbucketMap::is_changing`](crate::cluster_config::VbucketMap::is_changing)). Unset or
+    /// longer than the interval: no effect. Not part of RFC 0024; the JVM SDK uses
     /// [`WHILE_CHANGING`].
     #[must_use]
     pub const fn while_changing(mut self, interval: Duration) -> Self {
@@ -86,25 +86,25 @@ impl ConfigPollerOptions {
         self
     }
 
-    /// How long to wait for one node before the next one is asked. A shorter time passes a dead
-    /// node over sooner, and may pass over one that is only slow.
+    /// How long to wait for one node before the next one is tried. A shorter time skips a dead node
+    /// sooner, and may skip one that is only slow.
     #[must_use]
     pub const fn fetch_timeout(mut self, timeout: Duration) -> Self {
         self.fetch_timeout = timeout;
         self
     }
 
-    /// Whom to ask while there is no configuration, or when none of its nodes answers: a cluster
-    /// may have moved as a whole.
+    /// The nodes to poll while there is no configuration, or if none of its nodes answers: the
+    /// whole cluster may have moved.
     #[must_use]
     pub fn seeds(mut self, seeds: impl IntoIterator<Item = Address>) -> Self {
         self.seeds = seeds.into_iter().collect();
         self
     }
 
-    /// Leaves the first configuration to the client, whose connections bring one when they are set
-    /// up: an empty store is not filled at once, and nothing counts for the floor before the first
-    /// poll or error.
+    /// Leaves the first configuration to the client, whose connections receive one during setup: an
+    /// empty store is not filled at once, and the floor does not apply before the first poll or
+    /// error.
     #[must_use]
     pub const fn first_from_client(mut self) -> Self {
         self.first = false;
@@ -118,24 +118,24 @@ impl ConfigPollerOptions {
         self
     }
 
-    /// Use the nodes' addresses in the network that the seeds are in
+    /// Uses the nodes' addresses in the network of the seeds
     /// ([`ClusterConfig::network_of`](crate::ClusterConfig::network_of)): a client that was given
-    /// an alternate address of a node reaches the others by theirs. The client has to choose in the
-    /// same way: [`NetworkChoice`].
+    /// an alternate address of one node reaches the others by theirs. The client has to choose in
+    /// the same way: [`NetworkChoice`].
     #[must_use]
     pub fn network_of_seeds(mut self) -> Self {
         self.network = None;
         self
     }
 
-    /// Use the ports with TLS.
+    /// Whether to use the TLS ports.
     #[must_use]
     pub const fn tls(mut self, tls: bool) -> Self {
         self.tls = tls;
         self
     }
 
-    /// Where the first node's number comes from; the thread's generator by default.
+    /// The source of randomness for the first node; the thread's generator by default.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
@@ -149,8 +149,8 @@ impl ConfigPollerOptions {
         )
     }
 
-    /// A floor above the interval wins; tokio knows no interval of zero, and no instant for
-    /// `Duration::MAX` ("never").
+    /// A floor above the interval takes precedence. tokio supports no interval of zero, and no
+    /// instant for `Duration::MAX` ("never").
     pub(super) fn effective_interval(&self) -> Duration {
         self.effective(self.interval)
     }

@@ -1,4 +1,4 @@
-//! The task that asks.
+//! The polling task.
 
 use std::future;
 use std::pin::pin;
@@ -14,11 +14,11 @@ pub(super) struct Rounds<F> {
     store: ConfigStore,
     fetch: F,
     options: ConfigPollerOptions,
-    /// The number of the node to ask next; random at first.
+    /// The index of the node to poll next; random at first.
     next: Option<usize>,
 }
 
-/// Why a round begins.
+/// Why a round starts.
 #[derive(Clone, Copy, PartialEq)]
 enum Cause {
     Interval,
@@ -26,9 +26,9 @@ enum Cause {
     Empty,
 }
 
-/// What came of asking one node.
+/// The result of polling one node.
 enum Asked {
-    /// A configuration, or word that there is none newer.
+    /// A configuration, or the information that there is no newer one.
     Answered,
     Failed,
 }
@@ -66,8 +66,8 @@ impl<F: FetchConfig> Rounds<F> {
             let began = Instant::now();
             self.round(cause).await;
             if cause == Cause::Interval {
-                // The next interval begins with the question: a poll never finds the one before
-                // within the floor.
+                // The next interval starts at the request: otherwise a poll could find the previous
+                // one within the floor and be skipped.
                 let asked = self.control.state().last_asked;
                 let from = asked.filter(|asked| *asked >= began);
                 ticks.reset_at(from.unwrap_or_else(Instant::now) + interval);
@@ -75,7 +75,7 @@ impl<F: FetchConfig> Rounds<F> {
         }
     }
 
-    /// Waits until it is time for the next poll.
+    /// Waits until the next poll is due.
     async fn due(&self, ticks: &mut Interval) {
         let Some(often) = self.options.effective_while_changing() else {
             ticks.tick().await;
@@ -104,13 +104,13 @@ impl<F: FetchConfig> Rounds<F> {
                     ticks.reset();
                     return;
                 }
-                // The store lives as long as this task does.
+                // The store lives as long as this task.
                 _ = configs.changed() => {}
             }
         }
     }
 
-    /// Asks one node after another until one answers; where none of the configuration's does, the
+    /// Polls one node after another until one answers; if no node of the configuration does, the
     /// seeds.
     async fn round(&mut self, cause: Cause) {
         if !self.begin(cause) {
@@ -141,8 +141,8 @@ impl<F: FetchConfig> Rounds<F> {
         false
     }
 
-    /// False if there is nothing to do after all: a wake-up whose request another round has served,
-    /// or a poll right after a refresh.
+    /// False if there is nothing to do: a wake-up whose request another round has served, or a poll
+    /// right after a refresh.
     fn begin(&self, cause: Cause) -> bool {
         let mut state = self.control.state();
         let wanted = match cause {
@@ -162,11 +162,11 @@ impl<F: FetchConfig> Rounds<F> {
         state.running = false;
         state.asking = None;
         state.failed.clear();
-        // Under the lock, so that who comes after it waits for the next round.
+        // Under the lock, so that a later request waits for the next round.
         self.control.finished.send_modify(|finished| *finished += 1);
     }
 
-    /// The nodes of the configuration in force.
+    /// The nodes of the current configuration.
     fn known(&self) -> Vec<Address> {
         let Some(config) = self.store.load() else {
             return Vec::new();
@@ -204,7 +204,7 @@ impl<F: FetchConfig> Rounds<F> {
                 biased;
                 fetched = &mut fetch => break fetched,
                 () = self.control.move_on.notified() => {
-                    // The word may be about a node that was asked before.
+                    // The notification may be about a node of an earlier request.
                     if self.control.state().failed.contains(node) {
                         return Asked::Failed;
                     }

@@ -13,16 +13,16 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Who was asked, how many milliseconds after the start, and with which revision known.
+/// The polled nodes, each with the milliseconds since the start and the revision that was sent.
 type Asked = Arc<Mutex<Vec<(u64, String, Option<Revision>)>>>;
 
-/// What a node does when asked.
+/// How a node answers a poll.
 #[derive(Clone, Debug)]
 enum Does {
     Fails,
     Hangs,
     HasNoneNewer,
-    /// Has none newer, and says so when it is told.
+    /// Returns no newer configuration once it is notified.
     Waits(Arc<Notify>),
     Answers(Box<ClusterConfig>),
 }
@@ -33,7 +33,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Three nodes; the store has revision 1:1. The first node to ask is `n2`.
+    /// Three nodes; the store has revision 1:1. The first node to poll is `n2`.
     fn new(does: impl Fn(&Address) -> Does + Send + Sync + 'static) -> Self {
         Self::with(does, |options| options)
     }
@@ -106,7 +106,7 @@ async fn a_poll_asks_the_next_node_every_interval_from_a_random_one() {
 
 /// C48 C49
 #[tokio::test(start_paused = true)]
-async fn a_poll_goes_on_to_the_first_configuration_even_if_it_is_not_newer() {
+async fn a_poll_ends_at_the_first_configuration_newer_or_not() {
     let cluster = Cluster::new(|node| match node.host() {
         "n2" => Does::Fails,
         "n3" => Does::Answers(Box::new(config(1, 1, 3, 0))),
@@ -135,7 +135,7 @@ async fn a_node_that_hangs_is_left_for_the_next_one() {
     assert_eq!(cluster.asked(), at(&[(2500, 2), (3200, 3)]));
 }
 
-/// C47: a poll that took long is followed by the interval, and not by those that it has missed.
+/// C47: after a slow poll the interval starts again; missed polls are not made up for.
 #[tokio::test(start_paused = true)]
 async fn polls_that_were_missed_are_not_made_up_for() {
     let cluster = Cluster::with(
@@ -166,11 +166,11 @@ async fn no_poll_is_more_often_than_the_floor() {
 
 /// C47 C48
 #[tokio::test(start_paused = true)]
-async fn an_error_asks_another_node_at_once_and_the_floor_holds_the_next_back() {
+async fn an_error_polls_another_node_at_once_at_most_once_per_floor() {
     let cluster = Cluster::new(|_| Does::HasNoneNewer);
     let refresh = || cluster.poller.refresh(Some(&node(2)));
     refresh().unwrap().done().await;
-    assert_eq!(cluster.asked(), at(&[(0, 3)]), "the second is passed over");
+    assert_eq!(cluster.asked(), at(&[(0, 3)]), "the second is skipped");
     advance(ms(49)).await;
     assert!(refresh().is_none(), "within the floor");
     advance(ms(1)).await;
@@ -209,9 +209,9 @@ async fn a_refresh_does_not_wait_for_a_node_that_fails_meanwhile() {
     assert_eq!(cluster.asked(), at(&[(0, 2), (10, 3)]));
 }
 
-/// C48: word that a node has failed is about that node, however late it is heard.
+/// C48: a late notification that a node failed applies to that node only.
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_is_told_as_the_node_answers_is_not_the_next_nodes() {
+async fn a_late_failure_notice_does_not_apply_to_the_next_node() {
     let (told, next) = <(Arc<Notify>, Arc<Notify>)>::default();
     let (second, third) = (Arc::clone(&told), Arc::clone(&next));
     let cluster = Cluster::new(move |node| match node.host() {
@@ -244,7 +244,7 @@ async fn where_the_only_node_failed_nobody_is_asked() {
     assert!(cluster.asked().is_empty());
 }
 
-/// C47: a timer that fires late moves the ones after it; none of them finds the one before within
+/// C47: a timer that fires late delays the following ones; no poll finds the previous one within
 /// the floor.
 #[tokio::test(start_paused = true)]
 async fn at_an_interval_of_the_floor_no_poll_is_left_out() {
@@ -261,7 +261,7 @@ async fn at_an_interval_of_the_floor_no_poll_is_left_out() {
     );
 }
 
-/// C48: leaving a node out is for one round only.
+/// C48: a node is skipped for one round only.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_failed_is_asked_again_by_the_next_poll() {
     let cluster = Cluster::new(|_| Does::HasNoneNewer);
@@ -300,7 +300,7 @@ async fn an_empty_store_is_filled_from_the_seeds_at_once() {
     assert_eq!(cluster.asked.lock().unwrap()[0].2, None);
 }
 
-/// C47: what sets a connection up is no question of the poller's.
+/// C47: a configuration from connection setup does not count as a poll.
 #[tokio::test(start_paused = true)]
 async fn the_first_configuration_may_be_left_to_the_client() {
     let cluster = Cluster::over(
@@ -315,7 +315,7 @@ async fn the_first_configuration_may_be_left_to_the_client() {
     assert_eq!(cluster.asked(), at(&[(10, 2)]));
 }
 
-/// C48: all nodes that the configuration names are gone; the seeds know where the cluster is now.
+/// C48: all nodes of the configuration are gone; the seeds know the cluster's current nodes.
 #[tokio::test(start_paused = true)]
 async fn where_no_known_node_answers_the_seeds_are_asked() {
     let does = |node: &Address| match node.host() {
@@ -323,7 +323,7 @@ async fn where_no_known_node_answers_the_seeds_are_asked() {
         "seed" => Does::Answers(Box::new(config(1, 2, 3, 1))),
         _ => Does::Fails,
     };
-    // One of them is a known node, and is not asked twice.
+    // One of them is a known node, and is not polled twice.
     let seeds = [Address::new("seed", 11210), node(3)];
     let with_seeds =
         |options: ConfigPollerOptions| options.seeds(seeds.clone()).fetch_timeout(ms(700));
@@ -333,7 +333,7 @@ async fn where_no_known_node_answers_the_seeds_are_asked() {
     assert_eq!(asked, ["n2", "n3", "n1", "seed"]);
     assert_eq!(cluster.poller.store().revision(), Some(Revision::new(1, 2)));
 
-    // On error too, and never the one that failed.
+    // On error too, and never the failed one.
     let store = ConfigStore::new();
     store.compare_and_swap(config(1, 1, 1, 0));
     let cluster = Cluster::over(store, does, |options| {
@@ -352,7 +352,7 @@ async fn polling_ends_with_the_last_owner() {
     let clone = poller.clone();
     drop(poller);
     sleep(ms(2501)).await;
-    assert_eq!(asked.lock().unwrap().len(), 2, "a clone keeps it going");
+    assert_eq!(asked.lock().unwrap().len(), 2, "a clone keeps it running");
     drop(clone);
     sleep(ms(10_000)).await;
     assert_eq!(asked.lock().unwrap().len(), 2);
@@ -360,7 +360,7 @@ async fn polling_ends_with_the_last_owner() {
     assert_eq!(Arc::strong_count(&asked), 1, "and the task is gone");
 }
 
-/// The task died of the overflow, and nobody was ever asked again.
+/// Without the check, the overflow ended the task and no node was ever polled again.
 #[tokio::test(start_paused = true)]
 async fn an_interval_of_for_ever_leaves_refreshes_on_error() {
     let cluster = Cluster::with(
@@ -368,7 +368,7 @@ async fn an_interval_of_for_ever_leaves_refreshes_on_error() {
         |options| options.interval(Duration::MAX),
     );
     sleep(ms(100)).await;
-    let mut refreshing = cluster.poller.refresh(None).expect("nobody was asked yet");
+    let mut refreshing = cluster.poller.refresh(None).expect("no node polled yet");
     let done = tokio::time::timeout(ms(1000), refreshing.done()).await;
     assert!(done.is_ok(), "the poller is gone");
     assert_eq!(cluster.asked(), [(100, "n2".to_owned())]);
@@ -397,11 +397,11 @@ async fn on_request_a_rebalance_is_polled_every_second() {
     assert_eq!(cluster.asked(), at(&[(2500, 2), (3500, 3), (4500, 1)]));
     store.compare_and_swap(config(1, 3, 3, 1));
     sleep(ms(2500)).await;
-    // The rebalance is over: the interval runs from the last poll on.
+    // The rebalance is over: the interval starts at the last poll.
     assert_eq!(cluster.asked()[3..], at(&[(7000, 2)]));
 }
 
-/// C51: RFC 0024 knows one interval.
+/// C51: RFC 0024 defines one interval.
 #[tokio::test(start_paused = true)]
 async fn without_being_asked_a_rebalance_is_polled_as_ever() {
     let cluster = Cluster::new(|_| Does::HasNoneNewer);
@@ -410,7 +410,7 @@ async fn without_being_asked_a_rebalance_is_polled_as_ever() {
     assert_eq!(cluster.asked(), at(&[(2500, 2), (5000, 3)]));
 }
 
-/// C51 C47: neither more often than the floor, nor more seldom than the interval.
+/// C51 C47: never below the floor, never above the interval.
 #[tokio::test(start_paused = true)]
 async fn the_interval_of_a_rebalance_keeps_to_the_others() {
     for (asked, polls) in [(ms(0), 3), (ms(60_000), 1)] {
@@ -424,7 +424,7 @@ async fn the_interval_of_a_rebalance_keeps_to_the_others() {
     }
 }
 
-/// C51: a fast-forward map is a forecast; keys go where they are.
+/// C51: a fast-forward map is a forecast; keys are routed by the current map.
 #[test]
 fn a_fast_forward_map_routes_nothing() {
     let config = changing(1, 1);

@@ -5,15 +5,16 @@ use reattempt::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopped};
 use super::ConfigPoller;
 use crate::cluster_config::Address;
 
-/// As a recovery layer's observer: an attempt that was out when its call's time was up asks another
-/// node, as any other error does.
+/// As an observer of a recovery layer: an attempt in flight when its call's deadline expires causes
+/// a refresh from another node, as any other error does.
 ///
 /// `ConfigPollLayer` sees outcomes, and such an attempt has none: the deadline drops it. Without
-/// this a node that takes requests and answers none is found out by the next poll only. The node is
-/// the one that the transport reported.
+/// this observer, only the next poll would detect a node that accepts requests and answers none.
+/// The node is the one that the transport reported.
 ///
 /// ```
-/// # use reattempt::{Call, CallContext, RetryLayer, Verdict, classify_fn, observe::LogObserver, strategy::BestEffort};
+/// # use reattempt::{Call, CallContext, RetryLayer, Verdict, classify_fn};
+/// # use reattempt::{observe::LogObserver, strategy::BestEffort};
 /// # use reattempt_couchbase::ConfigPoller;
 /// # fn layer(poller: &ConfigPoller) {
 /// # let classifier = classify_fn(|_: Result<&(), &()>, _: &CallContext| Verdict::Success);
@@ -33,7 +34,7 @@ impl Observer for ConfigPoller {
         if timed_out {
             let node = record.backend.as_ref();
             let node = node.and_then(|node| node.as_str().parse::<Address>().ok());
-            // Nobody waits for it: the call is over.
+            // The call is over, so nothing waits for the refresh.
             drop(self.refresh(node.as_ref()));
         }
     }

@@ -1,5 +1,5 @@
-//! A node dies, and some time later the others have its vbuckets under a new revision: when clients
-//! know, to the millisecond.
+//! A node fails, and some time later the other nodes have its vbuckets under a new revision: when
+//! clients learn of it, in milliseconds.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,13 +24,13 @@ const fn ms(n: u64) -> Duration {
 const DEAD: usize = 0;
 const HEIR: usize = 1;
 
-/// Three nodes, all keys on the first, which is dead. The others have the new configuration from
+/// Three nodes; the first one has all keys and is dead. The others have the new configuration from
 /// `comes` on.
 fn dead_until(comes: u64, options: ConfigPollerOptions) -> (ConfigPoller, ConfigStore, Instant) {
     let (store, start) = (ConfigStore::new(), Instant::now());
     store.compare_and_swap(config(1, 1, 3, DEAD));
     let fetch = move |asked: Address, _| async move {
-        assert_ne!(asked, node(DEAD + 1), "it is dead");
+        assert_ne!(asked, node(DEAD + 1), "the node is dead");
         let there = start.elapsed() >= ms(comes);
         Ok::<_, BoxError>(there.then(|| config(1, 2, 3, HEIR)))
     };
@@ -39,7 +39,7 @@ fn dead_until(comes: u64, options: ConfigPollerOptions) -> (ConfigPoller, Config
 }
 
 fn defaults() -> ConfigPollerOptions {
-    // The second of three: the dead one's turn does not come.
+    // The second of three: the dead node is never the next one.
     ConfigPollerOptions::new().randomness(reattempt::backoff::Randomness::Fixed(0.34))
 }
 
@@ -47,8 +47,8 @@ fn never_polls() -> ConfigPollerOptions {
     defaults().interval(Duration::MAX)
 }
 
-/// How many milliseconds after the start the new configuration is in force, with an error of a call
-/// every millisecond or without any.
+/// How many milliseconds after the start the new configuration is current, with an error of a call
+/// every millisecond or with none.
 async fn known_at(comes: u64, options: ConfigPollerOptions, errors: bool) -> u128 {
     let (poller, store, start) = dead_until(comes, options);
     let erring = async {
@@ -71,7 +71,7 @@ async fn known_at(comes: u64, options: ConfigPollerOptions, errors: bool) -> u12
     start.elapsed().as_millis()
 }
 
-/// C47: whoever only polls knows at the next poll, at most an interval later.
+/// C47: with polls only, the next poll finds it, at most an interval later.
 #[tokio::test(start_paused = true)]
 async fn by_polls_alone_it_takes_until_the_next_one() {
     for (comes, known) in [(0, 2500), (1, 2500), (2500, 2500), (2501, 5000)] {
@@ -79,7 +79,7 @@ async fn by_polls_alone_it_takes_until_the_next_one() {
     }
 }
 
-/// C47: whoever asks on error knows at most a floor after the new configuration is there.
+/// C47: with errors, it is found at most a floor after it exists.
 #[tokio::test(start_paused = true)]
 async fn by_errors_alone_it_takes_until_the_floor_is_over() {
     for (comes, known) in [(0, 0), (1, 50), (1000, 1000), (1001, 1050), (1049, 1050)] {
@@ -87,19 +87,18 @@ async fn by_errors_alone_it_takes_until_the_floor_is_over() {
     }
 }
 
-/// C47: both together are as fast as the errors, and a poll does not put the next refresh off for
-/// longer than the floor.
+/// C47: with both it is found as soon as with errors, and a poll delays the next refresh by at most
+/// the floor.
 #[tokio::test(start_paused = true)]
 async fn by_both_it_takes_no_longer_than_by_errors() {
     let floor = || defaults().floor(ms(70));
-    // Asked at 2450 on error, at 2520 on the next; the poll at 2500 is within the floor.
+    // Requests on error at 2450 and 2520; the poll at 2500 is within the floor.
     for (comes, known) in [(1, 70), (2451, 2520), (2501, 2520), (2521, 2590)] {
         assert_eq!(known_at(comes, floor(), true).await, known, "{comes}");
     }
 }
 
-/// A call that asks for a key of the dead node at this time: when it succeeded, and after how many
-/// attempts.
+/// A call for a key of the dead node at this time: when it succeeded, and after how many attempts.
 async fn call(poller: Option<&ConfigPoller>, store: &ConfigStore, at: Instant) -> (Instant, usize) {
     sleep_until(at).await;
     let (attempts, of_client) = (Arc::new(Mutex::new(0)), store.clone());
@@ -130,10 +129,10 @@ async fn call(poller: Option<&ConfigPoller>, store: &ConfigStore, at: Instant) -
     (Instant::now(), attempts)
 }
 
-/// C5 C47: its own refresh found nothing yet; it does not sleep on when another call's has.
+/// C5 C47: its own refresh found nothing yet; the back-off ends when another call's refresh does.
 #[tokio::test(start_paused = true)]
-async fn a_call_in_its_back_off_goes_as_soon_as_anothers_error_found_the_configuration() {
-    // The first fails at 0, 1, 3, 7 … 255, 511 and would at 1011; all it asks finds nothing.
+async fn a_configuration_found_by_another_call_ends_the_back_off() {
+    // The first call fails at 0, 1, 3, 7 … 255, 511 and would at 1011; its refreshes find nothing.
     let (poller, store, start) = dead_until(520, never_polls());
     let (first, second) = tokio::join!(
         call(Some(&poller), &store, start),
@@ -143,8 +142,8 @@ async fn a_call_in_its_back_off_goes_as_soon_as_anothers_error_found_the_configu
     assert_eq!(first, (start + ms(600), 11));
 }
 
-/// C47: single flight. All fail at the same instant, and again while the one node that is asked
-/// takes its time.
+/// C47: single flight. All calls fail at the same instant, and again while the polled node is slow
+/// to answer.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_errors_at_once_lead_to_one_fetch() {
     let (store, start) = (ConfigStore::new(), Instant::now());
@@ -164,15 +163,15 @@ async fn ten_thousand_errors_at_once_lead_to_one_fetch() {
         let (poller, store) = (poller.clone(), store.clone());
         calls.spawn(async move { call(Some(&poller), &store, start).await });
     }
-    // At 0, 1 and 3 in vain, and at 5 to the heir.
+    // Attempts at 0, 1 and 3 fail; the one at 5 reaches the new owner.
     for ended in calls.join_all().await {
         assert_eq!(ended, (start + ms(5), 4));
     }
     assert_eq!(*asked.lock().unwrap(), 1);
 }
 
-/// C47: what that is worth. A call whose stack does not look at the configuration sleeps to the end
-/// of its back-off.
+/// C47, for comparison: a call whose stack does not watch the configuration waits until the end of
+/// its back-off.
 #[tokio::test(start_paused = true)]
 async fn without_config_poll_a_call_sleeps_on_past_the_configuration() {
     let (_poller, store, start) = dead_until(520, defaults());
@@ -181,8 +180,8 @@ async fn without_config_poll_a_call_sleeps_on_past_the_configuration() {
     assert_eq!(ended, (start + ms(2511), 14));
 }
 
-/// RFC 0024, Conclusion: a node that takes a request and never answers is an error like any other.
-/// One that a caller did not wait for is none.
+/// RFC 0024, Conclusion: a node that accepts a request and never answers is an error like any
+/// other. An attempt that the caller cancelled is not.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_out_at_the_deadline_asks_another_node() {
     for (deadline, leaves, known) in [(100, 9999, 100), (9999, 100, 2500)] {

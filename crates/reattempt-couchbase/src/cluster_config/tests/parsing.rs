@@ -38,7 +38,7 @@ fn nodes_have_services_in_each_network() {
     let first = &config.nodes()[0];
     assert_eq!((first.uuid(), first.is_this_node()), (Some("u1"), true));
     let query = first.address(Service::Query, false, &Network::external());
-    assert_eq!(query, None, "alternate ports stand for all of them");
+    assert_eq!(query, None, "alternate ports replace all of them");
     let tls = first.address(Service::Kv, true, &Network::Default);
     assert_eq!(tls.unwrap().port(), 11207);
     assert_eq!(config.nodes()[2].hostname(), "10.9.9.9");
@@ -61,13 +61,13 @@ fn the_network_is_the_one_in_which_a_node_has_the_seeds_host() {
     assert_eq!(
         seen(31210),
         Network::external(),
-        "the port tells them apart"
+        "the port distinguishes them"
     );
     assert_eq!(seen(11210), Network::Default);
 }
 
 #[test]
-fn a_client_that_was_told_an_alternate_address_is_in_that_network() {
+fn a_seed_with_an_alternate_address_selects_that_network() {
     let config = parsed(NODES);
     let by = |seeds: &[(&str, u16)]| {
         let seeds = seeds.iter().map(|(host, port)| Address::new(host, *port));
@@ -93,7 +93,7 @@ fn a_missing_hostname_is_the_older_lists_or_else_the_origin() {
     let unknown = ClusterConfig::parse(alone.as_bytes(), "").unwrap_err();
     assert_eq!(
         unknown.to_string(),
-        "$.nodesExt[0].hostname: stands for the host that the configuration came from, which is not known"
+        "$.nodesExt[0].hostname: is the host that the configuration came from, which is unknown"
     );
     let only_older = r#"{"nodes": [{"hostname": "[::1]:8091", "ports": {"direct": 11210}}]}"#;
     assert_eq!(kv(&parsed(only_older), &Network::Default), ["[::1]:11210"]);
@@ -118,7 +118,7 @@ fn a_key_is_routed_by_its_vbucket() {
     assert_eq!(
         node.hostname(),
         "gone",
-        "a server that no list of nodes knows"
+        "a server that is in no list of nodes"
     );
     assert_eq!(map.node(0, 0), Some(1), "server 0 is the second node");
     assert_eq!((map.node(0, 1), map.node(1, 1)), (Some(0), None));

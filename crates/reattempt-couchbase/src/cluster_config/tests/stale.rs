@@ -13,7 +13,7 @@ use crate::cluster_config::*;
 use crate::kv::{KvClassifier, Opcode, stamp_idempotency};
 use crate::testing::{Answer, Lost, Request, bucket, config, map, node};
 
-/// Three nodes, all keys on `n1`; every node answers with `fetched`, and who is asked is noted.
+/// Three nodes, all keys on `n1`; every node answers with `fetched`, and polls are recorded.
 struct Setup {
     stale: StaleKvConfig,
     store: ConfigStore,
@@ -73,7 +73,7 @@ fn check(
     typed(stale, request, outcome)
 }
 
-/// Whether the waiter has sent the request within this time.
+/// Whether the waiter releases the request within this time.
 async fn goes(waiter: ConfigWaiter, within: Duration) -> bool {
     timeout(within, waiter).await.unwrap_or(false)
 }
@@ -87,7 +87,7 @@ const NOOP: Request = Request {
 
 /// C33
 #[tokio::test(start_paused = true)]
-async fn a_newer_configuration_in_the_body_is_applied_first_and_a_moved_key_goes_at_once() {
+async fn a_body_configuration_is_applied_and_a_moved_key_goes_at_once() {
     let setup = Setup::new(None);
     let start = Instant::now();
     let moved = Answer::of(0x07).value(bucket(1, 2, 3, 1));
@@ -95,7 +95,7 @@ async fn a_newer_configuration_in_the_body_is_applied_first_and_a_moved_key_goes
     assert_eq!(setup.store.revision(), Some(Revision::new(1, 2)));
     assert!(waiter.await);
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert!(setup.asked().is_empty(), "nobody has to be asked");
+    assert!(setup.asked().is_empty(), "no node has to be polled");
 }
 
 /// C33
@@ -109,9 +109,9 @@ async fn a_body_that_does_not_move_the_key_leaves_it_to_the_back_off() {
     assert!(setup.asked().is_empty());
 }
 
-/// C33: what the request was sent by came after it was noted; where it went is told by the answer.
+/// C33: the configuration arrived after the note was taken; the response shows the request's node.
 #[tokio::test(start_paused = true)]
-async fn a_first_configuration_that_came_meanwhile_moves_nothing_by_itself() {
+async fn a_first_configuration_alone_does_not_move_a_key() {
     for (body, from, moved) in [
         (bucket(1, 1, 3, 0), Some(node(1)), false),
         (bucket(1, 2, 3, 0), Some(node(1)), false),
@@ -133,9 +133,9 @@ async fn a_first_configuration_that_came_meanwhile_moves_nothing_by_itself() {
     }
 }
 
-/// C33: a key that belongs to nobody for the moment has not moved.
+/// C33: a key that has no owner at the moment has not moved.
 #[tokio::test(start_paused = true)]
-async fn a_body_by_which_the_key_has_no_node_leaves_it_to_the_back_off() {
+async fn a_body_without_an_owner_of_the_key_keeps_the_back_off() {
     let setup = Setup::new(None);
     let body = bucket(1, 2, 3, 0).replace("[0, -1]", "[-1, -1]");
     let waiter = setup.check(GET, Ok(Answer::of(0x07).value(body))).unwrap();
@@ -194,7 +194,7 @@ async fn a_lost_attempt_asks_another_node_than_the_keys() {
 
 /// C47
 #[tokio::test(start_paused = true)]
-async fn within_the_floor_a_key_still_goes_when_a_configuration_moves_it() {
+async fn within_the_floor_a_configuration_still_moves_a_key() {
     let setup = Setup::new(None);
     let empty = || Ok(Answer::of(0x07));
     assert!(!setup.check(NOOP, empty()).unwrap().await);
@@ -220,7 +220,7 @@ async fn the_map_or_the_option_may_ask_for_a_configuration() {
     let config_only = || Ok(Answer::of(0x0d).map(&errors));
     assert!(
         setup.check(GET, config_only()).is_none(),
-        "known: the map is not asked"
+        "known: the map is not used"
     );
     assert!(setup.check(GET, Ok(Answer::of(0x86))).is_none());
     let unknown = Answer::of(0xf1).map(&errors);
@@ -232,7 +232,7 @@ async fn the_map_or_the_option_may_ask_for_a_configuration() {
 
 /// C5 C33: the whole stack, with a cluster that moved the key.
 #[tokio::test(start_paused = true)]
-async fn in_the_stack_a_moved_key_is_sent_at_once_and_one_that_did_not_move_waits() {
+async fn in_the_stack_only_a_moved_key_is_sent_at_once() {
     for (body, expected) in [(bucket(1, 2, 3, 1), 0), (bucket(1, 1, 3, 0), 11)] {
         let setup = Setup::new(None);
         let store = setup.store.clone();

@@ -52,7 +52,7 @@ fn a_buckets_configuration_gives_way_to_no_other_buckets() {
     assert_eq!(store.compare_and_swap(other), Swapped::OtherBucket);
 }
 
-/// C50: of many that offer at once, the newest is there in the end, and nobody sees a step back.
+/// C50: with concurrent offers the newest is current in the end, and no reader sees an older one.
 #[test]
 fn no_update_is_lost_between_threads() {
     let store = ConfigStore::new();

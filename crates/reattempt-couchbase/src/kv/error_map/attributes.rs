@@ -24,13 +24,13 @@ attributes! {
     ITEM_ONLY = 1, "item-only";
     /// `invalid-input`: the request itself is wrong.
     INVALID_INPUT = 2, "invalid-input";
-    /// `fetch-config`: the client's configuration may be old.
+    /// `fetch-config`: the client's configuration may be outdated.
     FETCH_CONFIG = 3, "fetch-config";
-    /// `conn-state-invalidated`: the connection has to be made anew.
+    /// `conn-state-invalidated`: the connection has to be reconnected.
     CONN_STATE_INVALIDATED = 4, "conn-state-invalidated";
     /// `auth`: not authenticated or not allowed.
     AUTH = 5, "auth";
-    /// `special-handling`: to be handled in a way of its own, or the connection has to be dropped.
+    /// `special-handling`: needs specific handling; otherwise the connection has to be closed.
     SPECIAL_HANDLING = 6, "special-handling";
     /// `support`: not supported here.
     SUPPORT = 7, "support";
@@ -38,27 +38,27 @@ attributes! {
     TEMP = 8, "temp";
     /// `internal`: an error in the server.
     INTERNAL = 9, "internal";
-    /// `retry-now`: may be sent again immediately.
+    /// `retry-now`: may be retried immediately.
     RETRY_NOW = 10, "retry-now";
-    /// `retry-later`: may be sent again after some time.
+    /// `retry-later`: may be retried after a delay.
     RETRY_LATER = 11, "retry-later";
     /// `subdoc`: about sub-documents.
     SUBDOC = 12, "subdoc";
     /// `dcp`: about replication.
     DCP = 13, "dcp";
-    /// `auto-retry`: to be sent again by the entry's retry specification.
+    /// `auto-retry`: retried by the entry's retry specification.
     AUTO_RETRY = 14, "auto-retry";
     /// `item-locked`: the document is locked.
     ITEM_LOCKED = 15, "item-locked";
     /// `item-deleted`: the document is deleted.
     ITEM_DELETED = 16, "item-deleted";
-    /// `rate-limit`: the user is over a limit (version 2).
+    /// `rate-limit`: the user exceeds a limit (version 2).
     RATE_LIMIT = 17, "rate-limit";
-    /// `system-constraint`: a limit of the system is reached (version 2).
+    /// `system-constraint`: a system limit is reached (version 2).
     SYSTEM_CONSTRAINT = 18, "system-constraint";
     /// `guard-rail`: a guard rail of the bucket is reached (version 2).
     GUARD_RAIL = 19, "guard-rail";
-    /// `no-retry`: not to be sent again (version 2).
+    /// `no-retry`: must not be retried (version 2).
     NO_RETRY = 20, "no-retry";
 }
 
@@ -66,7 +66,7 @@ impl Attributes {
     /// No attribute.
     pub const NONE: Self = Self(0);
 
-    /// The attribute of this name; `None` if it is not known, which the caller ignores.
+    /// The attribute of this name; `None` if it is unknown, which the caller ignores.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         let found = Self::WORDS.iter().find(|(name, _)| *name == word)?;
@@ -83,8 +83,8 @@ impl Attributes {
         self.0 & other.0 != 0
     }
 
-    /// True if the request may be sent again: `retry-now`, `retry-later` or `auto-retry`, and not
-    /// `no-retry`, which beats them.
+    /// True if the request may be retried: `retry-now`, `retry-later` or `auto-retry`, and not
+    /// `no-retry`, which takes precedence.
     #[must_use]
     pub const fn retry(self) -> bool {
         let asks = self.any(Self(
@@ -93,14 +93,14 @@ impl Attributes {
         asks && !self.contains(Self::NO_RETRY)
     }
 
-    /// True if a newer configuration should be asked for, whether or not the request is sent again.
+    /// True if a newer configuration should be fetched, whether or not the request is retried.
     #[must_use]
     pub const fn fetch_config(self) -> bool {
         self.contains(Self::FETCH_CONFIG)
     }
 
-    /// True if a client that does not know the status has to drop the connection:
-    /// `conn-state-invalidated`, or `special-handling` that it has no handling for.
+    /// True if a client that does not know the status has to close the connection:
+    /// `conn-state-invalidated`, or `special-handling` without specific handling.
     #[must_use]
     pub const fn close_connection(self) -> bool {
         self.any(Self(

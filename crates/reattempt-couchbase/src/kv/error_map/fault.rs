@@ -1,4 +1,4 @@
-//! What can be wrong with an error map.
+//! Faults of an error map.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub enum ErrorMapError {
     /// It is larger than [`MAX_BYTES`](super::MAX_BYTES).
     #[error("an error map of {bytes} bytes is refused: at most {max} are read", max = super::MAX_BYTES)]
     TooLarge {
-        /// How large it is.
+        /// Its size in bytes.
         bytes: usize,
     },
     /// It is not JSON.
@@ -19,7 +19,7 @@ pub enum ErrorMapError {
         line: usize,
         /// From 1; 0 at the end of a line.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         problem: String,
     },
     /// A part of it has the wrong shape.
@@ -32,7 +32,7 @@ pub enum ErrorMapError {
     },
 }
 
-/// What is wrong with a part of a map that is used all the same.
+/// A fault in a part of a map that is used nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorMapFault {
     pub(super) path: String,
@@ -46,7 +46,7 @@ impl ErrorMapFault {
         &self.path
     }
 
-    /// What is wrong, and what follows from it.
+    /// The fault and its consequence.
     #[must_use]
     pub const fn problem(&self) -> &'static str {
         self.problem

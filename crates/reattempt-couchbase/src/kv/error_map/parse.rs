@@ -1,4 +1,4 @@
-//! Reading an error map from its JSON.
+//! Parses an error map from JSON.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,7 +10,7 @@ use super::{
     SpecStrategy,
 };
 
-/// The longest name that a fault's path repeats; a hostile key is cut there.
+/// The maximum length of a name in a fault's path; longer ones are truncated.
 const MAX_KEY_IN_PATH: usize = 64;
 
 pub(super) fn map(json: &[u8]) -> Result<ErrorMap, Vec<ErrorMapError>> {
@@ -92,9 +92,9 @@ fn path(key: &str, rest: &str) -> String {
     }
 }
 
-/// A status in hex, any case, without `0x`; leading zeros do not matter.
+/// A status in hex, any case, without `0x`; leading zeros are ignored.
 fn status(key: &str) -> Option<u16> {
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     if !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -138,7 +138,7 @@ fn entry(
     ))
 }
 
-/// The attributes that are known; `None` if they are no list of names.
+/// The known attributes; `None` if the value is not a list of names.
 fn attributes(object: &Map<String, Value>) -> Option<Attributes> {
     let words = object.get("attrs")?.as_array()?;
     words.iter().try_fold(Attributes::NONE, |set, word| {
@@ -171,7 +171,7 @@ fn retry_spec(value: &Value) -> Result<RetrySpec, SpecFault> {
             "must be a number of milliseconds; the retry specification is not used",
         ))
     };
-    // 0 means the same as leaving it out.
+    // 0 is equivalent to an absent member.
     let optional = |member, path| match spec.get(member) {
         None | Some(Value::Null) => Ok(None),
         Some(_) => required(member, path).map(|ms| Some(ms).filter(|ms| *ms > 0)),

@@ -42,22 +42,22 @@ impl RetrySpec {
         Duration::from_millis(self.interval_ms)
     }
 
-    /// The longest delay; `None` if absent or 0. Linear and exponential delays know it, `after` and
-    /// constant ones do not.
+    /// The maximum delay; `None` if absent or 0. Applies to linear and exponential delays, not to
+    /// `after` and constant ones.
     #[must_use]
     pub fn ceil(&self) -> Option<Duration> {
         self.ceil_ms.map(Duration::from_millis)
     }
 
-    /// How long after the first failure the last retry may go out; `None` if absent or 0, which
-    /// leaves it to the call's own deadline. Includes `after`.
+    /// The time after the first failure within which the last retry may be sent; `None` if absent
+    /// or 0, then only the call's deadline limits it. Includes `after`.
     #[must_use]
     pub fn max_duration(&self) -> Option<Duration> {
         self.max_duration_ms.map(Duration::from_millis)
     }
 
-    /// The delay after `retries` retries made on this status: `after`, then the formula of the
-    /// strategy with 1, 2, 3 …. Saturates.
+    /// The delay after `retries` retries for this status: `after`, then the strategy's formula with
+    /// 1, 2, 3 …. Saturates.
     #[must_use]
     pub fn delay(&self, retries: u32) -> Duration {
         if retries == 0 {

@@ -29,7 +29,7 @@ fn keys_are_hex_in_any_case_with_any_zeros() {
 
 /// C23
 #[test]
-fn a_malformed_entry_is_skipped_and_reported_and_the_rest_is_kept() {
+fn a_malformed_entry_is_skipped_and_reported() {
     let map = parsed(
         r#"{"version": 2, "revision": 1, "errors": {
             "1": {"attrs": ["retry-now"]}, "2": [], "3": {"name": "N", "desc": "D"}, "4": {"attrs": [1]},
@@ -127,21 +127,21 @@ fn a_linear_specification_saturates_too() {
     }
 }
 
-/// The specification that is read of this, else the fault.
+/// The parsed specification, or its fault.
 fn spec(json: &str) -> Result<RetrySpec, String> {
     let map = parsed(&format!(
         r#"{{"version": 1, "revision": 1, "errors": {{"1": {{"attrs": ["auto-retry"], "retry": {json}}}}}}}"#
     ));
     let entry = map.get(1).unwrap();
-    assert!(entry.attributes().retry(), "whatever the specification is");
+    assert!(entry.attributes().retry(), "in any case");
     entry
         .retry_spec()
         .copied()
         .ok_or_else(|| faults(&map).concat())
 }
 
-/// C23 C26: what is required has to be there, and what is there has to be a number of milliseconds;
-/// null is as good as absent.
+/// C23 C26: required members must exist, and durations must be numbers of milliseconds; null is
+/// equivalent to absent.
 #[test]
 fn a_specification_that_cannot_be_read_is_not_used_and_reported() {
     let whole =
@@ -199,7 +199,7 @@ fn attributes_are_a_set() {
     assert_eq!(format!("{both:?}"), r#"{"temp", "retry-now"}"#);
 }
 
-/// C23: what an entry asks of a client, attribute by attribute.
+/// C23: the consequence of each attribute for a client.
 #[test]
 fn each_attribute_has_its_own_consequence() {
     let of = |words: &str| {

@@ -31,7 +31,7 @@ fn specs() -> Arc<ErrorMap> {
     ])
 }
 
-/// What the calls got, and how many milliseconds after the start each attempt was sent.
+/// The results of the calls, and how many milliseconds after the start each attempt was sent.
 async fn sent(
     strategy: impl RetryStrategy + 'static,
     statuses: impl Fn(usize) -> u16 + Clone,
@@ -63,7 +63,7 @@ fn by_map() -> ErrorMapStrategy {
     ErrorMapStrategy::new(ErrorMaps::everywhere(specs()))
 }
 
-/// The status, then success.
+/// Returns the status for this many attempts, then success.
 fn until(attempts: usize, status: u16) -> impl Fn(usize) -> u16 + Clone {
     move |n| if n + 1 < attempts { status } else { 0 }
 }
@@ -78,14 +78,14 @@ async fn a_constant_specification_waits_after_then_the_interval() {
 
 /// C26 C27
 #[tokio::test(start_paused = true)]
-async fn a_linear_specification_grows_by_the_interval_up_to_its_ceiling() {
+async fn a_linear_specification_grows_up_to_its_ceiling() {
     let (_, sends) = sent(by_map(), until(6, 0xfff1), 10_000).await;
     assert_eq!(sends, [0, 60, 70, 90, 120, 155], "no ceiling for after");
 }
 
 /// C26 C27
 #[tokio::test(start_paused = true)]
-async fn an_exponential_specification_takes_the_interval_to_the_power_of_the_retries() {
+async fn an_exponential_specification_is_the_interval_to_the_power() {
     let (_, sends) = sent(by_map(), until(7, 0xfff2), 10_000).await;
     assert_eq!(sends, [0, 50, 53, 62, 89, 170, 270]);
 }
@@ -97,12 +97,12 @@ async fn max_duration_bounds_the_retries_and_includes_after() {
     assert_eq!(outcome, Ok(0xfff3), "the failure itself, at once");
     assert_eq!(sends, [0, 20, 30, 40, 50]);
     let (outcome, sends) = sent(by_map(), |_| 0xfff3, 35).await;
-    assert_eq!(outcome, Err(Lost::Elapsed), "the smaller of the two wins");
+    assert_eq!(outcome, Err(Lost::Elapsed), "the smaller limit applies");
     assert_eq!(sends, [0, 20, 30]);
 }
 
-/// C28 C29: the first failure is that of the status; what failed before for other reasons had its
-/// own time.
+/// C28 C29: the time starts at the first failure with the status; earlier failures with other
+/// statuses do not count.
 #[tokio::test(start_paused = true)]
 async fn max_duration_counts_from_the_first_failure_with_the_status() {
     // Six temporary failures take 1 + 2 + 4 + 8 + 16 + 32 = 63 ms.
@@ -111,9 +111,9 @@ async fn max_duration_counts_from_the_first_failure_with_the_status() {
     assert_eq!(sends[6..], [63, 83, 93, 103, 113]);
 }
 
-/// What no specification says is up to the other strategy, for all failures.
+/// Decisions that no specification makes are left to the other strategy, for all failures.
 #[test]
-fn what_to_do_at_the_deadline_and_which_failure_to_return_is_the_other_strategys() {
+fn the_other_strategy_decides_the_deadline_and_which_failure() {
     #[derive(Debug)]
     struct First;
     impl RetryStrategy for First {
@@ -151,7 +151,8 @@ async fn another_status_restarts_the_count() {
     let codes = [0xfff0, 0xfff0, 0xfff1, 0xfff0, 0x07, 0xfff0, 0];
     let (outcome, sends) = sent(by_map(), move |n| codes[n], 10_000).await;
     assert_eq!(outcome, Ok(0));
-    // 10 and 25 of the first; 60 of the other; 10 again; not-my-vbucket's own; 10 again.
+    // 10 and 25 for the first status; 60 for the other; 10 again; not-my-vbucket's own delay; 10
+    // again.
     assert_eq!(sends[..5], [0, 10, 35, 95, 105]);
     assert_eq!(sends[6] - sends[5], 10);
 }
@@ -182,7 +183,7 @@ async fn what_has_no_specification_is_left_to_another_strategy() {
     let (outcome, sends) = sent(once(), |_| 0x86, 10_000).await;
     assert_eq!((outcome, sends), (Ok(0x86), vec![0, 1]));
     let (_, sends) = sent(once(), until(4, 0xfff0), 10_000).await;
-    assert_eq!(sends.len(), 4, "its number of attempts is for its own only");
+    assert_eq!(sends.len(), 4, "its attempts count only its own failures");
 }
 
 /// C22
@@ -191,7 +192,7 @@ async fn the_specification_is_that_of_the_node_that_answered() {
     let maps = ErrorMaps::new();
     maps.insert(Backend::new("n2:11210"), specs());
     let (_, sends) = sent(ErrorMapStrategy::new(maps.clone()), until(3, 0xfff0), 1000).await;
-    assert_eq!(sends, [0, 1, 3], "another node's map says nothing here");
+    assert_eq!(sends, [0, 1, 3], "another node's map does not apply");
     maps.insert(Backend::new("n1:11210"), specs());
     let (_, sends) = sent(ErrorMapStrategy::new(maps.clone()), until(3, 0xfff0), 1000).await;
     assert_eq!(sends, [0, 10, 35]);

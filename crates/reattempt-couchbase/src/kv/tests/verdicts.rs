@@ -15,7 +15,7 @@ fn verdict(classifier: KvClassifier, answer: &Answer) -> Verdict {
     classifier.classify(outcome, &CallContext::default())
 }
 
-/// Why this answer is sent again, if it is.
+/// The reason to retry after this response, if there is one.
 fn retried(classifier: KvClassifier, answer: &Answer) -> Option<RetryReason> {
     match verdict(classifier, answer) {
         Verdict::Retry(failure) => {
@@ -50,7 +50,7 @@ fn of_all_known_statuses_six_are_sent_again() {
     );
 }
 
-/// C33 C36: also by what shipping clients learned since.
+/// C33 C36: also with the codes that current clients handle.
 #[test]
 fn the_option_adds_four_statuses() {
     let added: Vec<_> = Status::KNOWN
@@ -76,7 +76,7 @@ fn any_other_known_status_is_final_with_its_code() {
     assert_eq!(verdict(DEFAULT, &Answer::of(1)), Verdict::Fatal(not_found));
 }
 
-/// A step of an authentication is no answer to a read, whatever a node says.
+/// A step of an authentication is not a successful read, whatever the node returns.
 #[test]
 fn what_is_half_a_success_is_one_of_its_own_operations_only() {
     for opcode in (0..=255).map(Opcode) {
@@ -148,7 +148,7 @@ fn of_an_unknown_status_the_map_decides() {
         let answer = Answer::of(0xf1);
         self::retried(DEFAULT, &answer)
     };
-    assert_eq!(unmapped, None, "without a map nobody says that it may");
+    assert_eq!(unmapped, None, "without a map it is not retryable");
 }
 
 /// C16
@@ -212,7 +212,7 @@ fn how_far_a_lost_attempt_came_decides_on_it() {
     assert_eq!(verdict(&|| Lost::ForGood), Verdict::Fatal(in_flight));
 }
 
-/// C12: whatever a client says, an answer that was lost is never a licence to write twice.
+/// C12: whatever the client reports, a lost response never allows a second write.
 #[test]
 fn a_client_cannot_call_a_lost_answer_safe() {
     struct Careless(RetryReason);
@@ -232,7 +232,7 @@ fn a_client_cannot_call_a_lost_answer_safe() {
     }
 }
 
-/// C13: nor does it make unsafe what never left it.
+/// C13: and the client cannot make an unsent request unsafe.
 #[test]
 fn what_was_never_sent_is_safe_whatever_the_client_calls_it() {
     struct Careless;
@@ -295,5 +295,5 @@ fn a_throttled_request_comes_back_when_the_server_says() {
     throttled.framing_extras = vec![0x32, 0, 0];
     assert_eq!(read(&throttled), None, "the strategy's own back-off");
     throttled.status = 0x00;
-    assert_eq!(read(&throttled), None, "it was throttled, and done");
+    assert_eq!(read(&throttled), None, "throttled, but successful");
 }

@@ -1,4 +1,4 @@
-//! The body that the caller gets: what was read of it, then the rest.
+//! The body that the caller receives: the part already read, then the rest.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,16 +14,16 @@ use crate::service::HttpService;
 use crate::service::answer::BodyEnd;
 use crate::service::reader::Reader;
 
-/// A response body as it came, though its beginning was read before. Made by
+/// An unchanged response body whose beginning was read in advance. Created by
 /// [`ServiceErrorLayer`](super::ServiceErrorLayer).
 pub struct ServiceBody<B: Body> {
     held: Held<B::Error>,
-    /// `None` when it is over.
+    /// `None` when it has ended.
     rest: Option<B>,
     open: Option<OpenAnswer>,
 }
 
-/// An answer that looked good as far as it was read.
+/// A response that was successful as far as it was read.
 pub(super) struct OpenAnswer {
     pub(super) service: HttpService,
     pub(super) status: StatusCode,
@@ -32,7 +32,7 @@ pub(super) struct OpenAnswer {
 }
 
 impl OpenAnswer {
-    /// Tells what came of it.
+    /// Reports the final result.
     fn conclude(self, end: BodyEnd) {
         let answer = self.reader.answer(end);
         match self.service.verdict(self.status, &answer) {
@@ -50,7 +50,7 @@ impl<B: Body> ServiceBody<B> {
     }
 }
 
-// The error that is held is never pinned.
+// The stored error is never pinned.
 impl<B: Body + Unpin> Unpin for ServiceBody<B> {}
 
 impl<B: Body> fmt::Debug for ServiceBody<B> {
@@ -87,7 +87,7 @@ where
                     if let Some(data) = frame.data_ref() {
                         open.reader.push(data);
                     }
-                    // A reader may stop at the last frame, without asking for the end after it.
+                    // A reader may stop at the last frame, without polling for the end.
                     let over = open.reader.is_decided() || rest.is_end_stream();
                     over.then_some(BodyEnd::Whole)
                 }

@@ -1,4 +1,4 @@
-//! Waiting for an answer, and reading of it what its verdict needs.
+//! Waits for a response, and reads as much of it as the verdict needs.
 
 use std::fmt;
 use std::future::Future;
@@ -19,7 +19,7 @@ use super::{Bounds, ServiceErrorLayer};
 use crate::service::answer::BodyEnd;
 use crate::service::reader::Reader;
 
-/// So many frames are read in one go; then other tasks run once.
+/// The maximum number of frames read in one poll; then other tasks run.
 const FRAMES_AT_ONCE: usize = 128;
 
 pin_project! {
@@ -83,7 +83,7 @@ where
     }
 }
 
-/// An answer whose body is being read.
+/// A response whose body is being read.
 struct Reading<B: Body> {
     parts: Parts,
     body: B,
@@ -114,7 +114,7 @@ where
         }
     }
 
-    /// Reads until it is known what came of the answer, or for long enough.
+    /// Reads until the result of the response is known, or a limit is reached.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<BodyEnd> {
         for _ in 0..FRAMES_AT_ONCE {
             if self.body.is_end_stream() {
@@ -150,9 +150,9 @@ where
         Poll::Pending
     }
 
-    /// Ready when the time to wait for more is over. For a good answer it begins only when there is
-    /// something that its caller could use already: a query may work for long before it says a
-    /// word.
+    /// Ready when the time limit for reading has elapsed. For a successful response it starts only
+    /// when there is data that the caller could use: a query may run for long before it returns
+    /// any.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.reader.is_good() && !self.reader.has_begun() {
             return Poll::Pending;
@@ -180,7 +180,7 @@ where
         let open = reader.is_good() && end == BodyEnd::Unread;
         let end = if open { BodyEnd::Followed } else { end };
         if end == BodyEnd::Broken {
-            // Whatever the transport said at the head: the answer has not come.
+            // Whatever the transport reported at the head: the response is incomplete.
             context.reporter().stage(Stage::InFlight);
         }
         parts.extensions.insert(reader.answer(end));

@@ -1,4 +1,4 @@
-//! What has been read of a body and not yet been given to its caller.
+//! The part of a body that was read and not yet returned to the caller.
 
 use std::collections::VecDeque;
 
@@ -6,20 +6,20 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::Frame;
 
-/// Pieces below this size are put together: a body that comes byte by byte would cost a frame each.
+/// Smaller pieces are merged: otherwise a body that arrives byte by byte would cost a frame per
+/// byte.
 const SMALL: usize = 1024;
 
 /// The beginning of a body.
 #[derive(Debug)]
 pub(super) struct Held<E> {
     pieces: VecDeque<Bytes>,
-    /// Small pieces after those.
+    /// Small pieces, after `pieces`.
     small: BytesMut,
     trailers: Option<HeaderMap>,
-    /// What the body broke off with, which is its end.
+    /// The error that ended the body.
     error: Option<E>,
-    /// How much was read, an empty frame counting as a byte: so many of those are not endless
-    /// either.
+    /// Bytes read. An empty frame counts as one byte, so that empty frames are bounded too.
     read: usize,
 }
 
@@ -72,12 +72,12 @@ impl<E> Held<E> {
         self.error.is_some()
     }
 
-    /// How many bytes of data are left in it.
+    /// The number of data bytes left.
     pub(super) fn len(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum::<usize>() + self.small.len()
     }
 
-    /// The next frame; `None` when all of it was given out.
+    /// The next frame; `None` when all were returned.
     pub(super) fn next(&mut self) -> Option<Result<Frame<Bytes>, E>> {
         if let Some(piece) = self.pieces.pop_front() {
             return Some(Ok(Frame::data(piece)));
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// Pieces of any size come out in their order, small ones together.
+    /// Pieces of any size are returned in order, small ones merged.
     fn comes_out(sizes: &[usize]) {
         let mut held = Held::<()>::new();
         let mut whole = Vec::new();

@@ -1,24 +1,23 @@
-//! `ServiceErrorLayer`: reads the service's own error from the body of an answer, and hands the
-//! body on as it came.
+//! `ServiceErrorLayer`: reads the service's own error from the body of a response, and passes the
+//! body on unchanged.
 //!
-//! Put it inside the recovery layer, right above the transport. It reads as little as the verdict
-//! needs, keeps what it has read, and gives the caller a body that begins with that: nothing is
-//! lost, added or put in another order, and where the body breaks off it breaks off for the caller
-//! too. It changes the response's type: `Response<B>` becomes `Response<ServiceBody<B>>`.
+//! Put it inside the recovery layer, directly above the transport. It reads as little as the
+//! verdict needs, buffers it, and gives the caller a body that starts with that part: nothing is
+//! lost, added or reordered, and an error of the body reaches the caller at the same position. It
+//! changes the response type: `Response<B>` becomes `Response<ServiceBody<B>>`.
 //!
-//! | the answer | is read until |
+//! | response | read until |
 //! | --- | --- |
-//! | not 2xx, of query or analytics | its first error is there whole |
+//! | not 2xx, of query or analytics | its first error is complete |
 //! | not 2xx, of search or views, where the text matters | the text is found |
 //! | any other that is not 2xx | not at all: the status decides |
-//! | 2xx | its first error (query, analytics) is there whole |
+//! | 2xx | its first error (query, analytics) is complete |
 //!
-//! Whatever it looks for, it stops at the body's end, and at its bounds: a failed answer is judged
-//! by its first 64 KiB, or what came of it within 5 s; a good one is let go after 16 KiB, or 1 s
-//! after its first row. It goes to the caller then, and the rest is looked at while the caller
-//! reads it: an error that comes late, or a body that breaks off late, leads to no further attempt,
-//! but counts as a failure (for the throttle, in `RetryInfo`). The body of a compressed answer is
-//! not looked into: its status decides.
+//! Reading also stops at the body's end and at these limits: a failed response is classified by its
+//! first 64 KiB, or what arrived within 5 s; a successful one is released after 16 KiB, or 1 s
+//! after its first row. After that the rest is checked while the caller reads it: a late error, or
+//! a body that fails late, causes no further attempt, but counts as a failure (for the throttle, in
+//! `RetryInfo`). Compressed bodies are not read: the status decides.
 
 mod body;
 mod future;
@@ -40,14 +39,14 @@ pub use future::ServiceErrorFuture;
 
 use super::HttpService;
 
-/// How much of an answer is read before it is judged.
+/// How much of a response is read before it is classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     bytes: usize,
     time: Duration,
 }
 
-/// Reads errors from bodies. What it found is a [`ServiceAnswer`](super::ServiceAnswer) in the
+/// Reads errors from bodies. The result is a [`ServiceAnswer`](super::ServiceAnswer) in the
 /// response's extensions.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceErrorLayer {
@@ -57,7 +56,7 @@ pub struct ServiceErrorLayer {
 }
 
 impl ServiceErrorLayer {
-    /// For answers of this service.
+    /// For responses of this service.
     #[must_use]
     pub const fn new(service: HttpService) -> Self {
         Self {
@@ -73,17 +72,17 @@ impl ServiceErrorLayer {
         }
     }
 
-    /// Judges a failed answer by so many bytes of its body (64 KiB), or what came of it within
-    /// `time` (5 s).
+    /// Classifies a failed response by at most this many bytes of its body (64 KiB), or what
+    /// arrived within `time` (5 s).
     #[must_use]
     pub const fn failed_answers(mut self, bytes: usize, time: Duration) -> Self {
         self.failed = Bounds { bytes, time };
         self
     }
 
-    /// Lets a good answer go after so many bytes of its body (16 KiB), or `time` after its first
-    /// row (1 s; with search, views and management after its head). Up to there an error in it
-    /// leads to another attempt, and the caller waits. With zero bytes it goes at once.
+    /// Releases a successful response after this many bytes of its body (16 KiB), or `time` after
+    /// its first row (1 s; for search, views and management after its head). Until then an error in
+    /// it causes another attempt, and the caller waits. With zero bytes it is released immediately.
     #[must_use]
     pub const fn good_answers(mut self, bytes: usize, time: Duration) -> Self {
         self.good = Bounds { bytes, time };
@@ -103,7 +102,7 @@ impl<S> Layer<S> for ServiceErrorLayer {
     }
 }
 
-/// Made by [`ServiceErrorLayer`].
+/// Created by [`ServiceErrorLayer`].
 #[derive(Clone, Debug)]
 pub struct ServiceErrorService<S> {
     inner: S,

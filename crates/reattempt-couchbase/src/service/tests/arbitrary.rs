@@ -1,4 +1,4 @@
-//! Any bytes, in any pieces.
+//! Arbitrary bytes, in arbitrary pieces.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime.block_on(future)
 }
 
-/// The verdict on this body in pieces of these sizes, one after another.
+/// The verdict on this body in pieces of these sizes.
 async fn in_pieces(service: HttpService, status: u16, body: &[u8], sizes: &[usize]) -> Verdict {
     let (mut rest, mut pieces) = (body, Vec::new());
     for size in sizes.iter().cycle() {
@@ -55,7 +55,7 @@ fn check(service: usize, status: u16, body: &[u8], sizes: &[usize]) {
     });
 }
 
-/// What a JSON parser finds where the answer is JSON.
+/// What a JSON parser finds if the response is JSON.
 fn by_parser(body: &str) -> Option<Option<i32>> {
     let value: serde_json::Value = serde_json::from_str(body).ok()?;
     let first = value.get("errors")?.as_array()?.first()?;

@@ -1,4 +1,4 @@
-//! What lost attempts come to, and answers that nobody has looked into.
+//! The verdicts on lost attempts, and on responses whose body was not read.
 
 use reattempt::reason::{
     SEARCH_TOO_MANY_REQUESTS, SOCKET_CLOSED_WHILE_IN_FLIGHT, SOCKET_NOT_AVAILABLE, UNKNOWN,
@@ -7,7 +7,7 @@ use reattempt::{RetryReason, Transparent};
 
 use super::*;
 
-/// The verdict on an error that the client's own classifier says this of.
+/// The verdict on an error that the client's own classifier classifies like this.
 fn lost(of_client: Verdict) -> Verdict {
     let transport = move |_: Result<&Response<()>, &BoxError>, _: &CallContext| of_client;
     let classifier = ServiceClassifier::new(HttpService::query(), transport);
@@ -46,7 +46,7 @@ fn how_far_a_lost_attempt_came_decides_on_it() {
     assert_eq!(lost(fatal), fatal);
 }
 
-/// Without the layer there is only the status.
+/// Without the layer only the status is known.
 #[test]
 fn an_answer_that_nobody_looked_into_is_judged_by_its_status() {
     let of = |service: HttpService, status: u16| {

@@ -1,8 +1,8 @@
-//! What is found in the list of errors, however the answer is written.
+//! What is found in the list of errors in every spelling of the response.
 
 use super::*;
 
-/// The first error as the layer finds it, byte by byte.
+/// The first error that the layer finds, byte by byte.
 fn error_in(body: &str) -> Option<ServiceError> {
     HttpService::query().read_error(StatusCode::OK, body.as_bytes())
 }
@@ -89,7 +89,7 @@ fn a_code_is_an_integer() {
     assert_eq!(code_in(r#"{"errors": [{"code": -1}]}"#), Some(-1));
 }
 
-/// C41 C42: what came of an error before it broke off counts, but not half a number.
+/// C41 C42: a partly received error counts, but not a partial number.
 #[test]
 fn an_answer_that_is_cut_off_is_judged_by_what_was_read() {
     let whole = r#"{"results": [], "errors": [{"code": 5000, "msg": "queryport.indexNotFound\n", "retry": true}]}"#;

@@ -18,12 +18,12 @@ const ALL: [HttpService; 5] = [
     HttpService::management(),
 ];
 
-/// All statuses that an answer can have.
+/// All statuses that a response can have.
 fn statuses() -> impl Iterator<Item = u16> {
     200..600
 }
 
-/// The codes from 0 to 30,000 that this service sends again, with this text.
+/// The codes from 0 to 30,000 that are retried for this service, with this text.
 async fn codes(service: HttpService, text: &str) -> Vec<(i32, RetryReason)> {
     let mut listed = Vec::new();
     for code in 0..30_000 {
@@ -64,7 +64,7 @@ async fn the_option_adds_three_codes_and_the_services_own_word() {
             Some(SERVICE_RESPONSE_CODE_INDICATED),
         ),
         (r#"{"retry": true}"#, Some(SERVICE_RESPONSE_CODE_INDICATED)),
-        // The RFC's own codes come first, and no `false` takes them back.
+        // The RFC's own codes take precedence; `false` does not override them.
         (
             r#"{"code": 4040, "retry": true}"#,
             Some(QUERY_PREPARED_STATEMENT_FAILURE),
@@ -94,7 +94,7 @@ async fn the_option_adds_three_codes_and_the_services_own_word() {
             "{error} without the option"
         );
     }
-    // Analytics has no such word.
+    // Analytics has no such member.
     let analytics = HttpService::analytics().with_current_server_codes();
     let body = errors(r#"{"code": 24000, "retry": true}"#);
     assert!(is_final(judged(analytics, 400, &body).await));
@@ -161,7 +161,7 @@ async fn of_all_analytics_codes_the_rfc_lists_three() {
     );
 }
 
-/// C41 C44: whatever the status, the body decides.
+/// C41 C44: the body decides, for any status.
 #[tokio::test(start_paused = true)]
 async fn errors_in_the_body_beat_the_status() {
     for status in [200, 201, 302, 400, 404, 429, 500, 503] {
@@ -210,7 +210,7 @@ async fn without_errors_the_status_decides_and_a_failed_one_is_final() {
     }
 }
 
-/// C43: rows may be the trace of something that was done.
+/// C43: rows may show that the statement changed something.
 #[tokio::test(start_paused = true)]
 async fn the_services_own_word_after_rows_is_for_idempotent_requests() {
     let current = QUERY.with_current_server_codes();
@@ -240,7 +240,7 @@ async fn search_sends_429_again_and_nothing_else() {
             _ => assert!(is_final(verdict), "{status}"),
         }
     }
-    // Of some shards only: what came is the answer.
+    // Some shards failed: the partial result is the response.
     let partial = r#"{"status": {"failed": 1, "errors": {"s": "deadline"}}, "hits": null}"#;
     assert_eq!(judged(search, 200, partial).await, Verdict::Success);
 }
@@ -322,7 +322,7 @@ async fn a_404_of_the_views_needs_the_word_missing() {
 
 /// C46
 #[tokio::test(start_paused = true)]
-async fn a_500_of_the_views_is_sent_again_unless_its_text_says_that_it_will_stay() {
+async fn a_views_500_is_retried_unless_its_text_is_a_permanent_error() {
     for (body, again) in [
         (
             r#"{"error":"error","reason":"{not_found, missing_named_view}"}"#,
@@ -331,7 +331,7 @@ async fn a_500_of_the_views_is_sent_again_unless_its_text_says_that_it_will_stay
         (r#"{"error":"badarg","reason":"x"}"#, false),
         (r#"{"error":"x","reason":["badarg"]}"#, false),
         ("an error: {not_found, missing_named_view}", false),
-        // The text alone is enough, to the letter.
+        // The text alone is enough, exactly as written.
         ("{not_found, missing_named_view}", false),
         (r#""badarg""#, false),
         ("badarg", true),

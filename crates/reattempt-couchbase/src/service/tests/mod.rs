@@ -35,7 +35,7 @@ enum Piece {
     Hangs,
 }
 
-/// A body made of pieces; it ends after the last.
+/// A body of pieces; it ends after the last.
 #[derive(Debug, Default)]
 struct Pieces {
     left: VecDeque<Piece>,
@@ -54,7 +54,7 @@ impl Pieces {
         Self::of([data(text)])
     }
 
-    /// In frames of so many bytes.
+    /// In frames of this many bytes.
     fn split(bytes: &[u8], size: usize) -> Self {
         Self::of(
             bytes
@@ -107,7 +107,7 @@ fn response(status: u16, body: Pieces) -> Response<Pieces> {
     response
 }
 
-/// The answer as it leaves the layer, and how long that took.
+/// The response that leaves the layer, and how long it took.
 async fn through(layer: ServiceErrorLayer, status: u16, body: Pieces) -> (Answer, Duration) {
     let mut once = Some(response(status, body));
     let service = ServiceBuilder::new()
@@ -121,7 +121,7 @@ async fn through(layer: ServiceErrorLayer, status: u16, body: Pieces) -> (Answer
     (answer, began.elapsed())
 }
 
-/// How reattempt-http's own classifier puts it: only the stage and the safety count.
+/// Like reattempt-http's own classifier: only the stage and the safety count.
 fn transport<B>(_: Result<&Response<B>, &BoxError>, _: &CallContext) -> Verdict {
     Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::InFlight))
 }
@@ -130,8 +130,8 @@ fn verdict(service: HttpService, answer: &Answer) -> Verdict {
     ServiceClassifier::new(service, transport).classify(Ok(answer), &CallContext::default())
 }
 
-/// What an answer with this status and body comes to, however it is cut into frames, and that it
-/// reaches the caller as it came.
+/// The verdict on a response with this status and body. Checks that it does not depend on the
+/// frames, and that the body reaches the caller unchanged.
 async fn judged(service: HttpService, status: u16, body: &str) -> Verdict {
     let mut verdicts = Vec::new();
     for size in [1, 2, 7, body.len().max(1)] {
@@ -147,7 +147,7 @@ async fn judged(service: HttpService, status: u16, body: &str) -> Verdict {
     verdicts[0]
 }
 
-/// The reason of a verdict to send again.
+/// The reason of a retryable verdict.
 fn retried(verdict: Verdict) -> Option<reattempt::RetryReason> {
     match verdict {
         Verdict::Retry(failure) => Some(failure.reason),
@@ -159,7 +159,7 @@ fn is_final(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Fatal(failure) if failure.reason == reason::UNKNOWN)
 }
 
-/// As the query service words an error.
+/// An error response of the query service.
 fn errors(list: &str) -> String {
     format!(
         r#"{{"requestID": "7", "signature": {{"*": "*"}}, "results": [

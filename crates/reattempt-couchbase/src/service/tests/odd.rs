@@ -1,4 +1,4 @@
-//! Bodies that no server of good will sends.
+//! Malformed bodies.
 
 use http::StatusCode;
 use reattempt::Verdict;
@@ -6,7 +6,7 @@ use reattempt::reason::*;
 
 use crate::service::HttpService;
 
-/// C41 C43: of doubtful errors no retry is made.
+/// C41 C43: a malformed error is not retried.
 #[test]
 fn a_doubtful_error_is_final_and_no_success() {
     let query = HttpService::query().with_current_server_codes();
@@ -61,7 +61,7 @@ fn a_doubtful_error_is_final_and_no_success() {
         } else {
             QUERY_PREPARED_STATEMENT_FAILURE
         };
-        // Half a number may be the beginning of another.
+        // A partial number may be the prefix of another.
         let half = body.ends_with('0');
         match whole {
             Verdict::Retry(failure) => assert!(!half && failure.reason == expected, "{body}"),

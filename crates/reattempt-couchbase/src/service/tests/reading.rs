@@ -1,4 +1,5 @@
-//! How much of a body is read before the answer goes to its caller, and that all of it gets there.
+//! How much of a body is read before the response is returned, and that the caller receives all of
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +18,7 @@ fn second(n: u64) -> Piece {
     Piece::Pause(ms(n * 1000))
 }
 
-/// What the caller gets of the body, and if it broke off.
+/// What the caller receives of the body, and whether it ended with an error.
 async fn rest(answer: Answer) -> (String, bool) {
     let (mut text, mut body) = (String::new(), answer.into_body());
     while let Some(frame) = body.frame().await {
@@ -45,7 +46,7 @@ fn broken(text: &str) -> (String, bool) {
     (text.to_owned(), true)
 }
 
-/// C41: nobody waits for the end of a failed answer.
+/// C41: the end of a failed response is not waited for.
 #[tokio::test(start_paused = true)]
 async fn a_failed_answer_is_let_go_as_soon_as_its_error_is_known() {
     let body = Pieces::of([data(PREPARED), second(3), data("]}")]);
@@ -58,7 +59,7 @@ async fn a_failed_answer_is_let_go_as_soon_as_its_error_is_known() {
     assert_eq!(rest(answer).await, whole(&format!("{PREPARED}]}}")));
 }
 
-/// C41: also when it looked good.
+/// C41: also for a successful status.
 #[tokio::test(start_paused = true)]
 async fn errors_in_a_200_are_known_before_its_end() {
     let body = Pieces::of([data(PREPARED), Piece::Hangs]);
@@ -70,7 +71,7 @@ async fn errors_in_a_200_are_known_before_its_end() {
     );
 }
 
-/// C45 C46: of a status that decides by itself the body is not waited for.
+/// C45 C46: if the status alone decides, the body is not waited for.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_decides_is_not_held_up_by_its_body() {
     for (service, status) in [
@@ -103,9 +104,9 @@ async fn a_text_that_was_found_is_not_looked_for_any_longer() {
     assert_eq!(rest(answer).await, whole(&format!("{missing}\"}}")));
 }
 
-/// A body that never ends waits for nobody: it is judged by what has come within five seconds.
+/// A body that never ends is classified by what arrived within five seconds.
 #[tokio::test(start_paused = true)]
-async fn a_failed_body_that_dribbles_is_waited_for_so_long_and_no_longer() {
+async fn a_slow_failed_body_is_waited_for_up_to_the_limit() {
     let code = r#"{"errors": [{"code": 4040, "msg": ""#;
     let pieces = [data(code)].into_iter();
     let dribble = |_| [Piece::Pause(ms(100)), data("x")];
@@ -125,10 +126,10 @@ async fn a_failed_body_that_dribbles_is_waited_for_so_long_and_no_longer() {
     let layer = LAYER.failed_answers(1000, ms(70));
     let (answer, took) = through(layer, 400, body).await;
     assert_eq!(took, ms(70));
-    assert!(is_final(verdict(QUERY, &answer)), "half a code is none");
+    assert!(is_final(verdict(QUERY, &answer)), "a partial code");
 }
 
-/// A body that has no end but always more to give.
+/// A body without an end that is always ready.
 #[derive(Debug)]
 struct Endless {
     piece: &'static [u8],
@@ -148,7 +149,7 @@ impl Body for Endless {
     }
 }
 
-/// How many frames of such a body are read before its caller gets it.
+/// How many frames of such a body are read before the caller receives it.
 async fn read_of_endless(service: HttpService, status: u16, piece: &'static [u8]) -> usize {
     let polled = Arc::new(AtomicUsize::new(0));
     let body = Endless {
@@ -180,7 +181,7 @@ async fn read_of_endless(service: HttpService, status: u16, piece: &'static [u8]
     assert_eq!(
         held,
         (read + 1) * piece.len(),
-        "all that was read, and one more"
+        "everything that was read, and one more"
     );
     read
 }
@@ -194,7 +195,7 @@ async fn an_endless_body_is_read_up_to_the_bound() {
     assert_eq!(read_of_endless(HttpService::search(), 200, KIB).await, 16);
     assert_eq!(read_of_endless(HttpService::views(), 500, KIB).await, 64);
     assert_eq!(read_of_endless(HttpService::views(), 503, KIB).await, 0);
-    // A frame without a byte counts as one.
+    // An empty frame counts as one byte.
     assert_eq!(read_of_endless(QUERY, 500, b"").await, 64 * 1024);
 }
 
@@ -218,8 +219,8 @@ async fn an_error_beyond_the_bound_is_not_found_in_a_failed_answer() {
     }
 }
 
-/// A good answer is held while an error may still come, but a query that works for long is not held
-/// against the clock.
+/// A successful response is held while an error may still follow, but no time limit applies while a
+/// query runs without rows.
 #[tokio::test(start_paused = true)]
 async fn a_query_may_work_for_long_before_it_fails() {
     let body = Pieces::of([
@@ -245,7 +246,7 @@ async fn rows_that_trickle_reach_the_caller_after_a_second() {
     assert_eq!(verdict(QUERY, &answer), Verdict::Committed);
     assert_eq!(rest(answer).await, whole(&format!("{rows}]}}")));
 
-    // Of the others every byte may be what the caller waits for.
+    // For the other services every byte may be data for the caller.
     let views = HttpService::views();
     let body = Pieces::of([second(20), data("{}")]);
     let (answer, took) = through(ServiceErrorLayer::new(views), 200, body).await;
@@ -272,11 +273,11 @@ async fn a_large_success_is_delivered_whole() {
     assert_eq!(
         verdict(QUERY, &answer),
         Verdict::Committed,
-        "on request it is not held at all"
+        "by option it is not held at all"
     );
 }
 
-/// C12: an answer whose body breaks off has not come.
+/// C12: a response whose body fails is incomplete.
 #[tokio::test]
 async fn a_body_that_breaks_off_is_a_socket_that_was_closed() {
     for (service, status) in [
@@ -299,11 +300,11 @@ async fn a_body_that_breaks_off_is_a_socket_that_was_closed() {
             assert_eq!(
                 rest(answer).await,
                 broken(text),
-                "the error stands where it stood"
+                "the error is at its original position"
             );
         }
     }
-    // What decided had come before.
+    // The deciding part arrived before the error.
     let body = Pieces::of([data(PREPARED), Piece::Breaks]);
     let (answer, _) = through(LAYER, 400, body).await;
     assert_eq!(
@@ -343,7 +344,7 @@ fn verdict_of<B: Body>(answer: &Response<ServiceBody<B>>) -> Verdict {
     QUERY.verdict(answer.status(), found)
 }
 
-/// A body that comes byte by byte is not kept as a frame a byte.
+/// A body that arrives byte by byte is not stored as one frame per byte.
 #[tokio::test]
 async fn small_pieces_are_put_together() {
     let text = errors(&format!(r#"{{"msg": "{}", "code": 1}}"#, "x".repeat(5000)));

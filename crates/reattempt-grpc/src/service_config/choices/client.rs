@@ -1,8 +1,8 @@
-//! Who asks.
+//! The client that a choice is made for.
 
 use reattempt::backoff::Randomness;
 
-/// What a client says of itself to the [choices](super).
+/// The properties of a client that [choices](super) are matched against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub(super) language: String,
@@ -11,8 +11,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client in `rust`, with its place among a hundred: from 0 to 99 (more counts as 99).
-    /// Choices of a percentage above it are for this client. Draw it once for a channel.
+    /// A client with language `rust` and this percentile, from 0 to 99 (more counts as 99). Choices
+    /// with a higher percentage apply to this client. Draw the percentile once per channel.
     #[must_use]
     pub fn new(percentile: u32) -> Self {
         Self {
@@ -22,21 +22,21 @@ impl Client {
         }
     }
 
-    /// The same, with a place that is drawn here.
+    /// The same, with a random percentile.
     #[must_use]
     pub fn drawn(randomness: &Randomness) -> Self {
-        // A float is cut to the range of the integer.
+        // Converting a float saturates at the range of the integer.
         Self::new((randomness.roll() * 100.0) as u32)
     }
 
-    /// In another language; compared in any case.
+    /// Sets the language, compared case-insensitively.
     #[must_use]
     pub fn language(mut self, name: impl Into<String>) -> Self {
         self.language = name.into();
         self
     }
 
-    /// On this host, by the name that the system gives it; compared exactly.
+    /// Sets the host name, as the system reports it, compared exactly.
     #[must_use]
     pub fn hostname(mut self, name: impl Into<String>) -> Self {
         self.hostname = Some(name.into());

@@ -1,23 +1,23 @@
-//! Choices of a service config, for trying a change on a part of the clients first (A2, Service
-//! Config via DNS).
+//! Choices of a service config, for a gradual rollout to a part of the clients (A2, Service Config
+//! via DNS).
 //!
 //! The owner of a service publishes a list of choices in the TXT record of
 //! `_grpc_config.<server name>`, as `grpc_config=[…]`. [`txt_value`] finds the list in a record,
-//! [`choose`] the first choice that is for this client; its service config is then read as any
-//! other. Nothing here asks a name server.
+//! [`choose`] the first choice that applies to this client; its service config is then parsed like
+//! any other. This module does no DNS lookups.
 //!
 //! ```
 //! use reattempt_grpc::service_config::choices::{self, Client};
 //! use reattempt_grpc::service_config::LiveServiceConfig;
 //!
-//! // One record; its strings are joined, whatever their lengths.
+//! // One record; its strings are concatenated.
 //! let record = [
 //!     r#"grpc_config=[{"clientLanguage": ["go", "Rust"], "percentage": 10, "serviceConfig": "#,
 //!     r#"{"methodConfig": [{"name": [{}], "timeout": "2s"}]}}, {"serviceConfig": {}}]"#,
 //! ];
 //! let list = choices::txt_value(record)?.expect("a record with the attribute");
 //!
-//! // A client keeps its percentile, so that it does not go back and forth with every answer of the resolver.
+//! // A client keeps its percentile, so that its config does not change with each DNS response.
 //! let client = Client::new(7);
 //! let live = LiveServiceConfig::default();
 //! match choices::choose(&list, &client)? {
@@ -31,16 +31,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is decided where A2 leaves it open
+//! # Decisions where A2 is silent
 //!
-//! - All choices are checked, whichever is chosen: a field that is not known, a field twice, a
-//!   value of another form and `null` make the whole list unusable. Of the service configs only the
-//!   chosen one is read further.
-//! - A percentage of `p` is for clients whose percentile, from 0 to 99, is below `p`: 0 is for
-//!   none, 100 for all.
-//! - An empty list of languages or host names is for every client. A client that was not told its
-//!   host name is in no list of host names.
-//! - Escapes may name characters beyond ASCII; the record itself may not hold any.
+//! - All choices are validated, not only the chosen one: an unknown field, a duplicate field, a
+//!   value of the wrong type and `null` make the whole list invalid. Of the service configs only
+//!   the chosen one is parsed.
+//! - A percentage `p` applies to clients whose percentile, from 0 to 99, is below `p`: 0 to none,
+//!   100 to all.
+//! - An empty list of languages or host names applies to every client. A client without a host name
+//!   matches no list of host names.
+//! - Escapes may encode characters beyond ASCII; the record itself must be ASCII.
 
 mod client;
 mod txt;
@@ -53,9 +53,9 @@ pub use txt::{ATTRIBUTE, NAME_PREFIX, NotAscii, txt_value};
 
 use super::values;
 
-/// Reads a list of choices and gives the service config of the first that is for this client, as
-/// JSON for [`ServiceConfig::parse`](super::ServiceConfig::parse); `None` when there is none for
-/// it.
+/// Parses a list of choices and returns the service config of the first that applies to this
+/// client, as JSON for [`ServiceConfig::parse`](super::ServiceConfig::parse); `None` if none
+/// applies.
 pub fn choose(list: &str, client: &Client) -> Result<Option<String>, InvalidChoices> {
     let mut choices = Choices::parse(list)?.0.into_iter();
     let chosen = choices.find(|choice| choice.is_for(client));
@@ -67,7 +67,7 @@ pub fn choose(list: &str, client: &Client) -> Result<Option<String>, InvalidChoi
 pub struct Choices(Vec<Choice>);
 
 impl Choices {
-    /// Reads a list; faults name their place in it, such as `$[0].percentage`.
+    /// Parses a list. Faults have their path in it, such as `$[0].percentage`.
     pub fn parse(list: &str) -> Result<Self, InvalidChoices> {
         let (choices, _) =
             json::read("the list of service config choices", list, |place, json| {
@@ -76,13 +76,13 @@ impl Choices {
         Ok(Self(choices))
     }
 
-    /// The choices in their order: the first that is for a client counts.
+    /// The choices in order: the first that applies to a client is used.
     pub fn iter(&self) -> impl Iterator<Item = &Choice> {
         self.0.iter()
     }
 }
 
-/// One choice: for whom, and what.
+/// One choice: its conditions and its service config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     languages: Vec<String>,
@@ -100,7 +100,8 @@ impl Choice {
             service_config: String::new(),
         };
         let members = Members::any(place, json)?;
-        // Not by name: `null` is a value of another form here, and what is not known is a fault.
+        // Iterate over all members: `null` is a value of the wrong type here, and an unknown member
+        // is a fault.
         for (name, json) in members.iter() {
             let mut place = place.field(name);
             match name {
@@ -118,7 +119,7 @@ impl Choice {
         Some(choice)
     }
 
-    /// Is it for this client? All that it says must be so.
+    /// Returns true if all conditions of the choice hold for this client.
     #[must_use]
     pub fn is_for(&self, client: &Client) -> bool {
         let language = |name: &String| name.eq_ignore_ascii_case(&client.language);
@@ -129,7 +130,7 @@ impl Choice {
             && client.percentile < percentage
     }
 
-    /// Its service config as JSON, not yet checked.
+    /// Its service config as JSON, not validated yet.
     #[must_use]
     pub fn service_config(&self) -> &str {
         &self.service_config
@@ -139,8 +140,8 @@ impl Choice {
 const UNKNOWN: &str = "is not known, which makes the list unusable: a choice has clientLanguage, percentage, \
                        clientHostname and serviceConfig";
 
-// A value that cannot be read has left a fault, which rejects the whole list: what stands in its
-// place is never seen.
+// A placeholder for a value that cannot be read. Its fault rejects the whole list, so it is never
+// used.
 
 fn strings(place: &mut Place<'_>, json: &Json) -> Vec<String> {
     let strings = values::array(place, json, "strings", |place, json| {
@@ -156,7 +157,7 @@ fn object(place: &mut Place<'_>, json: &Json) -> String {
     }
 }
 
-/// A2 gives a pattern for it, which the text itself has to match: 50.0 and 5e1 do not.
+/// A2 defines a pattern that the text itself must match: 50.0 and 5e1 do not.
 fn percentage(place: &mut Place<'_>, json: &Json) -> Option<u32> {
     if let Json::Number(text) = json {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,6 +1,6 @@
 //! The list in a TXT record (A2, Encoding in DNS TXT Records; RFC 1464 for attributes).
 
-/// What stands before the server name in the name of the TXT record.
+/// The prefix of the server name in the name of the TXT record.
 pub const NAME_PREFIX: &str = "_grpc_config.";
 /// The attribute whose value is the list.
 pub const ATTRIBUTE: &str = "grpc_config";
@@ -12,16 +12,16 @@ pub const ATTRIBUTE: &str = "grpc_config";
 )]
 #[non_exhaustive]
 pub struct NotAscii {
-    /// Where, from the `=` on.
+    /// The offset, counted from the `=`.
     pub at: usize,
-    /// What is there.
+    /// The byte at that offset.
     pub byte: u8,
 }
 
-/// The value of the attribute in one TXT record, of which a name server gives the strings; they are
-/// joined. `None` is a record of something else: look at the next one of the name.
+/// The value of the attribute in one TXT record, given as the strings of the record, which are
+/// concatenated. `None` if the record has another attribute: try the next record of the name.
 ///
-/// The attribute's name may be in any case and have space around it (RFC 1464).
+/// The attribute's name is matched in any case and may be surrounded by spaces (RFC 1464).
 pub fn txt_value<S: AsRef<[u8]>>(
     strings: impl IntoIterator<Item = S>,
 ) -> Result<Option<String>, NotAscii> {
@@ -42,7 +42,7 @@ pub fn txt_value<S: AsRef<[u8]>>(
             at,
             byte: value[at],
         }),
-        // ASCII is UTF-8, so that nothing is lost.
+        // ASCII is valid UTF-8, so this cannot fail.
         None => Ok(String::from_utf8(value).ok()),
     }
 }

@@ -53,7 +53,7 @@ fn a_percentage_is_for_so_many_of_a_hundred_percentiles() {
 }
 
 #[test]
-fn none_is_chosen_from_an_empty_list_or_where_none_is_for_the_client() {
+fn no_choice_is_made_if_none_applies_to_the_client() {
     assert_eq!(chosen("[]", &Client::new(0)), None);
     let list = r#"[{"clientLanguage": ["c++"], "serviceConfig": {}}]"#;
     assert_eq!(chosen(list, &Client::new(0)), None);
@@ -149,9 +149,9 @@ fn every_fault_of_a_list_is_told_at_once() {
     );
 }
 
-/// A21: only the chosen one is looked into, and as strictly as any.
+/// A21: only the chosen service config is parsed, as strictly as any other.
 #[test]
-fn only_the_chosen_service_config_is_read_and_nothing_of_it_is_lost() {
+fn only_the_chosen_service_config_is_parsed_unchanged() {
     let list = r#"[
         {"percentage": 0, "serviceConfig": {"methodConfig": "junk"}},
         {"serviceConfig": {"retryThrottling": {"maxTokens": 10, "tokenRatio": 0.5466, "tokenRatio": 0.5466},
@@ -169,7 +169,7 @@ fn only_the_chosen_service_config_is_read_and_nothing_of_it_is_lost() {
 }
 
 #[test]
-fn the_list_is_the_value_of_the_attribute_in_a_record_whose_strings_are_joined() {
+fn the_strings_of_a_txt_record_are_joined() {
     let of = |strings: &[&str]| txt_value(strings);
     let value = |text: &str| Ok(Some(text.to_owned()));
     assert_eq!(of(&["grpc_config=[]"]), value("[]"));

@@ -1,4 +1,4 @@
-//! A21, R25: a config that is replaced while calls go on.
+//! A21, R25: a config that is replaced while calls are in progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn timed(seconds: u32, rest: &str) -> String {
     format!(r#"{{"methodConfig":[{{"name":[{{}}],"timeout":"{seconds}s"}}]{rest}}}"#)
 }
 
-/// What a call gets that starts now.
+/// The policy of a call that starts now.
 fn policy(live: &LiveServiceConfig) -> Arc<RoutePolicy> {
     let request = Request::post("http://h/a.B/C").body(()).unwrap();
     live.route(&request).unwrap()
@@ -61,7 +61,7 @@ fn a_text_that_cannot_be_used_changes_nothing() {
     .unwrap();
     fail(&policy(&live), 1);
     let before = live.load();
-    // Good numbers for the bucket, and a fault elsewhere.
+    // Valid numbers for the bucket, and a fault elsewhere.
     let bad = r#"{"retryThrottling":{"maxTokens":1000,"tokenRatio":1},"methodConfig":{}}"#;
     let refused = live.update(bad).unwrap_err();
     assert_eq!(refused.faults()[0].path, "$.methodConfig");
@@ -97,7 +97,7 @@ fn a_call_keeps_its_policy_and_counts_in_the_bucket_of_the_name() {
     assert_eq!(tokens(&earlier), Some(99_000));
 }
 
-/// R25: one bucket per server name, shared by whoever has the handle.
+/// R25: one bucket per server name, shared by all clones of the handle.
 #[test]
 fn clones_share_config_and_bucket_and_another_name_has_its_own() {
     let live = LiveServiceConfig::default();
@@ -114,7 +114,7 @@ fn clones_share_config_and_bucket_and_another_name_has_its_own() {
 
 /// R25
 #[test]
-fn a_config_without_throttling_rests_the_bucket_and_the_next_goes_on_with_its_fraction() {
+fn a_config_without_throttling_suspends_the_bucket() {
     let live = LiveServiceConfig::default();
     live.update(&throttled(4)).unwrap();
     let earlier = policy(&live);
@@ -143,9 +143,9 @@ fn without_a_config_calls_are_neither_retried_nor_hedged() {
     assert!(matches!(policy(&live).get_recovery(), Recovery::None));
 }
 
-/// A21: without a config from the resolver the default one holds; a bad one does not bring it back.
+/// A21: without a config from the resolver the default applies; an invalid one does not restore it.
 #[test]
-fn the_default_config_holds_until_there_is_another_and_when_there_is_none_again() {
+fn the_default_config_applies_while_there_is_no_other() {
     let rest = r#","retryThrottling":{"maxTokens":4,"tokenRatio":0.5}"#;
     let live = LiveServiceConfig::with_default(&timed(3, rest), Options::new()).unwrap();
     assert_eq!(limit(&policy(&live)), Some(3));
@@ -186,7 +186,7 @@ fn options_hold_for_every_update() {
     assert_eq!((hedge.max_attempts(), hedge.delay(1)), (6, Duration::ZERO));
 }
 
-/// Whatever happens at once, a call sees one config whole, and the bucket loses no count.
+/// Under concurrent updates each call sees one complete config, and the bucket loses no count.
 #[test]
 fn updates_calls_and_counting_go_on_at_once() {
     let live = LiveServiceConfig::default();
@@ -201,7 +201,7 @@ fn updates_calls_and_counting_go_on_at_once() {
         for _ in 0..2 {
             scope.spawn(|| {
                 for n in 0..100 {
-                    // Bad texts in between.
+                    // Invalid texts in between.
                     let _ = live.update(&if n % 3 == 0 {
                         of(1001)
                     } else {
@@ -222,7 +222,7 @@ fn updates_calls_and_counting_go_on_at_once() {
             });
         }
     });
-    // Each failure was made good again; only the fractions of a milli-token were cut.
+    // As many successes as failures: only fractions of a milli-token are lost to rounding.
     let left = tokens(&policy(&live)).unwrap();
     assert!((990_000..=1_000_000).contains(&left), "{left}");
 }

@@ -23,7 +23,7 @@ fn faults(text: &str) -> Vec<String> {
     }
 }
 
-/// A retry policy with one member replaced; is it taken?
+/// True if a retry policy with this member replaced is accepted.
 fn takes_retry(member: &str, value: &str) -> bool {
     let policy: Vec<String> = [
         ("maxAttempts", "3"),
@@ -71,7 +71,7 @@ fn hedge_of(members: &str, options: &Options) -> (Arc<HedgePolicy>, CodeSet) {
 
 /// R1
 #[test]
-fn max_attempts_is_an_integer_above_one_and_above_the_limit_acts_as_it() {
+fn max_attempts_is_an_integer_above_one_capped_by_the_limit() {
     for good in ["2", "3.0", "3e0", "6", "1000000000000000000000"] {
         assert!(takes_retry("maxAttempts", good), "{good}");
     }
@@ -206,7 +206,7 @@ fn only_one_of_both_policies_may_be_set() {
 
 /// R7, R8
 #[test]
-fn throttling_is_an_integer_of_tokens_and_a_ratio_cut_to_thousandths() {
+fn throttling_has_whole_tokens_and_a_ratio_cut_to_thousandths() {
     let bucket = |tokens: &str, ratio: &str| {
         let text =
             format!(r#"{{"retryThrottling":{{"maxTokens":{tokens},"tokenRatio":{ratio}}}}}"#);
@@ -307,7 +307,7 @@ fn every_fault_is_told_at_once_with_its_path() {
 }
 
 #[test]
-fn unknown_and_miscased_fields_warn_and_double_fields_are_faults() {
+fn unknown_fields_warn_and_duplicate_fields_are_faults() {
     let text = format!(
         r#"{{"methodConfig":[{{"name":[{{}}],"RetryPolicy":{{}},"retryPolicy":{{{RETRY},"perAttemptRecvTimeout":"1s"}}}}],"new":1}}"#
     );
@@ -378,7 +378,7 @@ fn delays_grow_from_the_first_are_capped_and_never_overflow() {
     assert_eq!(delays(&wild, u32::MAX), Duration::MAX);
 }
 
-/// Comparing each member with all before it took minutes.
+/// A comparison of each member with all earlier ones took minutes.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "how long the processor takes")]
 fn an_object_of_very_many_members_is_read_in_no_time() {

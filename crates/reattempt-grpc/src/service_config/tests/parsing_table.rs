@@ -1,5 +1,5 @@
-//! The table of forms in which today's clients differ, row by row: what is taken with which value,
-//! what is refused where and with which words. The decisions are written down in
+//! The forms in which current gRPC clients differ, row by row: what is accepted with which value,
+//! and what is rejected with which fault. The decisions are documented in
 //! docs/conformance/grpc-service-config.md.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use reattempt::{
 use crate::MethodPolicy;
 use crate::service_config::{Options, ServiceConfig};
 
-/// Where the fragment stands; everything around it is as usual.
+/// The position of the fragment; the rest of the config is a valid default.
 #[derive(Clone, Copy, Debug)]
 enum At {
     /// In place of this member of the retry policy.
@@ -23,7 +23,7 @@ enum At {
     Hedge(&'static str),
     /// In place of this member of `retryThrottling`.
     Throttling(&'static str),
-    /// Members of an entry that is for every call.
+    /// Members of an entry that applies to every call.
     Entry,
     /// The list of names of an entry with a timeout.
     Names,
@@ -33,13 +33,13 @@ enum At {
     Text,
 }
 
-/// What comes of it.
+/// The expected result.
 #[derive(Clone, Copy, Debug)]
 enum Is {
-    /// Taken, and this is among what is made of it for `/a.B/C`.
+    /// Accepted; the config shown for `/a.B/C` contains this text.
     Taken(&'static str),
-    /// Refused by exactly one fault, which begins so; `…` stands for the path of the policy, entry
-    /// or throttling.
+    /// Rejected with exactly one fault, which starts with this text; `…` stands for the path of the
+    /// policy, entry or throttling.
     Refused(&'static str),
 }
 use At::*;
@@ -48,7 +48,7 @@ use Is::*;
 const DURATION: &str =
     "must be a duration greater than 0 such as \"0.1s\" (at most nine decimal places), got";
 
-/// Row, where, fragment, what comes of it.
+/// Row, position, fragment, expected result.
 type Row = (&'static str, At, &'static str, Is);
 
 #[rustfmt::skip]
@@ -259,7 +259,7 @@ const THROTTLING: [(&str, &str); 2] = [
     ("tokenRatio", r#""tokenRatio":0.1"#),
 ];
 
-/// The usual members, one of them replaced.
+/// The default members, with one of them replaced.
 fn members(usual: &[(&str, &str)], replaced: &str, fragment: &str) -> String {
     let members = usual
         .iter()
@@ -268,7 +268,7 @@ fn members(usual: &[(&str, &str)], replaced: &str, fragment: &str) -> String {
     members.collect::<Vec<_>>().join(",")
 }
 
-/// The whole text, and what `…` stands for.
+/// The whole text, and the path that `…` stands for.
 fn text(at: At, fragment: &str) -> (String, &'static str) {
     let fragment = fragment.replace("RETRY", &members(&RETRY, "", ""));
     let entry = |members: &str| format!(r#"{{"methodConfig":[{{"name":[{{}}],{members}}}]}}"#);
@@ -304,7 +304,7 @@ fn text(at: At, fragment: &str) -> (String, &'static str) {
     }
 }
 
-/// The delay after so many retries.
+/// The delay after this many retries.
 fn delay(policy: &dyn reattempt::RetryStrategy, retries: u32) -> Duration {
     let (failure, context) = (
         Failure::new(UNKNOWN, Stage::Response),
@@ -332,7 +332,7 @@ fn recovery(policy: &RoutePolicy) -> String {
     }
 }
 
-/// All that the config says of `/a.B/C`.
+/// The whole config of `/a.B/C`, as text.
 fn shown(config: &ServiceConfig) -> String {
     let method = config.method("/a.B/C");
     let bucket = match config.throttle() {

@@ -1,4 +1,4 @@
-//! What is no fault but worth a word.
+//! Warnings: settings that are valid but have no effect or can amplify load.
 
 use crate::service_config::{Options, ServiceConfig};
 
@@ -79,7 +79,7 @@ fn what_acts_otherwise_than_it_reads_is_warned_of() {
         warnings_with(r#"{"methodConfig":[{"timeout":"1s"}]}"#, &Options::new()),
         ["$.methodConfig[0]: has no name, so it is for no call"]
     );
-    // A hedged call has a limit of its own.
+    // A hedged call has its own limit.
     let text = format!(
         r#"{{"methodConfig":[{{"name":[{{}}],"hedgingPolicy":{{"maxAttempts":20,"hedgingDelay":"1s"}}}}]{THROTTLED}}}"#
     );

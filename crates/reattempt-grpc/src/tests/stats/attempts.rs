@@ -1,11 +1,11 @@
-//! A66: what is recorded of each attempt and of the call.
+//! A66: the metrics of each attempt and of the call.
 
 use bytes::Buf;
 
 use super::*;
 use Instrument::{AttemptDuration, AttemptReceived, AttemptSent, AttemptStarted, CallDuration};
 
-/// R72: each attempt is an RPC of its own; the call's duration has its back-off in it.
+/// R72: each attempt is an RPC of its own; the call's duration includes back-off.
 #[tokio::test(start_paused = true)]
 async fn attempts_are_measured_one_by_one_and_the_call_as_a_whole() {
     let measured = Measured::new();
@@ -25,7 +25,7 @@ async fn attempts_are_measured_one_by_one_and_the_call_as_a_whole() {
     assert!(told.iter().all(|told| told.method == "shop.Cart/Add"));
 }
 
-/// R72: the status is that of the trailers, at the time of the trailers.
+/// R72: status and time are those of the trailers.
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_measured_to_its_trailers() {
     for (step, code) in [
@@ -55,9 +55,9 @@ async fn a_stream_is_measured_to_its_trailers() {
     }
 }
 
-/// R72: a stream that ended with its head need not be read; that it had no status makes it UNKNOWN.
+/// R72: a stream that ended with its head need not be read; without a status it is UNKNOWN.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_over_unread_ends_as_unknown_not_as_cancelled() {
+async fn a_stream_that_ended_unread_is_unknown_not_cancelled() {
     for (step, code) in [
         (HeadAlone, Code::Unknown),
         (Late(Code::Ok), Code::Cancelled),
@@ -70,7 +70,7 @@ async fn a_stream_that_is_over_unread_ends_as_unknown_not_as_cancelled() {
     }
 }
 
-/// R72: losers end as CANCELLED, when they are dropped.
+/// R72: losing hedges end as CANCELLED when they are dropped.
 #[tokio::test(start_paused = true)]
 async fn the_losers_of_a_hedged_call_are_cancelled() {
     let measured = Measured::new();
@@ -83,7 +83,7 @@ async fn the_losers_of_a_hedged_call_are_cancelled() {
     assert_eq!(measured.told(CallDuration), [(0.45, ok)]);
 }
 
-/// R72: wherever a caller leaves, what is under way ends as CANCELLED.
+/// R72: whenever a caller drops the call, open attempts end as CANCELLED.
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_leaves_cancels_what_is_under_way() {
     let left = Some(Code::Cancelled);
@@ -103,7 +103,7 @@ async fn a_caller_who_leaves_cancels_what_is_under_way() {
     }
 }
 
-/// R72, R14: the deadline ends attempt and call alike, in the head and in the stream.
+/// R72, R14: the deadline ends attempt and call, before the head and during the stream.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_ends_attempt_and_call_as_deadline_exceeded() {
     for hangs in [Hangs, HangsInBody] {
@@ -116,7 +116,7 @@ async fn the_deadline_ends_attempt_and_call_as_deadline_exceeded() {
     }
 }
 
-/// A gRPC message in its frame.
+/// A gRPC message with its prefix.
 fn message(size: usize) -> Vec<u8> {
     let mut frame = vec![1];
     frame.extend(u32::try_from(size).unwrap().to_be_bytes());
@@ -124,7 +124,7 @@ fn message(size: usize) -> Vec<u8> {
     frame
 }
 
-/// R72: compressed sizes of messages, without gRPC's own framing; each attempt sends its own.
+/// R72: compressed sizes of messages, without gRPC's own framing; counted per attempt.
 #[tokio::test(start_paused = true)]
 async fn sizes_are_those_of_messages_without_their_framing() {
     let measured = Measured::new();
@@ -155,7 +155,7 @@ async fn sizes_are_those_of_messages_without_their_framing() {
     assert_eq!(measured.told(AttemptReceived), [busy, (1024.0, ok)]);
 }
 
-/// R72: what is off by name counts as `other`.
+/// R72: methods that are not recorded by name count as `other`.
 #[tokio::test(start_paused = true)]
 async fn a_method_that_is_filtered_out_is_other() {
     let measured = Measured::with(StatsOptions::new().methods(|name| name == "a.B/C"));

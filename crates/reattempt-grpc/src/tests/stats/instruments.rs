@@ -1,11 +1,11 @@
-//! Names, units and buckets, and what meters are made of.
+//! Names, units and buckets of instruments, and pairs of meters.
 
 use super::*;
 use crate::stats::InstrumentKind;
 
-/// R72: as A66 and A96 write them.
+/// R72: as specified by A66 and A96.
 #[test]
-fn instruments_have_the_names_units_and_buckets_of_their_proposals() {
+fn instruments_have_the_specified_names_units_and_buckets() {
     let table = Instrument::ALL.map(|i| (i.name(), i.unit(), i.boundaries().len(), i.is_opt_in()));
     assert_eq!(
         table,

@@ -12,7 +12,7 @@ use tower::util::BoxCloneSyncService;
 use super::*;
 use crate::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options as StatsOptions, SentBody};
 
-/// One value that a meter was told: what, about which method, with which status.
+/// One value that a meter received: instrument, method and status.
 #[derive(Clone, Debug, PartialEq)]
 struct Told {
     instrument: Instrument,
@@ -21,7 +21,7 @@ struct Told {
     status: Option<Code>,
 }
 
-/// A meter that remembers.
+/// A meter that stores its values.
 #[derive(Clone, Debug, Default)]
 struct Memory(Arc<Mutex<Vec<Told>>>);
 
@@ -43,7 +43,7 @@ impl GrpcMeter for Memory {
 
 const TARGET: &str = "dns:///shop.example.com:443";
 
-/// One stack's statistics and what its meter was told.
+/// The statistics of one stack, and the values its meter received.
 struct Measured {
     stats: GrpcStats,
     memory: Memory,
@@ -62,7 +62,7 @@ impl Measured {
         }
     }
 
-    /// What was told of this instrument, first first: the value, and the status if there is one.
+    /// The values of this instrument in order, each with its status if it has one.
     fn told(&self, instrument: Instrument) -> Vec<(f64, Option<Code>)> {
         let told = self.memory.0.lock().unwrap();
         let of_it = told.iter().filter(|told| told.instrument == instrument);
@@ -74,7 +74,7 @@ impl Measured {
         told.into_iter().map(|(value, _)| value).collect()
     }
 
-    /// The retry attempts of the test's method, and those that failed.
+    /// The retry attempts of the test's method, and how many failed.
     fn retries(&self) -> (u64, u64) {
         let statistics = self.stats.retry_statistics()["shop.Cart/Add"];
         (statistics.attempts(), statistics.failed())
@@ -119,7 +119,7 @@ impl Measured {
         BoxCloneSyncService::new(boxed)
     }
 
-    /// A call, its answer read to the end.
+    /// One call, whose response is read to the end.
     async fn call(&self, config: &ServiceConfig, server: &Server) {
         read(self.stack(config, server).oneshot(request()).await).await;
     }
@@ -133,7 +133,7 @@ async fn read(answer: Result<Response<Body>, Broken>) {
     }
 }
 
-/// One retry policy for everything, no bucket, and a limit that lets it have its attempts.
+/// One retry policy for all methods, no bucket, and a limit that allows all its attempts.
 fn unthrottled(policy: &str) -> ServiceConfig {
     let text = format!(r#"{{"methodConfig":[{{"name":[{{}}],{policy}}}]}}"#);
     let options = Options::new()

@@ -1,15 +1,15 @@
-//! A96: what is recorded of a call's retries.
+//! A96: the retry metrics of a call.
 
 use super::*;
 use Instrument::{CallDuration, CallHedges, CallRetries, CallRetryDelay, CallTransparentRetries};
 
-/// What was told of retries, transparent retries and hedges.
+/// Checks the reported retries, transparent retries and hedges.
 fn assert_counts(measured: &Measured, counts: [&[f64]; 3]) {
     let counted = [CallRetries, CallTransparentRetries, CallHedges];
     assert_eq!(counted.map(|counted| measured.values(counted)), counts);
 }
 
-/// R72: nothing is counted where there was none; the delay is there, and zero.
+/// R72: counts of zero are not reported; the delay is, as zero.
 #[tokio::test(start_paused = true)]
 async fn counts_of_zero_are_not_reported() {
     let measured = Measured::new();
@@ -21,7 +21,7 @@ async fn counts_of_zero_are_not_reported() {
     assert_eq!(measured.told(CallRetryDelay), [(0.0, None); 3]);
 }
 
-/// R72: the delay is all time with no attempt active, to the millisecond.
+/// R72: the delay is the time with no attempt active, to the millisecond.
 #[tokio::test(start_paused = true)]
 async fn the_delay_is_the_time_between_the_attempts() {
     let measured = Measured::new();
@@ -43,7 +43,7 @@ async fn hedges_leave_no_delay_while_one_is_active() {
     measured.call(&hedging(4, "0.2s", "14"), &server).await;
     assert_counts(&measured, [&[], &[], &[2.0]]);
     assert_eq!(measured.values(CallRetryDelay), [0.0]);
-    // The first has failed before the second is due; a pushback moves that.
+    // The first attempt fails before the second is due; a pushback delays the second.
     let measured = Measured::new();
     let server = Server::new([
         after(10, Pushback(Code::Unavailable, "100")),
@@ -52,7 +52,7 @@ async fn hedges_leave_no_delay_while_one_is_active() {
     measured.call(&hedging(4, "0.2s", "14"), &server).await;
     assert_counts(&measured, [&[], &[], &[1.0]]);
     assert_eq!(measured.values(CallRetryDelay), [0.1]);
-    // The second has failed, and the first is still active while the third is waited for.
+    // The second attempt has failed, and the first is still active while the third is due.
     let measured = Measured::new();
     let pushed = Pushback(Code::Unavailable, "100");
     let server = Server::new([Hangs, pushed, after(50, Status(Code::Ok))]);
@@ -72,7 +72,7 @@ async fn transparent_retries_are_counted_apart() {
     assert_eq!(measured.values(CallRetryDelay), [0.05]);
 }
 
-/// R72, R14: a back-off that the deadline or the caller ended was a delay as long as it lasted.
+/// R72, R14: a back-off cut off by the deadline or the caller counts for the time it lasted.
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_was_cut_off_counts_as_far_as_it_went() {
     let config = unthrottled(
@@ -94,7 +94,7 @@ async fn a_backoff_that_was_cut_off_counts_as_far_as_it_went() {
     assert_counts(&measured, [&[], &[], &[]]);
 }
 
-/// R72: time that a caller takes over an answer is no delay.
+/// R72: the time that a caller takes to read a response is not delay.
 #[tokio::test(start_paused = true)]
 async fn time_after_the_last_attempt_is_no_delay() {
     let measured = Measured::new();
@@ -104,7 +104,7 @@ async fn time_after_the_last_attempt_is_no_delay() {
     tokio::time::advance(Duration::from_secs(5)).await;
     read(head).await;
     assert_eq!(measured.values(CallRetryDelay), [0.05]);
-    // Nor is what a layer in between takes.
+    // Nor is the time that a layer in between takes.
     let measured = Measured::new();
     let slow = ServiceBuilder::new()
         .layer(measured.stats.call_layer())
@@ -126,7 +126,7 @@ async fn time_after_the_last_attempt_is_no_delay() {
     assert_eq!(measured.values(CallRetryDelay), [0.0]);
 }
 
-/// R72: experimental, and so off by default.
+/// R72: experimental, so off by default.
 #[tokio::test(start_paused = true)]
 async fn retry_metrics_are_off_unless_asked_for() {
     let measured = Measured::with(StatsOptions::new());

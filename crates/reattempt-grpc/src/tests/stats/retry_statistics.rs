@@ -1,9 +1,9 @@
-//! What A6 counts: "Retry and Hedging Statistics".
+//! A6's counters: "Retry and Hedging Statistics".
 
 use super::*;
 
-/// R72: the 5th to 9th count in one bucket, the 10th to 99th in the next; a call after it starts at
-/// the first.
+/// R72: the 5th to 9th count in one bucket, the 10th to 99th in the next; the next call starts at
+/// the first bucket.
 #[tokio::test(start_paused = true)]
 async fn each_retry_attempt_counts_in_exactly_one_bucket() {
     let measured = Measured::new();
@@ -25,8 +25,8 @@ async fn each_retry_attempt_counts_in_exactly_one_bucket() {
     assert_eq!((statistics.attempts(), statistics.failed()), (1103, 1103));
 }
 
-/// R72: the first attempt of a call is no retry attempt, whatever becomes of it; a last one that
-/// works has not failed.
+/// R72: the first attempt of a call is not a retry attempt, whether it succeeds or fails; a last
+/// attempt that succeeds has not failed.
 #[tokio::test(start_paused = true)]
 async fn first_attempts_and_retry_attempts_that_work_have_not_failed() {
     let measured = Measured::new();
@@ -43,7 +43,7 @@ async fn first_attempts_and_retry_attempts_that_work_have_not_failed() {
     }
 }
 
-/// R72: a stream that fails after its head had committed the call is a failed attempt all the same.
+/// R72: a stream that fails after its head committed the call is a failed attempt too.
 #[tokio::test(start_paused = true)]
 async fn a_retry_attempt_that_fails_in_its_trailers_has_failed() {
     let measured = Measured::new();
@@ -62,8 +62,8 @@ async fn a_retry_attempt_that_fails_in_its_trailers_has_failed() {
     assert_eq!(measured.retries(), (3, 3), "a first attempt counts nowhere");
 }
 
-/// R72: the first of a hedged call is the initial RPC, later ones are retry attempts; losers have
-/// not failed.
+/// R72: the first attempt of a hedged call is the initial RPC, later ones are retry attempts;
+/// losing hedges have not failed.
 #[tokio::test(start_paused = true)]
 async fn hedges_are_retry_attempts_and_losers_have_not_failed() {
     let measured = Measured::new();
@@ -99,10 +99,10 @@ async fn transparent_retries_are_no_retry_attempts() {
     assert_eq!(statistics.failed(), 1, "the retry attempt was never sent");
 }
 
-/// R72: cut off by the deadline it has failed, before its head and after; left by its caller it has
-/// not.
+/// R72: an attempt cut off by the deadline has failed, before its head and after; one dropped by
+/// its caller has not.
 #[tokio::test(start_paused = true)]
-async fn the_deadline_fails_an_attempt_and_a_caller_who_leaves_does_not() {
+async fn the_deadline_fails_an_attempt_and_dropping_it_does_not() {
     let limited = unthrottled(
         r#""timeout":"1s","retryPolicy":{"maxAttempts":5,"initialBackoff":"0.1s","maxBackoff":"0.1s",
         "backoffMultiplier":1,"retryableStatusCodes":[14]}"#,

@@ -1,13 +1,13 @@
-//! `DrainBodyLayer`: the rest of an answer that nobody wants is read, so that its HTTP/1 connection
-//! can be used again.
+//! `DrainBodyLayer`: reads the rest of an unwanted response, so that its HTTP/1 connection can be
+//! reused.
 //!
-//! An HTTP/1 connection carries one answer after another: one whose body is dropped before its end
-//! has to be closed, and each failed attempt would cost a new connection. Put the layer right above
-//! the transport. A body that is dropped is read to its end by a task of its own, within
-//! [bounds](DrainBodyLayer): so many bytes, so long, so many at once. Nobody waits for it: a
-//! recovery layer sends the next attempt meanwhile. HTTP/2 resets a stream alone, so its bodies are
-//! dropped as they are; and so are those of good answers (below 300), whose readers mean it when
-//! they leave. It changes the response's type: `Response<B>` becomes `Response<DrainBody<B>>`.
+//! An HTTP/1 connection carries one response after another: if a body is dropped before its end,
+//! the connection has to be closed, and each failed attempt would cost a new one. Put the layer
+//! directly above the transport. A dropped body is read to its end by a task of its own, within
+//! [limits](DrainBodyLayer) of size, time and number. No call waits for it: a recovery layer sends
+//! the next attempt concurrently. HTTP/2 resets a single stream, so its bodies are dropped unread;
+//! so are those of successful responses (below 300), whose readers stopped on purpose. It changes
+//! the response type: `Response<B>` becomes `Response<DrainBody<B>>`.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -18,7 +18,8 @@
 //! use reattempt_http::body::DrainBodyLayer;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let client = ServiceBuilder::new()
 //!     .layer(RetryLayer::new(HttpStatus::new(), Once))
 //!     .layer(DrainBodyLayer::new().bytes(4096))
@@ -48,20 +49,20 @@ use tower_service::Service;
 
 use rest::Bounds;
 
-/// Reads what is left of dropped bodies.
+/// Reads the rest of dropped bodies.
 ///
-/// | bound | default |
+/// | limit | default |
 /// | --- | --- |
-/// | [`bytes`](Self::bytes) of one body; one that announces more is not read at all | 64 KiB |
-/// | [`within`](Self::within): how long it may take | 1 s |
-/// | [`at_once`](Self::at_once): bodies of one layer; others are dropped as they are | 64 |
+/// | [`bytes`](Self::bytes) of one body; one that announces more is not read | 64 KiB |
+/// | [`within`](Self::within): time for one body | 1 s |
+/// | [`at_once`](Self::at_once): bodies of one layer; others are dropped unread | 64 |
 #[derive(Clone, Debug)]
 pub struct DrainBodyLayer {
     bounds: Bounds,
 }
 
 impl DrainBodyLayer {
-    /// With the default bounds.
+    /// With the default limits.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -69,21 +70,21 @@ impl DrainBodyLayer {
         }
     }
 
-    /// Reads at most so many bytes of one body.
+    /// Reads at most this many bytes of one body.
     #[must_use]
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bounds.bytes = bytes;
         self
     }
 
-    /// Reads one body no longer than this.
+    /// Reads one body for at most this time.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Self {
         self.bounds.time = time;
         self
     }
 
-    /// Reads at most so many bodies at the same time, over all clones of what this layer makes.
+    /// Reads at most this many bodies concurrently, over all clones of this layer and its services.
     #[must_use]
     pub fn at_once(mut self, bodies: usize) -> Self {
         self.bounds.at_once = bodies;
@@ -108,7 +109,7 @@ impl<S> Layer<S> for DrainBodyLayer {
     }
 }
 
-/// Made by [`DrainBodyLayer`].
+/// Created by [`DrainBodyLayer`].
 #[derive(Clone, Debug)]
 pub struct DrainBodyService<S> {
     inner: S,
@@ -167,14 +168,14 @@ where
     }
 }
 
-/// Who reads the rest of a body, and how much of it.
+/// The function that reads the rest of a body, and its limits.
 type Rest<B> = (fn(B, Bounds), Bounds);
 
 /// A response body whose rest is read when it is dropped.
 pub struct DrainBody<B> {
     /// `None` once it has ended.
     inner: Option<B>,
-    /// By whom.
+    /// Set if the rest is to be read.
     rest: Option<Rest<B>>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading what is left of one body, within bounds.
+//! Reads the rest of one body, within limits.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use bytes::Buf;
 use http_body::Body;
 use tokio::runtime::Handle;
 
-/// How much is read, how long, and by how many at once. Clones count together.
+/// The limits of size, time and concurrency. Clones share the count.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     pub(super) bytes: u64,
@@ -30,13 +30,13 @@ impl Default for Bounds {
     }
 }
 
-/// One of so many, until it is dropped.
+/// One of the concurrent readers, until it is dropped.
 struct Place(Arc<AtomicUsize>);
 
 impl Place {
     fn of(bounds: &Bounds) -> Option<Self> {
         let place = Self(Arc::clone(&bounds.reading));
-        // Counted first, so that two who come together do not both take the last one.
+        // Counts before it checks, so that two callers cannot both take the last place.
         let before = place.0.fetch_add(1, Ordering::Relaxed);
         (before < bounds.at_once).then_some(place)
     }
@@ -48,7 +48,7 @@ impl Drop for Place {
     }
 }
 
-/// In a task of its own; outside of a runtime nobody could, and the body is dropped as it is.
+/// Reads in a task of its own; outside a runtime the body is dropped unread.
 pub(super) fn read<B>(body: B, bounds: Bounds)
 where
     B: Body + Send + Unpin + 'static,
@@ -61,7 +61,7 @@ where
     };
     runtime.spawn(async move {
         let _place = place;
-        // Whether it ended, failed or took too long: nobody wants to know.
+        // The result does not matter: the end, an error, or the time limit.
         let _ = tokio::time::timeout(bounds.time, to_end(body, bounds.bytes)).await;
     });
 }

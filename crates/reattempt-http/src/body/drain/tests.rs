@@ -10,7 +10,7 @@ use tower::{ServiceExt, service_fn};
 
 use super::*;
 
-/// Frames as a test sends them. Notes how many were read, and when it is dropped.
+/// Frames that a test sends. Records how many were read, and when it is dropped.
 #[derive(Debug)]
 struct Watched {
     frames: mpsc::UnboundedReceiver<Bytes>,
@@ -101,7 +101,7 @@ async fn answered_with(
     service.oneshot(Request::new(())).await.unwrap()
 }
 
-/// Lets other tasks run until nothing is left to do at this instant.
+/// Lets other tasks run until none is ready at this instant.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -143,17 +143,17 @@ async fn it_ends_at_its_bounds() {
     let layer = DrainBodyLayer::new()
         .bytes(10)
         .within(Duration::from_millis(50));
-    // Too many bytes come.
+    // Too many bytes arrive.
     let seen = Seen::new();
     let (feed, more) = body(0, seen);
     drop(answered(&layer, Version::HTTP_11, more).await);
     feed.send(Bytes::from("0123456789")).unwrap();
     settle().await;
-    assert_eq!(seen.dropped(), 0, "exactly so many are fine");
+    assert_eq!(seen.dropped(), 0, "exactly the limit is fine");
     feed.send(Bytes::from("0")).unwrap();
     settle().await;
     assert_eq!(seen.dropped(), 1);
-    // More than that is announced.
+    // More than the limit is announced.
     let seen = Seen::new();
     let (_feed, large) = body(11, seen);
     drop(answered(&layer, Version::HTTP_11, large).await);
@@ -183,10 +183,10 @@ async fn only_so_many_are_read_at_once() {
     settle().await;
     let (_feed, fourth) = body(0, seen);
     drop(answered(&layer, Version::HTTP_11, fourth).await);
-    assert_eq!(seen.dropped(), 2, "the first, and so there was one");
+    assert_eq!(seen.dropped(), 2, "the first, which freed a place");
 }
 
-/// A stream is reset alone, and who leaves a good answer means it.
+/// HTTP/2 resets a single stream, and a successful response is dropped on purpose.
 #[tokio::test(start_paused = true)]
 async fn bodies_of_http2_and_of_good_answers_are_dropped_as_they_are() {
     let layer = DrainBodyLayer::new();

@@ -1,4 +1,4 @@
-//! What is kept, for whom, and how long (R51 to R53).
+//! What is buffered, for which copies, and how long (R51 to R53).
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ fn next(number: u32) -> NextAttempt<'static> {
     NextAttempt { number, ..NEXT }
 }
 
-/// "Memory Management": at the answer's head only the rest of the stream is left, and it is not
-/// kept.
+/// "Memory Management": after the response head only the rest of the stream remains, and it is not
+/// buffered.
 #[tokio::test]
-async fn a_template_that_is_released_frees_what_it_kept_and_the_copy_streams_on() {
+async fn a_released_template_frees_its_buffer_and_the_copy_streams_on() {
     let budget = BufferBudget::new(100);
     let (feed, body) = fed();
     let mut template = ReplayBody::with_limits(body, 50, Some(budget.clone()));
@@ -29,14 +29,14 @@ async fn a_template_that_is_released_frees_what_it_kept_and_the_copy_streams_on(
     for _ in 0..100 {
         give(&feed, "more than the limit in all");
         text(&mut copy).await;
-        assert_eq!(budget.used(), 0, "long-lived streams keep nothing");
+        assert_eq!(budget.used(), 0, "long-lived streams buffer nothing");
     }
 }
 
-/// The same for whoever still holds the call's future (a `select!` does), after a first attempt and
-/// after a second.
+/// The same if the call's future is kept after completion (as by `select!`), after a first attempt
+/// and after a second.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_answered_keeps_nothing_although_its_future_lives() {
+async fn an_answered_call_buffers_nothing_while_its_future_lives() {
     for status in [200, 503] {
         let budget = BufferBudget::new(100);
         let mut service = ServiceBuilder::new()
@@ -58,9 +58,9 @@ async fn a_call_that_is_answered_keeps_nothing_although_its_future_lives() {
     }
 }
 
-/// R51: a copy that the transport still holds, of an attempt that is over, is in nobody's way.
+/// R51: a copy of an ended attempt that the transport still holds does not block the others.
 #[tokio::test]
-async fn a_copy_of_an_attempt_that_is_over_ends_and_never_goes_on_alone() {
+async fn a_copy_of_an_ended_attempt_ends_and_never_continues_alone() {
     let (feed, body) = fed();
     let template = ReplayBody::with_limits(body, 4, None);
     let mut dead = template.replay(&next(1)).unwrap();
@@ -85,7 +85,7 @@ impl Wake for CountedWakes {
     }
 }
 
-/// Yields frames without content for ever, at once.
+/// Yields empty frames forever, always ready.
 struct Hollow(usize);
 
 impl Body for Hollow {
@@ -97,13 +97,13 @@ impl Body for Hollow {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.0 += 1;
-        assert!(self.0 < 1000, "others never get their turn");
+        assert!(self.0 < 1000, "other tasks never run");
         Poll::Ready(Some(Ok(Frame::data(Bytes::new()))))
     }
 }
 
 #[test]
-fn frames_without_content_neither_fill_memory_nor_hold_up_the_thread() {
+fn empty_frames_neither_fill_memory_nor_block_the_thread() {
     let budget = BufferBudget::new(100);
     let template = ReplayBody::with_limits(Hollow(0), 10, Some(budget.clone()));
     let mut copy = template.replay(&NEXT).unwrap();
@@ -111,7 +111,7 @@ fn frames_without_content_neither_fill_memory_nor_hold_up_the_thread() {
     let waker = Waker::from(Arc::clone(&wakes));
     let polled = Pin::new(&mut copy).poll_frame(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
-    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "it goes on later");
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "it continues later");
     assert_eq!(budget.used(), 0);
     assert!(template.can_replay(&NEXT));
 }
@@ -162,7 +162,7 @@ async fn many_short_frames_are_replayed_in_few() {
     assert!(frames < 20, "{frames} frames");
 }
 
-/// What happens to a body and its copies.
+/// An event in the life of a body and its copies.
 #[derive(Clone, Debug)]
 enum Event {
     Feed(usize),
@@ -193,14 +193,14 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A copy, and how many bytes of the stream it has got.
+/// A copy, and how many bytes of the stream it has received.
 struct Reader {
     body: ReplayBody<Fed>,
     got: usize,
 }
 
 impl Reader {
-    /// Reads what is there now; each byte must be the stream's own at that place.
+    /// Reads what is available; each byte must be the stream's byte at that position.
     fn read(&mut self, most: usize) {
         let waker = Waker::noop();
         for _ in 0..most {
@@ -220,14 +220,14 @@ impl Reader {
     }
 }
 
-/// The stream's byte at a place.
+/// The stream's byte at a position.
 fn at(place: usize) -> u8 {
     (place % 251) as u8
 }
 
 proptest! {
-    /// R51 to R53: whatever happens to a call and its attempts, the budget holds and comes back,
-    /// and no copy gets anything but the stream from its first byte on.
+    /// R51 to R53: whatever happens to a call and its attempts, the budget is respected and
+    /// returned, and each copy receives exactly the stream from its first byte on.
     #[test]
     fn the_budget_comes_back_whatever_happens(events in prop::collection::vec(event(), 1..150), limit in 0_usize..6000) {
         let budget = BufferBudget::new(4000);
@@ -291,7 +291,7 @@ proptest! {
         }
         let live = copies.len();
         if live <= 1 {
-            prop_assert_eq!(budget.used(), 0, "nobody else needs it");
+            prop_assert_eq!(budget.used(), 0, "no other copy needs it");
         }
         drop(copies);
         prop_assert_eq!(budget.used(), 0);

@@ -27,7 +27,7 @@ fn after(policy: &RoutePolicy) -> bool {
 }
 
 #[test]
-fn a_preset_brings_a_quota_of_the_routes_own_unless_it_names_one() {
+fn a_preset_adds_a_quota_unless_the_route_names_one() {
     let parsed = HttpPolicies::parse(BEFORE).unwrap();
     assert_eq!(lines(&parsed.warnings), Vec::<String>::new());
     let table = parsed.policies;
@@ -51,7 +51,7 @@ fn a_budget_is_shared_by_the_routes_that_name_it() {
     assert_eq!(
         table.quota("s3").unwrap().tokens(),
         500,
-        "what the budget refuses costs no more"
+        "a refusal of the budget costs nothing"
     );
     let budget = table.budget("spare").unwrap();
     assert_eq!(budget.milli_tokens(), Some(0));
@@ -70,12 +70,12 @@ fn an_update_keeps_what_is_left_of_quotas_and_budgets() {
     let reads = of(&second, "/reads");
     assert!(
         !reads.get_throttle().unwrap().spend(None),
-        "spent stays spent"
+        "spent tokens stay spent"
     );
     (0..2).for_each(|_| reads.get_throttle().unwrap().settled(Settled::Success));
     assert!(reads.get_throttle().unwrap().spend(None), "at the new rate");
 
-    // Other figures, or another kind of throttle: nothing to carry over.
+    // Other parameters, or another kind of throttle: nothing is carried over.
     live.update(&BEFORE.replace("standard-2.0", "standard-2.1"))
         .unwrap();
     assert_eq!(live.load().quota("s3").unwrap().tokens(), 500);
@@ -89,8 +89,7 @@ fn an_update_keeps_what_is_left_of_quotas_and_budgets() {
     );
 }
 
-/// The delay that a route's strategy says after its first failure, with full jitter's greatest
-/// roll.
+/// The delay of a route's strategy after its first failure, with the maximum of full jitter.
 fn first_delay(members: &str, reason: reattempt::RetryReason) -> Duration {
     let text = format!(r#"{{"default": {{"retry": {{{members}}}}}}}"#);
     let options = Options::new().randomness(reattempt::backoff::Randomness::Fixed(1.0));
@@ -161,7 +160,7 @@ fn faults_of_presets_and_budgets_are_told() {
         format!(r#"$.routes[0].retry.preset: {names} "aws-standard-3""#),
         r#"$.routes[1].hedge.budget: must be the name of one of budgets (there are "spare", "more"), got "none""#.to_owned(),
         "$.routes[1].hedge: has both budget and budgetPercent: only one may be set".to_owned(),
-        "$.throttles.a.maxTokens: cannot be set beside preset, which has figures of its own".to_owned(),
+        "$.throttles.a.maxTokens: cannot be set together with preset, which defines it".to_owned(),
         format!("$.throttles.b.preset: {names} 2"),
         "$.budgets.spare.percent: is missing: a number is needed".to_owned(),
         format!("$.budgets.more.percent: {percent}"),
@@ -171,6 +170,6 @@ fn faults_of_presets_and_budgets_are_told() {
     assert_eq!(found, expected);
     assert_eq!(
         warnings(r#"{"budgets": {"idle": {"percent": 1}}}"#),
-        ["$.budgets.idle: no route counts in it"]
+        ["$.budgets.idle: no route uses it"]
     );
 }

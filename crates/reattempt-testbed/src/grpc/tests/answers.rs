@@ -1,4 +1,4 @@
-//! Answers, and what is remembered of the calls.
+//! Answers, and the recorded calls.
 
 use super::*;
 
@@ -41,7 +41,7 @@ async fn echo_serves_every_kind_of_method() {
     assert_eq!(outcome.status(), "0");
     assert_eq!(outcome.trailers.unwrap()["x"], "y");
 
-    // Back and forth: each answer comes before the next question.
+    // Alternating: each response message arrives before the next request message.
     let (response, mut stream) = caller.open();
     let mut body = timeout(SOON, response).await.unwrap().unwrap().into_body();
     for question in ["ping", "pong"] {

@@ -1,4 +1,4 @@
-//! Each way to fail a call.
+//! Each way of failing a call.
 
 use super::*;
 

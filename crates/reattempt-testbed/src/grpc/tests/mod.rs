@@ -1,4 +1,4 @@
-//! Each step, seen by a client that reads the frames' meaning and nothing more.
+//! Each step, observed by a client on plain HTTP/2 frames.
 
 mod answers;
 mod failures;
@@ -15,16 +15,16 @@ use tokio::time::{Instant, timeout};
 use super::message::{Messages, frame_message};
 use super::{ErrorCode, Script, Server, Step};
 
-/// Long enough for a slow machine; no test waits it out.
+/// Long enough for a slow machine; no passing test waits this long.
 const SOON: Duration = Duration::from_secs(20);
-/// How long a client is watched not getting something.
+/// How long a test checks that a client receives nothing.
 const A_WHILE: Duration = Duration::from_millis(60);
 
 struct Caller {
     send: SendRequest<Bytes>,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Default)]
 struct Outcome {
     initial: HeaderMap,
@@ -34,7 +34,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// The status, wherever it stands.
+    /// The status, from trailers or from the headers of a Trailers-Only response.
     fn status(&self) -> &str {
         let place = self.trailers.as_ref().unwrap_or(&self.initial);
         place["grpc-status"].to_str().unwrap()
@@ -54,7 +54,7 @@ impl Caller {
         let socket = TcpStream::connect(server.addr()).await.unwrap();
         socket.set_nodelay(true).unwrap();
         let (send, connection) = h2::client::handshake(socket).await.unwrap();
-        // Ends with an error when the server breaks it, which the calls meet as well.
+        // A broken connection ends this with an error; the calls report it as well.
         tokio::spawn(connection);
         Self { send }
     }

@@ -1,21 +1,21 @@
-//! What a client sends on an HTTP/1.1 connection: heads and bodies, read with bounds.
+//! The reading side of an HTTP/1.1 connection: heads and bodies, with bounds.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
 
-/// The most bytes of a head, of a chunk's size line or of trailers.
+/// Maximum bytes of a head, of a chunk's size line or of trailers.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Why no request, or no more of it, could be read.
+/// Why a request could not be read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InputError {
     /// The client closed or broke the connection.
     Closed,
-    /// What came is not HTTP/1.1.
+    /// The input is not HTTP/1.1.
     Malformed,
-    /// A bound was passed.
+    /// A bound was exceeded.
     TooLarge,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Head {
     pub(crate) framing: Framing,
 }
 
-/// How the body of a request is delimited.
+/// How a request body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length(usize),
@@ -44,7 +44,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// `buffer` holds what was already read.
+    /// `buffer` holds bytes that were already read.
     pub(crate) fn new(half: OwnedReadHalf, buffer: BytesMut) -> Self {
         Self { half, buffer }
     }
@@ -56,7 +56,7 @@ impl Input {
         }
     }
 
-    /// Takes all bytes up to the end of the first `end`, which is left out.
+    /// Takes all bytes up to the first `end`, which is removed and not returned.
     async fn until(&mut self, end: &[u8]) -> Result<Bytes, InputError> {
         let mut looked_at = 0usize;
         loop {
@@ -78,14 +78,14 @@ impl Input {
     }
 
     pub(crate) async fn head(&mut self) -> Result<Head, InputError> {
-        // Empty lines before a request are to be ignored (RFC 9112, 2.2).
+        // Empty lines before a request are ignored (RFC 9112, 2.2).
         while self.buffer.starts_with(b"\r\n") {
             self.buffer.advance(2);
         }
         parse_head(&self.until(b"\r\n\r\n").await?).ok_or(InputError::Malformed)
     }
 
-    /// Reads the body into `body`, which keeps what came also when an error ends it.
+    /// Reads the body into `body`. On an error, `body` keeps the bytes received so far.
     pub(crate) async fn body(
         &mut self,
         framing: Framing,
@@ -139,7 +139,8 @@ impl Input {
         }
     }
 
-    /// Resolves when the client closes the connection. What it sends ahead is kept, within bounds.
+    /// Resolves when the client closes the connection. Data received before that is kept, within
+    /// bounds.
     pub(crate) async fn closed(&mut self) {
         while self.buffer.len() <= MAX_HEAD {
             if self.more().await.is_err() {
@@ -201,7 +202,7 @@ fn framing(headers: &HeaderMap) -> Option<Framing> {
     let length = headers.get(header::CONTENT_LENGTH);
     if let Some(coding) = headers.get(header::TRANSFER_ENCODING) {
         let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
-        // Both together are how requests are smuggled.
+        // A request with both headers could be used for request smuggling.
         return (chunked && length.is_none()).then_some(Framing::Chunked);
     }
     let Some(length) = length else {

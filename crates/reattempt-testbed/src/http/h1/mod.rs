@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection, written by hand for full control of what goes over the wire.
+//! One HTTP/1.1 connection, written by hand for full control of the bytes on the wire.
 
 mod input;
 
@@ -20,7 +20,7 @@ use super::step::{Break, Kind, Step};
 use input::{Framing, Head, Input, InputError};
 pub(crate) use input::{chunk_length, is_head};
 
-/// Serves one connection to its end. `read` holds what was already read from it.
+/// Serves one connection to its end. `read` holds bytes that were already read from it.
 pub(crate) async fn serve(connection: Connection<Http>, read: BytesMut) {
     let Connection {
         socket,
@@ -109,25 +109,25 @@ struct Output {
 }
 
 impl Output {
-    /// Says what was wrong with the request, when there is still somebody to tell.
+    /// Responds with what was wrong with the request, if the client is still connected.
     async fn refuse(&mut self, error: InputError) -> Ending {
         let status = match error {
             InputError::Closed => return Ending::Gone,
             InputError::Malformed => 400,
             InputError::TooLarge => 413,
         };
-        // A client that is gone does not need to hear it.
+        // A client that has disconnected gets no response.
         let step = Step::status(status).header("connection", "close");
         let _ = self.half.write_all(&head(&step, 0)).await;
         Ending::Close
     }
 
     async fn proceed(&mut self) {
-        // A broken connection is met again when the body is read.
+        // A write error is ignored: reading the body then reports the broken connection.
         let _ = self.half.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
     }
 
-    /// `None` when the answer is complete; an error when the client broke the connection.
+    /// Returns `None` when the response is complete, an error when the client broke the connection.
     async fn perform(&mut self, step: &Step, head_only: bool) -> io::Result<Option<Ending>> {
         pause(step.before_head).await;
         match step.kind {
@@ -153,7 +153,7 @@ impl Output {
             pause(step.before_body).await;
             self.pieces(step, &content).await?;
         } else if step.before_body.is_zero() {
-            // One write, so that head and body of a small answer share a packet.
+            // One write, so that head and body of a small response share a packet.
             self.half
                 .write_all(&[&head[..], &content[..]].concat())
                 .await?;
@@ -206,7 +206,7 @@ fn head(step: &Step, length: usize) -> Vec<u8> {
         .ok()
         .and_then(|status| status.canonical_reason())
         .unwrap_or_default();
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = write!(head, "HTTP/1.1 {} {reason}\r\n", step.status);
     for (name, value) in &step.headers {
         head.extend_from_slice(name.as_bytes());

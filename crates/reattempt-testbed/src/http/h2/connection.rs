@@ -1,4 +1,4 @@
-//! One HTTP/2 connection: reads frames, gives each stream a task, and keeps the rules of RFC 9113.
+//! One HTTP/2 connection: reads frames, spawns a task per stream, and enforces RFC 9113.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::stream::{Ended, Inbound, Reply, Stream, Then};
 use super::{Bounds, ErrorCode};
 use crate::http::ending::{Ending, end};
 
-/// The window given for each stream, topped up with every DATA frame.
+/// The receive window of each stream, topped up after every DATA frame.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// The same for the connection, beyond the default.
+/// The receive window of the connection, beyond the default.
 const CONNECTION_WINDOW: u32 = 1 << 24;
-/// Writes that may wait for a slow peer before those who write wait too.
+/// Writes that may be queued for a slow peer before writers have to wait.
 const QUEUE: usize = 64;
 
-/// Serves one connection to its end; `answer` runs once for every stream.
+/// Serves one connection to its end; `answer` runs once per stream.
 ///
 /// `read` holds bytes that were already read from the socket.
 pub(crate) async fn serve<F, A>(socket: TcpStream, read: BytesMut, bounds: Bounds, answer: F)
@@ -56,7 +56,7 @@ where
 async fn write(mut queue: mpsc::Receiver<Bytes>, mut half: OwnedWriteHalf) -> OwnedWriteHalf {
     while let Some(frames) = queue.recv().await {
         if half.write_all(&frames).await.is_err() {
-            // The reader meets the broken connection too; until then nobody may wait for us.
+            // The reader also detects the broken connection. Until then writers must not block.
             while queue.recv().await.is_some() {}
         }
     }
@@ -79,7 +79,7 @@ pub(super) struct Connection<F> {
     pub(super) streams: HashMap<u32, Open>,
     tasks: JoinSet<(u32, Then)>,
     pub(super) last_stream: u32,
-    /// Streams above this one were said goodbye to by GOAWAY.
+    /// Streams above this one were excluded by GOAWAY.
     pub(super) gone_above: Option<u32>,
     pub(super) block: Option<Block>,
 }
@@ -114,7 +114,7 @@ where
         for stream in self.streams.values() {
             stream.ended.send_replace(Some(ended));
         }
-        // Each task stops at once when its stream has ended, and may still note down why.
+        // Each task stops at once when its stream has ended, and may still record why.
         while self.tasks.join_next().await.is_some() {}
         ending
     }
@@ -129,7 +129,8 @@ where
                             return Ok(ending);
                         }
                     }
-                    // The test's own handler panicked: its client should see that something broke.
+                    // The test's handler panicked: close the connection, so that its client sees a
+                    // failure.
                     Err(_) => return Ok(Ending::Close),
                 },
                 frame = reader.next() => self.frame(frame?).await.map_err(ReadError::Protocol)?,
@@ -143,13 +144,13 @@ where
         match then {
             Then::Answered => {
                 if open.is_some_and(|open| !open.half_closed) {
-                    // The answer is complete, so the rest of the request is not wanted.
+                    // The response is complete, so the rest of the request is not needed.
                     self.write(frame::reset(id, ErrorCode::NO_ERROR)).await;
                 }
             }
             Then::Gone => {}
             Then::GoAway => {
-                // Streams of a client have odd numbers; below the first one there is only 0.
+                // Client streams have odd numbers; below the first one there is only 0.
                 let last = id
                     .saturating_sub(2)
                     .min(self.gone_above.unwrap_or(u32::MAX));
@@ -194,7 +195,7 @@ where
     }
 
     pub(super) async fn write(&self, frames: Bytes) {
-        // Fails only when the connection is over.
+        // Fails only when the connection has ended.
         let _ = self.writes.send(frames).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What each frame of the client means (RFC 9113, 6).
+//! Handling of each frame that the client sends (RFC 9113, 6).
 
 use bytes::{BufMut, BytesMut};
 
@@ -7,12 +7,12 @@ use super::connection::Connection;
 use super::frame::{self, Frame};
 use super::stream::{Ended, Inbound, Stream, Then};
 
-/// Bytes of a header block, and of the list that it decodes to.
+/// Maximum bytes of a header block, and of the decoded list.
 pub(super) const MAX_HEADERS: usize = 64 * 1024;
-/// Frames that one header block may be cut into.
+/// Maximum number of frames of one header block.
 const MAX_CONTINUATIONS: usize = 32;
 
-/// A header block of which more frames must come.
+/// A header block that is not complete yet.
 pub(super) struct Block {
     stream: u32,
     end_stream: bool,
@@ -66,7 +66,8 @@ where
                 let code = ErrorCode(frame.number()?);
                 self.refuse_idle(frame.stream)?;
                 if let Some(stream) = self.streams.get(&frame.stream) {
-                    // A client answers what crosses its first reset with another.
+                    // A client may answer frames that crossed its first reset with a second reset;
+                    // only the first counts.
                     stream.ended.send_if_modified(|ended| {
                         let first = ended.is_none();
                         ended.get_or_insert(Ended::Reset(code));
@@ -93,12 +94,12 @@ where
                 }
             }
             frame::PUSH_PROMISE => Err(ErrorCode::PROTOCOL_ERROR),
-            // PRIORITY, the peer's GOAWAY, and kinds that this server does not know.
+            // PRIORITY, the peer's GOAWAY, and unknown frame types.
             _ => Ok(()),
         }
     }
 
-    /// Frames on a stream that was never opened break the protocol.
+    /// A frame on a stream that was never opened is a protocol error.
     fn refuse_idle(&self, stream: u32) -> Result<(), ErrorCode> {
         let idle = stream > self.last_stream || (stream != 0 && stream % 2 == 0);
         if idle && self.gone_above.is_none() {
@@ -119,7 +120,8 @@ where
         for value in values {
             let name = u16::from_be_bytes([value[0], value[1]]);
             let number = u32::from_be_bytes([value[2], value[3], value[4], value[5]]);
-            // The others do not touch a server that neither pushes, indexes nor sends long frames.
+            // The other settings do not affect a server that neither pushes, indexes nor sends long
+            // frames.
             if name == frame::SETTING_INITIAL_WINDOW_SIZE {
                 self.windows.set_initial(number)?;
             }
@@ -151,7 +153,7 @@ where
                 .await;
             return Ok(());
         }
-        // Sending fails only when nobody reads the body any more.
+        // Sending fails only when the body is no longer read.
         let _ = stream.inbound.send(Inbound::Data(content));
         if frame.has(frame::END_STREAM) {
             stream.half_closed = true;
@@ -167,13 +169,14 @@ where
             self.block = Some(block);
             return Ok(());
         }
-        // Also decoded when nobody wants it: the table must stay in step with the peer's.
+        // Also decoded when the fields are not needed: the dynamic table must stay in sync with the
+        // peer's.
         let fields = self
             .decoder
             .decode(&block.bytes, MAX_HEADERS)
             .map_err(|_| ErrorCode::COMPRESSION_ERROR)?;
         if block.stream <= self.last_stream {
-            // Trailers, or a stream that is over. Their fields are of no use here.
+            // Trailers, or a stream that has ended. The fields are not used.
             if let Some(stream) = self.streams.get_mut(&block.stream) {
                 stream.half_closed = true;
                 let _ = stream.inbound.send(Inbound::End);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error code of RST_STREAM and GOAWAY (RFC 9113, 7). Any number is allowed.
+/// An error code of RST_STREAM and GOAWAY (RFC 9113, 7). Any number is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(pub u32);
 
@@ -24,17 +24,17 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Nothing is wrong.
+    /// No error.
     NO_ERROR = 0x0;
     /// The peer broke the protocol.
     PROTOCOL_ERROR = 0x1;
-    /// This side failed.
+    /// Internal error of the sender.
     INTERNAL_ERROR = 0x2;
-    /// The peer sent more than its window.
+    /// The peer exceeded its flow-control window.
     FLOW_CONTROL_ERROR = 0x3;
     /// SETTINGS were not acknowledged in time.
     SETTINGS_TIMEOUT = 0x4;
-    /// A frame came on a stream that is closed.
+    /// A frame arrived on a closed stream.
     STREAM_CLOSED = 0x5;
     /// A frame has the wrong size.
     FRAME_SIZE_ERROR = 0x6;

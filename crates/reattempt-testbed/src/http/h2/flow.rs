@@ -1,4 +1,4 @@
-//! The windows that the peer gives us to send in (RFC 9113, 5.2).
+//! The flow-control windows for sending, as granted by the peer (RFC 9113, 5.2).
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -49,7 +49,7 @@ impl SendWindows {
         self.changed.notify_waiters();
     }
 
-    /// SETTINGS_INITIAL_WINDOW_SIZE: moves every open stream by the difference.
+    /// SETTINGS_INITIAL_WINDOW_SIZE: adjusts every open stream by the difference.
     pub(crate) fn set_initial(&self, size: u32) -> Result<(), ErrorCode> {
         let size = i64::from(size);
         if size > MAX_WINDOW {
@@ -68,7 +68,7 @@ impl SendWindows {
         Ok(())
     }
 
-    /// WINDOW_UPDATE; stream 0 is the connection. A stream that is gone is ignored.
+    /// WINDOW_UPDATE; stream 0 is the connection. A closed stream is ignored.
     pub(crate) fn grow(&self, stream: u32, by: u32) -> Result<(), ErrorCode> {
         let mut windows = locked(&self.windows);
         let window = match stream {
@@ -85,11 +85,11 @@ impl SendWindows {
         Ok(())
     }
 
-    /// Waits until something may be sent and takes up to `wanted` bytes (at most one frame of it).
-    /// `None` when the stream is gone.
+    /// Waits until data may be sent and takes up to `wanted` bytes, at most one frame. Returns
+    /// `None` when the stream is closed.
     pub(crate) async fn take(&self, stream: u32, wanted: usize) -> Option<usize> {
         loop {
-            // Made before looking, so that a change in between is not missed.
+            // Created before the check, so that a change in between is not missed.
             let changed = self.changed.notified();
             {
                 let mut windows = locked(&self.windows);

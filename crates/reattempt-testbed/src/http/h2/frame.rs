@@ -1,14 +1,14 @@
-//! HTTP/2 frames (RFC 9113, 4 and 6): reading them with bounds, and building those a server sends.
+//! HTTP/2 frames (RFC 9113, 4 and 6): a bounded reader, and builders for the frames a server sends.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::ErrorCode;
 
-/// What a client sends first (RFC 9113, 3.4).
+/// The client connection preface (RFC 9113, 3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The largest payload either side may send here; the default of the protocol.
+/// Maximum payload in both directions; the default of the protocol.
 pub(crate) const MAX_PAYLOAD: usize = 16_384;
 
 const HEADER: usize = 9;
@@ -33,7 +33,7 @@ const WITH_PRIORITY: u8 = 0x20;
 pub(crate) const SETTING_MAX_CONCURRENT_STREAMS: u16 = 0x3;
 pub(crate) const SETTING_INITIAL_WINDOW_SIZE: u16 = 0x4;
 
-/// One frame as it came, its payload not looked at.
+/// One frame as received; its payload is not parsed.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -47,7 +47,7 @@ impl Frame {
         self.flags & flag != 0
     }
 
-    /// The payload without padding, and for HEADERS without the priority.
+    /// The payload without padding, and for HEADERS without the priority fields.
     pub(crate) fn content(&self) -> Result<Bytes, ErrorCode> {
         let mut content = self.payload.clone();
         if self.has(PADDED) {
@@ -68,7 +68,7 @@ impl Frame {
         Ok(content)
     }
 
-    /// The one 32-bit number that RST_STREAM and WINDOW_UPDATE carry.
+    /// The single 32-bit number in RST_STREAM and WINDOW_UPDATE.
     pub(crate) fn number(&self) -> Result<u32, ErrorCode> {
         <[u8; 4]>::try_from(&*self.payload)
             .map(u32::from_be_bytes)
@@ -78,16 +78,16 @@ impl Frame {
 
 const FRAME_SIZE: ErrorCode = ErrorCode::FRAME_SIZE_ERROR;
 
-/// Why no further frame comes.
+/// Why no further frame can be read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     /// The peer closed or broke the connection.
     Closed,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     Protocol(ErrorCode),
 }
 
-/// Reads frames; a read that is dropped half-way loses nothing.
+/// Reads frames. Cancel-safe: dropping a pending read loses no data.
 #[derive(Debug)]
 pub(crate) struct FrameReader<R> {
     io: R,
@@ -95,7 +95,7 @@ pub(crate) struct FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// `buffer` holds what was already read from `io`.
+    /// `buffer` holds bytes that were already read from `io`.
     pub(crate) fn new(io: R, buffer: BytesMut) -> Self {
         Self { io, buffer }
     }
@@ -115,7 +115,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let length = header.get_uint(3) as usize;
         let (kind, flags) = (header.get_u8(), header.get_u8());
         let stream = header.get_u32() & 0x7fff_ffff;
-        // Checked before any byte of the payload is waited or allocated for.
+        // Checked before any payload byte is read or allocated.
         if length > MAX_PAYLOAD {
             return Err(ReadError::Protocol(FRAME_SIZE));
         }
@@ -141,7 +141,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(())
     }
 
-    /// Takes what still comes until the peer closes.
+    /// Reads and discards until the peer closes.
     pub(crate) async fn drain(&mut self) {
         loop {
             self.buffer.clear();
@@ -159,7 +159,7 @@ fn put_header(bytes: &mut BytesMut, length: usize, kind: u8, flags: u8, stream: 
     bytes.put_u32(stream);
 }
 
-/// One frame in bytes. The caller keeps `payload` within what the peer takes.
+/// Encodes one frame. The caller limits `payload` to the size that the peer accepts.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(HEADER + payload.len());
     put_header(&mut bytes, payload.len(), kind, flags, stream);
@@ -167,7 +167,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// A header block as HEADERS and as many CONTINUATION frames as it needs.
+/// Encodes a header block as HEADERS followed by CONTINUATION frames as needed.
 pub(crate) fn headers(stream: u32, block: &[u8], end_stream: bool) -> Bytes {
     let mut bytes = BytesMut::with_capacity(HEADER + block.len());
     let mut kind = HEADERS;

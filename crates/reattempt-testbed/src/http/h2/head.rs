@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::hpack::Fields;
 
-/// Pseudo-headers taken apart from the others (RFC 9113, 8.3.1).
+/// The pseudo-headers (RFC 9113, 8.3.1) and the other headers.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) method: Method,
@@ -13,7 +13,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// `None` when the request is malformed, which resets its stream with PROTOCOL_ERROR.
+    /// Returns `None` when the request is malformed; its stream is then reset with PROTOCOL_ERROR.
     pub(crate) fn of(fields: &Fields) -> Option<Self> {
         let (mut method, mut path, mut headers) = (None, None, HeaderMap::new());
         for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! A small raw HTTP/2 server side: it can do on the wire what a library would never let it do.
+//! A small raw HTTP/2 server. It can produce sequences that a library would not allow.
 
 mod connection;
 mod dispatch;
@@ -18,26 +18,27 @@ pub(crate) use frame::PREFACE;
 pub(crate) use head::Head;
 pub(crate) use stream::{Ended, Inbound, Reply, Stream, Then, ended};
 
-/// What one HTTP/2 connection is held to.
+/// Limits of one HTTP/2 connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) concurrent_streams: u32,
     pub(crate) body: usize,
 }
 
-/// Reads frames until there is none; how many there were.
+/// Reads frames until the input ends or is invalid; returns their number.
 pub(crate) async fn read_frames(io: impl AsyncRead + Unpin, buffer: BytesMut) -> usize {
     let mut reader = frame::FrameReader::new(io, buffer);
     let mut frames = 0;
     while let Ok(frame) = reader.next().await {
-        // Both are asked of every frame that arrives, whatever came of it.
+        // Called for every frame whatever the result, so that the parsers are exercised.
         let _ = (frame.content(), frame.number());
         frames += 1;
     }
     frames
 }
 
-/// Reads header blocks by one table; how many fields there were up to the first block that is none.
+/// Decodes header blocks with one dynamic table; returns the number of fields before the first
+/// invalid block.
 pub(crate) fn read_header_blocks<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut decoder = hpack::Decoder::default();
     let mut fields = 0;

@@ -1,4 +1,4 @@
-//! One stream as the code that answers it sees it.
+//! One HTTP/2 stream, as seen by the code that answers it.
 
 use std::sync::Arc;
 
@@ -10,39 +10,39 @@ use super::hpack::{self, Fields};
 use super::{ErrorCode, frame};
 use crate::http::ending::Ending;
 
-/// What the peer sends on a stream after its head.
+/// What the peer sends on a stream after the head.
 #[derive(Debug)]
 pub(crate) enum Inbound {
     Data(Bytes),
-    /// The peer half-closed the stream, with trailers or without.
+    /// The peer half-closed the stream, with or without trailers.
     End,
 }
 
-/// Why a stream ended while we were still at it.
+/// Why a stream ended before it was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The peer sent RST_STREAM.
     Reset(ErrorCode),
     /// The peer closed or broke the connection.
     Closed,
-    /// This server ended it (GOAWAY, closing the connection, a bound was passed).
+    /// This server ended it: GOAWAY, a closed connection, or an exceeded bound.
     ByServer,
 }
 
-/// What the connection does once the code that answered a stream is done with it.
+/// What the connection does after the handler of a stream has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// The answer was written to its end.
+    /// The response was written completely.
     Answered,
-    /// The stream is dead already: it was reset, by one side or the other.
+    /// The stream was already reset by either side.
     Gone,
-    /// GOAWAY with NO_ERROR that leaves out this stream and every later one.
+    /// Sends GOAWAY with NO_ERROR that excludes this stream and all later ones.
     GoAway,
-    /// End the whole connection.
+    /// Ends the whole connection.
     End(Ending),
 }
 
-/// A stream that the peer opened.
+/// A stream opened by the peer.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) id: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Stream {
     pub(crate) ended: watch::Receiver<Option<Ended>>,
 }
 
-/// Resolves when the stream ended under us, which may be never.
+/// Resolves when the stream ends before it is answered; may never resolve.
 pub(crate) async fn ended(watch: &mut watch::Receiver<Option<Ended>>) -> Ended {
     match watch.wait_for(Option::is_some).await {
         Ok(ended) => ended.unwrap_or(Ended::ByServer),
@@ -60,8 +60,8 @@ pub(crate) async fn ended(watch: &mut watch::Receiver<Option<Ended>>) -> Ended {
     }
 }
 
-/// The sending side of a stream. What cannot be sent any more is dropped in silence: the stream's
-/// `ended` tells of it.
+/// The sending side of a stream. Frames that can no longer be sent are dropped silently; the
+/// stream's `ended` reports the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(super) id: u32,
@@ -79,7 +79,7 @@ impl Reply {
         self.write(frames).await;
     }
 
-    /// Sends DATA as the peer's windows allow.
+    /// Sends DATA within the peer's flow-control windows.
     pub(crate) async fn data(&self, mut data: Bytes, end_stream: bool) {
         if data.is_empty() && end_stream {
             let frame = frame::frame(frame::DATA, frame::END_STREAM, self.id, b"");
@@ -111,14 +111,14 @@ impl Reply {
         self.write(frame::reset(self.id, code)).await;
     }
 
-    /// GOAWAY with NO_ERROR that leaves this stream and those before it alone.
+    /// Sends GOAWAY with NO_ERROR that still accepts this stream and earlier ones.
     pub(crate) async fn goodbye(&self) {
         self.write(frame::go_away(self.id, ErrorCode::NO_ERROR))
             .await;
     }
 
     async fn write(&self, frames: Bytes) {
-        // Fails only when the connection is over.
+        // Fails only when the connection has ended.
         let _ = self.writes.send(frames).await;
     }
 }

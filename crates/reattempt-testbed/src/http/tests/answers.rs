@@ -1,4 +1,4 @@
-//! Answers, and what is remembered of the requests.
+//! Responses, and the recorded requests.
 
 use super::*;
 
@@ -44,7 +44,7 @@ async fn answers_follow_the_queue_and_then_the_default() {
         );
         assert_eq!((seen[3].number, seen[3].connection), (3, 0));
         assert!(seen[3].arrival >= seen[0].arrival && server.cancelled().is_empty());
-        // One connection was kept alive for all.
+        // One connection was kept alive for all requests.
         assert_eq!(
             (server.connections_accepted(), server.connections_open()),
             (1, 1)
@@ -112,7 +112,7 @@ async fn a_large_body_keeps_to_the_windows_of_the_client() {
     both(script, async |_, server, caller| {
         let response = caller.send(&server, "/").await.unwrap();
         assert_eq!(response.body().len(), 3 << 20);
-        // A second one: every window was given back.
+        // A second response shows that every window was released.
         assert_eq!(
             caller.send(&server, "/").await.unwrap().body().len(),
             3 << 20
@@ -185,7 +185,7 @@ async fn chunked_bodies_and_expectations_are_understood() {
     );
 }
 
-/// The body arrives whole, however it is written.
+/// The body arrives complete, however it is written.
 #[tokio::test]
 async fn a_body_is_written_in_pieces() {
     let pieces = Step::status(200)

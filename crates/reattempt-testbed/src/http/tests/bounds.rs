@@ -1,4 +1,4 @@
-//! What is not HTTP, or too much of it.
+//! Input that is not HTTP or exceeds a bound.
 
 use super::*;
 
@@ -60,7 +60,7 @@ async fn a_stream_beyond_the_bound_is_refused() {
     let options = Options::new().max_concurrent_streams(1);
     let server = Server::start_with(options, Step::hang()).await.unwrap();
     let mut socket = TcpStream::connect(server.addr()).await.unwrap();
-    // Two requests at once, by indexed fields: GET / over http.
+    // Two requests at once, with indexed fields: GET / over http.
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let first = b"\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86";
     let second = b"\0\0\x03\x01\x05\0\0\0\x03\x82\x84\x86";

@@ -1,4 +1,4 @@
-//! Each way not to answer.
+//! Each way of not answering.
 
 use super::*;
 
@@ -46,7 +46,7 @@ async fn a_body_breaks_off_in_each_way() {
                     Err(error) => break error,
                 }
             };
-            // A reset may overtake the bytes before it.
+            // A reset may overtake the bytes sent before it.
             assert!(b"hello".starts_with(&came), "{came:?} {error:?}");
         }
         let server = Server::start(Step::hang_during_body(5)).await.unwrap();

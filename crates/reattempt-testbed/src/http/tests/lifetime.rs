@@ -1,4 +1,4 @@
-//! Cancellations, connections that go, and servers that stop.
+//! Cancellation, lost connections, and stopped servers.
 
 use super::*;
 
@@ -7,7 +7,7 @@ async fn a_hanging_call_is_seen_and_so_is_its_cancellation() {
     both(
         || Step::hang().into(),
         async |http2, server, caller| {
-            // The client lives on, so that only the call is given up and not its connection.
+            // The client stays alive, so that only the call is cancelled and not its connection.
             let request = Request::get(server.uri()).body(Full::default()).unwrap();
             let call = tokio::spawn(caller.client.request(request));
             server.wait_seen(1).await;

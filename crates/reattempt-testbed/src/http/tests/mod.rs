@@ -1,4 +1,4 @@
-//! Each step, seen from the client's side of the wire.
+//! Each step, observed by a client on the wire.
 
 mod answers;
 mod bounds;
@@ -22,9 +22,9 @@ use super::{ErrorCode, Options, Protocol, Script, Server, Step};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Long enough for a slow machine; no test waits it out.
+/// Long enough for a slow machine; no passing test waits this long.
 const SOON: Duration = Duration::from_secs(20);
-/// How long a client is watched not getting something.
+/// How long a test checks that a client receives nothing.
 const A_WHILE: Duration = Duration::from_millis(60);
 
 #[derive(Clone)]
@@ -65,18 +65,18 @@ impl Caller {
     async fn fail(&self, server: &Server) -> BoxError {
         self.send(server, "/")
             .await
-            .expect_err("the step should have failed the call")
+            .expect_err("the call succeeded")
     }
 }
 
-/// The error of h2 beneath whatever wraps it.
+/// The h2 error at the end of the source chain.
 fn h2_error<'a>(error: &'a (dyn Error + 'static)) -> &'a h2::Error {
     let mut error = error;
     loop {
         if let Some(found) = error.downcast_ref() {
             return found;
         }
-        error = error.source().expect("an error of h2 in the chain");
+        error = error.source().expect("no h2 error in the chain");
     }
 }
 
@@ -85,6 +85,6 @@ async fn both(script: impl Fn() -> Script, test: impl AsyncFn(bool, Server, Call
         let server = Server::start(script()).await.unwrap();
         timeout(SOON * 2, test(http2, server, Caller::new(http2)))
             .await
-            .expect("the test hangs");
+            .expect("the test timed out");
     }
 }

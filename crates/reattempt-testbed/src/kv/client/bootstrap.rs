@@ -1,7 +1,7 @@
-//! Setting a connection up: HELLO, GET_ERROR_MAP, SASL, SELECT_BUCKET, GET_CLUSTER_CONFIG.
+//! Connection bootstrap: HELLO, GET_ERROR_MAP, SASL, SELECT_BUCKET, GET_CLUSTER_CONFIG.
 //!
-//! What needs no answer of the one before is sent together. A node that knows no HELLO or no error
-//! map is used without; one that refuses the login or the bucket is not used.
+//! Requests that do not depend on an earlier response are sent together. A node without HELLO or
+//! error map is used without it; a node that refuses the login or the bucket is not used.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use crate::kv::{opcode, status};
 use super::error::{ClientError, CloseReason};
 use super::options::{Bootstrap, ClientOptions};
 
-/// The version of the error map asked for.
+/// The requested version of the error map.
 const ERROR_MAP_VERSION: u16 = 2;
 
-/// What setting up found out.
+/// The result of the bootstrap.
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
     pub(super) config: Option<Bytes>,
-    /// The first opaque that none of the set-up's own requests had: a late second answer to one of
-    /// these answers nothing.
+    /// The first opaque not used during bootstrap, so that a duplicate bootstrap response never
+    /// matches a later request.
     pub(super) next_opaque: u32,
 }
 
-/// A connection while it is set up.
+/// A connection during bootstrap.
 pub(super) struct Setup<'a> {
     pub(super) address: Arc<str>,
     pub(super) stream: TcpStream,
     pub(super) input: BytesMut,
     pub(super) options: &'a ClientOptions,
-    /// The operations asked for; an opaque is the place of its own here, counted from 1.
+    /// The operations requested so far; an opaque is an index into this list, counted from 1.
     asked: Vec<u8>,
     early: HashMap<u32, Frame>,
 }
@@ -59,7 +59,7 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Goes through all steps that the options ask for.
+    /// Runs all steps that the options require.
     pub(super) async fn run(&mut self) -> Result<Agreed, ClientError> {
         let Bootstrap::Couchbase {
             credentials,
@@ -74,7 +74,7 @@ impl<'a> Setup<'a> {
         let hello = self.hello(&mut out)?;
         let version = Bytes::copy_from_slice(&ERROR_MAP_VERSION.to_be_bytes());
         let map = self.put(&mut out, opcode::GET_ERROR_MAP, Bytes::new(), version)?;
-        // With a mechanism given nobody needs the list.
+        // With a configured mechanism the list is not needed.
         let list = match (credentials, mechanism) {
             (Some(_), None) => Some(self.put(
                 &mut out,
@@ -102,7 +102,8 @@ impl<'a> Setup<'a> {
             let mechanism = match (list, mechanism) {
                 (Some(list), _) => {
                     let answer = self.read(list, "SASL_LIST_MECHS").await?;
-                    // The list is the server's word: it must not talk a client out of its password.
+                    // The server-provided list must not make the client send its password in plain
+                    // text.
                     match Mechanism::strongest(&answer.value) {
                         Some(Mechanism::Plain) if !self.may_be_plain() => {
                             let plain = "it offers only PLAIN, which sends the password in the clear: ask for it";
@@ -114,7 +115,7 @@ impl<'a> Setup<'a> {
                             }
                             mechanism
                         }
-                        // What keeps no list of mechanisms has at least the oldest one.
+                        // A node without a list of mechanisms supports at least PLAIN.
                         None if self.may_be_plain() && answer.value.is_empty() => Mechanism::Plain,
                         None => return Err(self.auth("it offers no mechanism that is known here")),
                     }
@@ -222,14 +223,14 @@ impl<'a> Setup<'a> {
         result.map_err(|error| self.lost(operation, CloseReason::Io(Arc::new(error))))
     }
 
-    /// The operation that was asked for with this opaque.
+    /// The operation that was requested with this opaque.
     fn asked(&self, opaque: u32) -> Option<u8> {
         let place = usize::try_from(opaque).ok()?.checked_sub(1)?;
         self.asked.get(place).copied()
     }
 
-    /// The answer with this opaque; answers to others that come first are kept, those to nobody are
-    /// ignored.
+    /// The response with this opaque. Responses to other requests that arrive first are kept; those
+    /// without a request are ignored.
     async fn read(&mut self, opaque: u32, operation: &'static str) -> Result<Frame, ClientError> {
         loop {
             if let Some(frame) = self.early.remove(&opaque) {

@@ -20,13 +20,13 @@ use super::request::KvRequest;
 use super::response::KvResponse;
 use super::state::{Outcome, Shared};
 
-/// Numbers connections over the whole process.
+/// Connection numbers, unique in this process.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// One socket with any number of requests on it; answers find their request by opaque.
+/// One socket with any number of requests; responses are matched by opaque.
 ///
 /// Clones share the socket. It is closed when the last clone and the last unanswered request are
-/// gone.
+/// dropped.
 #[derive(Clone, Debug)]
 pub struct Connection {
     handle: Arc<Handle>,
@@ -44,7 +44,7 @@ impl Drop for Handle {
 }
 
 impl Connection {
-    /// Connects to `host:port` and sets the connection up.
+    /// Connects to `host:port` and runs the bootstrap.
     pub async fn connect(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
         let address: Arc<str> = address.into();
         let limit = options.connect_timeout;
@@ -68,7 +68,7 @@ impl Connection {
                 });
             }
         };
-        // A socket that is dead already is found by the first read.
+        // A closed socket is detected by the first read.
         let _ = stream.set_nodelay(true);
         let mut setup = Setup::new(address.clone(), stream, options);
         let agreed = setup.run().await?;
@@ -94,17 +94,17 @@ impl Connection {
         })
     }
 
-    /// The node, `host:port` as it was given.
+    /// The node, `host:port` as given.
     pub fn address(&self) -> &str {
         &self.handle.0.address
     }
 
-    /// Number of this connection, unique in this process; answers carry it.
+    /// The number of this connection, unique in this process; responses carry it.
     pub fn id(&self) -> u64 {
         self.handle.0.id
     }
 
-    /// Whether no request can be sent any more.
+    /// Whether no further request can be sent.
     pub fn is_closed(&self) -> bool {
         self.handle.0.is_closed()
     }
@@ -114,37 +114,37 @@ impl Connection {
         &self.handle.0.features
     }
 
-    /// The error map as the node sent it.
+    /// The error map as sent by the node.
     pub fn error_map_json(&self) -> Option<Bytes> {
         self.handle.0.error_map.clone()
     }
 
-    /// The last cluster configuration that came over this connection.
+    /// The last cluster configuration received on this connection.
     pub fn cluster_config_json(&self) -> Option<Bytes> {
         self.handle.0.config()
     }
 
-    /// How many answers came that nobody waited for.
+    /// The number of responses without a waiting request.
     pub fn ignored_answers(&self) -> u64 {
         self.handle.0.ignored()
     }
 
-    /// How many requests wait for an answer.
+    /// The number of requests waiting for a response.
     pub fn outstanding(&self) -> usize {
         self.handle.0.outstanding()
     }
 
-    /// How many of these have left, at least their first byte.
+    /// How many of these were sent, at least their first byte.
     pub fn in_flight(&self) -> usize {
         self.handle.0.in_flight()
     }
 
-    /// Closes the socket; requests without an answer fail.
+    /// Closes the socket; requests without a response fail.
     pub fn close(&self) {
         self.handle.0.begin_close();
     }
 
-    /// Sends a request. It is queued at once, also when the future is never polled.
+    /// Sends a request. It is queued at once, even when the future is never polled.
     pub(super) fn send(
         &self,
         request: &KvRequest,
@@ -182,7 +182,7 @@ impl Service<KvRequest> for Connection {
     }
 }
 
-/// A request's place among those that wait; dropping it frees the opaque.
+/// The entry of a waiting request; dropping it frees the opaque.
 #[derive(Debug)]
 struct Slot {
     handle: Arc<Handle>,
@@ -205,7 +205,7 @@ enum State {
     Done,
 }
 
-/// The answer to one request. Dropping it frees the request's slot; a late answer is ignored.
+/// The response to one request. Dropping it frees the request's slot; a late response is ignored.
 #[derive(Debug)]
 #[must_use = "dropping it cancels the request"]
 pub struct ResponseFuture {
@@ -220,7 +220,8 @@ impl Future for ResponseFuture {
         let outcome = match &mut self.state {
             State::Waiting { outcome, slot } => match ready!(Pin::new(outcome).poll(cx)) {
                 Ok(outcome) => outcome,
-                // The driver always says how a request ended; without it nothing is known.
+                // The driver always reports how a request ended. Without a report the outcome is
+                // unknown.
                 Err(_) => Err(ClientError::ClosedInFlight {
                     address: slot.handle.0.address.clone(),
                     reason: CloseReason::Local,

@@ -1,4 +1,4 @@
-//! Waiting for the connection of a node, shared by all who need it.
+//! Waiting for a node's connection, shared by all callers that need it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use super::connection::Connection;
 use super::error::ClientError;
 use super::node::NodeClient;
 
-/// What dialling comes to.
+/// The result of dialling.
 pub(super) type Dialled = Result<Connection, ClientError>;
 
-/// The connection of a node, as soon as there is one.
+/// Resolves to a node's connection.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct ConnectFuture(State);
@@ -21,7 +21,7 @@ pub struct ConnectFuture(State);
 #[derive(Debug)]
 enum State {
     Known(Option<Connection>),
-    /// Holds the client: it may be all that is left of it, and a client that is gone does not dial.
+    /// Holds the client: this may be the last handle, and a dropped client does not dial.
     Dialling {
         result: oneshot::Receiver<Dialled>,
         client: NodeClient,

@@ -1,7 +1,7 @@
-//! The task of a connection: it alone reads and writes the socket.
+//! The task of a connection: only it reads and writes the socket.
 //!
-//! One task for both directions, so that when the socket dies it is known exactly which requests
-//! had left: a request is in flight from its first byte on.
+//! One task for both directions, so that it is known which requests were sent when the socket
+//! fails: a request is in flight from its first byte on.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,10 +17,10 @@ use crate::kv::opcode;
 use super::error::CloseReason;
 use super::state::Shared;
 
-/// Requests are taken from the queue until this many bytes wait for the socket.
+/// Requests are taken from the queue until this many bytes wait to be written.
 const WRITE_AHEAD: usize = 64 * 1024;
 
-/// Runs a connection until its end, then fails what still waits. Also when the task is dropped.
+/// Runs a connection until its end, then fails waiting requests. Also when the task is dropped.
 pub(super) async fn run(shared: Arc<Shared>, stream: TcpStream, input: BytesMut, max_body: usize) {
     struct CloseOnDrop(Arc<Shared>);
     impl Drop for CloseOnDrop {
@@ -41,7 +41,7 @@ async fn drive(
 ) -> CloseReason {
     let (mut read, mut write) = stream.into_split();
     let mut output = BytesMut::new();
-    // Requests in `output`, each with the place of its first byte in all that was ever written.
+    // Requests in `output`, each with the offset of its first byte in the whole output.
     let mut starts: VecDeque<(u32, u64)> = VecDeque::new();
     let (mut taken, mut written) = (0u64, 0u64);
     loop {
@@ -54,8 +54,8 @@ async fn drive(
             taken += length as u64;
         });
         if idle && !output.is_empty() {
-            // What has not left is safe: a connection that is closed by now is found before the
-            // first byte goes, not after. The runtime hears of it when it is given the turn.
+            // A request that was not sent is safe to send again, so a close is detected before the
+            // first byte is written. The runtime learns of the close when this task yields.
             tokio::task::yield_now().await;
             match read.try_read_buf(&mut input) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -85,7 +85,7 @@ async fn drive(
     }
 }
 
-/// What came of a read; an error costs the connection.
+/// Handles the result of a read; an error ends the connection.
 fn received(
     shared: &Shared,
     result: io::Result<usize>,
@@ -106,7 +106,7 @@ fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), 
     while let Some(frame) = Frame::decode(input, max_body).map_err(CloseReason::Protocol)? {
         match frame.magic {
             Magic::Response | Magic::FlexResponse => shared.answer(frame)?,
-            // The only request a server makes that concerns us; it wants no answer.
+            // The only server request that this client uses; it expects no response.
             Magic::ServerRequest => {
                 if frame.opcode == opcode::CLUSTERMAP_CHANGED && !frame.value.is_empty() {
                     shared.config_arrived(&frame.value);

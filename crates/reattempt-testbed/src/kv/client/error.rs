@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a node and back.
+//! Errors of connecting to a node and of requests without a response.
 
 use std::io;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use crate::kv::frame::FrameError;
 /// Whether a request may have reached the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendStage {
-    /// Not a byte of it left; sending it again is always safe.
+    /// No byte was sent; sending it again is always safe.
     NeverSent,
-    /// At least its first byte was handed to the network and no answer came.
+    /// At least its first byte was written to the socket and no response arrived.
     InFlight,
 }
 
@@ -24,21 +24,21 @@ pub enum CloseReason {
     /// The server closed it in the middle of a frame.
     #[error("the server closed the connection after {received} bytes of a frame")]
     MidFrame {
-        /// How many bytes of the frame had arrived.
+        /// The number of received bytes of the frame.
         received: usize,
     },
     /// The network failed.
     #[error("the connection failed: {0}")]
     Io(Arc<io::Error>),
-    /// The server sent what is not the protocol; nothing after it can be trusted.
+    /// The server violated the protocol; later input cannot be trusted.
     #[error("the server broke the protocol: {0}")]
     Protocol(FrameError),
-    /// The server answered a request with another operation than was asked for.
+    /// The server responded with another opcode than requested.
     #[error("the server answered opcode {asked:#04x} with {answered:#04x}")]
     WrongOpcode {
-        /// What was asked for.
+        /// The requested opcode.
         asked: u8,
-        /// What was answered.
+        /// The opcode of the response.
         answered: u8,
     },
     /// This side closed it.
@@ -46,55 +46,55 @@ pub enum CloseReason {
     Local,
 }
 
-/// Why a request got no answer. Cheap to clone.
+/// Why a request got no response. Cheap to clone.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No connection to the node.
+    /// The connection to the node failed.
     #[error("cannot connect to {address}: {source}")]
     Connect {
         /// The node.
         address: Arc<str>,
-        /// What the network said.
+        /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// Connecting and setting up took too long.
+    /// Connecting and bootstrap took too long.
     #[error("no connection to {address} within {limit:?}")]
     ConnectTimeout {
         /// The node.
         address: Arc<str>,
-        /// How long it was waited.
+        /// The limit.
         limit: Duration,
     },
-    /// The connection was lost while it was set up.
+    /// The connection was lost during bootstrap.
     #[error("lost the connection to {address} at {operation}: {reason}")]
     BootstrapClosed {
         /// The node.
         address: Arc<str>,
         /// The bootstrap operation.
         operation: &'static str,
-        /// Why it ended.
+        /// Why the connection ended.
         reason: CloseReason,
     },
-    /// The node does not accept the login.
+    /// The node refused the login.
     #[error("{address} refused the login: {problem}")]
     Auth {
         /// The node.
         address: Arc<str>,
-        /// What it said.
+        /// The reason that the node gave.
         problem: String,
     },
-    /// The node refused a step of the set-up.
+    /// The node refused a step of the bootstrap.
     #[error("{address} refused {operation} with status {status:#04x}")]
     Bootstrap {
         /// The node.
         address: Arc<str>,
         /// The bootstrap operation.
         operation: &'static str,
-        /// What it answered.
+        /// The status of its response.
         status: u16,
     },
-    /// The connection ended before a byte of the request left.
+    /// The connection ended before a byte of the request was sent.
     #[error("not sent to {address}: {reason}")]
     NotSent {
         /// The node.
@@ -102,7 +102,7 @@ pub enum ClientError {
         /// Why the connection ended.
         reason: CloseReason,
     },
-    /// The connection ended while the request was on its way or being worked on.
+    /// The connection ended after the request was sent, at least in part.
     #[error("{address} was lost in flight: {reason}")]
     ClosedInFlight {
         /// The node.
@@ -110,18 +110,18 @@ pub enum ClientError {
         /// Why the connection ended.
         reason: CloseReason,
     },
-    /// No node can take the request.
+    /// No node can accept the request.
     #[error("no node for the request: {why}")]
     NoNode {
-        /// The vbucket, where one was found.
+        /// The vbucket, if known.
         vbucket: Option<u16>,
         /// What is missing.
         why: &'static str,
     },
-    /// The request cannot be written.
+    /// The request cannot be encoded.
     #[error("the request cannot be written: {0}")]
     Invalid(FrameError),
-    /// The lookup of a collection succeeded, and named no id.
+    /// The collection lookup succeeded without an id.
     #[error("{address} answered the lookup of a collection without an id: nothing was sent")]
     NoCollectionId {
         /// The node.
@@ -146,7 +146,7 @@ impl ClientError {
         }
     }
 
-    /// The node it happened with, where there was one.
+    /// The node concerned, if any.
     pub fn address(&self) -> Option<&str> {
         match self {
             ClientError::Connect { address, .. }

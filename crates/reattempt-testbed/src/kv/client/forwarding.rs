@@ -1,6 +1,5 @@
-//! Which vbuckets are asked for at the node that will own them: the map in force first, and once
-//! its node has said that it is another's, the fast-forward map, until there is a new revision
-//! (SDK-RFC 0005).
+//! Chooses the node of a vbucket during a rebalance: first by the current map and, once that node
+//! has refused the vbucket, by the fast-forward map, until there is a new revision (SDK-RFC 0005).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +8,7 @@ use crate::kv::{VbucketMap, status};
 
 use super::response::KvResponse;
 
-/// The vbuckets that the node of the map in force refused, under one revision.
+/// The vbuckets that their nodes of the current map refused, for one revision.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forwarding(Arc<Mutex<Refused>>);
 
@@ -19,7 +18,7 @@ struct Refused {
     vbuckets: HashSet<u16>,
 }
 
-/// One request by a map that has a fast-forward map.
+/// One request that was routed by a map with a fast-forward map.
 #[derive(Debug)]
 pub(super) struct Asked {
     forwarding: Forwarding,
@@ -28,7 +27,7 @@ pub(super) struct Asked {
 }
 
 impl Forwarding {
-    /// The node to ask for a vbucket, and what has to hear its answer.
+    /// The node for a vbucket, and the handle that must see its response.
     pub(super) fn node<'a>(
         &self,
         map: &'a VbucketMap,
@@ -57,7 +56,7 @@ impl Forwarding {
 }
 
 impl Asked {
-    /// Hears the answer.
+    /// Records the response.
     pub(super) fn answered(&self, answer: &KvResponse) {
         if answer.status != status::NOT_MY_VBUCKET {
             return;
@@ -65,7 +64,7 @@ impl Asked {
         let mut refused = self.forwarding.refused();
         if refused.revision != self.revision {
             if refused.revision > self.revision {
-                // An answer to a request of an older map.
+                // A response to a request that was routed by an older map.
                 return;
             }
             refused.revision = self.revision;

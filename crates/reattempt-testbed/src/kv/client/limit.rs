@@ -1,4 +1,4 @@
-//! The bound on requests without an answer: readiness is a permit.
+//! The limit on requests without a response: readiness is a permit.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 type Acquire =
     Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
 
-/// One caller's place in the queue for permits. A clone starts without a permit.
+/// One caller's position in the permit queue. A clone starts without a permit.
 pub(super) struct Limit {
     semaphore: Arc<Semaphore>,
     waiting: Option<Acquire>,
@@ -33,7 +33,7 @@ impl Limit {
             return Poll::Ready(());
         }
         if self.waiting.is_none() {
-            // A free permit costs no allocation.
+            // Taking a free permit does not allocate.
             if let Ok(permit) = self.semaphore.clone().try_acquire_owned() {
                 self.permit = Some(permit);
                 return Poll::Ready(());

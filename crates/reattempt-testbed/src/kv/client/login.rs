@@ -1,4 +1,4 @@
-//! Logging in while a connection is set up: PLAIN, or the two steps of SCRAM.
+//! The login during bootstrap: PLAIN, or the two steps of SCRAM.
 
 use bytes::Bytes;
 
@@ -9,8 +9,7 @@ use crate::kv::{opcode, status};
 use super::bootstrap::Setup;
 use super::error::ClientError;
 
-/// What a login may be answered with although nobody has looked at the password: the node cannot
-/// tell now.
+/// Login statuses that do not concern the password: the node cannot check it now.
 const NOT_NOW: [u16; 4] = [
     status::NOT_INITIALIZED,
     status::ENOMEM,
@@ -25,7 +24,7 @@ impl Setup<'_> {
         allowed && here().unwrap_or(false)
     }
 
-    /// Proves to the node who this is, and with SCRAM that the node knows it too.
+    /// Authenticates to the node; with SCRAM the node is authenticated too.
     pub(super) async fn login(
         &mut self,
         mechanism: Mechanism,
@@ -52,7 +51,7 @@ impl Setup<'_> {
             .exchange(opcode::SASL_AUTH, name.clone(), first, "SASL_AUTH")
             .await?;
         if answer.specific != status::AUTH_CONTINUE {
-            // A success here would be a server that never proved it knows the password.
+            // A success here means that the server did not prove that it knows the password.
             return Err(self.no_login(&answer, "SASL_AUTH"));
         }
         let last = scram

@@ -1,8 +1,8 @@
-//! A small pipelined client: one connection, one node, or a cluster by vbucket. Plain tower
-//! services.
+//! A small pipelined client as plain tower services: one connection, one node, or a cluster by
+//! vbucket.
 //!
-//! An answer with a status other than success is an answer. Only trouble on the way is an error,
-//! and the error says whether the request may have reached the server. Nothing here tries again.
+//! A response with any status is `Ok`. Only a transport failure is an error, and the error states
+//! whether the request may have reached the server. The client never retries.
 
 mod bootstrap;
 mod connection;

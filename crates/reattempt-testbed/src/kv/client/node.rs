@@ -1,4 +1,4 @@
-//! The client of one node: dials when it is needed, and again after a loss.
+//! The client of one node: connects on demand and reconnects after a loss.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -44,7 +44,7 @@ enum Link {
     Up(Connection),
 }
 
-/// What the last connection learned, kept after its end.
+/// Facts learned from the last connection, kept after its end.
 #[derive(Debug, Default)]
 struct Last {
     error_map: Option<Bytes>,
@@ -52,7 +52,7 @@ struct Last {
 }
 
 impl NodeClient {
-    /// A client of `host:port`. Nothing is dialled before the first request.
+    /// Creates a client of `host:port`. It connects on the first request.
     pub fn new(address: impl Into<Arc<str>>, options: ClientOptions) -> Self {
         Self::shared(address.into(), Arc::new(options))
     }
@@ -76,7 +76,7 @@ impl NodeClient {
         &self.shared.address
     }
 
-    /// The connection in use, or a new one. Everybody who asks meanwhile waits for the same dial.
+    /// The current connection, or a new one. Concurrent callers share one dial.
     pub fn connect(&self) -> ConnectFuture {
         let mut link = self.shared.link();
         if let Link::Up(connection) = &*link {
@@ -103,7 +103,7 @@ impl NodeClient {
         ConnectFuture::dialling(result, self.clone())
     }
 
-    /// The error map of the connection in use, or of the last one.
+    /// The error map of the current or the last connection.
     pub fn error_map_json(&self) -> Option<Bytes> {
         match &*self.shared.link() {
             Link::Up(connection) => connection.error_map_json(),
@@ -120,13 +120,13 @@ impl NodeClient {
         current.or_else(|| self.shared.last().config.clone())
     }
 
-    /// Whether there is a connection that can be used.
+    /// Whether there is a usable connection.
     pub fn is_connected(&self) -> bool {
         matches!(&*self.shared.link(), Link::Up(connection) if !connection.is_closed())
     }
 
-    /// Closes the connection with this number ([`KvResponse::connection`]) if it is the one in use.
-    /// Its unanswered requests fail; the next request dials again.
+    /// Closes the connection with this number ([`KvResponse::connection`]) if it is the current
+    /// one. Its unanswered requests fail; the next request connects again.
     pub fn disconnect(&self, connection: u64) {
         if let Link::Up(current) = &*self.shared.link() {
             if current.id() == connection {
@@ -135,7 +135,7 @@ impl NodeClient {
         }
     }
 
-    /// The task that dialled ended without a result: a hook panicked or the runtime ends.
+    /// The dial task ended without a result: a hook panicked or the runtime is shutting down.
     pub(super) fn dial_ended(&self) -> ClientError {
         ClientError::NotSent {
             address: self.shared.address.clone(),
@@ -194,10 +194,10 @@ impl Drop for Shared {
     }
 }
 
-/// Dials once and tells everybody who waits. Holds no strong handle, so that a client that is
-/// dropped ends its dial.
+/// Dials once and notifies all waiters. Holds no strong handle, so that dropping the client ends
+/// its dial.
 async fn dial(shared: Weak<Shared>, address: Arc<str>, options: Arc<ClientOptions>) {
-    /// Leaves nobody waiting when the task is ended early.
+    /// Notifies all waiters when the task is ended early.
     struct Finish(Weak<Shared>, Option<Dialled>);
     impl Drop for Finish {
         fn drop(&mut self) {
@@ -212,7 +212,7 @@ async fn dial(shared: Weak<Shared>, address: Arc<str>, options: Arc<ClientOption
             let before = std::mem::replace(&mut *shared.link(), next);
             if let (Link::Dialling { waiters, .. }, Some(result)) = (before, result) {
                 for waiter in waiters {
-                    // Who gave up meanwhile needs no word.
+                    // An error means that the waiter was dropped.
                     let _ = waiter.send(result.clone());
                 }
             }
@@ -237,7 +237,7 @@ impl Service<KvRequest> for NodeClient {
     }
 }
 
-/// A request to one node: first its connection, then its answer.
+/// A request to one node: waits for its connection, then for its response.
 #[derive(Debug)]
 #[must_use = "dropping it cancels the request"]
 pub struct NodeFuture {
@@ -261,7 +261,7 @@ impl NodeFuture {
         &self.address
     }
 
-    /// Whether the request still waits for a connection: not a byte of it can have left.
+    /// Whether the request still waits for a connection, so that no byte of it was sent.
     pub fn is_dialling(&self) -> bool {
         matches!(self.state, State::Connecting { .. })
     }

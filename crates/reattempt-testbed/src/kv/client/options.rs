@@ -1,4 +1,4 @@
-//! How a client connects.
+//! Connection options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,55 +8,55 @@ use std::time::Duration;
 use crate::kv::frame::DEFAULT_MAX_BODY;
 use crate::kv::sasl::Mechanism;
 
-/// Called with bytes that a node sent and the node: a host for configurations (it stands in for
+/// Called with bytes received from a node, and the node: a host for configurations (it replaces
 /// `$HOST`), `host:port` for error maps.
 pub type OnBytes = Arc<dyn Fn(&[u8], &str) + Send + Sync>;
 
-/// What happens on a new connection before requests may use it.
+/// The bootstrap of a new connection.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Bootstrap {
-    /// Nothing: a plain memcached, or a node that asks for no login.
+    /// None: a plain memcached, or a node without login.
     Memcached,
     /// HELLO, GET_ERROR_MAP, SASL, SELECT_BUCKET, GET_CLUSTER_CONFIG.
     Couchbase {
-        /// Name and password; without them there is no SASL.
+        /// Name and password; `None` skips SASL.
         credentials: Option<(String, String)>,
-        /// The bucket; without it none is selected.
+        /// The bucket; `None` selects none.
         bucket: Option<String>,
-        /// The SASL mechanism; `None` takes the strongest one offered that does not send the
-        /// password in the clear.
+        /// The SASL mechanism; `None` uses the strongest one offered that does not send the
+        /// password in plain text.
         mechanism: Option<Mechanism>,
     },
 }
 
-/// Options of a client. Cheap to clone where it is an `Arc`.
+/// Options of a client.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// What happens on a new connection.
+    /// The bootstrap of a new connection.
     pub bootstrap: Bootstrap,
-    /// Most requests without an answer at one time. Default: 1024.
+    /// Maximum number of requests without a response. Default: 1024.
     pub max_in_flight: usize,
-    /// How long connecting and setting up may take. Default: 10 s.
+    /// Time limit of connecting and bootstrap. Default: 10 s.
     pub connect_timeout: Duration,
-    /// Largest body read, in bytes. Default: 21 MiB.
+    /// Maximum body, in bytes. Default: 21 MiB.
     pub max_body: usize,
-    /// What the client calls itself in HELLO.
+    /// The client's name in HELLO.
     pub agent: String,
-    /// Whether PLAIN will do where nothing stronger is offered and the node is on this machine.
-    /// Default: no.
+    /// Whether PLAIN is accepted from a node on this machine that offers nothing stronger. Default:
+    /// no.
     pub plain_on_loopback: bool,
-    /// Whether a node has offered SCRAM to these options or a clone of them: none is sent the
-    /// password in the clear then.
+    /// Whether a node has offered SCRAM to these options or a clone of them; from then on no node
+    /// is sent the password in plain text.
     scram_offered: Arc<AtomicBool>,
-    /// Told of every cluster configuration before the answer that carried it is delivered.
+    /// Called with every cluster configuration, before its response is delivered.
     pub on_config: Option<OnBytes>,
-    /// Told of the error map of every new connection.
+    /// Called with the error map of every new connection.
     pub on_error_map: Option<OnBytes>,
 }
 
 impl ClientOptions {
-    /// Options for connections without any set-up.
+    /// Options for connections without bootstrap.
     pub fn memcached() -> Self {
         Self {
             bootstrap: Bootstrap::Memcached,
@@ -83,7 +83,7 @@ impl ClientOptions {
         }
     }
 
-    /// Insists on one SASL mechanism.
+    /// Requires one SASL mechanism.
     pub fn mechanism(mut self, wanted: Mechanism) -> Self {
         if let Bootstrap::Couchbase { mechanism, .. } = &mut self.bootstrap {
             *mechanism = Some(wanted);
@@ -91,9 +91,9 @@ impl ClientOptions {
         self
     }
 
-    /// Takes PLAIN where nothing stronger is offered, from a node on this machine only: the
-    /// password leaves it for no network. Once a node has offered SCRAM, none that offers only
-    /// PLAIN gets the password.
+    /// Accepts PLAIN when nothing stronger is offered, only from a node on this machine, so that
+    /// the password never crosses a network. Once a node has offered SCRAM, no node that offers
+    /// only PLAIN gets the password.
     pub fn plain_on_loopback(mut self) -> Self {
         self.plain_on_loopback = true;
         self
@@ -107,25 +107,26 @@ impl ClientOptions {
         self.scram_offered.load(Ordering::Relaxed)
     }
 
-    /// Most requests without an answer at one time, at least 1.
+    /// Sets the maximum number of requests without a response, at least 1.
     pub fn max_in_flight(mut self, count: usize) -> Self {
         self.max_in_flight = count.max(1);
         self
     }
 
-    /// How long connecting and setting up may take.
+    /// Sets the time limit of connecting and bootstrap.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
         self
     }
 
-    /// Told of every cluster configuration: the body, and the host that sent it.
+    /// Sets a hook for every cluster configuration: the body, and the host that sent it.
     pub fn on_config(mut self, hook: impl Fn(&[u8], &str) + Send + Sync + 'static) -> Self {
         self.on_config = Some(Arc::new(hook));
         self
     }
 
-    /// Told of the error map of every new connection: the body, and `host:port` of the node.
+    /// Sets a hook for the error map of every new connection: the body, and `host:port` of the
+    /// node.
     pub fn on_error_map(mut self, hook: impl Fn(&[u8], &str) + Send + Sync + 'static) -> Self {
         self.on_error_map = Some(Arc::new(hook));
         self
@@ -136,7 +137,7 @@ impl fmt::Debug for Bootstrap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memcached => f.write_str("Memcached"),
-            // Without the credentials: they hold a password.
+            // Without the credentials, which contain a password.
             Self::Couchbase {
                 bucket, mechanism, ..
             } => f
@@ -150,7 +151,7 @@ impl fmt::Debug for Bootstrap {
 
 impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the bootstrap: it holds a password.
+        // Without the bootstrap, which contains a password.
         f.debug_struct("ClientOptions")
             .field("max_in_flight", &self.max_in_flight)
             .field("connect_timeout", &self.connect_timeout)

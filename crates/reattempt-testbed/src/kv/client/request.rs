@@ -1,4 +1,4 @@
-//! The logical request: what is asked, without opaque and without the frame of one connection.
+//! The logical request, without opaque and connection-specific framing.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ pub enum LookupSpec {
     Get(String),
     /// Whether a path exists.
     Exists(String),
-    /// How many members there are at a path.
+    /// The number of members at a path.
     Count(String),
     /// The whole document.
     Document,
 }
 
-/// A request as the caller means it. It is written anew, with a new opaque, each time it is sent.
+/// A logical request. It is encoded again, with a new opaque, each time it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvRequest {
     /// The operation, see [`opcode`].
@@ -31,7 +31,7 @@ pub struct KvRequest {
     pub value: Bytes,
     /// The extras.
     pub extras: Bytes,
-    /// The version the document must have; 0 for any.
+    /// The CAS that the document must have; 0 for any.
     pub cas: u64,
     /// The collection id; 0 is the default collection.
     pub collection: u32,
@@ -40,14 +40,14 @@ pub struct KvRequest {
     pub collection_path: Option<Arc<str>>,
     /// The vbucket; `None` leaves it to the router (a single node then gets 0).
     pub vbucket: Option<u16>,
-    /// How the value is written.
+    /// The datatype bits of the value.
     pub datatype: u8,
-    /// Framing extras, as they go on the wire.
+    /// The encoded framing extras.
     pub framing: Bytes,
 }
 
 impl KvRequest {
-    /// A bare request.
+    /// Creates a request with only opcode and key.
     pub fn new(opcode: u8, key: impl Into<Bytes>) -> Self {
         Self {
             opcode,
@@ -178,7 +178,7 @@ impl KvRequest {
                 LookupSpec::Count(path) => (opcode::SUBDOC_COUNT, path.as_str()),
                 LookupSpec::Document => (opcode::GET, ""),
             };
-            // A path beyond 64 KiB cannot be said; the server refuses what is left of it.
+            // A path longer than 64 KiB cannot be encoded; the server refuses the truncated path.
             let path = &path.as_bytes()[..path.len().min(0xffff)];
             value.put_u8(op);
             value.put_u8(0);
@@ -191,7 +191,7 @@ impl KvRequest {
         }
     }
 
-    /// Asks how far a key is persisted and replicated.
+    /// Returns how far a key is persisted and replicated.
     pub fn observe(key: impl Into<Bytes>) -> Self {
         Self::new(opcode::OBSERVE, key)
     }
@@ -204,8 +204,8 @@ impl KvRequest {
         }
     }
 
-    /// Fetches the cluster configuration; with `(epoch, rev)` only one that is newer (the answer is
-    /// empty otherwise). Only for nodes that agreed to feature 0x1d.
+    /// Fetches the cluster configuration; with `(epoch, rev)` only a newer one (otherwise the
+    /// response is empty). Only for nodes that granted feature 0x1d.
     pub fn get_cluster_config(known: Option<(i64, i64)>) -> Self {
         let mut extras = BytesMut::new();
         if let Some((epoch, rev)) = known {
@@ -218,31 +218,31 @@ impl KvRequest {
         }
     }
 
-    /// The version the document must have.
+    /// Sets the CAS that the document must have.
     pub fn with_cas(mut self, cas: u64) -> Self {
         self.cas = cas;
         self
     }
 
-    /// The collection, by id.
+    /// Sets the collection by id.
     pub fn in_collection(mut self, id: u32) -> Self {
         self.collection = id;
         self
     }
 
-    /// The collection, by `scope.collection`. Only for a
+    /// Sets the collection by `scope.collection`. Only for a
     /// [`CollectionClient`](crate::kv::CollectionClient), which looks up its id.
     pub fn in_collection_named(mut self, path: impl Into<Arc<str>>) -> Self {
         self.collection_path = Some(path.into());
         self
     }
 
-    /// Whether the key decides which node gets the request.
+    /// Whether the key determines the node of the request.
     pub fn is_keyed(&self) -> bool {
         opcode::is_keyed(self.opcode)
     }
 
-    /// Writes the request for one connection.
+    /// Encodes the request for one connection.
     pub(super) fn encode(&self, opaque: u32, collections: bool) -> Result<Bytes, FrameError> {
         let vbucket = self.vbucket.unwrap_or(0);
         let key = if collections && self.is_keyed() {
@@ -263,7 +263,7 @@ impl KvRequest {
             ..Frame::new(Magic::Request, self.opcode, opaque)
         };
         if self.opcode == opcode::OBSERVE {
-            // The only operation that names its keys in the body.
+            // The only operation with its keys in the body.
             let length = u16::try_from(key.len()).map_err(|_| FrameError::PartTooLong {
                 part: "key",
                 length: key.len(),

@@ -1,4 +1,4 @@
-//! An answer of a node.
+//! A response of a node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::kv::frame::{
 };
 use crate::kv::status;
 
-/// Largest error body that is looked into, in bytes.
+/// Maximum error body that is parsed, in bytes.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// What a node says about an error in its body.
+/// The error information in a response body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct ErrorContext {
-    /// Text for people.
+    /// A description for people.
     pub context: Option<String>,
-    /// What to look for in the node's log.
+    /// The reference to search for in the node's log.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
 }
@@ -31,14 +31,14 @@ struct ErrorBody {
     error: ErrorContext,
 }
 
-/// An answer, whatever its status.
+/// A response with any status.
 #[derive(Clone, Debug)]
 pub struct KvResponse {
     /// The status, see [`status`].
     pub status: u16,
-    /// The operation that was asked for.
+    /// The requested operation.
     pub opcode: u8,
-    /// The document's version.
+    /// The CAS of the document.
     pub cas: u64,
     /// The key.
     pub key: Bytes,
@@ -46,21 +46,21 @@ pub struct KvResponse {
     pub value: Bytes,
     /// The extras.
     pub extras: Bytes,
-    /// How the value is written.
+    /// The datatype bits of the value.
     pub datatype: u8,
-    /// The framing extras as they were on the wire.
+    /// The encoded framing extras.
     pub framing: Bytes,
-    /// How long the server took, when it says so.
+    /// The server duration, if the response carries it.
     pub server_duration: Option<Duration>,
-    /// How long the server wants to be left alone, when it says so.
+    /// How long the client should back off, if the response carries it.
     pub throttle_duration: Option<Duration>,
-    /// What the server says about the error.
+    /// The server's error information.
     pub error_context: Option<ErrorContext>,
-    /// The node that answered, `host:port`.
+    /// The node that responded, `host:port`.
     pub node: Arc<str>,
-    /// Number of the connection, unique in this process.
+    /// The number of the connection, unique in this process.
     pub connection: u64,
-    /// The error map that the node sent on this connection, when it could be read.
+    /// The error map that the node sent on this connection, if it was valid.
     pub error_map: Option<Arc<ErrorMap>>,
 }
 
@@ -83,7 +83,7 @@ impl KvResponse {
             }
         }
         let mut error_context = None;
-        // The body of 0x07 is a configuration, whatever its datatype says.
+        // The body of 0x07 is a configuration, whatever its datatype.
         if !matches!(frame.specific, status::SUCCESS | status::NOT_MY_VBUCKET)
             && frame.datatype & DATATYPE_JSON != 0
             && frame.value.len() <= MAX_ERROR_BODY
@@ -115,7 +115,7 @@ impl KvResponse {
         self.status == status::SUCCESS
     }
 
-    /// The flags of a document that was read.
+    /// The flags of a document.
     pub fn flags(&self) -> Option<u32> {
         let bytes: [u8; 4] = self.extras.as_ref().try_into().ok()?;
         Some(u32::from_be_bytes(bytes))
@@ -127,7 +127,7 @@ impl KvResponse {
         Some(u64::from_be_bytes(bytes))
     }
 
-    /// The collection id that `get_collection_id` found.
+    /// The collection id in the response to `get_collection_id`.
     pub fn collection_id(&self) -> Option<u32> {
         let bytes: [u8; 4] = self.extras.get(8..12)?.try_into().ok()?;
         Some(u32::from_be_bytes(bytes))

@@ -1,4 +1,4 @@
-//! The client of a cluster: the key decides the vbucket, the vbucket the node.
+//! The client of a cluster: the key determines the vbucket, the vbucket the node.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,18 +24,18 @@ use super::response::KvResponse;
 use super::seeding::Seeding;
 use super::state::Outcome;
 
-/// Where the router gets the map in force; asked for every request.
+/// Returns the current map; called for every request.
 pub type MapSource = Arc<dyn Fn() -> Option<Arc<VbucketMap>> + Send + Sync>;
 
 /// A tower service for a cluster, with one connection per node. Clones share the connections.
 ///
-/// While there is no map, a Couchbase client connects to its seeds in turn, to the next one also
-/// where one is slow, until a configuration came (through [`ClientOptions::on_config`]) and the
-/// source knows a map; where no seed has one the request goes to a seed that let us in. A memcached
-/// client deals the keys out over the seeds.
+/// Without a map, a Couchbase client connects to its seeds in turn, and to the next one also when a
+/// seed is slow, until a configuration arrives (through [`ClientOptions::on_config`]) and the
+/// source has a map. When no seed has one, the request goes to a seed that accepted the connection.
+/// A memcached client distributes the keys over the seeds.
 ///
-/// A vbucket goes to its node by the map in force; once that has said that it is another's (0x07),
-/// to its node by the fast-forward map, where there is one, until there is a new revision.
+/// A vbucket is routed by the current map. After its node has refused it (0x07), it is routed by
+/// the fast-forward map, if there is one, until there is a new revision.
 #[derive(Clone, Debug)]
 pub struct RoutedClient {
     shared: Arc<Shared>,
@@ -60,7 +60,8 @@ impl fmt::Debug for Shared {
 }
 
 impl RoutedClient {
-    /// A client of the cluster behind `seeds` (`host:port` each) that routes by what `map` returns.
+    /// Creates a client of the cluster behind `seeds` (`host:port` each) that routes by the result
+    /// of `map`.
     pub fn new(
         seeds: impl IntoIterator<Item = impl Into<Arc<str>>>,
         options: ClientOptions,
@@ -81,13 +82,13 @@ impl RoutedClient {
         }
     }
 
-    /// The client of one node, `host:port`: for what must not be routed, as fetching a
-    /// configuration.
+    /// The client of one node, `host:port`, for requests that must not be routed, such as fetching
+    /// a configuration.
     pub fn node(&self, address: &str) -> NodeClient {
         self.shared.node(address, None)
     }
 
-    /// The nodes of the map in force, or the seeds while there is none.
+    /// The nodes of the current map, or the seeds without a map.
     pub fn addresses(&self) -> Vec<String> {
         match (self.shared.map)() {
             Some(map) => map.addresses().map(str::to_owned).collect(),
@@ -100,13 +101,13 @@ impl RoutedClient {
         }
     }
 
-    /// The node that a key belongs to by the map in force.
+    /// The node that owns a key by the current map.
     pub fn node_of(&self, key: &[u8]) -> Option<String> {
         let map = (self.shared.map)()?;
         map.node_of(map.vbucket_of(key)).map(str::to_owned)
     }
 
-    /// The error map of a node, if it was ever connected.
+    /// The error map of a node, if it was connected before.
     pub fn error_map_json(&self, address: &str) -> Option<Bytes> {
         self.shared.nodes().get(address)?.error_map_json()
     }
@@ -124,7 +125,7 @@ impl Shared {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client of a node; nodes that left the cluster are forgotten when one is new.
+    /// The client of a node. Creating a new one removes nodes that left the cluster.
     fn node(&self, address: &str, map: Option<&VbucketMap>) -> NodeClient {
         let mut nodes = self.nodes();
         if let Some(node) = nodes.get(address) {
@@ -149,7 +150,8 @@ impl Shared {
     ) -> Option<State> {
         let map = (self.map)()?;
         if !request.is_keyed() {
-            // Any node will do; another one each time, so that a dead one is not asked for ever.
+            // Any node is suitable; a different one each time, so that a dead node is not asked
+            // every time.
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
             let Some(address) = map.any_node(turn) else {
                 return Some(State::failed(no_node(None, "the map has no nodes")));
@@ -250,7 +252,7 @@ impl State {
 }
 
 impl RoutedFuture {
-    /// The node that the request goes to, `host:port`, as soon as it is known.
+    /// The node of the request, `host:port`, as soon as it is known.
     pub fn address(&self) -> Option<&str> {
         match &self.state {
             State::Sending { sending, .. } => Some(sending.address()),
@@ -258,7 +260,7 @@ impl RoutedFuture {
         }
     }
 
-    /// Whether the request still waits for a connection: not a byte of it can have left.
+    /// Whether the request still waits for a connection, so that no byte of it was sent.
     pub fn is_dialling(&self) -> bool {
         match &self.state {
             State::Seeding(_) | State::Failed(_) => true,

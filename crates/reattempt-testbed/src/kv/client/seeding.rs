@@ -17,16 +17,16 @@ use super::node::NodeClient;
 use super::request::KvRequest;
 use super::routed::{Shared, State, no_node};
 
-/// How long one seed has before the next one is dialled too: a node that accepts and never says a
-/// word holds nobody up.
+/// How long to wait for a seed before the next one is dialled as well, so that an unresponsive seed
+/// does not delay the request.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How many vbuckets a bucket has, while nothing else is known.
+/// The default number of vbuckets of a bucket.
 const VBUCKETS: usize = 1024;
 
-/// A request that waits until a seed has given a configuration with a vbucket map. Where all of
-/// them have been asked and none has, it goes to one that let us in: what there is to be said of it
-/// is then said by that node.
+/// A request that waits until a seed has provided a configuration with a vbucket map. When no seed
+/// has one, the request goes to a seed that accepted the connection, and that node's response is
+/// the result.
 #[derive(Debug)]
 pub(super) struct Seeding {
     shared: Arc<Shared>,
@@ -41,7 +41,7 @@ pub(super) struct Seeding {
 }
 
 impl Seeding {
-    /// Starts with the seed of this number.
+    /// Starts with the seed at this index.
     pub(super) fn begin(
         shared: &Arc<Shared>,
         first: usize,
@@ -78,7 +78,7 @@ impl Seeding {
         true
     }
 
-    /// Where the request goes, or why it goes nowhere.
+    /// The node of the request, or why there is none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         loop {
             let before = self.dials.len();

@@ -1,4 +1,4 @@
-//! What the handles of a connection and its driver share: requests that wait for an answer.
+//! State shared by the handles of a connection and its driver: requests that wait for a response.
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +21,10 @@ use super::options::OnBytes;
 use super::request::KvRequest;
 use super::response::KvResponse;
 
-/// What a request comes to.
+/// The result of a request.
 pub(super) type Outcome = Result<KvResponse, ClientError>;
 
-/// A request that waits for its answer.
+/// A request that waits for its response.
 struct Pending {
     opcode: u8,
     sent: bool,
@@ -47,10 +47,10 @@ pub(super) struct Shared {
     pub(super) collections: bool,
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
-    /// What the error map says, read once.
+    /// The parsed error map.
     read_error_map: Option<Arc<ErrorMap>>,
     pub(super) on_config: Option<OnBytes>,
-    /// Wakes the driver: something is queued, or it shall end.
+    /// Wakes the driver: a request is queued, or the connection is to be closed.
     pub(super) wake: Notify,
     config: Mutex<Option<Bytes>>,
     ignored: AtomicU64,
@@ -102,7 +102,7 @@ impl Shared {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a request under a new opaque.
+    /// Queues a request with a new opaque.
     pub(super) fn enqueue(
         &self,
         request: &KvRequest,
@@ -142,7 +142,7 @@ impl Shared {
         Ok((opaque, outcome))
     }
 
-    /// Frees the slot of a request that nobody waits for. What is not being written is not sent.
+    /// Frees the slot of a dropped request. A request that is still queued is not sent.
     pub(super) fn forget(&self, opaque: u32) {
         let mut requests = self.requests();
         if requests
@@ -154,7 +154,7 @@ impl Shared {
         }
     }
 
-    /// Moves queued requests to `out` until it holds `full` bytes; `note` hears the length of each.
+    /// Moves queued requests to `out` until it holds `full` bytes; calls `note` with each length.
     pub(super) fn drain(&self, out: &mut BytesMut, full: usize, mut note: impl FnMut(u32, usize)) {
         let mut requests = self.requests();
         while out.len() < full {
@@ -166,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// At least the first byte of these requests left.
+    /// Marks requests of which at least the first byte was sent.
     pub(super) fn mark_sent(&self, opaques: impl Iterator<Item = u32>) {
         let mut requests = self.requests();
         for opaque in opaques {
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// Hands an answer to who asked. An error costs the connection.
+    /// Delivers a response to its request. An error ends the connection.
     pub(super) fn answer(&self, frame: Frame) -> Result<(), CloseReason> {
         let opaque = frame.opaque;
         let asked = self
@@ -186,7 +186,8 @@ impl Shared {
             .filter(|pending| pending.sent)
             .map(|pending| pending.opcode);
         let Some(asked) = asked else {
-            // The caller has gone, or the server made it up: nothing answers what has not left yet.
+            // The caller has dropped the request, or the request was not sent yet and the response
+            // is invalid.
             self.ignored.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         };
@@ -208,13 +209,13 @@ impl Shared {
         }
         let pending = self.requests().pending.remove(&opaque);
         if let Some(pending) = pending {
-            // Fails when the caller went away just now; nobody is left to tell.
+            // Fails when the caller has just dropped the request.
             let _ = pending.done.send(Ok(response));
         }
         Ok(())
     }
 
-    /// A configuration came: remember it, tell the hook.
+    /// Stores a received configuration and calls the hook.
     pub(super) fn config_arrived(&self, body: &Bytes) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Some(body.clone());
         if let Some(hook) = &self.on_config {
@@ -251,7 +252,7 @@ impl Shared {
         requests.closing || requests.closed.is_some()
     }
 
-    /// Asks the driver to end.
+    /// Asks the driver to close the connection.
     pub(super) fn begin_close(&self) {
         self.requests().closing = true;
         self.wake.notify_one();
@@ -261,7 +262,7 @@ impl Shared {
         self.requests().closing
     }
 
-    /// The socket is gone: every request that waits fails, each by how far it came.
+    /// The socket is closed: every waiting request fails, with the stage that it reached.
     pub(super) fn close(&self, reason: CloseReason) {
         let mut requests = self.requests();
         requests.closed.get_or_insert_with(|| reason.clone());
@@ -276,7 +277,7 @@ impl Shared {
             } else {
                 ClientError::NotSent { address, reason }
             };
-            // Nobody waits: nobody to tell.
+            // Fails when the caller has dropped the request.
             let _ = pending.done.send(Err(error));
         }
     }
@@ -289,15 +290,14 @@ impl Shared {
     }
 }
 
-/// Without a map that can be read the connection goes on without one (RFC 0013, Parsing the Error
-/// Map).
+/// An unreadable map is ignored (RFC 0013, Parsing the Error Map).
 fn read(map: &[u8], address: &str) -> Option<ErrorMap> {
     match ErrorMap::parse(map) {
         Ok(map) => {
             if let [first, ..] = map.faults() {
-                // One line, however much is wrong with it.
+                // One log line, whatever the number of faults.
                 let faults = map.faults().len();
-                tracing::info!(address, faults, %first, "parts of an error map are not used");
+                tracing::info!(address, faults, %first, "parts of an error map are ignored");
             }
             Some(map)
         }

@@ -1,4 +1,4 @@
-//! How a node or a cluster is set up.
+//! The configuration of a node or a cluster.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use super::step::{Script, Step};
 use super::store::Store;
 use super::{Cluster, Node};
 
-/// The error map a node hands out when no other was given: a small one in the form of version 2.
+/// The default error map: a small one in the format of version 2.
 pub const DEFAULT_ERROR_MAP: &str = r#"{"version":2,"revision":1,"errors":{
 "0":{"name":"SUCCESS","desc":"Success","attrs":["success"]},
 "1":{"name":"KEY_ENOENT","desc":"Not found","attrs":["item-only"]},
@@ -29,7 +29,7 @@ pub const DEFAULT_ERROR_MAP: &str = r#"{"version":2,"revision":1,"errors":{
 "ff02":{"name":"TEST_RETRY_LATER","desc":"Retry later","attrs":["temp","retry-later"]},
 "ff03":{"name":"TEST_FINAL","desc":"Final","attrs":["item-only"]}}}"#;
 
-/// Sets up a [`Node`] or a [`Cluster`].
+/// Configures a [`Node`] or a [`Cluster`].
 pub struct NodeBuilder {
     settings: Settings,
     script: Script,
@@ -75,13 +75,13 @@ impl Default for NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// The script. In a cluster every node starts with an empty one of its own instead.
+    /// Sets the script. In a cluster every node starts with its own empty script instead.
     pub fn script(mut self, script: Script) -> Self {
         self.script = script;
         self
     }
 
-    /// Decides about data requests that the script leaves alone; `None` carries them out.
+    /// Sets a handler for data requests without a script step; `None` executes the request.
     pub fn handler(
         mut self,
         handler: impl Fn(&SeenRequest) -> Option<Step> + Send + Sync + 'static,
@@ -90,7 +90,7 @@ impl NodeBuilder {
         self
     }
 
-    /// The same for bootstrap requests.
+    /// Sets a handler for bootstrap requests.
     pub fn bootstrap_handler(
         mut self,
         handler: impl Fn(&SeenRequest) -> Option<Step> + Send + Sync + 'static,
@@ -99,7 +99,7 @@ impl NodeBuilder {
         self
     }
 
-    /// The error map, written as given even when it is no JSON. Default: [`DEFAULT_ERROR_MAP`].
+    /// Sets the error map, sent unchanged even when it is not JSON. Default: [`DEFAULT_ERROR_MAP`].
     pub fn error_map(mut self, json: impl Into<Bytes>) -> Self {
         self.settings.error_map = Some(json.into());
         self
@@ -111,32 +111,32 @@ impl NodeBuilder {
         self
     }
 
-    /// The one user. Default: `Administrator` with `password`.
+    /// Sets the only user. Default: `Administrator` with `password`.
     pub fn credentials(mut self, username: &str, password: &str) -> Self {
         self.settings.username = username.to_owned();
         self.settings.password = password.to_owned();
         self
     }
 
-    /// Refuses data to connections without login and bucket. Default: serves everybody.
+    /// Refuses data requests without login and bucket. Default: no login is required.
     pub fn require_auth(mut self) -> Self {
         self.settings.require_auth = true;
         self
     }
 
-    /// The SASL mechanisms offered. Default: all.
+    /// Sets the offered SASL mechanisms. Default: all.
     pub fn mechanisms(mut self, mechanisms: &[Mechanism]) -> Self {
         self.settings.mechanisms = mechanisms.to_vec();
         self
     }
 
-    /// The name of the one bucket. Default: `default`.
+    /// Sets the name of the only bucket. Default: `default`.
     pub fn bucket(mut self, name: &str) -> Self {
         self.settings.bucket = name.to_owned();
         self
     }
 
-    /// The HELLO features granted to who asks for them. Default: all that the node implements.
+    /// Sets the HELLO features granted on request. Default: all that the node implements.
     pub fn features(mut self, features: &[u16]) -> Self {
         self.settings.features = features.to_vec();
         self
@@ -148,25 +148,25 @@ impl NodeBuilder {
         self
     }
 
-    /// The number of vbuckets, at least 1. Default: 64.
+    /// Sets the number of vbuckets, at least 1. Default: 64.
     pub fn vbuckets(mut self, count: u16) -> Self {
         self.vbuckets = usize::from(count.max(1));
         self
     }
 
-    /// Epoch and revision of the first configuration. Default: 1 and 1.
+    /// Sets epoch and revision of the first configuration. Default: 1 and 1.
     pub fn revision(mut self, epoch: i64, rev: i64) -> Self {
         self.revision = (epoch, rev);
         self
     }
 
-    /// A collection, by `scope.collection`.
+    /// Adds a collection, by `scope.collection`.
     pub fn collection(mut self, path: &str, id: u32) -> Self {
         self.collections.insert(path.to_owned(), id);
         self
     }
 
-    /// The documents. Default: none.
+    /// Sets the documents. Default: none.
     pub fn store(mut self, store: Store) -> Self {
         self.store = store;
         self
@@ -179,8 +179,8 @@ impl NodeBuilder {
         Ok(nodes.remove(0))
     }
 
-    /// Starts `count` nodes (at least 1) that share documents and configuration; the vbuckets are
-    /// dealt out in turn.
+    /// Starts `count` nodes (at least 1) that share documents and configuration; vbuckets are
+    /// assigned in turn.
     pub async fn start_cluster(self, count: usize) -> io::Result<Cluster> {
         let (shared, nodes) = self.start_nodes(count.max(1), |_| Script::default())?;
         Ok(Cluster::new(shared, nodes))

@@ -9,7 +9,7 @@ use crate::kv::vbucket_of;
 use super::shared::Shared;
 use super::{Node, NodeBuilder, Store};
 
-/// A cluster of scripted nodes. Everything ends when it is dropped.
+/// A cluster of scripted nodes. Dropping it ends them all.
 #[derive(Debug)]
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -21,12 +21,12 @@ impl Cluster {
         Self { shared, nodes }
     }
 
-    /// Sets up a cluster; finish with [`NodeBuilder::start_cluster`].
+    /// Creates a builder; finish with [`NodeBuilder::start_cluster`].
     pub fn builder() -> NodeBuilder {
         Node::builder()
     }
 
-    /// `count` nodes with all defaults.
+    /// Starts `count` nodes with all defaults.
     pub async fn start(count: usize) -> io::Result<Self> {
         Self::builder().start_cluster(count).await
     }
@@ -36,7 +36,7 @@ impl Cluster {
         &self.nodes
     }
 
-    /// One node, by the index it has in the configuration.
+    /// The node with this index in the configuration.
     ///
     /// # Panics
     /// When there is no such node.
@@ -44,7 +44,7 @@ impl Cluster {
         &self.nodes[index]
     }
 
-    /// Where the nodes listen.
+    /// The addresses of the nodes.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(Node::addr).collect()
     }
@@ -54,7 +54,7 @@ impl Cluster {
         &self.shared.store
     }
 
-    /// Epoch and revision in force.
+    /// The current epoch and revision.
     pub fn revision(&self) -> (i64, i64) {
         self.shared.revision()
     }
@@ -64,7 +64,7 @@ impl Cluster {
         vbucket_of(key, self.shared.config().owners.len())
     }
 
-    /// The index of the node that owns a key; `None` when nobody does.
+    /// The index of the node that owns a key; `None` when it has no owner.
     pub fn owner_of(&self, key: &[u8]) -> Option<usize> {
         let vbucket = self.vbucket_of(key);
         let owner = self
@@ -76,14 +76,14 @@ impl Cluster {
         usize::try_from(owner).ok()
     }
 
-    /// A key that `node` owns, made from a prefix; `None` when it owns no vbucket.
+    /// A key that `node` owns, with this prefix; `None` when the node owns no vbucket.
     pub fn key_of(&self, node: usize, prefix: &str) -> Option<String> {
         (0..100_000)
             .map(|n| format!("{prefix}{n}"))
             .find(|key| self.owner_of(key.as_bytes()) == Some(node))
     }
 
-    /// Gives every vbucket of `from` to `to`, under a new revision.
+    /// Moves every vbucket of `from` to `to`, with a new revision.
     pub fn move_vbuckets(&self, from: usize, to: usize) {
         self.change_owners(|_, owner| {
             if usize::try_from(*owner) == Ok(from) {
@@ -92,7 +92,7 @@ impl Cluster {
         });
     }
 
-    /// Gives one vbucket to `to` (`None`: to nobody), under a new revision.
+    /// Moves one vbucket to `to`, or to no node with `None`, with a new revision.
     pub fn move_vbucket(&self, vbucket: u16, to: Option<usize>) {
         self.change_owners(|index, owner| {
             if index == usize::from(vbucket) {
@@ -116,12 +116,12 @@ impl Cluster {
         config.rev += 1;
     }
 
-    /// The nodes serve as announced from now on; the configuration says nothing of it yet.
+    /// The nodes serve by the fast-forward map from now on; the configuration is unchanged.
     pub fn hand_over(&self) {
         self.shared.config().handed_over = true;
     }
 
-    /// What was announced is in force: a new revision without a fast-forward map.
+    /// The fast-forward map takes effect: a new revision without a fast-forward map.
     pub fn end_rebalance(&self) {
         let mut config = self.shared.config();
         if let Some(forward) = config.forward.take() {
@@ -141,28 +141,28 @@ impl Cluster {
         config.rev += 1;
     }
 
-    /// A new revision with nothing changed.
+    /// A new revision without other changes.
     pub fn bump_rev(&self) {
         self.shared.config().rev += 1;
     }
 
-    /// Epoch and revision to hand out from now on, older ones too.
+    /// Sets the epoch and revision sent from now on; they may be older.
     pub fn set_revision(&self, epoch: i64, rev: i64) {
         let mut config = self.shared.config();
         (config.epoch, config.rev) = (epoch, rev);
     }
 
-    /// A node stops listening and drops its connections; the configuration stays as it is.
+    /// Stops a node and drops its connections; the configuration is unchanged.
     pub async fn kill(&self, node: usize) {
         self.node(node).stop().await;
     }
 
-    /// A killed node comes back at its address.
+    /// Restarts a stopped node at its address.
     pub async fn restart(&self, node: usize) -> io::Result<()> {
         self.node(node).restart().await
     }
 
-    /// Kills a node and deals its vbuckets out to the others that run, under a new revision.
+    /// Stops a node and distributes its vbuckets among the running nodes, with a new revision.
     pub async fn fail_over(&self, node: usize) {
         self.kill(node).await;
         let left: Vec<i16> = (0..self.nodes.len())

@@ -1,4 +1,4 @@
-//! One connection of a node: reads requests, asks the script, writes answers.
+//! One connection of a node: reads requests, applies the script, writes responses.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -21,19 +21,19 @@ use super::seen::SeenRequest;
 use super::session::{FEATURE_COLLECTIONS, FEATURE_TRACING, Session};
 use super::step::{Answer, Delivery, Reply, Step};
 
-/// Most answers of one connection that wait for their delay.
+/// Maximum number of delayed responses per connection.
 const MAX_DELAYED: usize = 4096;
 
-/// An answer ready to be written, and how.
+/// An encoded response, and how to deliver it.
 struct Outgoing {
     bytes: Bytes,
     delivery: Delivery,
     opaque: u32,
 }
 
-/// Serves a connection until one of the two sides ends it.
+/// Serves a connection until either side ends it.
 pub(super) async fn serve(inner: &Inner, mut stream: TcpStream, number: u64) {
-    // A peer that is gone already is found by the first read.
+    // A closed connection is detected by the first read.
     let _ = stream.set_nodelay(true);
     let mut session = Session::new(inner.index);
     let mut buffer = BytesMut::new();
@@ -63,7 +63,7 @@ pub(super) async fn serve(inner: &Inner, mut stream: TcpStream, number: u64) {
                                 });
                             }
                         }
-                        // The client's answer to a request of ours: nothing waits for it.
+                        // The client's response to a server request: nothing waits for it.
                         Ok(Some(frame)) if frame.magic == Magic::ServerResponse => {}
                         Ok(None) => break,
                         Ok(Some(_)) | Err(_) => return,
@@ -83,7 +83,7 @@ pub(super) async fn serve(inner: &Inner, mut stream: TcpStream, number: u64) {
     }
 }
 
-/// Writes one answer; false when the connection ends with it.
+/// Writes one response; returns false when the connection ends with it.
 async fn deliver(stream: &mut TcpStream, held: &mut Vec<Bytes>, outgoing: Outgoing) -> bool {
     let Outgoing {
         bytes,
@@ -102,7 +102,8 @@ async fn deliver(stream: &mut TcpStream, held: &mut Vec<Bytes>, outgoing: Outgoi
         Delivery::CloseAfter => (bytes, false),
         Delivery::CloseBefore => return false,
         Delivery::Reset => {
-            // Without it the close would be an orderly one; a socket that cannot is dead already.
+            // Without this the close would be orderly. It fails only when the socket is already
+            // closed.
             let _ = stream.set_zero_linger();
             return false;
         }
@@ -135,7 +136,7 @@ async fn deliver(stream: &mut TcpStream, held: &mut Vec<Bytes>, outgoing: Outgoi
     go_on
 }
 
-/// Notes a request, asks the script and the handlers, and makes the answer.
+/// Records a request, applies the script and the handlers, and creates the response.
 fn handle(inner: &Inner, session: &mut Session, number: u64, frame: Frame) -> (Duration, Outgoing) {
     let arrived = Instant::now();
     let (seen, vbuckets, bad_key) = note(session, number, arrived, &frame);
@@ -208,7 +209,7 @@ fn handle(inner: &Inner, session: &mut Session, number: u64, frame: Frame) -> (D
     )
 }
 
-/// What to remember of a request, the vbuckets it needs, and whether its key is malformed.
+/// The record of a request, the vbuckets it needs, and whether its key is malformed.
 fn note(
     session: &Session,
     connection: u64,
@@ -255,7 +256,7 @@ fn note(
 
 fn encode(session: &Session, asked: &Frame, reply: Reply, step: &Step, arrived: Instant) -> Bytes {
     let mut framing = BytesMut::new();
-    // A node that traces says how long every answer took.
+    // With tracing enabled, every response carries the server duration.
     let took = session.has(FEATURE_TRACING).then(|| arrived.elapsed());
     let extras = [
         (FRAME_SERVER_DURATION, step.server_duration.or(took)),
@@ -280,7 +281,7 @@ fn encode(session: &Session, asked: &Frame, reply: Reply, step: &Step, arrived: 
     let mut bytes = BytesMut::new();
     match frame.encode(&mut bytes) {
         Ok(()) => bytes.freeze(),
-        // Only a script can ask for what does not fit; it then gets the bare status.
+        // Only a script can create a frame that does not fit; the client then gets the bare status.
         Err(_) => {
             let bare = Frame {
                 specific: reply.status,

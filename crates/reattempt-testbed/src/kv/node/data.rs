@@ -1,4 +1,4 @@
-//! The data operations of the node, over the shared store.
+//! The data operations of the node, on the shared store.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -10,22 +10,22 @@ use super::step::Reply;
 use super::store::{Document, WriteMode};
 use super::subdoc;
 
-/// `increment` with this expiry does not make a missing counter.
+/// `increment` with this expiry does not create a missing counter.
 const DO_NOT_CREATE: u32 = 0xffff_ffff;
-/// Largest document, in bytes.
+/// Maximum document size, in bytes.
 const MAX_VALUE: usize = 20 * 1024 * 1024;
 
-/// A data request whose key was already split from its collection id.
+/// A data request whose key has already been split from its collection id.
 #[derive(Debug)]
 pub(super) struct DataRequest<'a> {
     pub(super) frame: &'a Frame,
     pub(super) collection: u32,
     pub(super) key: Bytes,
-    /// Whether keys in bodies carry a collection id too.
+    /// Whether keys in bodies carry a collection id as well.
     pub(super) collections: bool,
 }
 
-/// Carries a data request out. Ownership of vbuckets was checked before, except for `observe`.
+/// Executes a data request. The owner of its vbucket is already checked, except for `observe`.
 pub(super) fn carry_out(shared: &Shared, request: &DataRequest<'_>) -> Reply {
     answer(shared, request).unwrap_or_else(Reply::status)
 }
@@ -122,7 +122,7 @@ fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
                 0
             };
             let found = documents.get_and_lock(&id, seconds)?;
-            // Only the one who locked it learns the version of a locked document.
+            // Only the client that locked a document learns its CAS.
             Ok(Reply {
                 cas: found.cas,
                 ..read(&found)
@@ -171,7 +171,7 @@ fn count(old: &Bytes, delta: u64, up: bool) -> Result<(Bytes, u64), u16> {
 }
 
 fn collection_id(shared: &Shared, frame: &Frame) -> Result<Reply, u16> {
-    // Old servers took the path from the key, newer ones take it from the value.
+    // Old servers read the path from the key, newer ones from the value.
     let path = if frame.value.is_empty() {
         &frame.key
     } else {
@@ -188,7 +188,7 @@ fn collection_id(shared: &Shared, frame: &Frame) -> Result<Reply, u16> {
     })
 }
 
-/// Each key of the body comes back with what is known of it: everything stored counts as persisted.
+/// Returns the state of each key in the body; every stored document counts as persisted.
 fn observe(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
     let mut body = request.frame.value.clone();
     let mut answer = BytesMut::new();
@@ -219,7 +219,7 @@ fn observe(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
     Ok(Reply::value(answer))
 }
 
-/// The vbuckets named in the body of an `observe`, and its first key; empty when it cannot be read.
+/// The vbuckets in the body of an `observe`, and its first key; empty when the body is invalid.
 pub(super) fn observed(mut body: Bytes) -> (Vec<u16>, Bytes) {
     let (mut vbuckets, mut first) = (Vec::new(), Bytes::new());
     while body.len() >= 4 {

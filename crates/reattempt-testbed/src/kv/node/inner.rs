@@ -1,4 +1,4 @@
-//! What the handle of a node and its tasks share, and the task that accepts connections.
+//! State shared by a node's handle and its tasks, and the accept loop.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ use super::seen::{SeenLog, SeenRequest};
 use super::shared::Shared;
 use super::step::{Script, Step};
 
-/// Decides what to do with a request; `None` leaves it to the script.
+/// Chooses the step of a request; `None` leaves the choice to the script.
 pub(super) type Handler = Arc<dyn Fn(&SeenRequest) -> Option<Step> + Send + Sync>;
 
 /// One node.
@@ -39,7 +39,7 @@ impl fmt::Debug for Inner {
 }
 
 impl Inner {
-    /// The script's word first, then the handler's, then carry it out.
+    /// The step of the script, else of the handler, else execute the request.
     pub(super) fn step_for(&self, request: &SeenRequest) -> Step {
         if let Some(step) = self.script.take(request.opcode) {
             return step;
@@ -56,7 +56,7 @@ impl Inner {
     }
 }
 
-/// The running part of a node. Dropping it ends everything.
+/// The running tasks of a node. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct Running {
     stop: watch::Sender<bool>,
@@ -70,10 +70,10 @@ impl Running {
         Self { stop, accepting }
     }
 
-    /// Ends everything and waits until nothing listens any more.
+    /// Ends all tasks and waits until the node no longer listens.
     pub(super) async fn stop(self) {
         self.stop.send_replace(true);
-        // The task does not panic; if it were aborted nothing listens either.
+        // An error means that the task ended early; then nothing listens either.
         let _ = self.accepting.await;
     }
 }
@@ -82,12 +82,12 @@ async fn accept(listener: TcpListener, inner: Arc<Inner>, mut stopped: watch::Re
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            // Also when the handle was dropped, which makes it an error.
+            // A dropped handle also ends the loop, with an error here.
             _ = stopped.changed() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else {
-                    // Out of sockets for a moment: asking again at once would only spin.
+                    // Out of sockets: wait, because an immediate retry would spin.
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;
                 };
@@ -101,10 +101,10 @@ async fn accept(listener: TcpListener, inner: Arc<Inner>, mut stopped: watch::Re
     connections.shutdown().await;
 }
 
-/// Takes a free port of 127.0.0.1 with a socket that never listens.
+/// Reserves a free port of 127.0.0.1 with a socket that never listens.
 ///
-/// The socket keeps the port while a node is stopped: it refuses connections, and no other test
-/// gets the port meanwhile.
+/// The socket keeps the port while a node is stopped: connections are refused, and no other test
+/// gets the port.
 pub(super) fn reserve() -> io::Result<(TcpSocket, SocketAddr)> {
     let socket = reusable(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let address = socket.local_addr()?;

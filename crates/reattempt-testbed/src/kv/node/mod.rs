@@ -1,8 +1,7 @@
-//! A scripted node that speaks the wire protocol of a Couchbase node, and clusters of them.
+//! A scripted node that speaks the wire protocol of a Couchbase node, and clusters of such nodes.
 //!
-//! Without a script it behaves: it negotiates, checks logins, keeps documents with versions, expiry
-//! and locks, and knows which vbuckets it owns. A [`Script`] or a handler makes it misbehave on
-//! cue.
+//! Without a script it behaves normally: it negotiates features, checks logins, stores documents
+//! with CAS, expiry and locks, and knows its vbuckets. A [`Script`] or a handler makes it fail.
 
 mod builder;
 mod cluster;
@@ -38,28 +37,28 @@ pub use session::{
 pub use step::{Script, Step};
 pub use store::Store;
 
-/// A running node on a port of 127.0.0.1. Everything it runs ends when it is dropped.
+/// A running node on a port of 127.0.0.1. Dropping it ends all its tasks.
 #[derive(Debug)]
 pub struct Node {
     inner: Arc<Inner>,
     address: SocketAddr,
-    /// Keeps the port while the node is stopped.
+    /// Reserves the port while the node is stopped.
     _reserved: TcpSocket,
     running: Mutex<Option<Running>>,
 }
 
 impl Node {
-    /// Sets up a node.
+    /// Creates a builder.
     pub fn builder() -> NodeBuilder {
         NodeBuilder::default()
     }
 
-    /// A node with all defaults.
+    /// Starts a node with all defaults.
     pub async fn start() -> io::Result<Self> {
         Self::builder().start().await
     }
 
-    /// A node that follows a script.
+    /// Starts a node with a script.
     pub async fn scripted(steps: impl IntoIterator<Item = Step>) -> io::Result<Self> {
         Self::builder().script(Script::new(steps)).start().await
     }
@@ -91,12 +90,12 @@ impl Node {
         })
     }
 
-    /// Where it listens; the same after a restart.
+    /// The address that the node listens on; unchanged by a restart.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// The script, to add steps while it runs.
+    /// The script; steps can be added while the node runs.
     pub fn script(&self) -> &Script {
         &self.inner.script
     }
@@ -106,50 +105,50 @@ impl Node {
         &self.inner.shared.store
     }
 
-    /// Every request so far in order of arrival (the last 65,536).
+    /// The recorded requests in order of arrival (the last 65,536).
     pub fn seen(&self) -> Vec<SeenRequest> {
         self.log().all()
     }
 
-    /// The requests so far that do not belong to setting up a connection.
+    /// The recorded requests that are not part of connection bootstrap.
     pub fn seen_data(&self) -> Vec<SeenRequest> {
         let mut seen = self.seen();
         seen.retain(|request| !request.is_bootstrap());
         seen
     }
 
-    /// Forgets the requests so far.
+    /// Drops the recorded requests.
     pub fn forget_seen(&self) {
         self.log().clear();
     }
 
-    /// How many connections were accepted so far.
+    /// The number of connections accepted so far.
     pub fn connections(&self) -> u64 {
         self.inner.connections.load(Ordering::Relaxed)
     }
 
-    /// Gives `scope.collection` an id, or takes it away with `None`.
+    /// Assigns `scope.collection` an id, or removes it with `None`.
     pub fn set_collection(&self, path: &str, id: Option<u32>) {
         self.inner.shared.set_collection(path, id);
     }
 
-    /// Epoch and revision of the configuration in force.
+    /// Epoch and revision of the current configuration.
     pub fn revision(&self) -> (i64, i64) {
         self.inner.shared.revision()
     }
 
-    /// The configuration of the bucket as this node hands it out.
+    /// The configuration of the bucket as sent by this node.
     pub fn config_json(&self) -> bytes::Bytes {
         self.inner.shared.config_json(self.inner.index, true)
     }
 
-    /// Whether it listens.
+    /// Whether the node listens.
     pub fn is_running(&self) -> bool {
         self.running().is_some()
     }
 
-    /// Stops listening and drops every connection; returns when it refuses connections.
-    /// The port stays reserved for [`restart`](Self::restart).
+    /// Stops listening and drops every connection. When it returns, connections are refused. The
+    /// port stays reserved for [`restart`](Self::restart).
     pub async fn stop(&self) {
         let running = self.running().take();
         if let Some(running) = running {
@@ -157,7 +156,7 @@ impl Node {
         }
     }
 
-    /// Listens again at the same address. Documents, script and log are kept.
+    /// Listens again at the same address. Documents, script and records are kept.
     pub async fn restart(&self) -> io::Result<()> {
         self.stop().await;
         let listener = inner::listen(self.address)?;

@@ -1,4 +1,4 @@
-//! What the node remembers of each request.
+//! The record of each request.
 
 use std::collections::VecDeque;
 
@@ -7,45 +7,45 @@ use tokio::time::Instant;
 
 use crate::kv::opcode;
 
-/// Most requests a node remembers; older ones are forgotten first.
+/// Maximum number of recorded requests; the oldest are dropped first.
 pub(super) const REMEMBERED: usize = 65_536;
 
-/// A request as it arrived at a node.
+/// A request as received by a node.
 #[derive(Clone, Debug)]
 pub struct SeenRequest {
     /// The operation, see [`opcode`].
     pub opcode: u8,
-    /// The key without collection id. `observe` shows its first key.
+    /// The key without collection id; for `observe` its first key.
     pub key: Bytes,
     /// The collection id, when the connection negotiated collections and the request names a
     /// document.
     pub collection: Option<u32>,
     /// The vbucket.
     pub vbucket: u16,
-    /// The number that ties the answer to the request.
+    /// The number that matches a response to its request.
     pub opaque: u32,
-    /// The document's version.
+    /// The CAS of the document.
     pub cas: u64,
     /// The extras.
     pub extras: Bytes,
     /// The value.
     pub value: Bytes,
-    /// The framing extras as they were on the wire.
+    /// The encoded framing extras.
     pub framing: Bytes,
-    /// Number of the connection at this node, from 1 on; it goes on counting over restarts.
+    /// The number of the connection at this node, from 1; counted across restarts.
     pub connection: u64,
     /// When it arrived.
     pub arrived: Instant,
 }
 
 impl SeenRequest {
-    /// Whether the request belongs to setting up a connection, not to the data.
+    /// Whether the request is part of connection bootstrap.
     pub fn is_bootstrap(&self) -> bool {
         opcode::is_bootstrap(self.opcode)
     }
 }
 
-/// The bounded log of a node.
+/// The bounded request log of a node.
 #[derive(Debug, Default)]
 pub(super) struct SeenLog(VecDeque<SeenRequest>);
 

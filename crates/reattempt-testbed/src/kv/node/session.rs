@@ -1,5 +1,4 @@
-//! What one connection of the node has agreed on: features, who it is, its bucket. Bootstrap
-//! requests.
+//! The state of one connection of the node (features, user, bucket), and the bootstrap requests.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -10,30 +9,30 @@ use crate::kv::{opcode, status};
 use super::shared::Shared;
 use super::step::Reply;
 
-/// HELLO feature: TCP without delay.
+/// HELLO feature: TCP_NODELAY.
 pub const FEATURE_TCP_NODELAY: u16 = 0x03;
-/// HELLO feature: statuses beyond the oldest ones, and the error map.
+/// HELLO feature: extended statuses and the error map.
 pub const FEATURE_XERROR: u16 = 0x07;
-/// HELLO feature: buckets are selected.
+/// HELLO feature: SELECT_BUCKET.
 pub const FEATURE_SELECT_BUCKET: u16 = 0x08;
-/// HELLO feature: JSON is marked as such.
+/// HELLO feature: the JSON datatype.
 pub const FEATURE_JSON: u16 = 0x0b;
-/// HELLO feature: answers may come in another order.
+/// HELLO feature: responses may arrive out of order.
 pub const FEATURE_UNORDERED: u16 = 0x0e;
-/// HELLO feature: answers say how long the server took.
+/// HELLO feature: responses carry the server duration.
 pub const FEATURE_TRACING: u16 = 0x0f;
 /// HELLO feature: requests may carry framing extras.
 pub const FEATURE_ALT_REQUEST: u16 = 0x10;
 /// HELLO feature: keys carry collection ids.
 pub const FEATURE_COLLECTIONS: u16 = 0x12;
-/// HELLO feature: throttled requests are answered instead of held.
+/// HELLO feature: throttled requests are answered instead of delayed.
 pub const FEATURE_NON_BLOCKING_THROTTLING: u16 = 0x1b;
-/// HELLO feature: the configuration may be asked for with the version known.
+/// HELLO feature: GET_CLUSTER_CONFIG may carry the known version.
 pub const FEATURE_KNOWN_VERSION: u16 = 0x1d;
-/// HELLO feature: a configuration already sent is not sent again with a 0x07.
+/// HELLO feature: a status 0x07 does not repeat a configuration that was already sent.
 pub const FEATURE_DEDUPE_NMVB: u16 = 0x1e;
 
-/// The features a node grants when nothing else is said.
+/// The features that a node grants by default.
 pub(super) const FEATURES: [u16; 11] = [
     FEATURE_TCP_NODELAY,
     FEATURE_XERROR,
@@ -48,7 +47,7 @@ pub(super) const FEATURES: [u16; 11] = [
     FEATURE_DEDUPE_NMVB,
 ];
 
-/// SCRAM iterations a node asks for: the fewest that a client takes, because tests log in often.
+/// SCRAM iterations of the node: the minimum that clients accept, because tests log in often.
 const ITERATIONS: u32 = MIN_ITERATIONS;
 
 /// The state of one connection.
@@ -78,7 +77,7 @@ impl Session {
         self.features.contains(&feature)
     }
 
-    /// Why this connection may not touch data; only for nodes that insist on a login.
+    /// The status that refuses data on this connection; only for nodes that require a login.
     pub(super) fn refuses_data(&self, shared: &Shared) -> Option<u16> {
         if !shared.settings.require_auth {
             return None;
@@ -90,7 +89,7 @@ impl Session {
         }
     }
 
-    /// 0x07 with the configuration as this connection may have it.
+    /// Status 0x07 with the configuration, if this connection may receive it.
     pub(super) fn not_my_vbucket(&mut self, shared: &Shared) -> Reply {
         let reply = Reply::status(status::NOT_MY_VBUCKET);
         let revision = shared.revision();
@@ -222,8 +221,8 @@ impl Session {
             _ => return Reply::status(status::EINVAL),
         }
         self.config_sent = Some(revision);
-        // Without a bucket a node that has buckets hands out the configuration of the cluster; one
-        // that asks for no login serves its bucket to everybody.
+        // Without a selected bucket, a node with buckets sends the configuration of the cluster. A
+        // node without required login sends that of its bucket.
         let bucket = self.bucket || !shared.settings.require_auth;
         let body = shared.config_json(self.node, bucket);
         Reply {

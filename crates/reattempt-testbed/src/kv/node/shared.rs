@@ -1,4 +1,4 @@
-//! What the nodes of a cluster share: settings, documents, collections and the configuration.
+//! State shared by the nodes of a cluster: settings, documents, collections and the configuration.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::kv::status;
 
 use super::store::Store;
 
-/// Settings that do not change while nodes run.
+/// Settings that are constant while nodes run.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) bucket: String,
@@ -41,17 +41,17 @@ struct Collections {
     ids: BTreeMap<String, u32>,
 }
 
-/// The configuration that every node of the cluster hands out.
+/// The configuration sent by every node of the cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterState {
     pub(super) epoch: i64,
     pub(super) rev: i64,
     pub(super) nodes: Vec<SocketAddr>,
-    /// The node that owns each vbucket; -1 for none.
+    /// The owner of each vbucket; -1 for none.
     pub(super) owners: Vec<i16>,
-    /// The same for when the rebalance is done, while one is going on.
+    /// The owners after the rebalance, while one is in progress.
     pub(super) forward: Option<Vec<i16>>,
-    /// Whether the nodes serve by `forward` already, though the configuration has not changed.
+    /// Whether the nodes already serve by `forward`, although the configuration is unchanged.
     pub(super) handed_over: bool,
 }
 
@@ -83,7 +83,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives `scope.collection` an id (`None` removes it).
+    /// Assigns `scope.collection` an id; `None` removes it.
     pub(super) fn set_collection(&self, path: &str, id: Option<u32>) {
         let mut collections = self.collections();
         collections.manifest += 1;
@@ -100,7 +100,7 @@ impl Shared {
         Err(status::UNKNOWN_COLLECTION)
     }
 
-    /// Manifest and id of `scope.collection`; empty names are the default ones.
+    /// Manifest and id of `scope.collection`; empty names are the defaults.
     pub(super) fn collection(&self, path: &str) -> Result<(u64, u32), u16> {
         let (scope, name) = path.split_once('.').ok_or(status::EINVAL)?;
         let or_default = |name: &'_ str| if name.is_empty() { "_default" } else { name }.to_owned();
@@ -134,7 +134,7 @@ impl Shared {
         owner.is_some_and(|owner| usize::try_from(owner) == Ok(node))
     }
 
-    /// The configuration as `node` hands it out: of the bucket, or of the cluster without one.
+    /// The configuration as sent by `node`: of the bucket, or of the cluster without one.
     pub(super) fn config_json(&self, node: usize, bucket: bool) -> Bytes {
         let state = self.config().clone();
         let host = |address: &SocketAddr| {

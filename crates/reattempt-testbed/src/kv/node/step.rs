@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::kv::{opcode, status};
 
-/// What the node does with one request. The default is to carry it out and answer.
+/// What the node does with one request. The default executes it and responds.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub(super) answer: Answer,
@@ -19,27 +19,27 @@ pub struct Step {
     pub(super) only: Option<u8>,
 }
 
-/// Where the answer comes from.
+/// The source of the response.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
-    /// Carry the request out.
+    /// Execute the request.
     Execute,
-    /// Do nothing, say this.
+    /// Do not execute; respond with this.
     Status {
         status: u16,
         body: Bytes,
         datatype: u8,
         extras: Bytes,
     },
-    /// Do nothing, say that another node owns the vbucket, with the configuration.
+    /// Do not execute; respond with 0x07 and the configuration.
     NotMyVbucket,
-    /// Do nothing, write these bytes.
+    /// Do not execute; write these bytes.
     Raw(Bytes),
-    /// Do nothing, say nothing.
+    /// Do not execute or respond.
     Nothing,
 }
 
-/// How the answer reaches the client.
+/// How the response is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     Plain,
@@ -66,12 +66,12 @@ impl Step {
         }
     }
 
-    /// Carries the request out and answers.
+    /// Executes the request and responds.
     pub fn execute() -> Self {
         Self::new(Answer::Execute, Delivery::Plain)
     }
 
-    /// Answers with a status and does nothing else.
+    /// Responds with a status without executing the request.
     pub fn status(status: u16) -> Self {
         let answer = Answer::Status {
             status,
@@ -82,74 +82,74 @@ impl Step {
         Self::new(answer, Delivery::Plain)
     }
 
-    /// Answers that another node owns the vbucket, with the configuration in force as body.
-    /// For an empty body use `status(0x07)`.
+    /// Responds that another node owns the vbucket, with the current configuration as body. For an
+    /// empty body use `status(0x07)`.
     pub fn not_my_vbucket() -> Self {
         Self::new(Answer::NotMyVbucket, Delivery::Plain)
     }
 
-    /// Writes these bytes instead of an answer.
+    /// Writes these bytes instead of a response.
     pub fn raw(bytes: impl Into<Bytes>) -> Self {
         Self::new(Answer::Raw(bytes.into()), Delivery::Plain)
     }
 
-    /// Does not carry the request out and never answers.
+    /// Neither executes the request nor responds.
     pub fn hang() -> Self {
         Self::new(Answer::Nothing, Delivery::Plain)
     }
 
-    /// Does not carry the request out and closes the connection without an answer.
+    /// Closes the connection without executing the request or responding.
     pub fn close_before() -> Self {
         Self::new(Answer::Nothing, Delivery::CloseBefore)
     }
 
-    /// Carries the request out and closes the connection without an answer: the client cannot know.
+    /// Executes the request and closes the connection without a response.
     pub fn lost_answer() -> Self {
         Self::new(Answer::Execute, Delivery::CloseBefore)
     }
 
-    /// Carries the request out, answers, and closes the connection.
+    /// Executes the request, responds, and closes the connection.
     pub fn close_after() -> Self {
         Self::new(Answer::Execute, Delivery::CloseAfter)
     }
 
-    /// Does not carry the request out and resets the connection.
+    /// Resets the connection without executing the request.
     pub fn reset() -> Self {
         Self::new(Answer::Nothing, Delivery::Reset)
     }
 
-    /// Carries the request out, writes half of the answer, and closes the connection.
+    /// Executes the request, writes half of the response, and closes the connection.
     pub fn half_frame() -> Self {
         Self::new(Answer::Execute, Delivery::HalfFrame)
     }
 
-    /// Carries the request out and holds the answer until the next one of this connection went out.
+    /// Executes the request and holds the response until the next one on this connection was sent.
     pub fn out_of_order() -> Self {
         Self::new(Answer::Execute, Delivery::OutOfOrder)
     }
 
-    /// Carries the request out and answers with an opaque that nobody asked with; the right answer
-    /// never comes.
+    /// Executes the request and responds with an unknown opaque; the correct response never
+    /// follows.
     pub fn wrong_opaque() -> Self {
         Self::new(Answer::Execute, Delivery::WrongOpaque)
     }
 
-    /// Writes an answer with an opaque that nobody asked with, then the right answer.
+    /// Writes a response with an unknown opaque, then the correct response.
     pub fn stray_first() -> Self {
         Self::new(Answer::Execute, Delivery::StrayFirst)
     }
 
-    /// Carries the request out and writes the answer with a first byte that is no magic.
+    /// Executes the request and writes the response with an invalid magic byte.
     pub fn bad_magic() -> Self {
         Self::new(Answer::Execute, Delivery::BadMagic)
     }
 
-    /// Carries the request out and writes an answer whose header announces a body of 4 GiB.
+    /// Executes the request and writes a response whose header states a body of 4 GiB.
     pub fn absurd_length() -> Self {
         Self::new(Answer::Execute, Delivery::AbsurdLength)
     }
 
-    /// The body of a `status` answer.
+    /// Sets the body of a `status` response.
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
         if let Answer::Status { body, .. } = &mut self.answer {
             *body = bytes.into();
@@ -157,7 +157,7 @@ impl Step {
         self
     }
 
-    /// The extras of a `status` answer.
+    /// Sets the extras of a `status` response.
     pub fn extras(mut self, bytes: impl Into<Bytes>) -> Self {
         if let Answer::Status { extras, .. } = &mut self.answer {
             *extras = bytes.into();
@@ -165,7 +165,7 @@ impl Step {
         self
     }
 
-    /// The datatype bits of a `status` answer.
+    /// Sets the datatype bits of a `status` response.
     pub fn datatype(mut self, bits: u8) -> Self {
         if let Answer::Status { datatype, .. } = &mut self.answer {
             *datatype = bits;
@@ -173,32 +173,32 @@ impl Step {
         self
     }
 
-    /// Waits before the answer (or the close). The request itself is carried out when it arrives,
-    /// and later requests of the connection do not wait.
+    /// Waits before the response or the close. The request is executed when it arrives, and later
+    /// requests on the connection do not wait.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Says in a framing extra how long the server took.
+    /// Adds a framing extra with the server duration.
     pub fn server_duration(mut self, duration: Duration) -> Self {
         self.server_duration = Some(duration);
         self
     }
 
-    /// Says in a framing extra how long to stay away.
+    /// Adds a framing extra with the throttle duration.
     pub fn throttle_duration(mut self, duration: Duration) -> Self {
         self.throttle_duration = Some(duration);
         self
     }
 
-    /// Closes the connection after the answer, whatever it is.
+    /// Closes the connection after the response.
     pub fn then_close(mut self) -> Self {
         self.delivery = Delivery::CloseAfter;
         self
     }
 
-    /// Keeps the step for the next request with this opcode, bootstrap ones included.
+    /// Reserves the step for the next request with this opcode, including bootstrap requests.
     pub fn only(mut self, opcode: u8) -> Self {
         self.only = Some(opcode);
         self
@@ -218,20 +218,20 @@ impl Default for Step {
     }
 }
 
-/// The steps that wait for requests, first come first served. Clones share the queue.
+/// The remaining steps, used in order. Clones share the queue.
 ///
-/// A data request takes the first step that is not kept for another opcode; bootstrap requests only
-/// take steps made with [`Step::only`]. With no step left the node carries requests out.
+/// A data request uses the first step that is not reserved for another opcode; bootstrap requests
+/// use only steps made with [`Step::only`]. Without a step the node executes the request.
 #[derive(Clone, Debug, Default)]
 pub struct Script(Arc<Mutex<VecDeque<Step>>>);
 
 impl Script {
-    /// A script of these steps.
+    /// Creates a script of these steps.
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         Self(Arc::new(Mutex::new(steps.into_iter().collect())))
     }
 
-    /// A script that answers `statuses` one after another.
+    /// Creates a script that responds with `statuses` in order.
     pub fn statuses(statuses: impl IntoIterator<Item = u16>) -> Self {
         Self::new(statuses.into_iter().map(Step::status))
     }
@@ -247,12 +247,12 @@ impl Script {
             .extend(std::iter::repeat_n(step, count).cloned());
     }
 
-    /// Forgets what is left.
+    /// Removes the remaining steps.
     pub fn clear(&self) {
         self.steps().clear();
     }
 
-    /// How many steps are left.
+    /// The number of remaining steps.
     pub fn remaining(&self) -> usize {
         self.steps().len()
     }
@@ -268,7 +268,7 @@ impl Script {
     }
 }
 
-/// What an operation of the node came to, before it is a frame.
+/// The outcome of an operation, before it is encoded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reply {
     pub(super) status: u16,

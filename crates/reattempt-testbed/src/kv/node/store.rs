@@ -1,4 +1,4 @@
-//! The documents of a node or cluster: versions, expiry and locks, in memory.
+//! The documents of a node or cluster in memory: CAS, expiry and locks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,16 @@ use tokio::time::Instant;
 
 use crate::kv::status;
 
-/// Expiry times up to this many seconds are relative, later ones are seconds of the Unix clock.
+/// Expiry values up to this many seconds are relative, greater ones are Unix timestamps.
 const RELATIVE_LIMIT: u32 = 30 * 24 * 3600;
-/// The lock time when the client asks for none or too long a one, in seconds.
+/// The lock time, in seconds, when the client requests none or one above the maximum.
 const DEFAULT_LOCK: u32 = 15;
 /// The longest lock time, in seconds.
 const MAX_LOCK: u32 = 30;
-/// The version that a locked document shows to readers.
+/// The CAS of a locked document as seen by readers.
 const LOCKED_CAS: u64 = u64::MAX;
 
-/// The documents, shared by the clones of this handle.
+/// The documents. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Store(Arc<Mutex<Documents>>);
 
@@ -39,7 +39,7 @@ pub(super) struct Document {
     locked_until: Option<Instant>,
 }
 
-/// What a write does when the document is there or is not.
+/// The effect of a write, depending on whether the document exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteMode {
     Any,
@@ -48,12 +48,12 @@ pub(super) enum WriteMode {
 }
 
 impl Store {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts a document into the default collection; returns its CAS.
+    /// Writes a document to the default collection; returns its CAS.
     pub fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> u64 {
         self.lock().store((0, key.into()), value.into(), 0, 0, None)
     }
@@ -65,12 +65,12 @@ impl Store {
             .map(|document| document.value.clone())
     }
 
-    /// How many documents there are, expired ones that nobody asked for since included.
+    /// The number of documents, including expired ones that were not accessed since.
     pub fn len(&self) -> usize {
         self.lock().documents.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -86,7 +86,7 @@ impl Documents {
         self.last_cas
     }
 
-    /// The document, after what time did to it.
+    /// The document, after expiry and lock timeout are applied.
     pub(super) fn find(&mut self, id: &(u32, Bytes)) -> Option<&mut Document> {
         let now = Instant::now();
         if self.documents.get(id)?.expires.is_some_and(|at| at <= now) {
@@ -121,7 +121,7 @@ impl Documents {
         cas
     }
 
-    /// Whether a write with this CAS may go on.
+    /// Whether a write with this CAS is allowed.
     fn may_write(&mut self, id: &(u32, Bytes), cas: u64) -> Result<(), u16> {
         match self.find(id) {
             None => Ok(()),
@@ -157,7 +157,7 @@ impl Documents {
         Ok(self.next_cas())
     }
 
-    /// Replaces the value by what `change` makes of it; the version changes, the lock ends.
+    /// Replaces the value by the result of `change`; the CAS changes and the lock ends.
     pub(super) fn update<T>(
         &mut self,
         id: &(u32, Bytes),
@@ -225,7 +225,7 @@ impl Document {
         self.locked_until.is_some()
     }
 
-    /// The version that a reader sees.
+    /// The CAS as seen by a reader.
     pub(super) fn visible_cas(&self) -> u64 {
         if self.is_locked() {
             LOCKED_CAS
@@ -235,7 +235,7 @@ impl Document {
     }
 }
 
-/// When a document with this expiry ends; `None` when never.
+/// When a document with this expiry expires; `None` for never.
 fn expires_at(expiry: u32) -> Option<Instant> {
     let seconds = match expiry {
         0 => return None,
@@ -245,7 +245,7 @@ fn expires_at(expiry: u32) -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(seconds))
 }
 
-/// The protocol names far expiry times by the Unix clock, so the wall clock is what counts.
+/// The protocol uses Unix timestamps for distant expiry times, so this needs the wall clock.
 #[allow(clippy::disallowed_methods)]
 fn unix_seconds() -> u64 {
     let now = std::time::SystemTime::now();

@@ -1,4 +1,4 @@
-//! Reading paths of a JSON document: the bodies of `lookup_in`.
+//! Reads paths of a JSON document for `lookup_in`.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use serde_json::Value;
@@ -7,10 +7,10 @@ use crate::kv::{opcode, status};
 
 use super::step::Reply;
 
-/// Most paths in one request.
+/// Maximum number of paths in one request.
 const MAX_PATHS: usize = 16;
 
-/// Answers a `lookup_in` whose body is `specs` against a document.
+/// Answers a `lookup_in` with body `specs` on a document.
 pub(super) fn lookup_in(document: &Bytes, specs: &Bytes) -> Reply {
     let specs = match parse(specs.clone()) {
         Ok(specs) => specs,
@@ -81,7 +81,7 @@ fn one(op: u8, json: &Value, path: &str) -> Result<Bytes, u16> {
     }
 }
 
-/// Follows `a.b[0].c`; `[-1]` is the last element.
+/// Resolves `a.b[0].c`; `[-1]` is the last element.
 fn walk<'a>(json: &'a Value, path: &str) -> Result<&'a Value, u16> {
     if path.is_empty() {
         return Err(status::PATH_EINVAL);

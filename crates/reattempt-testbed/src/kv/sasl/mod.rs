@@ -4,10 +4,10 @@ mod scram;
 
 pub use scram::{MAX_ITERATIONS, MIN_ITERATIONS, ScramClient, ScramError, ScramServer};
 
-/// A SASL mechanism, under the names Couchbase gives them.
+/// A SASL mechanism, with Couchbase's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
-    /// The password in the clear.
+    /// The password in plain text.
     Plain,
     /// SCRAM with SHA-1.
     ScramSha1,
@@ -18,7 +18,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// All of them, the one to prefer first.
+    /// All mechanisms, strongest first.
     pub const BY_STRENGTH: [Mechanism; 4] = [
         Mechanism::ScramSha512,
         Mechanism::ScramSha256,
@@ -36,14 +36,14 @@ impl Mechanism {
         }
     }
 
-    /// The mechanism of a name on the wire.
+    /// The mechanism with this name on the wire.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::BY_STRENGTH
             .into_iter()
             .find(|mechanism| mechanism.name().as_bytes() == name)
     }
 
-    /// The strongest one of a list as the server sends it (names with a space between).
+    /// The strongest mechanism of a server's list (names separated by spaces).
     pub fn strongest(list: &[u8]) -> Option<Self> {
         let offered: Vec<&[u8]> = list.split(|byte| *byte == b' ').collect();
         Self::BY_STRENGTH

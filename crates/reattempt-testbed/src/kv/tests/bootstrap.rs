@@ -78,7 +78,7 @@ async fn the_strongest_mechanism_offered_is_taken() {
     assert_eq!(auth.key, "SCRAM-SHA256");
 }
 
-/// Whoever answers in the server's place could ask for it.
+/// An impostor could offer only PLAIN to obtain the password.
 #[tokio::test]
 async fn a_server_that_offers_only_plain_does_not_get_the_password() {
     let builder = Node::builder().mechanisms(&[Mechanism::Plain]);
@@ -169,7 +169,7 @@ async fn a_connection_lost_at_any_bootstrap_step_is_never_sent() {
                 .await
                 .expect_err("lost");
             assert_eq!(error.stage(), SendStage::NeverSent);
-            // The answer before may have been overtaken by the close: only the kind is certain.
+            // The close may overtake the earlier response: only the kind of error is certain.
             assert!(
                 matches!(error, ClientError::BootstrapClosed { .. }),
                 "{name}: {error}"
@@ -252,7 +252,7 @@ async fn a_configuration_that_the_server_pushes_is_heard() {
     drop(asked);
 }
 
-/// A node that has offered SCRAM does not offer less later; who answers in its place may.
+/// A real node that offered SCRAM does not offer less later; an impostor may.
 #[tokio::test]
 async fn after_scram_was_offered_plain_is_not_taken() {
     let plain = Node::builder().mechanisms(&[Mechanism::Plain]);

@@ -39,7 +39,7 @@ async fn answers_out_of_order_find_their_requests() {
 }
 
 #[tokio::test]
-async fn a_cancelled_request_frees_its_slot_and_its_late_answer_is_ignored() {
+async fn a_late_answer_to_a_cancelled_request_is_ignored() {
     let node = Node::scripted([Step::execute().after(Duration::from_millis(50))])
         .await
         .expect("node");
@@ -76,7 +76,7 @@ async fn a_cancelled_request_frees_its_slot_and_its_late_answer_is_ignored() {
 async fn a_request_cancelled_before_it_left_is_not_sent() {
     let node = Node::start().await.expect("node");
     let mut c = bare(&node).await;
-    // The driver had no turn yet: there was no await since the call.
+    // The driver did not run yet: there was no await since the call.
     let ready = c.ready().await.expect("ready");
     drop(ready.call(KvRequest::delete("never")));
     send(&mut c, KvRequest::noop()).await.expect("answer");
@@ -171,7 +171,7 @@ async fn a_call_outlives_its_client() {
 }
 
 #[tokio::test]
-async fn a_dead_node_is_a_connect_error_and_a_restarted_one_is_dialled_again() {
+async fn a_restarted_node_is_dialled_again_after_connect_errors() {
     let node = Node::start().await.expect("node");
     node.store().put("k", "v");
     let mut client = NodeClient::new(node.addr().to_string(), couchbase());

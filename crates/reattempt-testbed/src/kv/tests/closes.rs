@@ -8,7 +8,7 @@ use crate::kv::{
     Step,
 };
 
-/// A node that does `step` with the first request, and the failure of that request.
+/// A node that applies `step` to the first request, and the failure of that request.
 async fn failure(step: Step) -> (Node, Connection, ClientError) {
     let node = Node::scripted([step]).await.expect("node");
     let mut c = bare(&node).await;
@@ -33,7 +33,7 @@ async fn a_close_before_the_answer_is_in_flight() {
     let (node, mut c, error) = failure(Step::close_before()).await;
     assert!(matches!(reason(error), CloseReason::Closed));
     assert!(node.store().is_empty());
-    // C13: what comes after the close was never sent.
+    // C13: a request after the close was never sent.
     let error = send(&mut c, KvRequest::noop()).await.expect_err("closed");
     assert!(
         matches!(
@@ -161,7 +161,7 @@ async fn every_request_in_flight_fails_when_the_socket_dies() {
     assert_eq!(c.outstanding(), 0);
 }
 
-/// C13: requests that wait behind a full socket were never sent, the one that is partly out may be.
+/// C13: requests queued behind a full socket were never sent; one that is partly written may be.
 #[tokio::test]
 async fn requests_queued_behind_a_full_socket_are_not_sent() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
@@ -182,7 +182,7 @@ async fn requests_queued_behind_a_full_socket_are_not_sent() {
         .expect("ready")
         .call(KvRequest::delete("small"));
     within(async {
-        // Something of the first one arrived, so it is on its way.
+        // Part of the first one arrived, so it is in flight.
         peer.readable().await.expect("readable");
     })
     .await;
@@ -222,7 +222,7 @@ async fn a_dropped_node_drops_its_connections() {
     within(answer).await.expect_err("closed");
 }
 
-/// C13: the close is there before the request is, though nobody has read it yet.
+/// C13: the close arrives before the request, but has not been read yet.
 #[tokio::test]
 async fn a_close_that_came_before_the_request_leaves_it_unsent() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listener");
@@ -232,7 +232,7 @@ async fn a_close_that_came_before_the_request_leaves_it_unsent() {
         let connecting = Connection::connect(&address, &options);
         let mut c = within(connecting).await.expect("connect");
         let (server, _) = listener.accept().expect("accept");
-        // Nothing but this runs between the close and the call.
+        // No other task runs between the close and the call.
         std::future::poll_fn(|cx| c.poll_ready(cx))
             .await
             .expect("ready");

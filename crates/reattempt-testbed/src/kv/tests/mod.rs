@@ -16,14 +16,14 @@ mod routed;
 mod scram;
 mod strays;
 
-/// Fails instead of hanging.
+/// Fails instead of waiting forever.
 async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future)
         .await
         .expect("it took longer than 20 s")
 }
 
-/// Readiness, then the call.
+/// Awaits readiness, then calls.
 async fn send<S>(service: &mut S, request: KvRequest) -> Result<KvResponse, ClientError>
 where
     S: Service<KvRequest, Response = KvResponse, Error = ClientError>,
@@ -36,7 +36,7 @@ fn couchbase() -> ClientOptions {
     ClientOptions::couchbase("Administrator", "password", "default")
 }
 
-/// A bare connection to a node.
+/// A connection to a node without bootstrap.
 async fn bare(node: &Node) -> Connection {
     let address = node.addr().to_string();
     within(Connection::connect(&address, &ClientOptions::memcached()))
@@ -44,7 +44,7 @@ async fn bare(node: &Node) -> Connection {
         .expect("connect")
 }
 
-/// A connection to a node that went through the whole set-up.
+/// A connection to a node with the whole bootstrap.
 async fn set_up(node: &Node) -> Connection {
     within(Connection::connect(&node.addr().to_string(), &couchbase()))
         .await

@@ -262,7 +262,7 @@ async fn steps_set_status_body_and_durations() {
     assert_eq!(node.script().remaining(), 0);
 }
 
-/// C33: the configuration is sent only to who does not have it.
+/// C33: the configuration is sent only to a client that does not have it.
 #[tokio::test]
 async fn the_configuration_is_asked_for_with_the_version_known() {
     let cluster = crate::kv::Cluster::start(2).await.expect("cluster");

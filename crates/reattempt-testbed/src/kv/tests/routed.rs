@@ -10,7 +10,7 @@ use crate::kv::{
 
 type Current = Arc<Mutex<Option<Arc<VbucketMap>>>>;
 
-/// A client that applies every newer configuration it hears of.
+/// A client that applies every newer configuration that it receives.
 fn client(seeds: &[String]) -> (RoutedClient, Current) {
     let current = Current::default();
     let (write, read) = (current.clone(), current.clone());
@@ -224,7 +224,7 @@ async fn what_has_no_key_goes_round() {
     assert_eq!(answer.value, cluster.node(1).config_json());
 }
 
-/// A node of a cluster may have other services only.
+/// A node of a cluster may have only other services.
 #[tokio::test]
 async fn what_has_no_key_goes_to_nodes_with_the_key_value_service() {
     let node = Node::start().await.expect("node");

@@ -9,7 +9,7 @@ fn vector(mechanism: Mechanism, nonce: &str, server_first: &str, proof: &str, ve
     assert_eq!(last.rsplit_once(",p=").map(|(_, p)| p), Some(proof));
     client
         .verify(format!("v={verifier}").as_bytes())
-        .expect("the server's word is right");
+        .expect("the server's signature is valid");
     assert_eq!(client.verify(b"v=AAAA"), Err(ScramError::WrongProof));
     let refused = ScramError::Refused("unknown-user".to_owned());
     assert_eq!(client.verify(b"e=unknown-user"), Err(refused));

@@ -1,4 +1,4 @@
-//! Answers that nobody has asked for, or that answer something else.
+//! Responses without a request, or to another operation.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::kv::{
     ClientError, Connection, Frame, KvRequest, Magic, Node, SendStage, Step, opcode, status,
 };
 
-/// Answers on the wire: operation and opaque of each.
+/// Encoded responses: operation and opaque of each.
 fn answers(to: impl IntoIterator<Item = (u8, u32)>) -> Bytes {
     let mut wire = BytesMut::new();
     for (op, opaque) in to {
@@ -23,7 +23,7 @@ fn answers(to: impl IntoIterator<Item = (u8, u32)>) -> Bytes {
     wire.freeze()
 }
 
-/// No request has the opaque of one of the set-up's, so that none is taken for it.
+/// Requests never reuse an opaque of the bootstrap, so a duplicate response matches none.
 #[tokio::test]
 async fn a_second_answer_to_the_set_up_answers_nothing() {
     let asked: Arc<Mutex<Vec<(u8, u32)>>> = Arc::default();
@@ -53,12 +53,12 @@ async fn a_second_answer_to_the_set_up_answers_nothing() {
     }
 }
 
-/// Neither one that has not been asked yet nor one that never will be is kept as an answer of the
-/// set-up.
+/// A response to an operation that was not requested yet, or never is, is not kept as a response of
+/// the bootstrap.
 #[tokio::test]
 async fn what_answers_nobody_is_ignored_while_a_connection_is_set_up() {
     let mut wire = BytesMut::from(&answers((1000..1100).map(|opaque| (0, opaque)))[..]);
-    // What the login will be asked with.
+    // Opaques that the login will use.
     wire.extend_from_slice(&answers([(opcode::SASL_AUTH, 4), (opcode::SASL_STEP, 5)]));
     let node = Node::builder()
         .bootstrap_handler(move |seen| {
@@ -98,7 +98,7 @@ async fn an_answer_of_another_operation_ends_the_set_up() {
     );
 }
 
-/// It says nothing of the password; a later attempt may tell.
+/// The status does not concern the password; a later attempt may succeed.
 #[tokio::test]
 async fn a_login_that_the_node_cannot_judge_now_is_no_refusal() {
     for step in [opcode::SASL_AUTH, opcode::SASL_STEP] {

@@ -32,18 +32,18 @@ pub struct Connection {
     id: u64,
     limit: usize,
     description: ServerDescription,
-    /// Between the first byte of a command and the last of its reply. What is dropped in this
-    /// state must not be used again.
+    /// True between the first byte of a command and the last of its reply. A connection that is
+    /// dropped in this state must not be used again.
     busy: bool,
 }
 
 impl Connection {
-    /// Dials, says hello and, when `login` is wanted, authenticates; all within `connect_timeout`,
-    /// and with `login` each answer within `socket_timeout`.
+    /// Connects, sends hello and, when `login` is true, authenticates, all within
+    /// `connect_timeout`. With `login` each answer has to arrive within `socket_timeout`.
     ///
     /// # Errors
     ///
-    /// All those of [`MongoError::in_handshake`].
+    /// Errors for which [`MongoError::in_handshake`] is true.
     pub async fn open(
         address: &str,
         options: &ClientOptions,
@@ -99,13 +99,13 @@ impl Connection {
         &self.origin
     }
 
-    /// What the server said of itself in the handshake.
+    /// The server's description from the handshake.
     #[must_use]
     pub fn description(&self) -> &ServerDescription {
         &self.description
     }
 
-    /// Whether a reply is still owed, so that the connection cannot be used again.
+    /// Whether a reply is outstanding, so that the connection cannot be used again.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.busy
@@ -113,11 +113,11 @@ impl Connection {
 
     /// Sends a command and waits for its reply, at most for `timeout`.
     ///
-    /// Dropped midway it leaves the connection busy: it can only be closed.
+    /// Dropping the future leaves the connection busy: it can only be closed.
     ///
     /// # Errors
     ///
-    /// Network failures, timeouts and protocol errors; a reply that is not ok is no error here.
+    /// Network failures, timeouts and protocol errors. A reply that is not ok is not an error here.
     pub async fn call(
         &mut self,
         request_id: i32,
@@ -207,7 +207,7 @@ async fn dial(
         labels: Vec::new(),
     };
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    // A name that is not found says nothing of how busy the server is.
+    // A failed name lookup does not show that the server is overloaded.
     let mut found = timeout_at(deadline, tokio::net::lookup_host(address))
         .await
         .map_err(late)

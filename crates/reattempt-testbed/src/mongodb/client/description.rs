@@ -1,4 +1,4 @@
-//! What the client knows of servers, and how a new word changes it.
+//! The client's knowledge of servers, and how a server's answer changes it.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,28 @@ use bson::oid::ObjectId;
 use super::ReadPreference;
 use crate::mongodb::number;
 
-/// The most members a set can have; more are not believed.
+/// Maximum number of members of a set; further ones are ignored.
 const MAX_MEMBERS: usize = 50;
 
-/// The most servers ever known or watched: a set has 50 members at most.
+/// Maximum number of known or monitored servers: a set has 50 members at most.
 pub(super) const MAX_SERVERS: usize = 100;
 
-/// What a server said it is.
+/// The role of a server, as reported by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerKind {
-    /// Not heard of, or failed since.
+    /// Not checked yet, or failed since.
     Unknown,
-    /// Of no set.
+    /// A single server without a replica set.
     Standalone,
     /// A router.
     Mongos,
-    /// Takes writes.
+    /// Accepts writes.
     Primary,
-    /// Takes reads from those who say so.
+    /// Accepts reads that allow a secondary.
     Secondary,
-    /// Of a set, and takes nothing.
+    /// A member of a set that accepts no commands.
     OtherMember,
-    /// Made for a set and not in it yet, or not again: it does not know which set.
+    /// Started for a set but not a member yet, or no longer: its set is unknown.
     Ghost,
 }
 
@@ -38,26 +38,26 @@ pub enum ServerKind {
 pub struct ServerDescription {
     /// `host:port`, as the client dials it.
     pub address: String,
-    /// What it is.
+    /// Its role.
     pub kind: ServerKind,
     /// Its set.
     pub set_name: Option<String>,
-    /// The members it named.
+    /// The members that it listed.
     pub hosts: Vec<String>,
-    /// The name it has for itself.
+    /// Its own name for itself.
     pub me: Option<String>,
-    /// What it offers.
+    /// Its wire version.
     pub max_wire_version: i32,
-    /// Whether it has sessions.
+    /// Whether it supports sessions.
     pub sessions: bool,
-    /// Grows with elections.
+    /// Increases with elections.
     pub election_id: Option<ObjectId>,
-    /// Why it is not known.
+    /// Why its role is unknown.
     pub error: Option<String>,
 }
 
 impl ServerDescription {
-    /// A server that was not heard of.
+    /// A server that was not checked yet.
     #[must_use]
     pub fn unknown(address: &str) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl ServerDescription {
     /// Reads the answer to `hello` or `isMaster`.
     #[must_use]
     pub fn from_hello(address: &str, hello: &Document) -> Self {
-        // Old servers, and what stands in for servers, say 1 for true.
+        // Old servers and substitutes use 1 for true.
         let flag = |name: &str| number(hello.get(name)).is_some_and(|flag| flag != 0.0);
         let set_name = hello.get_str("setName").ok().map(str::to_owned);
         let writable = flag("isWritablePrimary") || flag("ismaster");
@@ -126,12 +126,12 @@ impl ServerDescription {
     }
 }
 
-/// What the deployment is.
+/// The type of the deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopologyKind {
     /// Not known yet.
     Unknown,
-    /// One server, asked directly.
+    /// One server, with a direct connection.
     Single,
     /// A replica set.
     ReplicaSet,
@@ -139,12 +139,12 @@ pub enum TopologyKind {
     Sharded,
 }
 
-/// What is known of the deployment.
+/// The client's knowledge of the deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopologyDescription {
     /// What it is.
     pub kind: TopologyKind,
-    /// The name of the set, once known or asked for.
+    /// The name of the set, once known or configured.
     pub set_name: Option<String>,
     /// The servers, by address.
     pub servers: BTreeMap<String, ServerDescription>,
@@ -153,7 +153,7 @@ pub struct TopologyDescription {
 }
 
 impl TopologyDescription {
-    /// Before the first word of any seed.
+    /// The state before the first answer of any seed.
     #[must_use]
     pub fn new(seeds: &[String], set_name: Option<String>, direct: bool) -> Self {
         let kind = match (direct, &set_name) {
@@ -174,10 +174,10 @@ impl TopologyDescription {
         }
     }
 
-    /// Takes in what was found out about one server.
+    /// Applies new information about one server.
     pub fn apply(&mut self, new: ServerDescription) {
         if !self.servers.contains_key(&new.address) {
-            // Removed while the question was on its way.
+            // Removed while the check was in progress.
             return;
         }
         if new.kind == ServerKind::Unknown {
@@ -205,11 +205,11 @@ impl TopologyDescription {
                 TopologyKind::ReplicaSet,
                 ServerKind::Primary | ServerKind::Secondary | ServerKind::OtherMember,
             ) => self.apply_member(new),
-            // It may be anything yet: its next word tells.
+            // Its role is still open; its next answer decides.
             (TopologyKind::Unknown | TopologyKind::ReplicaSet, ServerKind::Ghost) => {
                 self.servers.insert(new.address.clone(), new);
             }
-            // Of another kind than the rest.
+            // Of another type than the deployment.
             _ => {
                 self.servers.remove(&new.address);
             }
@@ -257,8 +257,8 @@ impl TopologyDescription {
             .values()
             .any(|server| server.kind == ServerKind::Primary);
         if primary || !known {
-            // Only a primary takes names off the list: a member must not fill it with new ones for
-            // ever.
+            // Only a primary removes names from the list: other members must not add new ones
+            // without limit.
             let room = if primary {
                 usize::MAX
             } else {
@@ -274,19 +274,19 @@ impl TopologyDescription {
         let hosts = new.hosts.clone();
         let other_name = new.me.as_ref().is_some_and(|me| *me != new.address);
         if other_name && !primary {
-            // It is in the list under the name it has for itself. A primary's own list says by
-            // which names members go.
+            // The server is in the list under its own name. A primary's own list determines the
+            // names of the members.
             self.servers.remove(&new.address);
         } else {
             self.servers.insert(new.address.clone(), new);
         }
-        // A primary that names nobody is not taken at its word, or nobody would be left.
+        // An empty list of a primary is ignored, because it would remove all servers.
         if primary && !hosts.is_empty() {
             self.servers.retain(|address, _| hosts.contains(address));
         }
     }
 
-    /// The servers that may answer; those to avoid only when there is no other.
+    /// The servers that may answer; those in `avoid` only when there is no other.
     #[must_use]
     pub fn suitable(
         &self,

@@ -1,24 +1,24 @@
-//! Why a call to the client failed, in enough detail for a classifier.
+//! Errors of the client, in enough detail for a classifier.
 
 use std::io;
 use std::time::Duration;
 
 use super::ServerError;
 
-/// The label that says a server, or the way to it, has more to do than it can.
+/// The label for an overloaded server or network.
 pub const SYSTEM_OVERLOADED_ERROR: &str = "SystemOverloadedError";
 
-/// The label that says the failed command had no effect.
+/// The label for a failed command that had no effect.
 pub const RETRYABLE_ERROR: &str = "RetryableError";
 
-/// The part of a call during which it failed.
+/// The phase of a call in which it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum During {
     /// `hello` and authentication of a new connection.
     Handshake,
     /// Writing the command.
     Send,
-    /// Waiting for the reply, or within it.
+    /// Waiting for or reading the reply.
     Receive,
 }
 
@@ -27,7 +27,7 @@ pub enum During {
 pub struct Origin {
     /// The server's address.
     pub server: String,
-    /// What the server offered on this connection, or to the monitor when there was none.
+    /// The server's wire version on this connection, or as seen by the monitor without one.
     pub max_wire_version: Option<i32>,
     /// The client's number of the connection.
     pub connection: Option<u64>,
@@ -39,9 +39,9 @@ pub enum MongoError {
     /// No suitable server was found in time. Nothing was sent.
     #[error("server selection: {message} (waited {waited:?})")]
     Selection {
-        /// What was wanted, and how the servers stood.
+        /// The wanted server, and the state of the known ones.
         message: String,
-        /// How long it was tried.
+        /// How long the call waited.
         waited: Duration,
     },
     /// The pool was cleared while the call waited for a connection. Nothing was sent.
@@ -63,64 +63,64 @@ pub enum MongoError {
     Connect {
         /// Who was dialled.
         origin: Origin,
-        /// What the socket said.
+        /// The kind of the I/O error.
         kind: io::ErrorKind,
-        /// The same in words.
+        /// The text of the I/O error.
         message: String,
-        /// Labels that the client gave it.
+        /// Labels added by the client.
         labels: Vec<String>,
     },
-    /// The connection broke.
+    /// The connection failed.
     #[error("{}: network failure during {during:?}: {message}", .origin.server)]
     Network {
-        /// Who was at the other end.
+        /// The server.
         origin: Origin,
-        /// When it broke.
+        /// The phase of the failure.
         during: During,
-        /// What the socket said; an end within a reply is `UnexpectedEof`.
+        /// The kind of the I/O error; an end within a reply is `UnexpectedEof`.
         kind: io::ErrorKind,
-        /// The same in words.
+        /// The text of the I/O error.
         message: String,
-        /// Labels that the client gave it.
+        /// Labels added by the client.
         labels: Vec<String>,
     },
-    /// The socket was silent for too long.
+    /// The server did not respond in time.
     #[error("{}: timed out during {during:?} after {after:?}", .origin.server)]
     SocketTimeout {
-        /// Who was silent.
+        /// The server.
         origin: Origin,
-        /// What was waited for.
+        /// The phase of the timeout.
         during: During,
         /// `socketTimeoutMS`, or `connectTimeoutMS` in a handshake.
         after: Duration,
-        /// Labels that the client gave it.
+        /// Labels added by the client.
         labels: Vec<String>,
     },
     /// The server answered with an error.
     #[error("{}: {}", .0.origin.server, .0.told())]
     Server(Box<ServerError>),
-    /// The server failed to prove itself, or the password cannot be used.
+    /// The server failed to prove its identity, or the password cannot be used.
     #[error("{}: authentication: {message}", .origin.server)]
     Authentication {
-        /// Who was spoken to.
+        /// The server.
         origin: Origin,
         /// What went wrong.
         message: String,
     },
-    /// The server sent what cannot be understood.
+    /// The server sent an invalid message.
     #[error("{}: protocol: {message}", .origin.server)]
     Protocol {
-        /// Who sent it.
+        /// The server.
         origin: Origin,
-        /// When.
+        /// The phase of the failure.
         during: During,
-        /// What was wrong, with the byte.
+        /// What is wrong, with the byte offset.
         message: String,
     },
-    /// The command cannot be written for this server. Nothing was sent.
+    /// The command cannot be encoded for this server. Nothing was sent.
     #[error("{}: cannot write the command: {message}", .origin.server)]
     Rebuild {
-        /// The server it was to be written for.
+        /// The server.
         origin: Origin,
         /// What the server lacks.
         message: String,
@@ -128,7 +128,7 @@ pub enum MongoError {
 }
 
 impl MongoError {
-    /// Where it comes from; nothing for a failed selection.
+    /// The server and connection of the failure; `None` for a failed selection.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
         match self {
@@ -151,7 +151,7 @@ impl MongoError {
         self.origin().map(|origin| origin.server.as_str())
     }
 
-    /// What that server offered.
+    /// The wire version of that server.
     #[must_use]
     pub fn max_wire_version(&self) -> Option<i32> {
         self.origin()?.max_wire_version
@@ -166,7 +166,7 @@ impl MongoError {
         }
     }
 
-    /// The server's name of that code, if it gave one.
+    /// The server's name of that code, if present.
     #[must_use]
     pub fn code_name(&self) -> Option<&str> {
         match self {
@@ -175,7 +175,7 @@ impl MongoError {
         }
     }
 
-    /// The labels that the server or the client gave it.
+    /// The labels of the server or the client.
     #[must_use]
     pub fn labels(&self) -> &[String] {
         match self {
@@ -193,7 +193,8 @@ impl MongoError {
         self.labels().iter().any(|given| given == label)
     }
 
-    /// Whether it happened while a connection was made: dialling, `hello` or authentication.
+    /// Whether it happened while a connection was established: connecting, `hello` or
+    /// authentication.
     #[must_use]
     pub fn in_handshake(&self) -> bool {
         match self {

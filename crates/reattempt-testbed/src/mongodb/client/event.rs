@@ -1,4 +1,4 @@
-//! Command monitoring: one end for every start.
+//! Command monitoring: one end event for every start event.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ pub struct CommandEvent {
     pub kind: EventKind,
     /// The command's name.
     pub command: String,
-    /// Of this message; every attempt has another.
+    /// The id of this message; different for every attempt.
     pub request_id: i32,
-    /// Of the logical operation; the same over its attempts.
+    /// The id of the logical operation; the same for all its attempts.
     pub operation_id: i64,
     /// The client's number of the connection.
     pub connection: u64,
@@ -42,17 +42,17 @@ pub struct CommandEvent {
     pub server: String,
 }
 
-/// Whom to tell.
+/// The listener.
 pub type OnEvent = Arc<dyn Fn(CommandEvent) + Send + Sync>;
 
-/// A command that was started and must be ended: by a word, or by being dropped.
+/// A started command, which must end: explicitly or by being dropped.
 pub(super) struct Pending {
     listener: Option<OnEvent>,
     event: CommandEvent,
 }
 
 impl Pending {
-    /// Tells of the start; `event` says [`EventKind::Started`].
+    /// Reports the start; `event` has the kind [`EventKind::Started`].
     pub(super) fn start(listener: Option<OnEvent>, event: CommandEvent) -> Self {
         if let Some(listener) = &listener {
             listener(event.clone());

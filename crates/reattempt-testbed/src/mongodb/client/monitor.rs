@@ -1,4 +1,4 @@
-//! Looking at one server, again and again.
+//! Periodic checks of one server.
 
 use std::sync::{Arc, Weak};
 
@@ -9,7 +9,7 @@ use super::handshake::Patience;
 use super::topology::Inner;
 use super::{ClientOptions, Connection, MongoError, ServerDescription};
 
-/// Looks at `address` every heartbeat, and sooner when asked, until the topology is gone.
+/// Checks `address` every heartbeat, and earlier on request, until the topology is dropped.
 pub(super) async fn run(topology: Weak<Inner>, address: String, check: Arc<Notify>) {
     let mut connection = None;
     loop {
@@ -49,7 +49,7 @@ async fn look(
     if let Some(open) = connection {
         match open.hello(options, Patience::of_monitor(options)).await {
             Ok(description) => return Ok(description),
-            // It may have died of old age: a new one tells.
+            // The connection may simply have expired: a new one decides.
             Err(MongoError::Network { .. }) => *connection = None,
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! What a client is told once, when it is made.
+//! The options of a client.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -101,16 +101,16 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// What a client is told once. The names are those of connection strings.
+/// The options of a client. Names are those of connection strings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientOptions {
     /// Servers to ask first, `host:port`.
     pub seeds: Vec<String>,
     /// The only set to talk to.
     pub replica_set: Option<String>,
-    /// Talk to the seed itself, whatever it is.
+    /// Connect only to the seed, whatever its role.
     pub direct_connection: bool,
-    /// Told to servers in the handshake.
+    /// Sent to servers in the handshake.
     pub app_name: Option<String>,
     /// How long to look for a server; default 30 s.
     pub server_selection_timeout: Duration,

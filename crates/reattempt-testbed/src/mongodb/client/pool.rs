@@ -21,7 +21,7 @@ struct Inner {
     options: Arc<ClientOptions>,
     permits: Arc<Semaphore>,
     state: Mutex<State>,
-    /// Wakes those that wait for a permit when the pool is cleared.
+    /// Wakes callers that wait for a permit when the pool is cleared.
     cleared: watch::Sender<u64>,
 }
 
@@ -32,7 +32,7 @@ struct State {
     idle: Vec<Connection>,
 }
 
-/// Why no connection was given, and of which generation it would have been.
+/// Why no connection was returned, and which generation it would have had.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckOutError {
     /// The pool's generation when the check-out began.
@@ -60,15 +60,15 @@ impl Pool {
         }
     }
 
-    /// Grows with every [`clear`](Self::clear).
+    /// Increases with every [`clear`](Self::clear).
     #[must_use]
     pub fn generation(&self) -> u64 {
         lock(&self.inner.state).generation
     }
 
-    /// Closes idle connections, fails those that wait, and gives no connection until
-    /// [`ready`](Self::ready). Connections in use, and those that are being made, are closed when
-    /// they come back.
+    /// Closes idle connections, fails waiting callers, and returns no connection until
+    /// [`ready`](Self::ready). Connections in use or being established are closed when they are
+    /// returned.
     pub fn clear(&self) {
         let (generation, closed) = {
             let mut state = lock(&self.inner.state);
@@ -80,17 +80,17 @@ impl Pool {
         self.inner.cleared.send_replace(generation);
     }
 
-    /// Lets connections be given again: the server was seen alive.
+    /// Allows check-outs again: the server is available.
     pub fn ready(&self) {
         lock(&self.inner.state).paused = false;
     }
 
-    /// Gives an idle connection or a new one.
+    /// Returns an idle connection or a new one.
     ///
     /// # Errors
     ///
-    /// [`MongoError::PoolCleared`], [`MongoError::WaitQueueTimeout`], or what opening a connection
-    /// says. `max_wire_version` is what the monitor knows, for errors without a connection.
+    /// [`MongoError::PoolCleared`], [`MongoError::WaitQueueTimeout`], or the error of opening a
+    /// connection. `max_wire_version` is the monitor's value, for errors without a connection.
     pub async fn check_out(&self, max_wire_version: Option<i32>) -> Result<Lease, CheckOutError> {
         let origin = Origin {
             server: self.inner.address.clone(),
@@ -121,7 +121,7 @@ impl Pool {
                 return Err(fail(MongoError::WaitQueueTimeout { origin: origin.clone(), waited }));
             }
         };
-        // The semaphore is never closed; if it were, so would be the pool.
+        // The semaphore is never closed; otherwise the pool would be closed too.
         let permit = permit.map_err(|_| was_cleared())?;
         let idle = {
             let mut state = lock(&self.inner.state);
@@ -132,7 +132,7 @@ impl Pool {
         };
         let connection = match idle {
             Some(connection) => connection,
-            // Good for this one call also when the pool is cleared meanwhile: the server has just
+            // Usable for this call even when the pool is cleared meanwhile: the server has just
             // answered.
             None => Connection::open(&self.inner.address, &self.inner.options, true)
                 .await
@@ -147,7 +147,7 @@ impl Pool {
         })
     }
 
-    /// How many connections are open and free.
+    /// The number of idle connections.
     #[must_use]
     pub fn idle(&self) -> usize {
         lock(&self.inner.state).idle.len()
@@ -161,8 +161,7 @@ async fn elapsed(limit: Option<Duration>) {
     }
 }
 
-/// A connection that is in use. Dropped, it goes back to the pool if it can be used again, and is
-/// closed otherwise.
+/// A connection in use. On drop it returns to the pool if it is usable, and is closed otherwise.
 #[derive(Debug)]
 pub struct Lease {
     connection: Option<Connection>,
@@ -179,7 +178,7 @@ impl Lease {
             .expect("a lease has its connection until it is dropped")
     }
 
-    /// The pool's generation that the connection belongs to.
+    /// The generation of the pool to which the connection belongs.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -188,7 +187,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // The connection goes back before the permit, which is a field and dropped after this.
+        // The connection is returned before the permit, a field that is dropped after this.
         if let Some(connection) = self.connection.take().filter(|c| !c.is_busy()) {
             let mut state = lock(&self.pool.inner.state);
             if state.generation == self.generation {

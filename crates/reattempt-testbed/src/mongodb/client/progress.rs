@@ -1,25 +1,25 @@
-//! How far a call has come, for who has to know it also of a call that is cut off.
+//! The progress of a call, also available when the call is dropped.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing of the command was written.
+    /// No byte of the command was written.
     Unsent,
-    /// Some of it may have been.
+    /// Some bytes may have been written.
     Sending,
-    /// The reply is there.
+    /// The reply has arrived.
     Answered,
 }
 
-/// Whom to tell. Nobody by default.
+/// The listener for progress; none by default.
 #[derive(Clone, Default)]
 pub struct OnProgress(Option<Arc<dyn Fn(Progress) + Send + Sync>>);
 
 impl OnProgress {
-    /// Tells `listener`.
+    /// Reports to `listener`.
     #[must_use]
     pub fn new<F>(listener: F) -> Self
     where

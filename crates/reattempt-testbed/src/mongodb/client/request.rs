@@ -1,4 +1,4 @@
-//! The logical command: what is asked, before any server is known that shall answer it.
+//! The logical command, before a server is selected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,27 +9,27 @@ use tokio::time::Instant;
 use super::description::{ServerKind, TopologyKind};
 use super::{MongoError, OnProgress, Operation, Origin, ReadPreference, Session};
 
-/// What becomes of a field that the selected server does not know.
+/// How to handle a field that the selected server does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Otherwise {
     /// Leave it out.
     Omit,
-    /// Send nothing.
+    /// Fail without sending.
     Refuse,
 }
 
-/// A field that only servers from some version on understand.
+/// A field that servers support only from some wire version on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldNeed {
     /// The field of the command.
     pub field: String,
-    /// The first wire version that knows it.
+    /// The first wire version that supports it.
     pub wire_version: i32,
-    /// What to do below.
+    /// How to handle it below that version.
     pub otherwise: Otherwise,
 }
 
-/// One operation, ready to be encoded for whichever server gets it, as often as needed.
+/// One operation, encoded for the selected server on every attempt.
 #[derive(Debug, Clone)]
 pub struct MongoRequest {
     /// The kind of operation.
@@ -38,29 +38,30 @@ pub struct MongoRequest {
     pub database: String,
     /// The command without `$db`, `lsid`, `$clusterTime` and `$readPreference`.
     pub command: Document,
-    /// One for all attempts (M26).
+    /// The session, shared by all attempts (M26).
     pub session: Arc<Session>,
-    /// Absent: the client's. Writes and transactions always go to the primary.
+    /// The read preference; `None` uses the client's. Writes and transactions always use the
+    /// primary.
     pub read_preference: Option<ReadPreference>,
-    /// Addresses to pass over, unless nobody else is suitable.
+    /// Addresses to avoid, unless no other server is suitable.
     pub avoid: Vec<String>,
-    /// Whether the session is in a transaction; the command is its first.
+    /// Whether the session is in a transaction, of which this is the first command.
     pub in_transaction: bool,
-    /// One for all attempts.
+    /// The operation id, shared by all attempts.
     pub operation_id: i64,
     /// The only server that may answer, as for `getMore`.
     pub pinned: Option<String>,
-    /// Send nothing to a server that offers less.
+    /// The minimum wire version; nothing is sent to a server below it.
     pub requires_wire_version: Option<i32>,
-    /// When looking for a server has to end, if before the client's own timeout.
+    /// The end of server selection, if before the client's own timeout.
     pub deadline: Option<Instant>,
-    /// What to do with fields that the server may not know.
+    /// The fields that the server may not support.
     pub field_needs: Vec<FieldNeed>,
-    /// Whom to tell how far the attempt has come.
+    /// The listener for progress.
     pub on_progress: OnProgress,
 }
 
-/// What is known of the server that a command is encoded for.
+/// The server that a command is encoded for.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
     pub(super) origin: Origin,
@@ -75,7 +76,7 @@ pub(super) struct Target<'a> {
 static OPERATIONS: AtomicI64 = AtomicI64::new(1);
 
 impl MongoRequest {
-    /// An operation with its command; a new implicit session and operation id.
+    /// An operation with its command, a new implicit session and a new operation id.
     #[must_use]
     pub fn new(operation: Operation, database: &str, command: Document) -> Self {
         Self {
@@ -106,7 +107,7 @@ impl MongoRequest {
         }
     }
 
-    /// An operation of the contract with its usual command, `options` merged into it.
+    /// An operation of the contract with its usual command, merged with `options`.
     #[must_use]
     pub fn of(operation: Operation, database: &str, collection: &str, options: Document) -> Self {
         let mut command = operation.command(collection);
@@ -120,7 +121,7 @@ impl MongoRequest {
         Self::new(operation, database, command)
     }
 
-    /// `find` of all that `filter` means.
+    /// `find` of all documents that match `filter`.
     #[must_use]
     pub fn find(database: &str, collection: &str, filter: Document) -> Self {
         Self::of(
@@ -131,7 +132,7 @@ impl MongoRequest {
         )
     }
 
-    /// `find` of the first that `filter` means.
+    /// `find` of the first document that matches `filter`.
     #[must_use]
     pub fn find_one(database: &str, collection: &str, filter: Document) -> Self {
         Self::of(
@@ -142,7 +143,7 @@ impl MongoRequest {
         )
     }
 
-    /// `aggregate` of these stages; an [`Operation::AggregateOut`] or an
+    /// `aggregate` with these stages; an [`Operation::AggregateOut`] or
     /// [`Operation::AggregateMerge`] when the last one writes.
     #[must_use]
     pub fn aggregate(database: &str, collection: &str, pipeline: Vec<Document>) -> Self {
@@ -176,7 +177,7 @@ impl MongoRequest {
         )
     }
 
-    /// Any command, of which nothing is known.
+    /// Any command, of unknown kind.
     #[must_use]
     pub fn run_command(database: &str, command: Document) -> Self {
         Self::new(Operation::RunCommand, database, command)
@@ -203,7 +204,7 @@ impl MongoRequest {
         more
     }
 
-    /// Says from which wire version on a field of the command is known.
+    /// Sets the wire version from which on a field of the command is supported.
     #[must_use]
     pub fn field_needs(mut self, field: &str, wire_version: i32, otherwise: Otherwise) -> Self {
         self.field_needs.push(FieldNeed {
@@ -220,7 +221,7 @@ impl MongoRequest {
         self.command.keys().next().map_or("", String::as_str)
     }
 
-    /// Who may answer.
+    /// The read preference in effect.
     pub(super) fn preference(&self, default: ReadPreference) -> ReadPreference {
         if self.operation.writes() || self.in_transaction {
             return ReadPreference::Primary;
@@ -232,7 +233,7 @@ impl MongoRequest {
         self.read_preference.unwrap_or(default)
     }
 
-    /// Writes the command for one server, anew for every attempt (M24, M25).
+    /// Encodes the command for one server, on every attempt (M24, M25).
     pub(super) fn encode(&self, target: &Target<'_>) -> Result<Document, MongoError> {
         let refuse = |message: String| MongoError::Rebuild {
             origin: target.origin.clone(),
@@ -277,14 +278,14 @@ impl MongoRequest {
         if let Some(time) = target.cluster_time {
             command.insert("$clusterTime", time);
         }
-        // Within a transaction it would have to be the primary, which needs no word.
+        // A transaction reads from the primary, which needs no preference.
         if let Some(mode) = read_preference_sent(target).filter(|_| !self.in_transaction) {
             command.insert("$readPreference", doc! { "mode": mode.name() });
         }
         Ok(command)
     }
 
-    /// A session that has seen a later time wants to read at least that (M25).
+    /// A session that has seen a later time reads at least at that time (M25).
     fn advance_read_concern(&self, command: &mut Document) {
         let Ok(concern) = command.get_document_mut("readConcern") else {
             return;
@@ -300,11 +301,11 @@ impl MongoRequest {
     }
 }
 
-/// What to tell the server of who may answer; standalones and primaries need no word.
+/// The read preference to send; standalones and primaries need none.
 fn read_preference_sent(target: &Target<'_>) -> Option<ReadPreference> {
     match (target.topology, target.kind, target.preference) {
         (_, ServerKind::Standalone, _) => None,
-        // A member that was asked directly shall answer even when it is a secondary.
+        // A directly connected member answers reads even as a secondary.
         (TopologyKind::Single, kind, ReadPreference::Primary) if kind != ServerKind::Mongos => {
             Some(ReadPreference::PrimaryPreferred)
         }

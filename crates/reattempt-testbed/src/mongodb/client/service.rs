@@ -43,7 +43,7 @@ impl Client {
         }
     }
 
-    /// Tells `listener` of every command of this client and of its later clones.
+    /// Calls `listener` for every command of this client and of its later clones.
     #[must_use]
     pub fn on_event<F>(mut self, listener: F) -> Self
     where
@@ -53,13 +53,13 @@ impl Client {
         self
     }
 
-    /// The deployment as the client sees it.
+    /// The client's view of the deployment.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// What the client was told when it was made.
+    /// The options of the client.
     #[must_use]
     pub fn options(&self) -> &ClientOptions {
         &self.options
@@ -159,7 +159,7 @@ impl Client {
     }
 }
 
-/// One call on its way. Dropped midway, it closes its connection.
+/// One call in progress. Dropping it closes its connection.
 pub type ClientFuture = Pin<Box<dyn Future<Output = Result<MongoReply, MongoError>> + Send>>;
 
 impl Service<MongoRequest> for Client {

@@ -1,4 +1,4 @@
-//! Sessions: what ties the attempts of one operation together on the server.
+//! Sessions, which connect the attempts of one operation on the server.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use bson::{Binary, Document, Timestamp, doc};
 
 use crate::mongodb::lock;
 
-/// A session. Each operation has its own unless it is given one.
+/// A session. Each operation has its own by default.
 #[derive(Debug)]
 pub struct Session {
     id: [u8; 16],
@@ -34,13 +34,13 @@ impl Session {
         doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes: self.id.to_vec() } }
     }
 
-    /// The latest `operationTime` that a reply in this session had, errors too.
+    /// The latest `operationTime` of any reply in this session, including errors.
     #[must_use]
     pub fn operation_time(&self) -> Option<Timestamp> {
         *lock(&self.operation_time)
     }
 
-    /// Takes note of a reply.
+    /// Records the time of a reply.
     pub(super) fn saw(&self, reply: &Document) {
         if let Ok(time) = reply.get_timestamp("operationTime") {
             let mut latest = lock(&self.operation_time);

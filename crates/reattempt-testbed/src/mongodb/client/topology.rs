@@ -1,4 +1,4 @@
-//! Discovery and selection: which servers there are, and which of them shall be asked.
+//! Server discovery and selection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::mongodb::lock;
 
-/// The deployment as the client sees it. Clones share it; the monitors end with the last one.
+/// The deployment as seen by the client. Clones share it; the monitors end with the last clone.
 #[derive(Debug, Clone)]
 pub struct Topology {
     inner: Arc<Inner>,
@@ -31,8 +31,8 @@ pub(super) struct Inner {
     description: watch::Sender<TopologyDescription>,
     watched: Mutex<BTreeMap<String, Watched>>,
     cluster_time: Mutex<Option<Document>>,
-    /// What is known of a server and whether its pool gives connections change together: a look
-    /// that comes in between would show a good server whose pool refuses every call.
+    /// Makes changes of a server's description and of its pool atomic: otherwise a check in between
+    /// could show an available server whose pool refuses every call.
     concluding: Mutex<()>,
 }
 
@@ -50,12 +50,12 @@ impl Drop for Watched {
     }
 }
 
-/// A server that shall be asked.
+/// A selected server.
 #[derive(Debug, Clone)]
 pub struct Selected {
-    /// What is known of it.
+    /// Its description.
     pub server: ServerDescription,
-    /// What the deployment is.
+    /// The type of the deployment.
     pub topology: TopologyKind,
     /// Its connections.
     pub pool: Pool,
@@ -81,16 +81,16 @@ impl Topology {
         Self { inner }
     }
 
-    /// What is known now.
+    /// The current description.
     #[must_use]
     pub fn description(&self) -> TopologyDescription {
         self.inner.description.borrow().clone()
     }
 
-    /// Waits for a suitable server, asking all to be looked at again while there is none.
+    /// Waits for a suitable server, and requests checks of all servers while there is none.
     ///
-    /// `avoid` is passed over unless nobody else is suitable; `deadline` ends the wait if it comes
-    /// before `serverSelectionTimeoutMS` has passed.
+    /// Servers in `avoid` are selected only when no other is suitable; `deadline` ends the wait if
+    /// it is before the end of `serverSelectionTimeoutMS`.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Topology {
         .await
     }
 
-    /// Waits for this one server to be known.
+    /// Waits until this server is known.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Topology {
                 let pool = lock(&self.inner.watched)
                     .get(&server.address)
                     .map(|w| w.pool.clone());
-                // Without a pool it was removed just now; the change is on its way.
+                // Without a pool it was just removed; the change will be notified.
                 if let Some(pool) = pool {
                     return Ok(Selected {
                         server,
@@ -172,11 +172,11 @@ impl Topology {
         }
     }
 
-    /// Waits until every known server was looked at once, those too that others name, but at most
-    /// for `limit`.
+    /// Waits until every known server was checked once, including those that others list, for at
+    /// most `limit`.
     ///
-    /// A selection needs none of this: it takes the first server that is suitable. For callers who
-    /// want the same choice every time.
+    /// A selection does not need this: it uses the first suitable server. For callers that want the
+    /// same choice every time.
     pub async fn looked_around(&self, limit: Duration) {
         let mut changes = self.inner.description.subscribe();
         let looked_at = |known: &TopologyDescription| {
@@ -185,18 +185,18 @@ impl Topology {
             };
             known.servers.values().all(heard)
         };
-        // The sender lives as long as `self`; time up is an answer too.
+        // The sender lives as long as `self`; a timeout is fine.
         let _ = timeout(limit, changes.wait_for(looked_at)).await;
     }
 
-    /// Asks for every server to be looked at as soon as the shortest time between looks allows.
+    /// Requests a check of every server, as soon as the minimum interval allows.
     pub fn request_checks(&self) {
         for watched in lock(&self.inner.watched).values() {
             watched.check.notify_one();
         }
     }
 
-    /// Forgets what a server said of itself, and asks for it to be looked at.
+    /// Marks a server as unknown and requests a check.
     pub fn mark_unknown(&self, address: &str, error: &MongoError) {
         self.inner
             .apply(ServerDescription::failed(address, error.to_string()));
@@ -209,9 +209,9 @@ impl Topology {
         }
     }
 
-    /// Draws the conclusions of a failed call, before the caller hears of it (M20, M27).
+    /// Updates the state after a failed call, before its error is returned (M20, M27).
     ///
-    /// Failures on connections older than the last clearing of the pool say nothing new.
+    /// Failures on connections older than the last clearing of the pool are ignored.
     pub fn on_error(&self, address: &str, generation: u64, error: &MongoError) {
         let Some(pool) = lock(&self.inner.watched)
             .get(address)
@@ -224,11 +224,11 @@ impl Topology {
             return;
         }
         let (unknown, clear) = match error {
-            // Busy is not dead: its connections stay (client backpressure, 2025).
+            // An overloaded server is available: its connections stay (client backpressure, 2025).
             _ if error.in_handshake() && error.has_label(SYSTEM_OVERLOADED_ERROR) => (false, false),
             _ if error.in_handshake() => (true, true),
             MongoError::Network { .. } => (true, true),
-            // A slow answer is no sign of a dead server.
+            // A slow reply does not mean that the server is down.
             MongoError::SocketTimeout {
                 during: During::Send | During::Receive,
                 ..
@@ -244,7 +244,7 @@ impl Topology {
             pool.clear();
         }
         if unknown {
-            // Only now: the look that it leads to opens the pool again.
+            // Last, because the requested check makes the pool ready again.
             self.request_check(address);
         }
     }
@@ -255,7 +255,7 @@ impl Topology {
         lock(&self.inner.cluster_time).clone()
     }
 
-    /// Takes note of a reply's `$clusterTime`.
+    /// Records a reply's `$clusterTime`.
     pub fn saw(&self, reply: &Document) {
         let Ok(new) = reply.get_document("$clusterTime") else {
             return;
@@ -269,24 +269,24 @@ impl Topology {
 }
 
 impl Inner {
-    /// Takes in what a monitor or a failed call found out. Wakes those that wait for a server even
-    /// when nothing changed, so that they ask for another look.
+    /// Applies the result of a check or a failed call. Wakes waiting selections even when nothing
+    /// changed, so that they request another check.
     pub(super) fn apply(self: &Arc<Self>, new: ServerDescription) {
         self.description.send_modify(|known| known.apply(new));
         self.watch_servers();
     }
 
-    /// A look at a server: it is there, and connections to it can be made again.
+    /// A check succeeded: the server is available and its pool becomes ready.
     pub(super) fn seen(self: &Arc<Self>, found: ServerDescription) {
         let _together = lock(&self.concluding);
-        // Before the word is out: who selects it must find its pool open.
+        // Before the description is published: a caller that selects it must find its pool ready.
         if let Some(watched) = lock(&self.watched).get(&found.address) {
             watched.pool.ready();
         }
         self.apply(found);
     }
 
-    /// A look at a server failed: nothing is known of it, and its connections are given up.
+    /// A check failed: the server is unknown, and its connections are closed.
     pub(super) fn lost(self: &Arc<Self>, address: &str, error: &MongoError) {
         let _together = lock(&self.concluding);
         self.apply(ServerDescription::failed(address, error.to_string()));
@@ -298,7 +298,7 @@ impl Inner {
         }
     }
 
-    /// Has a monitor and a pool for each known server, and for no other.
+    /// Creates a monitor and a pool for each known server, and removes the others.
     fn watch_servers(self: &Arc<Self>) {
         let mut watched = lock(&self.watched);
         let known = self.description.borrow();

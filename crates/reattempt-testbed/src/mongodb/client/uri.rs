@@ -13,16 +13,16 @@ use crate::percent;
 const SCHEME: &str = "mongodb://";
 const DEFAULT_PORT: u16 = 27017;
 
-/// Why a connection string cannot be used.
+/// Why a connection string is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// Not `mongodb://`.
+    /// Another scheme than `mongodb://`.
     #[error("must begin with mongodb://{}", if *.srv { "; mongodb+srv:// is not known here" } else { "" })]
     Scheme {
         /// Whether it was `mongodb+srv://`.
         srv: bool,
     },
-    /// No host, or one that cannot be.
+    /// A missing or invalid host.
     #[error("host {host:?}: {what}")]
     Host {
         /// As written.
@@ -47,17 +47,17 @@ pub enum UriError {
     /// An option that is given twice.
     #[error("option {0}: given twice")]
     Twice(String),
-    /// A value that the option cannot have.
+    /// A value that is invalid for the option.
     #[error("option {name}: wants {wants}, got {value:?}")]
     Value {
         /// The option.
         name: String,
         /// As written.
         value: String,
-        /// What it may be.
+        /// The valid values.
         wants: &'static str,
     },
-    /// An option that would need what this client does not have.
+    /// An option that needs an unsupported feature.
     #[error("option {name}={value}: not supported here")]
     Unsupported {
         /// The option.
@@ -70,10 +70,10 @@ pub enum UriError {
     Conflict(&'static str),
 }
 
-/// A connection string, read.
+/// A parsed connection string.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionString {
-    /// What the client needs.
+    /// The client options.
     pub options: ClientOptions,
     /// The database in the path.
     pub database: Option<String>,
@@ -87,7 +87,7 @@ pub struct ConnectionString {
     pub enable_overload_retargeting: bool,
     /// `timeoutMS`; absent or 0: none.
     pub timeout: Option<Duration>,
-    /// Options that were not understood and do nothing.
+    /// Options that are unknown and have no effect.
     pub warnings: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl FromStr for ConnectionString {
         let rest = text.strip_prefix(SCHEME).ok_or(UriError::Scheme {
             srv: text.starts_with("mongodb+srv://"),
         })?;
-        // Neither `/` nor `?` may be in what comes before them without being encoded.
+        // `/` and `?` must be percent-encoded in the part before them.
         let (authority, tail) = match rest.find(['/', '?']) {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
@@ -111,8 +111,8 @@ impl FromStr for ConnectionString {
         };
         if user.is_none() && tail.contains('@') {
             return Self::read(hosts, database, query, None).map_err(|_| {
-                // What looks like a host, a database or an option may be a name and a password with
-                // a `/` or a `?` in it: not to be printed.
+                // The apparent host, database or option may be a name and a password with an
+                // unencoded `/` or `?`, so it is not printed.
                 UriError::Reserved(tail.chars().next().unwrap_or('/'))
             });
         }
@@ -129,7 +129,7 @@ impl ConnectionString {
     ) -> Result<Self, UriError> {
         let seeds = hosts.split(',').map(host).collect::<Result<Vec<_>, _>>()?;
         if database.contains('@') {
-            // Most likely the end of a password. No database has such a name without encoding it.
+            // Most likely the end of a password: a database name would be encoded.
             return Err(UriError::Reserved('@'));
         }
         let database = match database {
@@ -189,7 +189,7 @@ fn credentials(text: &str) -> Result<(String, String), UriError> {
     Ok((decode("user name", name)?, decode("password", password)?))
 }
 
-/// Reads one host, giving it the port that it lacks.
+/// Parses one host, and adds the default port.
 fn host(text: &str) -> Result<String, UriError> {
     let wrong = |what| UriError::Host {
         host: text.to_owned(),

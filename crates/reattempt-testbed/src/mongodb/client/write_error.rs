@@ -1,4 +1,4 @@
-//! What a server that carried a command out says of a document that it did not write.
+//! Write errors within a successful reply.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use bson::Document;
 use super::MongoReply;
 use super::server_error::whole;
 
-/// The first of a reply's `writeErrors`. Its code is no command's, so it is the caller's at once,
-/// whatever the number (E6).
+/// The first of a reply's `writeErrors`. Its code is not a command's code, so it is returned to the
+/// caller whatever the number (E6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteError {
     /// `code`, of any number type; absent when there was none.
@@ -18,7 +18,7 @@ pub struct WriteError {
 }
 
 impl WriteError {
-    /// Of a reply that said ok.
+    /// The write error of a successful reply.
     #[must_use]
     pub fn of(reply: &MongoReply) -> Option<Self> {
         let errors = reply.document.get_array("writeErrors").ok()?;

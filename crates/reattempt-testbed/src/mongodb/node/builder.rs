@@ -1,4 +1,4 @@
-//! How a node shall be, before it runs.
+//! The configuration of a node.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +14,10 @@ use super::{Node, Role, Script, Shared, Store, serve};
 use crate::mongodb::scram::{ScramError, Stored};
 use crate::mongodb::wire::DEFAULT_LIMIT;
 
-/// SCRAM rounds of the node's users: the fewest that clients take.
+/// SCRAM iterations of the node's users: the minimum that clients accept.
 const ROUNDS: u32 = 4096;
 
-/// How a node shall be. Clones start more of the same, on the same store.
+/// Configures a node. Clones start further nodes on the same store.
 #[derive(Debug, Clone)]
 pub struct NodeBuilder {
     role: Role,
@@ -38,28 +38,28 @@ impl NodeBuilder {
         }
     }
 
-    /// What it is; default a standalone.
+    /// Sets the role; default a standalone.
     #[must_use]
     pub fn role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// The wire version it offers; default 21 (MongoDB 7.0).
+    /// Sets the wire version; default 21 (MongoDB 7.0).
     #[must_use]
     pub fn max_wire_version(mut self, version: i32) -> Self {
         self.max_wire_version = version;
         self
     }
 
-    /// The largest message it takes; default 8 MiB.
+    /// Sets the maximum message length; default 8 MiB.
     #[must_use]
     pub fn message_limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Adds a user, after which nobody may ask without having authenticated.
+    /// Adds a user. With users, commands require authentication.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl NodeBuilder {
         Ok(self)
     }
 
-    /// The documents it serves; default its own empty store.
+    /// Sets the documents; default a new empty store.
     #[must_use]
     pub fn store(mut self, store: &Store) -> Self {
         self.store = store.clone();
@@ -82,7 +82,7 @@ impl NodeBuilder {
     ///
     /// # Errors
     ///
-    /// What binding the socket says.
+    /// The error of binding the socket.
     pub async fn start(self) -> io::Result<Node> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;

@@ -1,4 +1,4 @@
-//! Server error codes that the node answers with, and their names.
+//! Server error codes of the node's answers, and their names.
 
 use bson::{Document, doc};
 

@@ -1,4 +1,4 @@
-//! The cursors a node keeps open.
+//! The open cursors of a node.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use bson::{Bson, Document, doc};
 
 use super::CommandError;
 
-/// The most cursors kept; the oldest goes first.
+/// Maximum number of open cursors; the oldest is closed first.
 const MAX_OPEN: usize = 10_000;
 
-/// The size of a first batch that was not asked for.
+/// The default size of a first batch.
 const FIRST_BATCH: usize = 101;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ struct Open {
 }
 
 impl Cursors {
-    /// The first answer of a cursor over `documents`; keeps the rest.
+    /// The first batch of a cursor over `documents`; the rest is kept.
     pub(super) fn first(
         &mut self,
         namespace: String,
@@ -58,7 +58,7 @@ impl Cursors {
         doc! { "cursor": cursor }
     }
 
-    /// The next answer, and whether the cursor waits for documents to come.
+    /// The next batch, and whether the cursor waits for new documents.
     pub(super) fn next(
         &mut self,
         id: i64,
@@ -85,7 +85,7 @@ impl Cursors {
         Ok((doc! { "cursor": cursor }, waits))
     }
 
-    /// Closes cursors; tells which were open.
+    /// Closes cursors; returns which were open and which were not.
     pub(super) fn kill(&mut self, ids: &[i64]) -> (Vec<Bson>, Vec<Bson>) {
         let (killed, missing): (Vec<i64>, Vec<i64>) =
             ids.iter().partition(|id| self.open.remove(id).is_some());

@@ -1,4 +1,4 @@
-//! The `failCommand` fail point, as drivers' tests set it.
+//! The `failCommand` fail point, as used in driver tests.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ enum Mode {
     Skip(u64),
 }
 
-/// A fail point that is on.
+/// An active fail point.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FailPoint {
     mode: Mode,
@@ -25,7 +25,7 @@ pub(super) struct FailPoint {
 }
 
 impl FailPoint {
-    /// Reads a `configureFailPoint` command; `None` switches off.
+    /// Parses a `configureFailPoint` command; `None` turns it off.
     pub(super) fn parse(command: &Document) -> Result<Option<Self>, CommandError> {
         let name = command.get_str("configureFailPoint").unwrap_or_default();
         if name != "failCommand" {
@@ -77,7 +77,7 @@ impl FailPoint {
         }))
     }
 
-    /// What to do to this command; counts it when it is meant.
+    /// The step for this command, if the fail point applies to it; counts it then.
     pub(super) fn take(&mut self, command: &str, app_name: Option<&str>) -> Option<Step> {
         let meant = self
             .commands

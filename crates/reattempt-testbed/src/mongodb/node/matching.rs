@@ -1,4 +1,4 @@
-//! Which documents a filter means: comparison operators on fields, `$and` and `$or`.
+//! Query filters: comparison operators on fields, `$and` and `$or`.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use bson::{Bson, Document};
 use super::CommandError;
 use crate::mongodb::number;
 
-/// Whether `document` is meant by `filter`.
+/// Whether `document` matches `filter`.
 pub(super) fn matches(filter: &Document, document: &Document) -> Result<bool, CommandError> {
     for (key, condition) in filter {
         let holds = match key.as_str() {
@@ -32,7 +32,7 @@ pub(super) fn lookup<'a>(document: &'a Document, path: &str) -> Option<&'a Bson>
     }
 }
 
-/// Orders two values of kinds that have an order with each other.
+/// Compares two values of comparable types.
 pub(super) fn compare(a: &Bson, b: &Bson) -> Option<Ordering> {
     match (a, b) {
         (Bson::String(a), Bson::String(b)) => Some(a.cmp(b)),

@@ -1,4 +1,4 @@
-//! A node that looks like MongoDB on the wire, and fails on demand.
+//! A node that speaks MongoDB's wire protocol and fails on demand.
 
 mod builder;
 mod codes;
@@ -41,32 +41,32 @@ use role::Standing;
 use super::lock;
 use super::scram::Stored;
 
-/// The most commands a node remembers to have seen.
+/// Maximum number of recorded commands.
 const MAX_SEEN: usize = 100_000;
 
-/// A command that reached a node.
+/// A command as received by a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenCommand {
-    /// Its name, as sent.
+    /// The command name, as sent.
     pub name: String,
-    /// `$db`.
+    /// The database (`$db`).
     pub database: String,
-    /// All of it.
+    /// The whole command.
     pub document: Document,
-    /// The id in the message's header.
+    /// The request id of the message header.
     pub request_id: i32,
-    /// Which connection to this node it came on; the first is 1.
+    /// The number of its connection to this node; the first is 1.
     pub connection: u64,
-    /// How many commands came on that connection before it.
+    /// The number of earlier commands on that connection.
     pub ordinal: u64,
-    /// When it came.
+    /// When it arrived.
     pub at: Instant,
-    /// Whether it came as OP_QUERY.
+    /// Whether it arrived as OP_QUERY.
     pub legacy: bool,
 }
 
 impl SeenCommand {
-    /// Whether this is what a client wants, not how it keeps house.
+    /// Whether this is a data command, not one of connection handling or session cleanup.
     #[must_use]
     pub fn is_data(&self) -> bool {
         !matches!(
@@ -83,7 +83,7 @@ impl SeenCommand {
     }
 }
 
-/// What all connections to a node share.
+/// State shared by all connections of a node.
 #[derive(Debug)]
 struct Shared {
     me: String,
@@ -115,7 +115,7 @@ impl Shared {
     }
 }
 
-/// A running node. It ends when this is dropped.
+/// A running node. Dropping it ends it.
 #[derive(Debug)]
 pub struct Node {
     addr: SocketAddr,
@@ -124,58 +124,58 @@ pub struct Node {
 }
 
 impl Node {
-    /// A standalone without users.
+    /// Starts a standalone without users.
     ///
     /// # Errors
     ///
-    /// What binding the socket says.
+    /// The error of binding the socket.
     pub async fn start() -> io::Result<Self> {
         Self::builder().start().await
     }
 
-    /// A node to describe first.
+    /// Creates a builder.
     #[must_use]
     pub fn builder() -> NodeBuilder {
         NodeBuilder::new()
     }
 
-    /// Where it listens.
+    /// The address that the node listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Where it listens, as replica sets and clients write it.
+    /// The address as replica sets and clients write it.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.shared.me
     }
 
-    /// A connection string for this node alone.
+    /// A connection string for this node only.
     #[must_use]
     pub fn uri(&self) -> String {
         format!("mongodb://{}/", self.shared.me)
     }
 
-    /// What it shall do other than answer.
+    /// The script of deviations from usual answers.
     #[must_use]
     pub fn script(&self) -> &Script {
         &self.shared.script
     }
 
-    /// What it holds.
+    /// The documents.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.shared.store
     }
 
-    /// Every command that came, in order.
+    /// All recorded commands, in order of arrival.
     #[must_use]
     pub fn seen(&self) -> Vec<SeenCommand> {
         self.shared.seen.borrow().clone()
     }
 
-    /// The commands of this name that came.
+    /// The recorded commands with this name.
     #[must_use]
     pub fn seen_named(&self, name: &str) -> Vec<SeenCommand> {
         let seen = self.shared.seen.borrow();
@@ -185,77 +185,77 @@ impl Node {
             .collect()
     }
 
-    /// Waits until `count` commands of this name came; returns them.
+    /// Waits until `count` commands with this name were recorded; returns them.
     pub async fn until_seen(&self, name: &str, count: usize) -> Vec<SeenCommand> {
         let mut seen = self.shared.seen.subscribe();
         let enough = |seen: &Vec<SeenCommand>| {
             seen.iter().filter(|command| command.name == name).count() >= count
         };
-        // The sender lives as long as `self`: this cannot fail.
+        // Cannot fail: the sender lives as long as `self`.
         let _ = seen.wait_for(enough).await;
         self.seen_named(name)
     }
 
-    /// How many connections were taken, refused ones too.
+    /// The number of accepted connections, including those closed by `refuse_connections`.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Sets or ends the `failCommand` fail point, like the command `configureFailPoint`.
+    /// Sets or clears the `failCommand` fail point, like the command `configureFailPoint`.
     ///
     /// # Errors
     ///
-    /// The server's message, for a document it would not take.
+    /// The server's error message for an invalid document.
     pub fn fail_point(&self, command: &Document) -> Result<(), String> {
         let point = FailPoint::parse(command).map_err(|error| error.message)?;
         *lock(&self.shared.fail_point) = point;
         Ok(())
     }
 
-    /// Closes the next `count` connections as soon as they are taken.
+    /// Closes the next `count` connections as soon as they are accepted.
     pub fn refuse_connections(&self, count: u64) {
         self.shared.refuse.store(count, Ordering::Relaxed);
     }
 
-    /// Closes all open connections; new ones are taken.
+    /// Closes all open connections; new ones are accepted.
     pub fn close_connections(&self) {
         self.shared.closer.send_replace(());
     }
 
-    /// What it is.
+    /// The current role.
     #[must_use]
     pub fn role(&self) -> Role {
         lock(&self.shared.standing).role
     }
 
-    /// Makes it another role, from its next answer on.
+    /// Changes the role from the next answer on.
     pub fn set_role(&self, role: Role) {
         lock(&self.shared.standing).role = role;
     }
 
-    /// Makes it a member of a set.
+    /// Makes the node a member of a set.
     pub fn set_membership(&self, membership: Membership) {
         lock(&self.shared.standing).set = Some(membership);
     }
 
-    /// Makes it offer another wire version, from the next handshake on.
+    /// Changes the wire version from the next handshake on.
     pub fn set_max_wire_version(&self, version: i32) {
         lock(&self.shared.standing).max_wire_version = version;
     }
 
-    /// Whether it takes connections.
+    /// Whether the node accepts connections.
     #[must_use]
     pub fn is_running(&self) -> bool {
         lock(&self.task).is_some()
     }
 
-    /// Stops listening and closes all connections. What it holds stays.
+    /// Stops listening and closes all connections. The documents are kept.
     pub async fn stop(&self) {
         let task = lock(&self.task).take();
         if let Some(task) = task {
             task.abort();
-            // Aborted is how it ends.
+            // The task ends by being aborted.
             let _ = task.await;
         }
         self.close_connections();
@@ -266,7 +266,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// What binding the socket says, for example when another program took the port.
+    /// The error of binding the socket, for example when another program took the port.
     pub async fn restart(&self) -> io::Result<()> {
         if self.is_running() {
             return Ok(());

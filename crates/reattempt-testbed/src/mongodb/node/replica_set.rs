@@ -1,4 +1,4 @@
-//! Several nodes that say they are one set.
+//! Several nodes that form one replica set.
 
 use std::io;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::{Membership, Node, NodeBuilder, Role, Store};
 use crate::mongodb::lock;
 
-/// A replica set on loopback: one store, one primary. It ends when dropped.
+/// A replica set on loopback: one store, one primary. Dropping it ends it.
 #[derive(Debug)]
 pub struct ReplicaSet {
     nodes: Vec<Node>,
@@ -20,23 +20,23 @@ struct Reign {
 }
 
 impl ReplicaSet {
-    /// The name of every set here.
+    /// The set name of every set here.
     pub const NAME: &'static str = "rs0";
 
     /// Starts `members` nodes; the first is the primary.
     ///
     /// # Errors
     ///
-    /// What binding a socket says.
+    /// The error of binding a socket.
     pub async fn start(members: usize) -> io::Result<Self> {
         Self::start_with(members, Node::builder()).await
     }
 
-    /// Starts `members` nodes, each as `builder` says but for the role.
+    /// Starts `members` nodes configured by `builder`, except for the role.
     ///
     /// # Errors
     ///
-    /// What binding a socket says.
+    /// The error of binding a socket.
     pub async fn start_with(members: usize, builder: NodeBuilder) -> io::Result<Self> {
         let mut nodes = Vec::new();
         for _ in 0..members {
@@ -53,13 +53,13 @@ impl ReplicaSet {
         Ok(set)
     }
 
-    /// The members, in the order they were started.
+    /// The members, in start order.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// What the members hold.
+    /// The documents of the set.
     #[must_use]
     pub fn store(&self) -> Option<&Store> {
         self.nodes.first().map(Node::store)
@@ -71,14 +71,15 @@ impl ReplicaSet {
         lock(&self.reign).primary
     }
 
-    /// A connection string that names all members and the set.
+    /// A connection string with all members and the set name.
     #[must_use]
     pub fn uri(&self) -> String {
         let hosts: Vec<&str> = self.nodes.iter().map(Node::address).collect();
         format!("mongodb://{}/?replicaSet={}", hosts.join(","), Self::NAME)
     }
 
-    /// Makes this member the primary and all others secondaries; `None` leaves the set without.
+    /// Makes this member the primary and all others secondaries; with `None` the set has no
+    /// primary.
     pub fn elect(&self, primary: Option<usize>) {
         let term = {
             let mut reign = lock(&self.reign);
@@ -109,7 +110,7 @@ impl ReplicaSet {
 
     /// Makes the next running member the primary; `None` when there is no other.
     ///
-    /// The old primary stays connected and refuses from now on: writes with 10107, reads without
+    /// The old primary stays connected but refuses from now on: writes with 10107, reads without
     /// secondaryOk with 13435.
     pub fn step_down(&self) -> Option<usize> {
         let old = self.primary();
@@ -122,18 +123,18 @@ impl ReplicaSet {
         next
     }
 
-    /// Stops a member. Nobody is elected in its place until you say so.
+    /// Stops a member. No new primary is elected until the test does so.
     pub async fn kill(&self, index: usize) {
         if let Some(node) = self.nodes.get(index) {
             node.stop().await;
         }
     }
 
-    /// Starts a killed member again at its address.
+    /// Restarts a stopped member at its address.
     ///
     /// # Errors
     ///
-    /// What binding the socket says.
+    /// The error of binding the socket.
     pub async fn restart(&self, index: usize) -> io::Result<()> {
         match self.nodes.get(index) {
             Some(node) => node.restart().await,

@@ -1,36 +1,36 @@
-//! What a node says it is, in its answer to `hello`.
+//! The role of a node, as reported in its answer to `hello`.
 
 use bson::{DateTime, Document, Timestamp, doc, oid::ObjectId};
 
-/// What a node is in its deployment.
+/// The role of a node in its deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Alone, of no set.
+    /// A single server without a replica set.
     Standalone,
     /// A router of a sharded cluster.
     Mongos,
-    /// Takes writes for its set.
+    /// Accepts writes for its set.
     Primary,
-    /// Takes reads for its set from those who say so.
+    /// Accepts reads that allow a secondary.
     Secondary,
-    /// Of a set, and takes nothing for now.
+    /// A member that accepts no commands for now.
     Recovering,
 }
 
-/// The set that a node belongs to, as the node knows it.
+/// The replica set of a node, as the node knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
     /// The name of the set.
     pub set_name: String,
-    /// All members that clients may see, `host:port`.
+    /// All members visible to clients, `host:port`.
     pub hosts: Vec<String>,
-    /// The member that takes writes.
+    /// The primary, if there is one.
     pub primary: Option<String>,
-    /// Grows with every election.
+    /// Increases with every election.
     pub term: u32,
 }
 
-/// Everything about a node that may change while it runs.
+/// The state of a node that may change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) role: Role,
@@ -38,7 +38,7 @@ pub(super) struct Standing {
     pub(super) max_wire_version: i32,
 }
 
-/// The size of the largest document, as every server says.
+/// Maximum document size in bytes, as every server reports.
 const MAX_DOCUMENT: i32 = 16 * 1024 * 1024;
 
 impl Standing {
@@ -93,7 +93,7 @@ impl Standing {
     }
 }
 
-/// Later terms are larger, as the discovery rules want.
+/// Later terms have greater ids, as server discovery requires.
 fn election_id(term: u32) -> ObjectId {
     let mut bytes = [0; 12];
     bytes[0] = 0x7f;

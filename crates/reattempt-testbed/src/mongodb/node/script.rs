@@ -1,4 +1,4 @@
-//! What a node shall do other than answer: steps, taken once each, in the order they were given.
+//! Scripted deviations from usual answers: steps, each used once, in the order they were added.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -20,15 +20,15 @@ pub struct Step {
 pub(super) enum Action {
     /// Answer as usual, with these fields added.
     Pass(Document),
-    /// Answer this; the flag says to add the cluster's time.
+    /// Answer with this document; the flag adds the cluster time.
     Reply(Document, bool),
     /// Never answer.
     Hang,
-    /// Close without a word; the command has no effect.
+    /// Close without an answer; the command has no effect.
     Close,
     /// Reset the connection (RST); the command has no effect.
     Reset,
-    /// Send so many bytes of the usual answer, or half of it, then close or say nothing more.
+    /// Send this many bytes of the usual answer, or half of it, then close or stay silent.
     PartOfReply {
         bytes: Option<usize>,
         then_close: bool,
@@ -43,7 +43,7 @@ impl Step {
         }
     }
 
-    /// Fails with a server error of this code and name.
+    /// Fails with a server error with this code and name.
     #[must_use]
     pub fn error(code: i32, name: &str) -> Self {
         let document = doc! {
@@ -55,13 +55,13 @@ impl Step {
         Self::of(Action::Reply(document, true))
     }
 
-    /// Fails with a server error of this code, by its usual name.
+    /// Fails with a server error with this code, by its usual name.
     #[must_use]
     pub fn code(code: i32) -> Self {
         Self::error(code, &code_name(code))
     }
 
-    /// Answers with this document; `ok: 1` is added when it says nothing of `ok`.
+    /// Answers with this document; adds `ok: 1` when `ok` is absent.
     #[must_use]
     pub fn ok(mut document: Document) -> Self {
         if !document.contains_key("ok") {
@@ -76,7 +76,7 @@ impl Step {
         Self::of(Action::Reply(document, false))
     }
 
-    /// Answers as usual; of use with [`after`](Self::after) and [`with`](Self::with).
+    /// Answers as usual; for use with [`after`](Self::after) and [`with`](Self::with).
     #[must_use]
     pub fn pass() -> Self {
         Self::of(Action::Pass(Document::new()))
@@ -88,13 +88,13 @@ impl Step {
         Self::of(Action::Hang)
     }
 
-    /// Closes the connection after the command came, without an answer or an effect.
+    /// Closes the connection when the command arrives; no answer, no effect.
     #[must_use]
     pub fn close_before() -> Self {
         Self::of(Action::Close)
     }
 
-    /// Resets the connection (RST) after the command came, without an answer or an effect.
+    /// Resets the connection (RST) when the command arrives; no answer, no effect.
     #[must_use]
     pub fn reset() -> Self {
         Self::of(Action::Reset)
@@ -109,7 +109,7 @@ impl Step {
         })
     }
 
-    /// Sends the first bytes of the usual answer, at most all but the last one, and closes.
+    /// Sends the first bytes of the usual answer, at most all but the last byte, and closes.
     #[must_use]
     pub fn first_bytes(bytes: usize) -> Self {
         Self::of(Action::PartOfReply {
@@ -128,7 +128,7 @@ impl Step {
         })
     }
 
-    /// Waits before it acts.
+    /// Waits before the step runs.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
@@ -149,7 +149,7 @@ impl Step {
         self
     }
 
-    /// Sets a field of the answer, for example `code` as another number type, or `baseBackoffMS`.
+    /// Sets a field of the answer, for example `code` with another number type, or `baseBackoffMS`.
     #[must_use]
     pub fn with(mut self, field: &str, value: impl Into<Bson>) -> Self {
         if let Some(document) = self.document() {
@@ -158,7 +158,7 @@ impl Step {
         self
     }
 
-    /// Takes a field out of the answer.
+    /// Removes a field from the answer.
     #[must_use]
     pub fn without(mut self, field: &str) -> Self {
         if let Some(document) = self.document() {
@@ -184,7 +184,7 @@ enum Wanted {
     When(Predicate),
 }
 
-/// The steps a node has still to take. Clones share them.
+/// The remaining steps of a node. Clones share them.
 #[derive(Clone, Default)]
 pub struct Script {
     queue: Arc<Mutex<Queue>>,
@@ -205,17 +205,17 @@ impl std::fmt::Debug for Script {
 }
 
 impl Script {
-    /// Takes `step` at the next command of this name; `hello` means `isMaster` too.
+    /// Uses `step` for the next command with this name; `hello` also covers `isMaster`.
     pub fn on(&self, command: &str, step: Step) -> &Self {
         self.push(Wanted::Named(canonical(command).to_owned()), step)
     }
 
-    /// Takes `step` at the next command that is no handshake and no housekeeping.
+    /// Uses `step` for the next data command: no handshake, no session cleanup.
     pub fn next(&self, step: Step) -> &Self {
         self.push(Wanted::Data, step)
     }
 
-    /// Takes `step` at the next command of which `predicate` is true.
+    /// Uses `step` for the next command for which `predicate` returns true.
     pub fn when<F>(&self, predicate: F, step: Step) -> &Self
     where
         F: Fn(&SeenCommand) -> bool + Send + Sync + 'static,
@@ -223,7 +223,7 @@ impl Script {
         self.push(Wanted::When(Arc::new(predicate)), step)
     }
 
-    /// Asks `handler` about every command for which no step is waiting.
+    /// Calls `handler` for every command for which no step is left.
     pub fn handler<F>(&self, handler: F) -> &Self
     where
         F: Fn(&SeenCommand) -> Option<Step> + Send + Sync + 'static,
@@ -232,12 +232,12 @@ impl Script {
         self
     }
 
-    /// Forgets all steps and the handler.
+    /// Removes all steps and the handler.
     pub fn clear(&self) {
         *lock(&self.queue) = Queue::default();
     }
 
-    /// How many steps were not taken yet.
+    /// The number of remaining steps.
     #[must_use]
     pub fn left(&self) -> usize {
         lock(&self.queue).steps.len()
@@ -259,13 +259,13 @@ impl Script {
             return Some(step);
         }
         let handler = queue.handler.clone();
-        // The handler may want to look at the script itself.
+        // Released first, because the handler may use the script.
         drop(queue);
         handler.and_then(|handler| handler(command))
     }
 }
 
-/// One name for the commands that have two.
+/// The canonical name of commands that have two names.
 pub(super) fn canonical(command: &str) -> &str {
     match command {
         "isMaster" | "ismaster" => "hello",

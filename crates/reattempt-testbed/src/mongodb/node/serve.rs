@@ -1,4 +1,4 @@
-//! One connection to a node: reads commands, looks at the script, answers.
+//! One connection to a node: reads commands, applies the script, answers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use super::{CommandError, SeenCommand, Shared};
 use crate::mongodb::lock;
 use crate::mongodb::wire::{Message, OpMsg, OpReply, read_message};
 
-/// Takes connections until it is aborted, which ends them too.
+/// Accepts connections until it is aborted, which ends them too.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     // Dropped with this task, which ends the connections.
     let mut connections = JoinSet::new();
@@ -42,7 +42,7 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                         }
                     });
                 }
-                // Out of descriptors, most likely: others have to close first.
+                // Most likely out of file descriptors: wait until other connections close.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -50,14 +50,14 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Serves until either side closes.
+/// Serves a connection until either side closes it.
 pub(super) async fn connection(shared: Arc<Shared>, mut stream: TcpStream, connection: u64) {
     let mut peer = Peer {
         connection,
         ..Peer::default()
     };
     let mut ordinal = 0;
-    // A peer that sends no message is as good as gone: both ends here are ours.
+    // Invalid input ends the connection, like a disconnect.
     while let Ok(Some(message)) = read_message(&mut stream, shared.limit).await {
         let (request_id, database, document, legacy) = match message {
             Message::Msg(message) => {
@@ -90,7 +90,7 @@ pub(super) async fn connection(shared: Arc<Shared>, mut stream: TcpStream, conne
     }
 }
 
-/// Answers one command; says whether the connection goes on.
+/// Answers one command; returns whether the connection continues.
 async fn answer(
     shared: &Shared,
     stream: &mut TcpStream,
@@ -137,7 +137,8 @@ async fn answer(
             let reply = usual(shared, peer, seen).await;
             if let Some(whole) = encode(shared, seen, &reply) {
                 let count = bytes.unwrap_or(whole.len() / 2).min(whole.len() - 1);
-                // What comes after it is the point; whether the part arrived is the peer's to find.
+                // A write error is ignored: the connection is closed or silent afterwards in any
+                // case.
                 let _ = stream.write_all(&whole[..count]).await;
                 if then_close {
                     let _ = stream.shutdown().await;
@@ -154,13 +155,13 @@ async fn answer(
     }
 }
 
-/// What else the peer says is not heard; its close is.
+/// Discards further input until the peer closes.
 async fn until_closed(stream: &mut TcpStream) {
     let mut ignored = [0; 1024];
     while matches!(stream.read(&mut ignored).await, Ok(count) if count > 0) {}
 }
 
-/// A sleep of nothing would still wait for the timer's next tick.
+/// Even a zero-duration sleep would wait for the next timer tick.
 async fn pause(delay: Duration) {
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
@@ -184,7 +185,7 @@ async fn usual(shared: &Shared, peer: &mut Peer, seen: &SeenCommand) -> Document
     finished(shared, document)
 }
 
-/// Adds the cluster's time, which every reply carries.
+/// Adds the cluster time, which every reply carries.
 fn finished(shared: &Shared, mut document: Document) -> Document {
     let now = shared.store.now();
     let signature = Binary {

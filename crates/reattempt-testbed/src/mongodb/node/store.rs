@@ -1,4 +1,4 @@
-//! What the nodes of one deployment hold: documents, and the cluster's clock.
+//! The documents and the cluster clock of one deployment.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,14 +8,14 @@ use bson::{Document, Timestamp, oid::ObjectId};
 use super::CommandError;
 use crate::mongodb::lock;
 
-/// The first second of the cluster's clock: a fixed one, so that runs repeat.
+/// The first second of the cluster clock: fixed, so that runs are repeatable.
 const EPOCH: u32 = 1_700_000_000;
 
 type Collections = BTreeMap<String, Vec<Document>>;
 
-/// Documents in memory, shared by every node that was given a clone.
+/// Documents in memory, shared by all nodes with a clone.
 ///
-/// Replication takes no time here: all nodes read the same collections.
+/// Replication takes no time: all nodes read the same collections.
 #[derive(Debug, Clone, Default)]
 pub struct Store {
     data: Arc<Mutex<Data>>,
@@ -28,19 +28,19 @@ struct Data {
 }
 
 impl Store {
-    /// An empty one.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds documents, giving an `_id` to those without; tells the `_id` of the first duplicate.
+    /// Adds documents, and an `_id` to those without one. Stops at the first duplicate `_id`.
     ///
     /// Documents before the duplicate stay, as with an ordered insert.
     ///
     /// # Errors
     ///
-    /// The place of the first document whose `_id` is taken.
+    /// The index of the first document whose `_id` already exists.
     pub fn insert(
         &self,
         database: &str,
@@ -71,7 +71,7 @@ impl Store {
         Ok(inserted)
     }
 
-    /// Puts `documents` in the place of all of a collection (`$out`).
+    /// Replaces all documents of a collection (`$out`).
     pub fn replace(&self, database: &str, collection: &str, documents: Vec<Document>) {
         lock(&self.data)
             .databases
@@ -80,7 +80,7 @@ impl Store {
             .insert(collection.to_owned(), documents);
     }
 
-    /// Puts each document in the place of the one with the same `_id`, or adds it (`$merge`).
+    /// Replaces the document with the same `_id`, or adds it (`$merge`).
     pub fn merge(&self, database: &str, collection: &str, documents: Vec<Document>) {
         let mut held = self.documents(database, collection);
         for document in documents {
@@ -95,7 +95,7 @@ impl Store {
         self.replace(database, collection, held);
     }
 
-    /// Removes what `wanted` says; returns how many.
+    /// Removes the documents that `wanted` selects; returns their number.
     pub(super) fn remove(
         &self,
         database: &str,
@@ -116,7 +116,7 @@ impl Store {
         Ok(removed)
     }
 
-    /// Forgets a collection; says whether there was one.
+    /// Removes a collection; returns whether it existed.
     pub fn drop_collection(&self, database: &str, collection: &str) -> bool {
         lock(&self.data)
             .databases
@@ -124,7 +124,7 @@ impl Store {
             .is_some_and(|held| held.remove(collection).is_some())
     }
 
-    /// All documents of a collection, in the order they came.
+    /// All documents of a collection, in insertion order.
     #[must_use]
     pub fn documents(&self, database: &str, collection: &str) -> Vec<Document> {
         lock(&self.data)
@@ -151,7 +151,7 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// The cluster's time now.
+    /// The current cluster time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         Timestamp {
@@ -160,7 +160,7 @@ impl Store {
         }
     }
 
-    /// Moves the cluster's time on, and tells it.
+    /// Advances the cluster time and returns it.
     pub fn tick(&self) -> Timestamp {
         let mut data = lock(&self.data);
         data.ticks = data.ticks.saturating_add(1);

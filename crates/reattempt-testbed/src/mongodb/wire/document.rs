@@ -1,11 +1,11 @@
-//! Documents from a peer, with a bound on how deep they nest.
+//! Documents from a peer, with a bound on nesting depth.
 
 use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument};
 
-/// How deep a document may nest, as in servers: 200.
+/// Maximum nesting depth, as in servers: 200.
 pub const MAX_NESTING: usize = 200;
 
-/// Reads one document that fills `bytes`; the error says what was wrong with it.
+/// Reads one document that fills `bytes`; the error describes the fault.
 ///
 /// The shape is checked lazily first, because the full decoder recurses without a bound.
 pub fn decode_document(bytes: &[u8]) -> Result<Document, String> {

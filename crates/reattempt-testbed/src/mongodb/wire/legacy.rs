@@ -1,10 +1,10 @@
-//! OP_QUERY and OP_REPLY, spoken only for the first `hello` or `isMaster` of a connection.
+//! OP_QUERY and OP_REPLY, used only for the first `hello` or `isMaster` of a connection.
 
 use bson::Document;
 
 use super::{Cursor, Header, OP_QUERY, OP_REPLY, WireError, frame};
 
-/// An old question: here only ever a command on `<database>.$cmd`.
+/// A legacy query; here always a command on `<database>.$cmd`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpQuery {
     /// Chosen by the sender.
@@ -51,20 +51,20 @@ impl OpQuery {
 pub struct OpReply {
     /// Chosen by the sender.
     pub request_id: i32,
-    /// The question that this answers.
+    /// The `request_id` of the query.
     pub response_to: i32,
-    /// What was found; one document for a command.
+    /// The returned documents; one for a command.
     pub documents: Vec<Document>,
 }
 
 impl OpReply {
-    /// Encodes an answer of one document.
+    /// Encodes an answer with one document.
     pub fn encode(
         request_id: i32,
         response_to: i32,
         document: &Document,
     ) -> Result<Vec<u8>, WireError> {
-        // AwaitCapable, as every server has said since 1.6.
+        // The AwaitCapable flag, which every server has set since 1.6.
         let mut body = 8_i32.to_le_bytes().to_vec();
         body.extend_from_slice(&0_i64.to_le_bytes());
         body.extend_from_slice(&0_i32.to_le_bytes());

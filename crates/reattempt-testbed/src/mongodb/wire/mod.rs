@@ -1,7 +1,7 @@
-//! The wire protocol: OP_MSG, and the old OP_QUERY with which a handshake may begin.
+//! The wire protocol: OP_MSG, and the legacy OP_QUERY with which a handshake may begin.
 //!
-//! Every length a peer states is checked before memory is taken for it, and documents are refused
-//! when they nest deeper than servers allow.
+//! Every length stated by a peer is checked before memory is allocated for it, and documents that
+//! nest deeper than servers allow are refused.
 
 mod document;
 mod legacy;
@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// The largest message the protocol allows: 48,000,000 bytes.
 pub const PROTOCOL_LIMIT: usize = 48_000_000;
 
-/// The largest message the testbed takes, unless told otherwise: 8 MiB.
+/// The default limit of a message: 8 MiB.
 pub const DEFAULT_LIMIT: usize = 8 * 1024 * 1024;
 
 /// Bytes of the header before every message.
@@ -32,57 +32,57 @@ const OP_REPLY: i32 = 1;
 const OP_QUERY: i32 = 2004;
 const OP_MSG: i32 = 2013;
 
-/// What the bytes of a message did wrong.
+/// Why the bytes of a message are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The stated length cannot be a message, or is above the bound.
+    /// The stated length is too small for a message, or above the bound.
     #[error("message length {length} at byte 0: must be between 16 and {limit}")]
     Length {
-        /// What the header said.
+        /// The stated length.
         length: i32,
-        /// The bound in force.
+        /// The bound.
         limit: usize,
     },
-    /// An operation code that this codec does not speak.
+    /// An operation code that this codec does not support.
     #[error("opcode {0} at byte 12: only OP_MSG (2013), OP_QUERY (2004) and OP_REPLY (1)")]
     Opcode(i32),
-    /// A flag that must be understood and is not.
+    /// A required flag that this codec does not know.
     #[error("OP_MSG flags {0:#010x} at byte 16: unknown required bits")]
     Flags(u32),
-    /// A peer announced more messages without being asked.
+    /// The peer announced further messages without a request for them.
     #[error("OP_MSG flag moreToCome at byte 16: refused, one answer a request")]
     MoreToCome,
-    /// Content that breaks the form of the message.
+    /// The content is malformed.
     #[error("byte {at}: {what}")]
     Malformed {
         /// Offset from the start of the message.
         at: usize,
-        /// What was wrong there.
+        /// What is wrong there.
         what: String,
     },
 }
 
-/// Why no message could be read.
+/// Why a message could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The socket failed, or ended within a message (`UnexpectedEof`).
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The bytes were no message.
+    /// The bytes are not a valid message.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
 
-/// The fixed start of every message.
+/// The header of every message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Of the whole message, these 16 bytes too.
+    /// Length of the whole message, including these 16 bytes.
     pub length: i32,
     /// Chosen by the sender, for this message.
     pub request_id: i32,
     /// The request that this answers, or 0.
     pub response_to: i32,
-    /// What follows.
+    /// The kind of the message.
     pub op_code: i32,
 }
 
@@ -109,14 +109,14 @@ impl Header {
     }
 }
 
-/// One message of any kind that the testbed speaks.
+/// One message of any supported kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// The form of everything since MongoDB 3.6.
+    /// OP_MSG, used for everything since MongoDB 3.6.
     Msg(OpMsg),
-    /// The old question, in which a driver may ask its first `hello`.
+    /// The legacy query, which a driver may use for its first `hello`.
     Query(OpQuery),
-    /// The answer to the old question.
+    /// The answer to the legacy query.
     Reply(OpReply),
 }
 
@@ -160,7 +160,7 @@ where
     reader.read_exact(&mut start[first..]).await?;
     let header = Header::decode(&start, limit)?;
     let expected = usize::try_from(header.length).unwrap_or(HEADER_LEN) - HEADER_LEN;
-    // A stated length takes memory only as its bytes arrive.
+    // Memory is allocated only as the bytes arrive, not by the stated length.
     let mut body = Vec::with_capacity(expected.min(64 * 1024));
     reader.take(expected as u64).read_to_end(&mut body).await?;
     if body.len() < expected {
@@ -177,7 +177,7 @@ where
     Ok(Some((header, body)))
 }
 
-/// Puts the header before a body.
+/// Prepends the header to a body.
 fn frame(
     request_id: i32,
     response_to: i32,
@@ -200,7 +200,7 @@ fn frame(
     Ok(bytes)
 }
 
-/// Walks the body of a message; every step names the byte at which it failed.
+/// Reads the body of a message; every error names its byte offset.
 #[derive(Debug)]
 struct Cursor<'a> {
     body: &'a [u8],

@@ -65,7 +65,7 @@ impl OpMsg {
             return Err(WireError::MoreToCome);
         }
         if flags & CHECKSUM_PRESENT != 0 {
-            // Loopback does not flip bits: the four bytes are skipped, not verified.
+            // Loopback does not corrupt data: the checksum is skipped, not verified.
             let without = body
                 .len()
                 .checked_sub(4)
@@ -95,7 +95,7 @@ impl OpMsg {
     }
 }
 
-/// A section of kind 1: its name and its documents.
+/// A kind 1 section: its name and its documents.
 type Sequence<'a> = (&'a str, Vec<Bson>);
 
 fn sequence<'a>(cursor: &mut Cursor<'a>) -> Result<Sequence<'a>, WireError> {

@@ -1,5 +1,4 @@
-//! A reply as a client reads it: the list that it brings is counted, and decoded only where it is
-//! wanted.
+//! A reply as read by a client: its list is counted, and decoded only when needed.
 
 use bson::{Document, RawArrayBuf};
 use tokio::io::AsyncRead;

@@ -102,7 +102,7 @@ async fn flags_that_change_the_meaning_are_refused() {
         wire_error(&sections(4, &[&main])).await,
         WireError::Flags(4)
     );
-    // exhaustAllowed is optional: it may be ignored.
+    // exhaustAllowed is an optional flag and may be ignored.
     assert!(read(&sections(1 << 16, &[&main])).await.is_ok());
 }
 
@@ -167,7 +167,7 @@ async fn malformed_sections_name_their_byte() {
 
 #[tokio::test]
 async fn nesting_without_end_is_refused_and_not_followed() {
-    // 20,000 documents within each other, written from the inside out.
+    // 20,000 nested documents, written from the inside out.
     let mut inner: Vec<u8> = vec![5, 0, 0, 0, 0];
     for _ in 0..20_000 {
         let length = i32::try_from(inner.len() + 8).unwrap();

@@ -1,8 +1,8 @@
-//! Attempts that their own request breaks off, because another one goes on alone (R51).
+//! Attempts that their own request cuts off because another one continues alone (R51).
 
 use super::*;
 
-/// Ten tokens; a failure takes one, a success puts in none that anybody could see.
+/// Ten tokens; a failure takes one, a success adds too little to be visible.
 async fn send_cut_off(
     probe: &Probe,
     copies: u32,
@@ -21,7 +21,7 @@ fn outcomes(info: &RetryInfo) -> Vec<(u32, AttemptOutcome)> {
     info.records().map(|r| (r.number, r.outcome)).collect()
 }
 
-/// R21, R51: whatever its classifier makes of the error.
+/// R21, R51: whatever verdict the classifier returns for the error.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_cut_off_is_a_loser_and_counts_as_neither() {
     for cut_off in [
@@ -42,7 +42,7 @@ async fn an_attempt_that_is_cut_off_is_a_loser_and_counts_as_neither() {
     }
 }
 
-/// Law 6: what the caller gets is the server's own failure, whichever of the two came last.
+/// Law 6: the caller gets the server's own failure, whichever of the two arrived last.
 #[tokio::test(start_paused = true)]
 async fn the_failure_of_the_attempt_that_went_on_is_the_calls() {
     for (one, two) in [(30, 5), (15, 20)] {
@@ -58,9 +58,9 @@ async fn the_failure_of_the_attempt_that_went_on_is_the_calls() {
     }
 }
 
-/// A hedge that was being made ready meanwhile changes nothing of it.
+/// A hedge that was being prepared meanwhile changes nothing.
 #[tokio::test(start_paused = true)]
-async fn a_call_with_nothing_but_cut_off_attempts_ends_with_one_of_them() {
+async fn a_call_whose_attempts_are_all_cut_off_returns_one_of_them() {
     let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(15))]);
     let probe = probe.ready([readiness(2).after(ms(20))]);
     let (told, info, tokens) = send_cut_off(&probe, 9, &[1]).await;
@@ -72,26 +72,26 @@ async fn a_call_with_nothing_but_cut_off_attempts_ends_with_one_of_them() {
     assert_eq!(info.refused(Stopped::NotReplayable), 1);
 }
 
-/// What the server answered is its word, also where the request was cut off at the same time.
+/// A server's response counts, also if the request was cut off at the same time.
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_never_taken_for_a_cut() {
     let answer = attempt(2).fails(KV_LOCKED).as_answer().after(ms(2));
     let probe = probe([attempt(1).after(ms(100)), answer]);
     let (told, info, tokens) = send_cut_off(&probe, 2, &[2]).await;
-    // The success puts one thousandth back.
+    // The success adds one thousandth.
     assert_eq!((told, tokens), (Told::Answer(1), 9_001));
     use AttemptOutcome::{Retry, Success};
     assert_eq!(outcomes(&info), [(2, Retry), (1, Success)]);
 }
 
-/// R51, Memory Management: a loser that waits for ever (for its server to read on) is cancelled at
-/// once, and the call ends with the attempt that goes on.
+/// R51, Memory Management: a loser that would wait forever (for its server to read on) is cancelled
+/// at once, and the call ends with the remaining attempt.
 #[tokio::test(start_paused = true)]
-async fn a_loser_that_never_says_so_is_cancelled_at_once() {
+async fn a_loser_that_stays_pending_is_cancelled_at_once() {
     let failing = attempt(1).fails(KV_LOCKED).after(ms(100));
     let probe = probe([failing, attempt(2).after(ms(60_000))]);
     let bucket = Arc::new(TokenBucket::new(10, 1).unwrap());
-    // Copies for these two and no more: nothing follows a request that no longer fits its buffer.
+    // Exactly two copies: nothing is sent after a request that exceeds its buffer.
     let mut request = Scarce::new(&probe, 2);
     request.stalled = &[2];
     request.context_mut().set_throttle(bucket.clone());

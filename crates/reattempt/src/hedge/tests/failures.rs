@@ -1,10 +1,10 @@
-//! What failures of single attempts do to the call.
+//! How failures of single attempts affect the call.
 
 use super::*;
 
 /// R43
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_is_not_fatal_sends_the_next_at_once_and_restarts_the_delay() {
+async fn a_non_fatal_failure_sends_the_next_hedge_at_once() {
     let steps = [
         attempt(1).fails(KV_LOCKED).after(ms(3)),
         attempt(2).after(ms(50)),
@@ -40,7 +40,7 @@ async fn pushback_moves_the_next_hedge_exactly() {
 
 /// R45
 #[tokio::test(start_paused = true)]
-async fn a_stop_sends_no_more_and_lets_go_on_what_is_out() {
+async fn a_stop_sends_no_more_and_leaves_attempts_in_flight() {
     let stop = attempt(2).fails(KV_LOCKED).pushback(ServerPushback::Stop);
     let probe = probe([attempt(1).after(ms(100)), stop]);
     assert_eq!(send(&three(), &probe).await.0, Told::Answer(1));
@@ -81,15 +81,15 @@ async fn when_all_failed_the_last_to_arrive_is_returned() {
 
 /// Law 7
 #[tokio::test(start_paused = true)]
-async fn a_hedges_own_failure_never_ends_the_call_while_another_can_succeed() {
+async fn a_hedges_failure_does_not_end_the_call_if_others_can_succeed() {
     let failing = (2..=3).map(|n| attempt(n).fails(KV_LOCKED));
     let probe = probe([attempt(1).after(ms(100))].into_iter().chain(failing));
     assert_eq!(send(&three(), &probe).await.0, Told::Answer(1));
 }
 
-/// R61: takes the next planned hedge, uncounted.
+/// R61: uses the next planned hedge, uncounted.
 #[tokio::test(start_paused = true)]
-async fn a_refused_stream_is_mended_beyond_the_maximum() {
+async fn a_refused_stream_is_retried_beyond_the_maximum() {
     let refused = attempt(1).fails(KV_LOCKED).transparently(Transparent::Once);
     let failing = (2..=4).map(|n| attempt(n).fails(KV_LOCKED));
     let probe = probe([refused].into_iter().chain(failing));

@@ -1,4 +1,4 @@
-//! Throttle, limits, policies: what keeps a hedge back.
+//! Throttle, limits and policies that refuse a hedge.
 
 use std::sync::Mutex;
 
@@ -7,9 +7,9 @@ use reattempt_core::{AttemptRecord, Failure, Stage};
 
 use super::*;
 
-/// R46: a hedge refused is used up.
+/// R46: a refused hedge is used up.
 #[tokio::test(start_paused = true)]
-async fn a_drained_bucket_holds_back_hedges_but_never_the_first_attempt() {
+async fn a_drained_bucket_refuses_hedges_but_never_the_first_attempt() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
     let failure = Failure::new(KV_LOCKED, Stage::Response);
     bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
@@ -21,7 +21,7 @@ async fn a_drained_bucket_holds_back_hedges_but_never_the_first_attempt() {
     assert_eq!(bucket.milli_tokens(), Some(2000));
 }
 
-/// R46: asked at the moment it would be sent.
+/// R46: asked when the hedge is due.
 #[tokio::test(start_paused = true)]
 async fn the_bucket_is_asked_when_a_hedge_would_be_sent() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
@@ -45,7 +45,7 @@ async fn the_bucket_is_asked_when_a_hedge_would_be_sent() {
 
 /// Law 6: the server's own failure, not "throttled".
 #[tokio::test(start_paused = true)]
-async fn when_the_throttle_leaves_nothing_the_last_failure_is_returned() {
+async fn if_the_throttle_refuses_all_the_last_failure_is_returned() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
     let probe = probe([attempt(1).fails(KV_LOCKED)]);
     let mut request = probe.request();
@@ -115,7 +115,7 @@ async fn a_caller_who_asks_for_retries_is_not_hedged() {
     assert_eq!(probe.log().times(), [0]);
 }
 
-/// What an observer was told, in order.
+/// The events that an observer received, in order.
 #[derive(Debug, Default)]
 pub(super) struct Diary(Mutex<Vec<String>>);
 
@@ -124,7 +124,7 @@ impl Diary {
         self.0.lock().unwrap().push(line);
     }
 
-    /// Without a word of the success itself, which is told as the end too.
+    /// The events without the record of a success, which is also reported as the end.
     pub(super) fn lines(&self) -> Vec<String> {
         let lines = self.0.lock().unwrap().clone();
         let said = lines.into_iter();
@@ -152,7 +152,7 @@ impl Observer for Diary {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_every_step() {
+async fn an_observer_receives_every_step() {
     let diary = Arc::new(Diary::default());
     let probe = probe([attempt(1).hangs(), attempt(2).fails(KV_LOCKED), attempt(3)]);
     let layer = three().observer(diary.clone());

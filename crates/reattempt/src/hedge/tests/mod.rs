@@ -48,12 +48,12 @@ async fn send_request<C: Classify<Answer, Fault> + Clone>(
     (told(&outcome), watch.info())
 }
 
-/// A request that can be copied so often, and whose copies of some attempts are cut off.
+/// A request with a limited number of copies, of which those for some attempts are cut off.
 struct Scarce {
     call: Call<Payload>,
     copies_left: Arc<AtomicU32>,
     cut_off: &'static [u32],
-    /// Those that are known to be cut off before they say so themselves.
+    /// Attempts known to be cut off before they return.
     stalled: &'static [u32],
 }
 
@@ -107,7 +107,7 @@ impl Replay for Scarce {
     }
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}

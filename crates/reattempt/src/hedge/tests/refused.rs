@@ -1,13 +1,12 @@
-//! Hedges that are held back while others are out: the decision is seen, also of a call that then
-//! works (law 8).
+//! Hedges that are refused while others are in flight: the decision is visible, also if the call
+//! then succeeds (law 8).
 
 use reattempt_core::{Failure, Stage};
 
 use super::gates::Diary;
 use super::*;
 
-/// What is said of a call that works although its hedges were held back, and what its caller reads
-/// of it.
+/// The events and the info of a call that succeeds although its hedges were refused.
 async fn held_back<R>(probe: &Probe, mut request: R) -> (Vec<String>, RetryInfo)
 where
     R: Annotated + Replay,
@@ -27,7 +26,7 @@ fn refusals(info: &RetryInfo) -> Vec<(Stopped, u32)> {
 
 /// R46
 #[tokio::test(start_paused = true)]
-async fn the_caller_finds_out_that_the_throttle_held_hedges_back() {
+async fn the_info_shows_that_the_throttle_refused_hedges() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
     let failure = Failure::new(KV_LOCKED, Stage::Response);
     bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
@@ -38,12 +37,12 @@ async fn the_caller_finds_out_that_the_throttle_held_hedges_back() {
     let refused = "refused: throttled";
     assert_eq!(said, ["sent 1", refused, refused, "ended: success"]);
     assert_eq!(refusals(&info), [(Stopped::Throttled, 2)]);
-    assert_eq!(info.stopped(), Some(Stopped::Success), "the call worked");
+    assert_eq!(info.stopped(), Some(Stopped::Success), "the call succeeded");
 }
 
 /// R51
 #[tokio::test(start_paused = true)]
-async fn a_request_that_cannot_be_copied_any_more_is_said_once() {
+async fn a_request_that_can_no_longer_be_copied_is_reported_once() {
     for copies in [0, 1] {
         let probe = probe([attempt(1).after(ms(100))]);
         let request = Scarce::new(&probe, copies);
@@ -57,7 +56,7 @@ async fn a_request_that_cannot_be_copied_any_more_is_said_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_service_is_said_of_the_hedge_that_it_was_for() {
+async fn a_failed_service_is_reported_for_its_hedge() {
     let steps = [attempt(1).after(ms(50)), attempt(2).hangs()];
     let probe = probe(steps).ready([readiness(2).breaks()]);
     let request = probe.request();
@@ -68,7 +67,7 @@ async fn a_broken_service_is_said_of_the_hedge_that_it_was_for() {
 
 /// R48
 #[tokio::test(start_paused = true)]
-async fn a_hedge_that_is_due_after_a_limit_that_nobody_enforces_is_said() {
+async fn a_hedge_due_after_an_unenforced_limit_is_reported() {
     let probe = probe([attempt(1).after(ms(50))]);
     let mut request = probe.request();
     let at = clock::now() + ms(5);
@@ -80,7 +79,7 @@ async fn a_hedge_that_is_due_after_a_limit_that_nobody_enforces_is_said() {
 
 /// R45
 #[tokio::test(start_paused = true)]
-async fn a_stop_is_said_of_the_hedge_that_was_being_made_ready() {
+async fn a_stop_is_reported_for_the_hedge_being_prepared() {
     let steps = [
         attempt(1).after(ms(100)),
         attempt(2)
@@ -95,8 +94,8 @@ async fn a_stop_is_said_of_the_hedge_that_was_being_made_ready() {
     assert_eq!(refusals(&info), [(Stopped::Pushback, 1)]);
 }
 
-/// R45, R51 ("pending hedged requests should be canceled immediately"): the failure is not held
-/// back by a service that is busy.
+/// R45, R51 ("pending hedged requests should be canceled immediately"): a busy service does not
+/// delay the failure.
 #[tokio::test(start_paused = true)]
 async fn a_hedge_that_cannot_be_sent_any_more_is_not_made_ready() {
     for busy in [readiness(2).after(ms(9_000)), readiness(2).never()] {
@@ -114,7 +113,7 @@ async fn a_hedge_that_cannot_be_sent_any_more_is_not_made_ready() {
     }
 }
 
-/// R26, R46: a refusal that ends the call is seen as that too.
+/// R26, R46: a refusal that ends the call is counted as one too.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_leaves_nothing_is_counted_and_ends_the_call() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
@@ -135,7 +134,7 @@ async fn a_refusal_that_leaves_nothing_is_counted_and_ends_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_call_whose_hedges_all_went_out_nothing_is_said() {
+async fn a_call_with_all_hedges_sent_reports_no_refusal() {
     let probe = probe((1..=3).map(|n| attempt(n).after(ms(50))));
     let (_, info) = held_back(&probe, probe.request()).await;
     assert_eq!(refusals(&info), []);

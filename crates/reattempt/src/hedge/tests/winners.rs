@@ -1,4 +1,4 @@
-//! When attempts go out, and what becomes of winner and losers.
+//! When attempts are sent, and what happens to winner and losers.
 
 use super::*;
 
@@ -13,7 +13,7 @@ async fn an_answer_in_time_is_all_there_is() {
 
 #[test]
 fn an_answer_that_is_there_arms_no_timer() {
-    // There is no runtime here: any timer would panic.
+    // Without a runtime, any timer would panic.
     let probe = probe([attempt(1)]);
     let call = three().layer(probe.inner()).oneshot(probe.request());
     let mut context = Context::from_waker(Waker::noop());
@@ -22,7 +22,7 @@ fn an_answer_that_is_there_arms_no_timer() {
 
 /// R40
 #[tokio::test(start_paused = true)]
-async fn attempts_go_out_one_delay_after_another_up_to_the_maximum() {
+async fn attempts_are_sent_one_delay_apart_up_to_the_maximum() {
     let probe = probe((1..=3).map(|n| attempt(n).after(ms(95))));
     let (told, info) = send(&three(), &probe).await;
     assert_eq!(told, Told::Answer(1));
@@ -97,7 +97,7 @@ async fn a_hedge_whose_service_broke_leaves_the_others_alone() {
     assert_eq!(info.stopped(), Some(Stopped::Success));
 }
 
-/// What is said of a call, in its order.
+/// The observed events of a call, in order.
 #[derive(Debug, Default)]
 struct Order(std::sync::Mutex<Vec<String>>);
 
@@ -112,7 +112,7 @@ impl Observer for Order {
     }
 }
 
-/// Law 8: also a first attempt that wins leaves its record beside the losers', and the end is said
+/// Law 8: a winning first attempt leaves its record with the losers' too, and the end is reported
 /// last.
 #[tokio::test(start_paused = true)]
 async fn a_first_attempt_that_wins_is_recorded_after_the_losers() {
@@ -127,9 +127,9 @@ async fn a_first_attempt_that_wins_is_recorded_after_the_losers() {
     assert_eq!(outcomes, [(2, Cancelled), (1, Success)]);
 }
 
-/// R42 and law 8: the end is said after the records of those that a fatal failure drops.
+/// R42 and law 8: the end is reported after the records of attempts that a fatal failure drops.
 #[tokio::test(start_paused = true)]
-async fn a_fatal_failure_says_the_end_after_the_losers() {
+async fn a_fatal_failure_reports_the_end_after_the_losers() {
     let fatal = attempt(2).fails_for_good(KV_LOCKED).after(ms(15));
     let probe = probe([attempt(1).hangs(), fatal, attempt(3).hangs()]);
     let order = std::sync::Arc::new(Order::default());
@@ -140,9 +140,9 @@ async fn a_fatal_failure_says_the_end_after_the_losers() {
     assert_eq!(info.stopped(), Some(Stopped::Fatal));
 }
 
-/// R47, R45 and law 8: also where the last of several failures ends the call, or a stop.
+/// R47, R45 and law 8: also if the call ends with the last of several failures or with a stop.
 #[tokio::test(start_paused = true)]
-async fn the_last_failure_is_recorded_before_the_end_is_said() {
+async fn the_last_failure_is_recorded_before_the_end_is_reported() {
     let all_fail = vec![
         attempt(1).fails(KV_LOCKED).after(ms(15)),
         attempt(2).fails(KV_LOCKED).after(ms(15)),
@@ -172,7 +172,7 @@ async fn the_last_failure_is_recorded_before_the_end_is_said() {
     }
 }
 
-/// Nothing is held until the deadline that nobody can get any more.
+/// A failure that can no longer be returned is not kept until the deadline.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_left_to_the_deadline_holds_no_answer() {
     let late = ServerPushback::After(ms(5000));

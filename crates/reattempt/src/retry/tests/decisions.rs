@@ -1,5 +1,5 @@
-//! What strategies decide: delays, deferred decisions, which failure surfaces, whose strategy
-//! counts.
+//! Decisions of strategies: delays, deferred decisions, which failure is returned, which strategy
+//! applies.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::*;
 
 type Deferrals = fn() -> Result<Option<Duration>, reattempt_core::strategy::StrategyError>;
 
-/// Asks elsewhere, which takes five milliseconds.
+/// Decides asynchronously, after five milliseconds.
 #[derive(Debug)]
 struct Asks(Deferrals);
 
@@ -54,12 +54,12 @@ async fn a_deferred_no_returns_the_answer_unchanged() {
 async fn a_strategy_that_fails_fails_the_call_at_once_and_never_hangs() {
     let listener = crate::probe::listen();
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let (told, info) = send(&retry(Asks(|| Err("no idea".into()))), &probe).await;
+    let (told, info) = send(&retry(Asks(|| Err("no quorum".into()))), &probe).await;
     assert_eq!((told, probe.log().now()), (Told::Error(1), 5));
     assert_eq!(info.stopped(), Some(Stopped::Strategy));
     let heard = listener.heard();
     assert!(
-        heard.iter().any(|said| said.contains("no idea")),
+        heard.iter().any(|said| said.contains("no quorum")),
         "{heard:?}"
     );
 }
@@ -139,7 +139,7 @@ fn stop() -> Attempts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_strategy_beats_the_policys_and_the_policys_the_layers() {
+async fn strategies_apply_in_the_order_caller_policy_layer() {
     let layer = retry(stop());
     let policy = Arc::new(RoutePolicy::new("two").retry(Once));
     let failing = || probe((1..=9).map(|n| attempt(n).fails(TMPFAIL)));
@@ -184,7 +184,7 @@ fn milli_tokens(bucket: &TokenBucket) -> u64 {
     reattempt_core::RetryThrottle::milli_tokens(bucket).unwrap_or_default()
 }
 
-/// RFC 0049, Controlled Backoff for Always Retry: any strategy, uncounted.
+/// RFC 0049, Controlled Backoff for Always Retry: under any strategy, uncounted.
 #[tokio::test(start_paused = true)]
 async fn reasons_that_always_retry_pass_the_strategy_by() {
     let bucket = Arc::new(TokenBucket::new(2, 1).unwrap());

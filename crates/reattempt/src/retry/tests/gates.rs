@@ -1,4 +1,4 @@
-//! What lets a further attempt through whatever the strategy says, and what keeps it back.
+//! What allows a further attempt independent of the strategy, and what refuses it.
 
 use reattempt_core::reason::{KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT};
 use reattempt_core::{Failure, Idempotency, Stage, TimeLimit, TokenBucket, Transparent};
@@ -24,7 +24,7 @@ async fn a_throttled_call_gets_the_servers_failure_at_once() {
 
 /// C12
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_carried_out_is_sent_again_only_if_idempotent() {
+async fn a_possibly_executed_request_is_retried_only_if_idempotent() {
     let steps = || [attempt(1).fails(SOCKET_CLOSED_WHILE_IN_FLIGHT), attempt(2)];
     let writes = probe(steps());
     let (told, info) = send(&retry(three()), &writes).await;
@@ -42,7 +42,7 @@ async fn what_may_have_been_carried_out_is_sent_again_only_if_idempotent() {
     );
 }
 
-/// C32: an HTTP request says by its method whether it is idempotent (RFC 9110), unless its caller
+/// C32: an HTTP request's method defines whether it is idempotent (RFC 9110), unless its caller
 /// does.
 #[tokio::test(start_paused = true)]
 async fn an_http_request_goes_by_its_method() {
@@ -79,7 +79,7 @@ async fn a_layer_below_may_forbid_another_attempt() {
 
 /// R61
 #[tokio::test(start_paused = true)]
-async fn a_refused_stream_is_mended_once_then_the_policy_decides() {
+async fn a_refused_stream_is_resent_once_then_the_policy_decides() {
     let refused = |n| attempt(n).fails(TMPFAIL).transparently(Transparent::Once);
     let probe = probe([refused(1), refused(2), attempt(3)]);
     let (told, info) = send(&retry(three()), &probe).await;
@@ -92,7 +92,7 @@ async fn a_refused_stream_is_mended_once_then_the_policy_decides() {
 
 /// R60
 #[tokio::test(start_paused = true)]
-async fn without_any_deadline_what_never_left_is_mended_five_times() {
+async fn without_a_deadline_unsent_attempts_are_retried_five_times() {
     let unsent = |n| {
         attempt(n)
             .fails(TMPFAIL)
@@ -113,9 +113,9 @@ async fn transparent_retries_can_be_switched_off() {
     );
 }
 
-/// A limit that nobody enforces is respected by giving up.
+/// A limit that no layer enforces is respected by giving up.
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_does_not_fit_a_stamped_limit_returns_the_failure_now() {
+async fn a_delay_past_an_unenforced_limit_returns_the_failure_now() {
     let probe = probe([attempt(1).fails(KV_LOCKED)]);
     let mut request = probe.request();
     let at = crate::clock::now() + ms(10);
@@ -150,10 +150,10 @@ async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
     );
 }
 
-/// The policy sends nothing again, but what never left is mended all the same: what it does at the
-/// deadline is the layer's strategy's word.
+/// The policy retries nothing, but attempts that never left are still retried: the layer's strategy
+/// decides what they do at the deadline.
 #[tokio::test(start_paused = true)]
-async fn a_call_without_recovery_gives_up_at_the_deadline_where_the_layer_does() {
+async fn without_recovery_the_layers_strategy_decides_at_the_deadline() {
     let unsent = |n| {
         let attempt = attempt(n).fails(TMPFAIL);
         attempt.transparently(Transparent::Unlimited)
@@ -165,8 +165,7 @@ async fn a_call_without_recovery_gives_up_at_the_deadline_where_the_layer_does()
         context.stamp_policy(Arc::new(RoutePolicy::new("none").no_recovery()));
         context.stamp_limit(TimeLimit::enforced(crate::clock::now() + ms(4)));
         let call = retry(strategy).layer(probe.inner()).oneshot(request);
-        // Nobody enforces the limit here, so that a call that leaves its end to the deadline never
-        // ends.
+        // No layer enforces the limit, so a call that leaves its end to the deadline never ends.
         let ended = tokio::time::timeout(ms(100), call).await.ok();
         (ended.map(|outcome| told(&outcome)), probe.log().times())
     };

@@ -36,7 +36,7 @@ fn retry(strategy: impl reattempt_core::RetryStrategy + 'static) -> RetryLayer<V
     RetryLayer::new(verdict, strategy)
 }
 
-/// Sends one request through the layer, and tells what came of it.
+/// Sends one request through the layer, and returns the result and the info.
 async fn send<C: Classify<Answer, Fault> + Clone>(
     layer: &RetryLayer<C>,
     probe: &Probe,
@@ -108,24 +108,24 @@ async fn a_failing_answer_is_dropped_before_the_delay() {
 
 #[test]
 fn success_and_retries_without_delay_touch_no_timer() {
-    // There is no runtime here: any timer would panic.
+    // Without a runtime, any timer would panic.
     let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]);
     let service = retry(Once).layer(probe.inner());
     let mut call = pin!(service.oneshot(probe.request()));
     assert!(poll_once(call.as_mut()).is_pending(), "it yields once");
     assert_eq!(probe.log().calls().len(), 1);
     let Poll::Ready(outcome) = poll_once(call.as_mut()) else {
-        panic!("the second attempt answers at once")
+        panic!("the second attempt responds at once")
     };
     assert_eq!(told(&outcome), Told::Answer(2));
 }
 
-/// What the layer promises of its types: it compiles or it does not.
+/// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send + Unpin + std::fmt::Debug>() {}
     service::<RetryLayer<Verdicts>>();
     service::<Retry<Probe, Verdicts>>();
-    // Where the inner future is, it is `Send` and `Unpin` too.
+    // If the inner future is `Send` and `Unpin`, so is this one.
     future::<RetryFuture<Probe, Verdicts, Call<()>>>();
 };

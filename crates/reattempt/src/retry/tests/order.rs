@@ -27,7 +27,7 @@ fn policies() -> [Arc<RoutePolicy>; 2] {
 }
 
 /// Kinds of the attempts under each policy; the first attempt takes 20 ms and fails, the second
-/// works.
+/// succeeds.
 async fn kinds<S>(stack: impl Fn(Probe) -> S) -> [(Vec<AttemptKind>, u64); 2]
 where
     S: Service<Call<Payload>, Response = Answer, Error = Fault>,
@@ -71,7 +71,7 @@ async fn one_stack_serves_both_policies_in_either_order() {
 
 /// R23
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_acted_on_is_counted_once() {
+async fn a_call_that_no_layer_acted_on_is_counted_once() {
     let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let mut request = probe.request();
@@ -80,7 +80,7 @@ async fn a_call_that_nobody_acted_on_is_counted_once() {
         .context_mut()
         .set_policy(hedge)
         .set_throttle(bucket.clone());
-    // Both pass through: the policy hedges, and there is no hedge layer.
+    // Both pass the call through: the policy hedges, and there is no hedge layer.
     let service = ServiceBuilder::new()
         .layer(retry(three()))
         .layer(retry(three()))

@@ -1,4 +1,4 @@
-//! Only ready instances are called, and never with a readiness held over a delay; the probe panics
+//! Only ready instances are called, and readiness is never held during a delay; the probe panics
 //! otherwise.
 
 use super::*;
@@ -8,7 +8,7 @@ async fn readiness_is_acquired_after_the_delay() {
     let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]).ready([readiness(2).after(ms(7))]);
     assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
     assert_eq!(probe.log().times(), [0, 17], "10 of back-off, then 7");
-    assert_eq!(probe.log().readied(), 2, "one readiness an attempt");
+    assert_eq!(probe.log().readied(), 2, "one readiness per attempt");
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,11 +27,15 @@ async fn a_readiness_error_never_stands_in_for_the_servers() {
     assert_eq!(told, Told::Error(1));
     assert_eq!(info.stopped(), Some(Stopped::Fatal));
     let last = info.records().last().cloned().unwrap();
-    assert_eq!(last.stopped, Some(Stopped::Fatal), "the record says it too");
+    assert_eq!(
+        last.stopped,
+        Some(Stopped::Fatal),
+        "the record has the reason too"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_no_error_left_a_readiness_error_is_what_there_is() {
+async fn with_no_kept_error_the_readiness_error_is_returned() {
     let broken = [readiness(2).breaks()];
     let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]).ready(broken);
     assert_eq!(send(&retry(three()), &probe).await.0, Told::Broken);

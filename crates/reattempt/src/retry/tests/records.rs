@@ -1,4 +1,4 @@
-//! What the caller, observers and throttles are told.
+//! What callers, observers and throttles receive.
 
 use std::sync::Mutex;
 
@@ -43,13 +43,13 @@ async fn a_success_after_a_failure_is_recorded() {
     assert_eq!(info.stopped(), Some(Stopped::Success));
 }
 
-/// Starts a call, lets it run until `at`, drops it.
+/// Starts a call, lets it run until `at`, and drops it.
 async fn cancelled_at(at: u64, layer: RetryLayer<Verdicts>, probe: &Probe) -> RetryInfo {
     let mut request = probe.request();
     let watch = CallContext::watch(&mut request);
     let call = layer.layer(probe.inner()).oneshot(request);
     let outcome = tokio::time::timeout(ms(at), call).await;
-    assert!(outcome.is_err(), "it was to be cancelled");
+    assert!(outcome.is_err(), "the call was not cancelled");
     watch.info()
 }
 
@@ -84,7 +84,7 @@ impl RetryStrategy for NeverDecides {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_cancelled_while_its_strategy_ponders_still_tells_why_it_failed() {
+async fn a_call_cancelled_during_a_deferred_decision_has_its_record() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let info = cancelled_at(5, retry(NeverDecides), &probe).await;
     assert_eq!(info.count(TMPFAIL), 1);
@@ -93,7 +93,7 @@ async fn a_call_cancelled_while_its_strategy_ponders_still_tells_why_it_failed()
     assert_eq!(record.stopped, Some(Stopped::Cancelled));
 }
 
-/// What an observer was told, in order.
+/// The events that an observer received, in order.
 #[derive(Debug, Default)]
 struct Diary(Mutex<Vec<String>>);
 
@@ -127,7 +127,7 @@ impl Observer for Diary {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_every_step() {
+async fn an_observer_receives_every_step() {
     let diary = Arc::new(Diary::default());
     let layer = retry(three()).observer(diary.clone());
     send(&layer, &probe([attempt(1).fails(TMPFAIL), attempt(2)])).await;
@@ -138,7 +138,7 @@ async fn an_observer_hears_of_every_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_the_end_of_a_cancelled_call() {
+async fn an_observer_receives_the_end_of_a_cancelled_call() {
     let diary = Arc::new(Diary::default());
     let layer = retry(three()).observer(diary.clone());
     let probe = probe([attempt(1).hangs()]);
@@ -147,7 +147,7 @@ async fn an_observer_hears_of_the_end_of_a_cancelled_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_a_service_that_broke() {
+async fn an_observer_receives_a_readiness_error() {
     let diary = Arc::new(Diary::default());
     let layer = retry(three()).observer(diary.clone());
     let probe = probe([attempt(1).fails(TMPFAIL)]).ready([readiness(2).breaks()]);
@@ -155,7 +155,7 @@ async fn an_observer_hears_of_a_service_that_broke() {
     assert_eq!(diary.lines(), ["sent 1", "retry 1", "ended: fatal"]);
 }
 
-/// Sends a call whose answer's head commits it, and concludes it twice with a failure.
+/// Sends a call whose response head commits it, and concludes it twice with a failure.
 async fn commit(bucket: &Arc<TokenBucket>) -> RetryInfo {
     let probe = probe([attempt(1).commits()]);
     let mut request = probe.request();
@@ -183,7 +183,7 @@ async fn a_committed_answer_is_counted_once_when_it_ends() {
     let info = commit(&bucket).await;
     assert_eq!(info.stopped(), Some(Stopped::Committed));
     assert_eq!(milli_tokens(&bucket), 9000);
-    assert_eq!(info.count(TMPFAIL), 1, "its end is part of the story");
+    assert_eq!(info.count(TMPFAIL), 1, "its end is part of the history");
     let told: Vec<_> = info
         .records()
         .map(|r| (r.number, r.outcome, r.failure))

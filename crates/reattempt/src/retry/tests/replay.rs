@@ -1,4 +1,4 @@
-//! What is cloned, and when; requests that cannot be.
+//! What is cloned, and when; requests that cannot be cloned.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,7 +32,7 @@ async fn a_classifier_that_may_force_keeps_the_template_to_the_end() {
     assert_eq!(probe.log().request_clones(), 3);
 }
 
-/// A request with a say in whether it can be sent again.
+/// A request that controls whether it can be sent again.
 #[derive(Debug)]
 struct Stubborn {
     call: Call<Payload>,
@@ -89,7 +89,7 @@ async fn send_stubborn(probe: &Probe, can: bool, most: u32) -> (Told, RetryInfo)
     (told(&outcome), watch.info())
 }
 
-/// R21, R51: an attempt that its own request broke off says nothing of the server.
+/// R21, R51: an attempt that its own request cut off says nothing about the server.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_cut_off_is_not_counted() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
@@ -110,7 +110,7 @@ async fn an_attempt_that_is_cut_off_is_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_cannot_be_sent_again_gets_its_own_failure_back() {
+async fn a_request_that_cannot_be_resent_gets_its_own_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, false, 9).await;
     assert_eq!(told, Told::Error(1));
@@ -129,17 +129,17 @@ async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
 
 /// M24
 #[tokio::test(start_paused = true)]
-async fn a_copy_refused_at_the_last_moment_returns_the_failure_that_was_kept() {
+async fn a_copy_refused_at_send_time_returns_the_kept_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, true, 1).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(probe.log().now(), 10, "it was found at send time");
+    assert_eq!(probe.log().now(), 10, "refused at send time");
     let last = info.records().last().cloned().unwrap();
     assert_eq!(last.stopped, Some(Stopped::NotReplayable));
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_no_failure_was_kept_the_original_goes_out_instead_of_a_refused_copy() {
+async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
     let failing = attempt(1).fails(TMPFAIL).as_answer();
     let probe = probe([failing, attempt(2).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, true, 1).await;

@@ -1,4 +1,4 @@
-//! Several attempts at once.
+//! Simulates several attempts at once.
 
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,10 @@ pub(super) struct HedgedCall<'a> {
     context: CallContext,
     now: Instant,
     flights: Vec<Flight>,
-    /// Planned attempts, and when their service is ready.
+    /// Planned attempts and the instants at which their services are ready.
     readying: Vec<(Instant, AttemptKind)>,
-    /// When a newer configuration is there that moved the key, and the failed attempt that asked
-    /// for it.
+    /// When a newer configuration that moved the key is available, and the failed attempt that
+    /// requested it.
     moves: Vec<(Instant, CallContext)>,
     last: u32,
     sent: Vec<(Duration, AttemptKind)>,
@@ -63,7 +63,7 @@ impl<'a> HedgedCall<'a> {
 
     pub(super) fn run(mut self, policy: &HedgePolicy, script: &[Line]) -> Story {
         self.send(1, AttemptKind::Initial, script);
-        // Like the future, which looks at the first attempt before it says that it is pending.
+        // The future also polls the first attempt before it reports it as pending.
         let mut end = self.answered(policy);
         self.machine.pending(self.now, policy);
         while end.is_none() {
@@ -116,7 +116,7 @@ impl<'a> HedgedCall<'a> {
         }
     }
 
-    /// Every attempt that is answered by now.
+    /// Settles every attempt whose outcome has arrived.
     fn answered(&mut self, policy: &HedgePolicy) -> Option<End> {
         let now = self.now;
         while let Some(at) = self
@@ -138,7 +138,7 @@ impl<'a> HedgedCall<'a> {
             let mut found = context.findings();
             found.cut_off = line.cut_off;
             found.unread = line.unread;
-            // What was cut off is the call's only where nothing else is.
+            // A failure that was cut off is kept only if there is no other.
             let kept = self.last != 0 && line.cut_off;
             match self.machine.failed(now, &verdict, found, policy, &env) {
                 HedgeAction::Return(stopped) => {
@@ -159,10 +159,10 @@ impl<'a> HedgedCall<'a> {
         None
     }
 
-    /// Every planned attempt whose service is ready by now.
+    /// Handles every planned attempt whose service is ready.
     fn ready(&mut self, script: &[Line]) -> Option<End> {
         let now = self.now;
-        // Nobody waits for a service that will not be called.
+        // A service that will not be called is not waited for.
         while let Some(at) = self
             .readying
             .iter()

@@ -1,4 +1,4 @@
-//! Drives both machines on a virtual clock, as the tower futures do on tokio's.
+//! Drives both machines on a virtual clock, as the tower futures do on tokio's clock.
 
 mod hedge;
 mod retry;
@@ -19,11 +19,11 @@ pub(in crate::machine::tests) enum End {
     Worked(u32),
     Failed(u32),
     TimedOut,
-    /// Nothing will ever happen again.
+    /// The call would wait forever.
     Stuck,
 }
 
-/// What happened, in milliseconds and finer since the call began.
+/// What happened, with times since the start of the call.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::machine::tests) struct Story {
     pub(in crate::machine::tests) sent: Vec<(Duration, AttemptKind)>,
@@ -47,7 +47,7 @@ impl Story {
     }
 }
 
-/// The instant at which every simulated call begins.
+/// The instant at which every simulated call starts.
 pub(in crate::machine::tests) fn start() -> Instant {
     static START: OnceLock<Instant> = OnceLock::new();
     #[allow(
@@ -57,8 +57,8 @@ pub(in crate::machine::tests) fn start() -> Instant {
     *START.get_or_init(Instant::now)
 }
 
-/// What surrounds a simulated call. Idempotent, replayable, without deadline and throttle unless
-/// said.
+/// The environment of a simulated call. By default idempotent and replayable, without deadline and
+/// throttle.
 #[derive(Clone, Debug)]
 pub(in crate::machine::tests) struct Call {
     context: CallContext,
@@ -84,12 +84,12 @@ impl Call {
         self
     }
 
-    /// A deadline layer ends the call then.
+    /// A `Deadline` layer ends the call after this limit.
     pub(in crate::machine::tests) fn within(self, limit: Duration) -> Self {
         self.limited(TimeLimit::enforced(start() + limit))
     }
 
-    /// A limit that nobody enforces.
+    /// A limit that no layer enforces.
     pub(in crate::machine::tests) fn asked_within(self, limit: Duration) -> Self {
         self.limited(TimeLimit::stamped(start() + limit))
     }
@@ -119,7 +119,7 @@ impl Call {
         self
     }
 
-    /// When the deadline layer ends the call.
+    /// When the `Deadline` layer ends the call.
     fn enforced(&self) -> Option<Instant> {
         self.limit
             .filter(|limit| limit.enforced)
@@ -133,7 +133,7 @@ impl Call {
         env
     }
 
-    /// Retries by this strategy.
+    /// Simulates the call with this retry strategy.
     pub(in crate::machine::tests) fn retried(
         &self,
         strategy: impl RetryStrategy,
@@ -142,13 +142,13 @@ impl Call {
         retry::RetryCall::begin(self).run(&strategy, script)
     }
 
-    /// Hedges by this policy.
+    /// Simulates the call with this hedging policy.
     pub(in crate::machine::tests) fn hedged(&self, policy: &HedgePolicy, script: &[Line]) -> Story {
         hedge::HedgedCall::begin(self, policy).run(policy, script)
     }
 }
 
-/// An attempt goes out: what is found in it is what its line says.
+/// Sends an attempt with the report of its line.
 fn send(context: &mut CallContext, number: u32, kind: AttemptKind, line: &Line) {
     context.start_attempt(number, kind);
     let reporter = context.reporter();
@@ -172,5 +172,5 @@ fn send(context: &mut CallContext, number: u32, kind: AttemptKind, line: &Line) 
     }
 }
 
-/// More than any call of these tests sends.
+/// More attempts than any call of these tests sends.
 const FAR_TOO_MANY: usize = 5000;

@@ -1,4 +1,4 @@
-//! One attempt after another.
+//! Simulates one attempt after another.
 
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl<'a> RetryCall<'a> {
         }
     }
 
-    /// Time passes until the attempt is answered; `Some` if that was the end.
+    /// Time passes until the attempt's outcome arrives; `Some` if the call ended.
     fn flight(&mut self, line: &Line, number: u32) -> Option<End> {
         let limit = self.call.enforced();
         let Some(verdict) = line.verdict else {
@@ -79,7 +79,7 @@ impl<'a> RetryCall<'a> {
         })
     }
 
-    /// The attempt failed: the kind of the next one, at its time, or the end.
+    /// The attempt failed: returns the kind of the next attempt at its time, or the end.
     fn failed(
         &mut self,
         line: &Line,
@@ -87,7 +87,7 @@ impl<'a> RetryCall<'a> {
         strategy: &dyn RetryStrategy,
     ) -> Result<AttemptKind, End> {
         let env = self.call.env(&self.context);
-        let verdict = line.verdict.expect("it was answered");
+        let verdict = line.verdict.expect("the attempt has ended");
         let mut found = self.context.findings();
         found.cut_off = line.cut_off;
         found.unread = line.unread;

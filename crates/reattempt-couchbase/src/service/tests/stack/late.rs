@@ -1,8 +1,8 @@
-//! The deadline, errors behind the first rows, and a storm of retries.
+//! The deadline, errors after the first rows, and a retry storm.
 
 use super::*;
 
-/// C7: the deadline holds while an error body dribbles.
+/// C7: the deadline applies while an error body arrives slowly.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_dribbles_is_waited_for_until_the_deadline() {
     let dribble = (0..100).flat_map(|_| [Piece::Pause(ms(100)), data(" ")]);
@@ -14,12 +14,11 @@ async fn a_body_that_dribbles_is_waited_for_until_the_deadline() {
     assert_eq!(began.elapsed(), ms(450));
     assert!(
         ended.elapsed().ambiguous,
-        "the statement had been sent, and its answer has not come"
+        "the statement was sent, its response is incomplete"
     );
 }
 
-/// Errors that come when the caller has the rows already: no further attempt, but no success
-/// either.
+/// Errors that arrive after the caller received rows: no further attempt, but not a success either.
 #[tokio::test(start_paused = true)]
 async fn an_error_that_comes_late_counts_as_a_failure() {
     let rows = format!(r#"{{"results": ["{}"]"#, "x".repeat(20_000));
@@ -52,7 +51,7 @@ async fn an_error_that_comes_late_counts_as_a_failure() {
         assert_eq!(
             client.bucket.milli_tokens(),
             Some(999_000),
-            "nothing is known yet"
+            "no result is known yet"
         );
         let mut body = ended.outcome.unwrap().into_body();
         while let Some(Ok(_)) = body.frame().await {}
@@ -68,7 +67,7 @@ async fn an_error_that_comes_late_counts_as_a_failure() {
     }
 }
 
-/// As soon as it is there: nobody has to read on.
+/// Reported when it arrives: the caller need not read on.
 #[tokio::test(start_paused = true)]
 async fn a_late_error_is_told_before_the_end() {
     let rows = format!(r#"{{"results": ["{}"]"#, "x".repeat(20_000));
@@ -83,9 +82,9 @@ async fn a_late_error_is_told_before_the_end() {
     }
 }
 
-/// C15: there is no queue of retries to be capped, because a call that waits is its caller's own;
-/// what all calls send again together is held back by the throttle, and each then gets the node's
-/// own answer.
+/// C15: there is no retry queue to be capped, because a waiting call occupies only its caller; the
+/// throttle limits the retries of all calls together, and each call then gets the node's own
+/// response.
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_retries_is_held_back_by_the_throttle() {
     let mut client = Client::of(HttpService::query());
@@ -114,7 +113,7 @@ async fn a_storm_of_retries_is_held_back_by_the_throttle() {
     let sent: usize = ended.iter().map(|call| call.sent).sum();
     assert!(
         sent <= 1000 + 50,
-        "{sent}: half of the tokens, and not one retry more"
+        "{sent}: half of the tokens, and no further retry"
     );
     for call in ended {
         assert_eq!(

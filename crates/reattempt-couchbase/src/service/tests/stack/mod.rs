@@ -18,7 +18,7 @@ use reattempt::{
 
 use super::*;
 
-/// What the node does with one request.
+/// How the node handles one request.
 enum Does {
     Answers(u16, Pieces),
     NeverConnects,
@@ -37,7 +37,7 @@ fn works() -> Does {
     answers(200, r#"{"results": [1]}"#)
 }
 
-/// A statement that can be sent again.
+/// A statement that can be retried.
 #[derive(Clone, Debug)]
 struct Statement;
 
@@ -106,7 +106,7 @@ impl Client {
         self
     }
 
-    /// The node does this, one request after another, and works from then on.
+    /// The node handles requests like this, in order, and succeeds from then on.
     async fn call(
         &self,
         mut request: Request<Statement>,

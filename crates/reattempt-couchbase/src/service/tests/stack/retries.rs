@@ -1,11 +1,11 @@
-//! What is sent again, when, and what is not.
+//! What is retried, when, and what is not.
 
 use super::*;
 
-/// C41 C42 C4: like any other retry, after the back-off and counted; and a statement that is not
-/// read-only too, because nothing has happened.
+/// C41 C42 C4: an ordinary retry, after the back-off and counted; also for a statement that is not
+/// read-only, because it had no effect.
 #[tokio::test(start_paused = true)]
-async fn a_prepared_statement_that_is_gone_is_prepared_again_after_the_back_off() {
+async fn a_lost_prepared_statement_is_retried_after_the_back_off() {
     let index = errors(r#"{"code": 5000, "msg": "queryport.indexNotFound"}"#);
     let node = [fails(4040), fails(4050), fails(4070), answers(500, &index)];
     let ended = Client::of(HttpService::query()).call(post(), node).await;
@@ -19,16 +19,16 @@ async fn a_prepared_statement_that_is_gone_is_prepared_again_after_the_back_off(
     assert_eq!(ended.text().await, r#"{"results": [1]}"#);
 }
 
-/// C41 C7: never past its own time.
+/// C41 C7: never past the deadline.
 #[tokio::test(start_paused = true)]
 async fn a_statement_that_cannot_be_prepared_ends_at_the_deadline() {
     let began = Instant::now();
     let client = Client::of(HttpService::query()).limit(ms(2000));
     let ended = client.call(post(), (0..1000).map(|_| fails(4040))).await;
     assert_eq!(began.elapsed(), ms(2000));
-    assert!(!ended.elapsed().ambiguous, "each was answered");
+    assert!(!ended.elapsed().ambiguous, "each got a response");
     assert_eq!(ended.reasons(), [QUERY_PREPARED_STATEMENT_FAILURE]);
-    // 1, 2, 4 … 256, then every 500: the last is not sent.
+    // 1, 2, 4 … 256, then every 500: the last one is not sent.
     assert_eq!(
         ended.delays()[..10],
         [1, 2, 4, 8, 16, 32, 64, 128, 256, 500]
@@ -55,9 +55,9 @@ async fn the_answer_that_is_final_is_the_callers_unchanged() {
     assert!(ended.text().await.contains(r#"{"code": 3000, "msg": "m"}"#));
 }
 
-/// C12 C32: the answer to a statement was lost half-way.
+/// C12 C32: the response to a statement was lost midway.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_breaks_off_is_asked_for_again_by_who_only_reads() {
+async fn a_broken_off_answer_is_retried_only_if_read_only() {
     let broken = || Does::Answers(200, Pieces::of([data(r#"{"results": [1"#), Piece::Breaks]));
     for service in [HttpService::query(), HttpService::analytics()] {
         let client = Client::of(service);
@@ -117,7 +117,7 @@ async fn a_lost_attempt_is_sent_again_as_far_as_its_service_allows() {
     }
 }
 
-/// The caller knows better.
+/// The caller's own value takes precedence.
 #[tokio::test(start_paused = true)]
 async fn what_the_caller_stamps_beats_the_list() {
     let mut once = post();
@@ -144,7 +144,7 @@ async fn a_search_that_is_refused_comes_back() {
     assert_eq!(ended.text().await, "num_queries_per_min");
 }
 
-/// C46 C5 C6: under any strategy, in a controlled way, and not past the deadline.
+/// C46 C5 C6: under any strategy, with the controlled back-off, and not past the deadline.
 #[tokio::test(start_paused = true)]
 async fn a_302_of_the_views_is_asked_again_under_fail_fast_too() {
     let moved = || answers(302, "");

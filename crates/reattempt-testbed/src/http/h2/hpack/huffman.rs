@@ -1,11 +1,11 @@
-//! The Huffman code of HPACK (RFC 7541, Appendix B), decoding only: this server never compresses.
+//! The Huffman code of HPACK (RFC 7541, Appendix B). Decoding only: this server never compresses.
 //!
-//! The code is canonical: codes of one length are consecutive, in the order of the symbols. So the
-//! lengths alone tell the whole code, and decoding needs one short table per length.
+//! The code is canonical: codes of one length are consecutive, in symbol order. So the lengths
+//! alone define the code, and decoding needs one short table per length.
 
 use super::HpackError;
 
-/// The end-of-string symbol; its appearance inside a string is an error.
+/// The end-of-string symbol; inside a string it is an error.
 const EOS: usize = 256;
 
 /// The longest code, in bits.
@@ -33,7 +33,7 @@ const LENGTHS: [u8; 257] = [
     30,
 ];
 
-/// For each length: the first code, how many codes there are, and where their symbols start.
+/// For each length: the first code, the number of codes, and the index of their first symbol.
 struct Table {
     first: [u32; LONGEST + 1],
     count: [u32; LONGEST + 1],
@@ -70,9 +70,9 @@ const fn build() -> Table {
     table
 }
 
-/// Decodes `input`, giving up when the text grows past `limit` bytes.
+/// Decodes `input`; fails when the text exceeds `limit` bytes.
 pub(super) fn decode(input: &[u8], limit: usize) -> Result<Vec<u8>, HpackError> {
-    // The shortest code has five bits, so eight input bits give less than two symbols.
+    // The shortest code has five bits, so eight input bits give fewer than two symbols.
     let mut text = Vec::with_capacity(input.len().saturating_mul(2).min(limit));
     let (mut code, mut length) = (0u32, 0usize);
     let mut padding_of_ones = true;
@@ -85,7 +85,7 @@ pub(super) fn decode(input: &[u8], limit: usize) -> Result<Vec<u8>, HpackError> 
             if length > LONGEST {
                 return Err(HpackError::Huffman);
             }
-            // Wraps to a large number where the code lies below the first one: not found.
+            // Wraps to a large number when the code is below the first one: not found.
             let offset = code.wrapping_sub(TABLE.first[length]);
             if offset < TABLE.count[length] {
                 let symbol = usize::from(TABLE.symbols[TABLE.start[length] + offset as usize]);
@@ -100,7 +100,7 @@ pub(super) fn decode(input: &[u8], limit: usize) -> Result<Vec<u8>, HpackError> 
             }
         }
     }
-    // What is left must be a prefix of EOS (all ones) of less than a byte (RFC 7541, 5.2).
+    // The remaining bits must be a prefix of EOS (all ones), shorter than a byte (RFC 7541, 5.2).
     if length >= 8 || !padding_of_ones {
         Err(HpackError::Huffman)
     } else {

@@ -1,5 +1,5 @@
-//! Header compression (RFC 7541): a decoder with all of it, and an encoder that only writes
-//! literals without indexing, so that what it writes depends on nothing written before.
+//! Header compression (RFC 7541): a complete decoder, and an encoder that writes only literals
+//! without indexing and so needs no state.
 
 mod huffman;
 mod static_table;
@@ -8,16 +8,16 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Header fields in their order on the wire, pseudo-headers included.
+/// Header fields in wire order, including pseudo-headers.
 pub(crate) type Fields = Vec<(Bytes, Bytes)>;
 
-/// The table size we announce (the default of RFC 9113), and the most a peer may set.
+/// The table size announced to the peer (the default of RFC 9113), and the maximum a peer may set.
 const TABLE_SIZE: usize = 4096;
 
-/// What each entry costs beside its bytes (RFC 7541, 4.1).
+/// Overhead of each entry in bytes, beyond its name and value (RFC 7541, 4.1).
 const ENTRY_OVERHEAD: usize = 32;
 
-/// Why a header block could not be read. Any of them ends the connection (COMPRESSION_ERROR).
+/// Why a header block could not be decoded. Each one ends the connection (COMPRESSION_ERROR).
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum HpackError {
     #[error("the header block ends inside a field")]
@@ -34,7 +34,7 @@ pub(crate) enum HpackError {
     TooLarge,
 }
 
-/// Reads header blocks; keeps the dynamic table of one connection.
+/// Decodes header blocks; holds the dynamic table of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     /// Newest first.
@@ -44,7 +44,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes one whole header block into at most `limit` bytes of fields, overhead included.
+    /// Decodes a complete header block into at most `limit` bytes of fields, including overhead.
     pub(crate) fn decode(&mut self, block: &[u8], limit: usize) -> Result<Fields, HpackError> {
         let mut input = Input { rest: block };
         let mut fields = Fields::new();
@@ -65,7 +65,7 @@ impl Decoder {
                 self.evict(size);
                 continue;
             } else {
-                // Without indexing (0000) and never indexed (0001) read alike.
+                // Without indexing (0000) and never indexed (0001) are decoded alike.
                 self.literal(&mut input, 4, limit)?
             };
             total += field.0.len() + field.1.len() + ENTRY_OVERHEAD;
@@ -108,7 +108,7 @@ impl Decoder {
     fn insert(&mut self, field: (Bytes, Bytes)) {
         let capacity = self.capacity.unwrap_or(TABLE_SIZE);
         let size = field.0.len() + field.1.len() + ENTRY_OVERHEAD;
-        // An entry larger than the table empties it and is not kept (RFC 7541, 4.4).
+        // An entry larger than the table empties it and is not stored (RFC 7541, 4.4).
         self.evict(capacity.saturating_sub(size));
         if size <= capacity {
             self.size += size;
@@ -144,7 +144,7 @@ impl Input<'_> {
         if first < mask {
             return Ok(value);
         }
-        // Three more bytes reach two million: more than any length or index we would accept.
+        // Three more bytes allow about two million, more than any accepted length or index.
         for shift in [0, 7, 14] {
             let byte = self.byte()?;
             value += usize::from(byte & 0x7f) << shift;

@@ -3,7 +3,7 @@ use bytes::BytesMut;
 use super::*;
 use crate::kv::frame::Magic;
 
-/// Whatever a server says before it was asked: the request goes out, and its own answer counts.
+/// A response that arrives before its request was sent is ignored; the later one counts.
 #[test]
 fn nothing_answers_a_request_that_has_not_left() {
     let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);

@@ -11,7 +11,7 @@ use crate::mongodb::client::{
 use crate::mongodb::node::Role;
 use crate::mongodb::{Node, ReplicaSet, Step};
 
-/// M20, M21: after a step-down the old primary says so once; the next call finds the new one,
+/// M20, M21: after a step-down the old primary refuses once; the next call finds the new one
 /// without waiting for a heartbeat.
 #[tokio::test]
 async fn after_a_step_down_the_new_primary_is_found_at_once() {
@@ -83,7 +83,7 @@ async fn members_are_found_from_one_seed() {
     assert_eq!(client.topology().description().servers.len(), 3);
 }
 
-/// M13: without a suitable server the call fails in its time, and says how the servers stand.
+/// M13: without a suitable server the call fails in time, and reports the state of the servers.
 #[tokio::test]
 async fn a_selection_fails_in_its_time() {
     let node = node().await;
@@ -103,7 +103,7 @@ async fn a_selection_fails_in_its_time() {
     assert!(began.elapsed() < Duration::from_millis(90));
 }
 
-/// E11: whom to avoid is a hint.
+/// E11: the servers to avoid are a hint.
 #[tokio::test]
 async fn whom_to_avoid_is_passed_over_unless_alone() {
     let store = crate::mongodb::node::Store::new();
@@ -113,7 +113,7 @@ async fn whom_to_avoid_is_passed_over_unless_alone() {
     let client = Client::new(ClientOptions::new([first.address(), second.address()]));
     let mut request = find();
     request.avoid = vec![first.address().to_owned()];
-    // Both must be known, or the first to answer would be the only one.
+    // Both must be known, or the first to answer would be the only candidate.
     first.until_seen("hello", 1).await;
     second.until_seen("hello", 1).await;
     while client
@@ -184,7 +184,7 @@ fn a_primary_names_the_members_and_ends_the_reign_of_others() {
     assert!(!known.servers.contains_key("unheard:1"));
 }
 
-/// E7, E11: those to avoid are left out before the mode is looked at, and come back when nobody is
+/// E7, E11: servers to avoid are removed before the mode is applied, and used when no other is
 /// left.
 #[test]
 fn modes_choose_among_members() {
@@ -212,9 +212,9 @@ fn modes_choose_among_members() {
     assert_eq!(choose(ReadPreference::Nearest, &[]), ["a:1", "b:1"]);
 }
 
-/// Without a primary nothing was ever forgotten, and every hello could name fifty more.
+/// Without a primary nothing is ever removed, and every hello could add fifty names.
 #[test]
-fn a_member_that_names_new_hosts_every_time_does_not_fill_the_memory() {
+fn a_member_that_names_new_hosts_does_not_fill_the_memory() {
     let mut known = TopologyDescription::new(&["a:1".to_owned()], Some("rs".to_owned()), false);
     for round in 0..100 {
         let hosts: Vec<_> = (0..50).map(|n| format!("h{round}-{n}:1")).collect();
@@ -231,8 +231,8 @@ fn a_member_that_names_new_hosts_every_time_does_not_fill_the_memory() {
     );
 }
 
-/// A member that was just started knows no set yet. It must not be forgotten for it, nor taken for
-/// a member of a set without a name.
+/// A member that was just started does not know its set yet. It must neither be removed nor treated
+/// as a member of a set without a name.
 #[test]
 fn a_member_that_does_not_know_its_set_yet_is_waited_for() {
     let ghost = doc! { "isreplicaset": true, "isWritablePrimary": false, "maxWireVersion": 21 };

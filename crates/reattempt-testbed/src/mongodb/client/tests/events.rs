@@ -15,7 +15,7 @@ fn listening(client: Client) -> (Client, Heard) {
     (client.on_event(move |event| lock(&ear).push(event)), heard)
 }
 
-/// M31: one end for every start, in order, with the operation's id the same over attempts.
+/// M31: one end for every start, in order, with the same operation id for all attempts.
 #[tokio::test]
 async fn every_start_has_one_end() {
     let node = node().await;
@@ -54,7 +54,7 @@ async fn every_start_has_one_end() {
     assert_eq!(seen, told);
 }
 
-/// M31, E4: a call that is dropped midway has failed.
+/// M31, E4: a dropped call has failed.
 #[tokio::test]
 async fn a_dropped_call_has_failed() {
     let node = node().await;
@@ -69,7 +69,7 @@ async fn a_dropped_call_has_failed() {
     assert_eq!(kinds, ["started", "failed"]);
 }
 
-/// M31: what never reached a connection fires nothing.
+/// M31: a command that never reached a connection fires no event.
 #[tokio::test]
 async fn a_failed_selection_or_handshake_fires_nothing() {
     let node = node().await;

@@ -11,8 +11,8 @@ use crate::mongodb::client::{
 };
 use crate::mongodb::{Node, Step};
 
-/// M3, E8: every way to lose the connection is a network failure, partial replies too, and the next
-/// call finds the server again.
+/// M3, E8: every way of losing the connection is a network failure, including partial replies, and
+/// the next call finds the server again.
 #[tokio::test]
 async fn a_connection_lost_at_any_point_is_a_network_failure() {
     let node = node().await;
@@ -34,12 +34,12 @@ async fn a_connection_lost_at_any_point_is_a_network_failure() {
     }
 }
 
-/// M6: a failure while a connection is made is one of the handshake.
+/// M6: a failure while a connection is established is a handshake failure.
 #[tokio::test]
 async fn a_connection_lost_in_the_handshake_says_so() {
     let node = node().await;
     let client = Client::new(options(&node));
-    // The monitor has its connection already.
+    // The monitor is connected already.
     node.until_seen("hello", 1).await;
     node.script()
         .when(|command| command.ordinal == 0, Step::close_before());
@@ -54,7 +54,7 @@ async fn a_connection_lost_in_the_handshake_says_so() {
     assert!(error.in_handshake() && !error.was_sent());
     node.script()
         .when(|command| command.ordinal == 0, Step::code(91));
-    // The monitor looks again on the connection it has, so this meets the pool's next one.
+    // The monitor uses its own connection, so this fails the pool's next one.
     let error = send(&client, &find()).await.unwrap_err();
     assert_eq!(error.code(), Some(91));
     assert!(error.in_handshake() && !error.was_sent());
@@ -128,7 +128,7 @@ async fn errors_are_read_from_any_number_type() {
     assert_eq!(error.code_name, "IngressRequestRateLimitExceeded");
 }
 
-/// M7: a write concern error in a reply that is ok is no failure.
+/// M7: a write concern error in a successful reply is not a failure.
 #[tokio::test]
 async fn an_ok_reply_with_a_write_concern_error_is_ok() {
     let node = node().await;
@@ -199,7 +199,7 @@ async fn users_log_in_and_others_are_refused() {
     assert_eq!((error.code(), error.in_handshake()), (Some(13), false));
 }
 
-/// M6: so is a failure in the authentication.
+/// M6: so is a failure during authentication.
 #[tokio::test]
 async fn authentication_may_fail_on_the_way_too() {
     let node = Node::builder()
@@ -230,7 +230,7 @@ async fn authentication_may_fail_on_the_way_too() {
 }
 
 #[tokio::test]
-async fn on_request_a_lost_handshake_is_an_overload_and_keeps_the_pool() {
+async fn with_overload_labels_a_lost_handshake_keeps_the_pool() {
     let node = node().await;
     let mut options = options(&node);
     options.overload_labels = true;

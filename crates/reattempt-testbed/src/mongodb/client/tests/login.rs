@@ -1,4 +1,4 @@
-//! Logins with a server that the node is too honest to play.
+//! Logins with a server that breaks the SCRAM exchange.
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
@@ -10,7 +10,7 @@ use crate::mongodb::client::{Client, ClientOptions, Credential, MongoError};
 use crate::mongodb::scram::{ServerExchange, Stored};
 use crate::mongodb::wire::{DEFAULT_LIMIT, Message, OpMsg, read_message};
 
-/// What the server says in `saslContinue`.
+/// The server's `saslContinue` replies.
 #[derive(Clone, Copy)]
 struct Says {
     signature: Option<&'static str>,
@@ -63,7 +63,7 @@ async fn serve(mut stream: TcpStream, says: Says) {
     }
 }
 
-/// How a find ends that has to log in first.
+/// The result of a find that has to log in first.
 async fn find_after_login(says: Says) -> Result<(), MongoError> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut options = ClientOptions::new([listener.local_addr().unwrap().to_string()]);
@@ -76,8 +76,8 @@ async fn find_after_login(says: Says) -> Result<(), MongoError> {
     send(&Client::new(options), &find()).await.map(drop)
 }
 
-/// M6: a server that does not prove that it knows the password, or that never ends the login, gets
-/// no command.
+/// M6: a server that does not prove that it knows the password, or never ends the login, gets no
+/// command.
 #[tokio::test]
 async fn a_server_has_to_prove_itself_and_to_say_that_it_is_done() {
     find_after_login(HONEST).await.unwrap();

@@ -14,7 +14,7 @@ use tower_service::Service as _;
 use super::{Client, ClientOptions, MongoError, MongoReply, MongoRequest};
 use crate::mongodb::{Node, ReplicaSet};
 
-/// Far more than any of these takes.
+/// Far longer than any of these tests takes.
 async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future)
         .await

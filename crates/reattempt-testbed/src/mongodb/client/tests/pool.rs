@@ -5,7 +5,7 @@ use super::{find, node, options, send, soon};
 use crate::mongodb::Step;
 use crate::mongodb::client::{Client, MongoError, Pool};
 
-/// E1: with one connection, a call that failed has given it back when its error arrives.
+/// E1: with one connection, a failed call has returned it when its error arrives.
 #[tokio::test]
 async fn one_connection_serves_one_call_after_the_other() {
     let node = node().await;
@@ -46,7 +46,7 @@ async fn waiting_too_long_for_a_connection_is_no_network_failure() {
     pool.check_out(None).await.unwrap();
 }
 
-/// M5: who waits for a connection of a pool that is cleared hears so at once.
+/// M5: a call that waits for a connection of a cleared pool fails at once.
 #[tokio::test]
 async fn clearing_a_pool_fails_who_waits_and_closes_what_comes_back() {
     let node = node().await;
@@ -76,7 +76,7 @@ async fn clearing_a_pool_fails_who_waits_and_closes_what_comes_back() {
     assert_eq!(soon(pool.check_out(None)).await.unwrap().generation(), 1);
 }
 
-/// M5 through the whole client: one call's failure fails the other that waits behind it.
+/// M5 with the whole client: one call's failure fails the waiting one behind it.
 #[tokio::test]
 async fn a_broken_connection_fails_the_call_behind_it_as_pool_cleared() {
     let node = node().await;
@@ -105,8 +105,8 @@ async fn a_broken_connection_fails_the_call_behind_it_as_pool_cleared() {
     send(&client, &find()).await.unwrap();
 }
 
-/// M5: only who waits for a connection loses by it. One that is being made is used once; or the
-/// first failure of many calls at once would take the retry of all the others away.
+/// M5: only waiting calls fail. A connection being established is still used once; otherwise the
+/// first failure of many concurrent calls would use up the retry of all others.
 #[tokio::test]
 async fn clearing_a_pool_leaves_connections_that_are_being_made() {
     let node = node().await;

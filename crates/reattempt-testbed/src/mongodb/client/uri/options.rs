@@ -1,4 +1,4 @@
-//! The options of a connection string, by their names.
+//! The options of a connection string.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::{ConnectionString, UriError, decode};
 use crate::mongodb::client::ReadPreference;
 
-/// What the options say of authentication.
+/// The authentication options.
 #[derive(Debug, Default)]
 pub(super) struct Auth {
     pub(super) source: Option<String>,
     pub(super) mechanism: bool,
 }
 
-/// Reads `name=value&name=value` into `read`. Names are compared without regard to case.
+/// Parses `name=value&name=value` into `read`. Names are case-insensitive.
 pub(super) fn read(read: &mut ConnectionString, query: &str) -> Result<Auth, UriError> {
     let mut auth = Auth::default();
     let mut given = BTreeSet::new();
@@ -68,7 +68,7 @@ fn set(read: &mut ConnectionString, auth: &mut Auth, given: &Given<'_>) -> Resul
         "maxadaptiveretries" => read.max_adaptive_retries = Some(given.whole()?),
         "enableoverloadretargeting" => read.enable_overload_retargeting = given.boolean()?,
         "timeoutms" => read.timeout = given.or_none()?,
-        // To send in the clear what was to be encrypted would be worse than to stop.
+        // Refused, because data that should be encrypted would be sent in plain text.
         "loadbalanced" | "tls" | "ssl" => {
             if given.boolean()? {
                 return Err(given.unsupported());
@@ -133,7 +133,7 @@ impl Given<'_> {
         }
     }
 
-    /// Milliseconds, of which 0 means no limit.
+    /// Milliseconds; 0 means no limit.
     fn or_none(&self) -> Result<Option<Duration>, UriError> {
         let ms = self.whole()?;
         Ok((ms > 0).then(|| Duration::from_millis(ms.into())))

@@ -14,7 +14,7 @@ fn refused(text: &str) -> UriError {
         .expect_err(text)
 }
 
-/// M9: retryReads is on unless it is switched off.
+/// M9: retryReads is enabled unless it is switched off.
 #[test]
 fn the_defaults_are_those_of_drivers() {
     let read = read("mongodb://127.0.0.1");
@@ -152,7 +152,7 @@ fn what_cannot_be_used_says_where_and_why() {
     assert!(matches!(both, UriError::Conflict(_)));
 }
 
-/// The part before the slash was taken for a host, and the error repeated it.
+/// The part before the slash was parsed as a host, and the error contained it.
 #[test]
 fn a_password_that_is_not_encoded_is_in_no_error() {
     for reserved in ['/', '?'] {
@@ -160,7 +160,7 @@ fn a_password_that_is_not_encoded_is_in_no_error() {
         assert_eq!(error, UriError::Reserved(reserved));
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }
-    // What comes before is a host and a port by itself.
+    // The part before the reserved character is a valid host and port.
     for (reserved, secret) in [('/', "27017/hunter2"), ('?', "27017?hunter2")] {
         let error = refused(&format!("mongodb://user:{secret}@h:1/db"));
         assert_eq!(error, UriError::Reserved(reserved));

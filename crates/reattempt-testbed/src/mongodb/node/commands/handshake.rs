@@ -10,14 +10,14 @@ use crate::mongodb::lock;
 use crate::mongodb::node::CommandError;
 use crate::mongodb::scram::{ScramError, ServerExchange};
 
-/// How far a connection's authentication has come.
+/// The authentication state of a connection.
 #[derive(Debug, Default)]
 pub(in crate::mongodb::node) enum Login {
     #[default]
     Out,
-    /// Waits for the proof; the flag says that no empty exchange shall follow.
+    /// Waiting for the proof; the flag is set when the client skips the empty exchange.
     Proof(Box<ServerExchange>, bool),
-    /// Waits for the empty exchange.
+    /// Waiting for the empty exchange.
     Empty,
     In,
 }
@@ -117,7 +117,7 @@ fn answer(payload: &str, done: bool) -> Document {
     doc! { "conversationId": 1, "done": done, "payload": payload }
 }
 
-/// Servers never tell which part was wrong.
+/// The message does not reveal which part was wrong, as in servers.
 fn refused(error: ScramError) -> CommandError {
     match error {
         ScramError::Proof | ScramError::Nonce => CommandError::new(18, "Authentication failed."),

@@ -1,4 +1,4 @@
-//! The commands, by name: who may ask what of whom, and where each is carried out.
+//! The commands, by name: permission checks and dispatch.
 
 mod handshake;
 mod pipeline;
@@ -15,7 +15,7 @@ use super::script::canonical;
 use super::{CommandError, Role, SeenCommand, Shared};
 use crate::mongodb::{lock, number};
 
-/// What the node knows of one connection.
+/// The node's state of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) connection: u64,
@@ -23,7 +23,7 @@ pub(super) struct Peer {
     pub(super) login: Login,
 }
 
-/// An answer, and how long to hold it back.
+/// An answer, and how long to delay it.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) document: Document,
@@ -68,7 +68,7 @@ impl Command<'_> {
             .documents(self.database, self.collection()?))
     }
 
-    /// A cursor over `documents` that honours `batchSize` and `singleBatch`.
+    /// A cursor over `documents` that honors `batchSize` and `singleBatch`.
     fn cursor(&self, namespace: String, documents: Vec<Document>, tailing: bool) -> Document {
         let options = self
             .document
@@ -82,7 +82,7 @@ impl Command<'_> {
 
 static EMPTY: String = String::new();
 
-/// Carries out a command.
+/// Executes a command.
 pub(super) fn run(shared: &Shared, peer: &mut Peer, seen: &SeenCommand) -> Answer {
     let mut wait = Duration::ZERO;
     let document = dispatch(shared, peer, seen, &mut wait).unwrap_or_else(|e| e.document());
@@ -140,7 +140,7 @@ fn dispatch(
     }
 }
 
-/// Refuses what this node's role does not let it do.
+/// Refuses a command that the node's role does not allow.
 fn permit(command: &Command<'_>, name: &str) -> Result<(), CommandError> {
     let writes = match name {
         "insert" | "delete" | "drop" | "commitTransaction" => true,

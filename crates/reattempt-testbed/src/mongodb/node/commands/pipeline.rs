@@ -31,7 +31,7 @@ pub(super) fn writes(document: &Document) -> bool {
 
 pub(super) fn aggregate(command: &Command<'_>) -> Result<Document, CommandError> {
     let stages = stages(command.document);
-    // `aggregate: 1` asks the database, not a collection.
+    // `aggregate: 1` addresses the database, not a collection.
     let collection = command.collection().unwrap_or("$cmd.aggregate");
     let namespace = command.namespace(collection);
     if let Some(("$changeStream", _)) = stages.first() {
@@ -103,7 +103,7 @@ fn wants_count(stage: &str, value: &Bson) -> Result<usize, CommandError> {
         .ok_or_else(|| CommandError::bad_value(format!("{stage}: must be a number of at least 0")))
 }
 
-/// Where `$out` or `$merge` writes: a name, or a database and a name.
+/// The target of `$out` or `$merge`: a name, or a database and a name.
 fn target<'a>(
     command: &'a Command<'_>,
     value: &'a Bson,

@@ -10,7 +10,7 @@ use crate::mongodb::node::CommandError;
 use crate::mongodb::node::matching::{compare, lookup, matches};
 use crate::mongodb::{lock, number};
 
-/// The documents of a list that a filter means.
+/// The documents of a list that match a filter.
 pub(super) fn filtered(
     documents: Vec<Document>,
     filter: Option<&Document>,
@@ -27,7 +27,7 @@ pub(super) fn filtered(
     Ok(kept)
 }
 
-/// Sorts by the fields of `order`, each 1 or -1; documents that do not compare keep their order.
+/// Sorts by the fields of `order`, each 1 or -1. The sort is stable.
 pub(super) fn sort(documents: &mut [Document], order: &Document) {
     documents.sort_by(|a, b| {
         for (path, direction) in order {
@@ -178,7 +178,7 @@ pub(super) fn kill_cursors(command: &Command<'_>) -> Result<Document, CommandErr
     })
 }
 
-/// Nothing here runs JavaScript: the one result is how many documents went in.
+/// JavaScript is not executed: the only result is the number of input documents.
 pub(super) fn map_reduce(command: &Command<'_>) -> Result<Document, CommandError> {
     let filter = command.document.get_document("query").ok();
     let documents = filtered(command.documents()?, filter)?;
