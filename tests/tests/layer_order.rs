@@ -11,13 +11,13 @@ use reattempt::findings::ConfigWaiter;
 use reattempt::pushback::{PushbackLayer, ReadPushback};
 use reattempt::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
 use reattempt::strategy::Attempts;
+use reattempt::test_util::{
+    Answer, Fault, Payload, Probe, Told, attempt, elapsed, listen, ms, probe, told, verdict,
+};
 use reattempt::{
     Annotated, Call, CallContext, DeadlineLayer, DeadlineScope, HedgeLayer, HedgePolicy,
     Idempotency, RetryLayer, RetryThrottle, RoutePolicy, ServerPushback, ThrottleLayer,
     TokenBucket, Verdict,
-};
-use reattempt_tests::probe::{
-    Answer, Fault, Payload, Probe, Told, attempt, elapsed, listen, ms, probe, told, verdict,
 };
 use tower::util::BoxCloneService;
 use tower::{Layer, ServiceExt};

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use reattempt::backoff::Backoff;
 use reattempt::reason::UNKNOWN;
 use reattempt::strategy::Attempts;
+use reattempt::test_util::ms;
 use reattempt::{
     Annotated, Call, CallContext, DeadlineLayer, Elapsed, Failure, HedgeLayer, HedgePolicy,
     Idempotency, RetryLayer, RouteLayer, RoutePolicy, Stage, Stopped, Transparent, Verdict,
     classify_fn,
 };
-use reattempt_tests::probe::ms;
 use tower::util::BoxCloneService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use reattempt::strategy::Attempts;
+use reattempt::test_util::{
+    Answer, Fault, Payload, Told, attempt, listen, ms, probe, told, verdict,
+};
 use reattempt::{
     Annotated, Call, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer, RouteLayer,
     RoutePolicy, Verdict,
-};
-use reattempt_tests::probe::{
-    Answer, Fault, Payload, Told, attempt, listen, ms, probe, told, verdict,
 };
 use tower::util::BoxCloneService;
 use tower::{ServiceBuilder, ServiceExt};

@@ -8,12 +8,12 @@ use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 use reattempt::findings::ConfigWaiter;
 use reattempt::reason::KV_TEMPORARY_FAILURE;
 use reattempt::strategy::{Attempts, Once};
+use reattempt::test_util::{
+    Answer, Fault, Payload, Probe, Step, Told, attempt, ms, probe, readiness, told, verdict,
+};
 use reattempt::{
     Call, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer,
     RouteLayer, RoutePolicy, ServerPushback, ThrottleLayer, TokenBucket, Verdict,
-};
-use reattempt_tests::probe::{
-    Answer, Fault, Payload, Probe, Step, Told, attempt, ms, probe, readiness, told, verdict,
 };
 use tower::buffer::BufferLayer;
 use tower::limit::ConcurrencyLimitLayer;

@@ -10,8 +10,7 @@ use reattempt_couchbase::{
 };
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-#[path = "../../reattempt/src/probe/listen.rs"]
-pub mod listen;
+use reattempt::test_util as listen;
 
 const QUERY: HttpService = HttpService::query();
 

@@ -20,8 +20,7 @@ use reattempt_grpc::{
 use reattempt_http::body::ReplayBody;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-#[path = "../../reattempt/src/probe/listen.rs"]
-pub mod listen;
+use reattempt::test_util as listen;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 

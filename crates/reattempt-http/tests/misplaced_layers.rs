@@ -13,8 +13,7 @@ use reattempt_http::hop::{AttemptHeadersLayer, GaveUpLayer};
 use reattempt_http::{HttpStatus, IdempotencyKeyLayer};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-#[path = "../../reattempt/src/probe/listen.rs"]
-pub mod listen;
+use reattempt::test_util as listen;
 
 async fn works(_: Request<()>) -> Result<Response<Full<Bytes>>, BoxError> {
     Ok(Response::new(Full::from("all of it")))

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use reattempt_core::Failure;
-use reattempt_core::throttle::{RetryThrottle, Settled};
+use reattempt::Failure;
+use reattempt::throttle::{RetryThrottle, Settled};
 
 const MILLI: u32 = 1000;
 

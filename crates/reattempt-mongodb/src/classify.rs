@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt_core::{CallContext, Classify, Failure, RetryReason, RoutePolicy, Stage, Verdict};
+use reattempt::{CallContext, Classify, Failure, RetryReason, RoutePolicy, Stage, Verdict};
 
 use crate::codes;
 use crate::reasons::{

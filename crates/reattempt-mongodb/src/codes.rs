@@ -1,6 +1,6 @@
 //! The server error codes that make a read retryable, as data (Terms, Retryable Error).
 
-use reattempt_core::RetryReason;
+use reattempt::RetryReason;
 
 use crate::reasons::{
     MONGODB_EXCEEDED_TIME_LIMIT, MONGODB_NODE_IS_RECOVERING, MONGODB_NOT_WRITABLE_PRIMARY,

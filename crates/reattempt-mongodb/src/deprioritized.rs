@@ -1,7 +1,7 @@
 //! Which servers the selection for a retry avoids if it can (server selection since 2023:
 //! deprioritized servers).
 
-use reattempt_core::{AttemptOutcome, Backend, CallContext};
+use reattempt::{AttemptOutcome, Backend, CallContext};
 
 use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
 
@@ -9,7 +9,7 @@ use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
 /// selected again ([`unless_all`]).
 ///
 /// For the client below the retry layer, which knows the topology and selects the server. It has to
-/// report the server of each attempt ([`Reporter::backend`](reattempt_core::Reporter::backend)).
+/// report the server of each attempt ([`Reporter::backend`](reattempt::Reporter::backend)).
 ///
 /// | | sharded cluster | replica set and others |
 /// | --- | --- | --- |
@@ -85,7 +85,7 @@ impl Deprioritized {
 /// single node.
 ///
 /// ```
-/// use reattempt_core::Backend;
+/// use reattempt::Backend;
 /// use reattempt_mongodb::unless_all;
 ///
 /// let avoided = [Backend::new("a:27017")];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reattempt_core::{Annotated, Call, CallContext, Idempotency, Reporter, Route, RoutePolicy};
+use reattempt::{Annotated, Call, CallContext, Idempotency, Reporter, Route, RoutePolicy};
 
 use crate::nested::OnNested;
 use crate::{NestedRetries, NotEligible, ReadOperation, RetryableReads, eligible, supports_retry};

@@ -13,7 +13,7 @@
 //! | how often, when, and which error is raised? | [`RetryableReads`] |
 //!
 //! ```
-//! use reattempt_core::{Call, Annotated};
+//! use reattempt::{Call, Annotated};
 //! use reattempt_mongodb::{FailureKind, MongoClassifier, MongoFailure};
 //! use reattempt_mongodb::{ReadOperation, RetryReads, RetryableReads};
 //!

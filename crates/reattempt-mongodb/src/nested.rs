@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use reattempt_core::CallContext;
+use reattempt::CallContext;
 
 /// For an application's own retry loop: which of its attempts a call is, from 1. Set it with
 /// [`CallContext::set_data`]; reattempt's own layers do not need it.

@@ -4,7 +4,7 @@
 //! `retryReads=false` and `retryWrites=false`; otherwise the driver may send each attempt twice.
 //!
 //! ```
-//! use reattempt_core::Verdict;
+//! use reattempt::Verdict;
 //! use reattempt_mongodb::{FailureKind, MongoClassifier, MongoFailure};
 //!
 //! let broken: mongodb::error::Error =
@@ -26,7 +26,7 @@
 use std::time::Duration;
 
 use mongodb::error::{Error, ErrorKind};
-use reattempt_core::Stage;
+use reattempt::Stage;
 
 use crate::labels::base_backoff_from_ms;
 use crate::{ErrorLabels, FailureKind, MongoFailure};

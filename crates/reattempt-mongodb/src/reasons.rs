@@ -1,9 +1,9 @@
 //! The retry reasons that MongoDB adds.
 //!
 //! Reasons group failures; the server's exact code is in
-//! [`Failure::code`](reattempt_core::Failure::code).
+//! [`Failure::code`](reattempt::Failure::code).
 
-reattempt_core::retry_reasons! {
+reattempt::retry_reasons! {
     /// A network exception of the client: connecting, handshake, writing, reading, a socket timeout
     /// (Terms, Retryable Error).
     pub MONGODB_NETWORK_ERROR(false, false);

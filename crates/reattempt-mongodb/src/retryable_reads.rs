@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use reattempt_core::backoff::{Backoff, Jitter, Randomness};
-use reattempt_core::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Stage, Surface};
+use reattempt::backoff::{Backoff, Jitter, Randomness};
+use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Stage, Surface};
 
 use crate::AdaptiveTokens;
 use crate::reasons::MONGODB_SYSTEM_OVERLOADED;

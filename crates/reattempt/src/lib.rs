@@ -20,9 +20,21 @@
 //! decides which of them acts. A layer in a position where it has no effect logs this once, at
 //! WARN.
 //!
-//! The vocabulary (reasons, verdicts, strategies, policies, records) and the decision machines are
-//! in [`reattempt_core`] and are re-exported here: most users depend on this crate and one protocol
-//! crate.
+//! | question | type |
+//! | --- | --- |
+//! | why did an attempt fail? | [`RetryReason`] |
+//! | how far did it come? | [`Stage`] |
+//! | what came of it? | [`Verdict`], from a [`Classify`] |
+//! | may it take effect twice? | [`Idempotency`] |
+//! | what does the server ask for? | [`ServerPushback`] |
+//! | whether and when again? | [`RetryStrategy`], with a [`Backoff`](backoff::Backoff) |
+//! | is the server overloaded? | [`RetryThrottle`] |
+//! | until when? | [`TimeLimit`] |
+//! | what happened? | [`RetryInfo`], of [`AttemptRecord`]s |
+//!
+//! Feature `tokio` (default) has the layers. Without it the crate has no runtime and no I/O: the
+//! vocabulary, the policies and the [machines](machine) that make every decision, for simulators
+//! and protocol crates. Feature `http` (default) carries the context in `http::Request`.
 //!
 //! - The inner service's response and error are returned unchanged. If no further attempt is made,
 //!   the caller gets the server's own failure; only the deadline returns its own error.
@@ -31,7 +43,8 @@
 //! - Every decision leaves an [`AttemptRecord`] with its reason: see [`CallContext::watch`],
 //!   [`Observer`], and the log (target `reattempt`, [`observe::LogObserver`]).
 //!
-//! ```
+#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 //! use std::{sync::Arc, time::Duration};
 //! use reattempt::{
 //!     Call, CallContext, DeadlineLayer, Failure, RetryLayer, Stage, ThrottleLayer, TokenBucket,
@@ -61,33 +74,86 @@
 //! # Ok(()) }
 //! ```
 
-pub mod backends;
+// Without the layers some of what they call is not used.
+#![cfg_attr(not(feature = "tokio"), allow(dead_code))]
+
 pub mod call;
-mod checked;
-mod clock;
-pub mod config_poll;
-pub mod deadline;
-pub mod hedge;
+mod classify;
+pub mod failure;
+mod info;
+mod limit;
+pub mod machine;
 pub mod observe;
+pub mod policy;
+mod sync;
+
+#[cfg(feature = "tokio")]
+pub mod backends;
+#[cfg(feature = "tokio")]
+mod checked;
+#[cfg(feature = "tokio")]
+mod clock;
+#[cfg(feature = "tokio")]
+pub mod config_poll;
+#[cfg(feature = "tokio")]
+pub mod deadline;
+#[cfg(feature = "tokio")]
+pub mod hedge;
+#[cfg(feature = "tokio")]
 #[doc(hidden)]
 pub mod order;
+#[cfg(feature = "tokio")]
 mod poll;
-#[cfg(test)]
-pub mod probe;
+#[cfg(feature = "tokio")]
 pub mod pushback;
+#[cfg(feature = "tokio")]
 pub mod retry;
+#[cfg(feature = "tokio")]
 pub mod route;
+#[cfg(all(feature = "tokio", any(test, feature = "test-util")))]
+pub mod test_util;
+#[cfg(feature = "tokio")]
 pub mod throttle;
+#[cfg(feature = "tokio")]
+pub mod wrap;
 
-pub use reattempt_core::*;
+pub use call::{
+    Annotated, Backend, Call, CallContext, CallHandle, Conclusion, Findings, NextAttempt, Replay,
+    Reporter, ThrottleStamp, Watch, findings,
+};
+pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
+pub use failure::{
+    Failure, Idempotency, ReasonDef, RetryReason, ServerPushback, Stage, Transparent, Verdict,
+    reason,
+};
+pub use info::{AttemptKind, AttemptOutcome, AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
+pub use limit::{DeadlineScope, Elapsed, OnDeadline, TimeLimit};
+pub use observe::Observer;
+#[cfg(not(feature = "tokio"))]
+pub use policy::throttle;
+pub use policy::{
+    HedgeDelay, HedgePolicy, Recovery, Route, RoutePolicy, Routes, backoff,
+    strategy::{self, Decision, RetryStrategy, RetryView, Surface},
+    throttle::{HedgeBudget, RetryThrottle, TokenBucket},
+};
 
+#[cfg(feature = "tokio")]
 pub use backends::Backends;
-pub use call::{CallLayer, UncallLayer};
+#[cfg(feature = "tokio")]
 pub use checked::checked;
+#[cfg(feature = "tokio")]
 pub use config_poll::ConfigPollLayer;
+#[cfg(feature = "tokio")]
 pub use deadline::DeadlineLayer;
+#[cfg(feature = "tokio")]
 pub use hedge::HedgeLayer;
+#[cfg(feature = "tokio")]
 pub use pushback::PushbackLayer;
+#[cfg(feature = "tokio")]
 pub use retry::RetryLayer;
+#[cfg(feature = "tokio")]
 pub use route::RouteLayer;
+#[cfg(feature = "tokio")]
 pub use throttle::ThrottleLayer;
+#[cfg(feature = "tokio")]
+pub use wrap::{CallLayer, UncallLayer};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use reattempt_core::{CallContext, Recovery, Reporter, Stage};
+use crate::{CallContext, Recovery, Reporter, Stage};
 
 /// A warning that is logged once; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ impl OutsideRecovery {
 }
 
 /// For classifiers that leave a good response head open
-/// ([`Verdict::Committed`](reattempt_core::Verdict)) and rely on a layer below to report the end of
+/// ([`Verdict::Committed`](reattempt::Verdict)) and rely on a layer below to report the end of
 /// the response to the throttle: without that layer the throttle counts failures only. Stored in a
 /// `static`, because such classifiers are copied.
 #[derive(Debug, Default)]

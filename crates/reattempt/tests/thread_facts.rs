@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use reattempt::call::{IntoCall, OutOfCall};
 use reattempt::route::Routed;
 use reattempt::throttle::Throttle;
+use reattempt::wrap::{IntoCall, OutOfCall};
 use reattempt::{CallHandle, Conclusion, Reporter, RoutePolicy, Routes, Watch};
 
 const fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}

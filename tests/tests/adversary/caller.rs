@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use reattempt::reason::UNKNOWN;
+use reattempt::test_util::ms;
 use reattempt::{Annotated, CallContext, Failure, RetryInfo, Stage, TimeLimit};
 use reattempt_tests::alive::Live;
-use reattempt_tests::probe::ms;
 use tokio::time::Instant;
 use tower_service::Service;
 

@@ -115,7 +115,7 @@ impl Body for Upload {
             return Poll::Ready(fails.then(|| Err("the caller's own body failed".into())));
         }
         if self.plan.gap > 0 {
-            let gap = reattempt_tests::probe::ms(self.plan.gap);
+            let gap = reattempt::test_util::ms(self.plan.gap);
             let pause = self
                 .pause
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep(gap)));

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use http::Request;
+use reattempt::test_util::ms;
 use reattempt::{Call, HedgePolicy, OnDeadline, Recovery, Route, RoutePolicy, Routes};
 use reattempt_grpc::service_config::{LiveServiceConfig, Options};
 use reattempt_http::{HttpPolicies, LiveHttpPolicies};
-use reattempt_tests::probe::ms;
 
 use crate::carrier::Payload;
 use crate::scenario::{CLASSES, HedgePlan, PolicyPlan, RecoveryPlan, Source, Table};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use reattempt::findings::ConfigWaiter;
+use reattempt::test_util::ms;
 use reattempt::{Conclusion, DeadlineScope, Elapsed, Verdict};
 use reattempt_tests::alive::Live;
-use reattempt_tests::probe::ms;
 
 use crate::fate::{Fate, Waiter};
 use crate::world::World;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::Request;
+use reattempt::test_util::ms;
 use reattempt::{Call, Route};
 use reattempt_http::body::{BufferBudget, ReplayBody};
-use reattempt_tests::probe::ms;
 use tokio::task::JoinSet;
 
 use crate::caller::{Caller, Seen};

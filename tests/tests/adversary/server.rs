@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use reattempt::test_util::ms;
 use reattempt::{AttemptKind, Backend, CallContext, Conclusion, Reporter, ServerPushback};
 use reattempt_tests::alive::Live;
-use reattempt_tests::probe::ms;
 use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 

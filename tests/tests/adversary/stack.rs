@@ -6,11 +6,11 @@ use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 use reattempt::findings::ConfigWaiter;
 use reattempt::pushback::{PushbackLayer, ReadPushback};
 use reattempt::reason::UNKNOWN;
+use reattempt::test_util::ms;
 use reattempt::{
     CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, RetryLayer, RouteLayer,
     ServerPushback, Stage, ThrottleLayer, Verdict,
 };
-use reattempt_tests::probe::ms;
 use tower::Layer;
 
 use crate::carrier::{Carrier, Stack};

@@ -8,10 +8,10 @@ use rand::{Rng, SeedableRng};
 use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
 use reattempt::strategy::{Attempts, BestEffort, ControlledBackoff, Extended, FailFast, Once};
+use reattempt::test_util::ms;
 use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Surface};
 use reattempt_http::aws::{AwsStandard, AwsVersion};
 use reattempt_tests::alive::Live;
-use reattempt_tests::probe::ms;
 
 use crate::dice::Dice;
 use crate::log::Event;

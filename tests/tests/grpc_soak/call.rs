@@ -9,7 +9,7 @@ use super::fate::Word;
 use super::stack::ATTEMPT_LIMIT;
 use super::words::{Got, Method, Recovery, Told, Unseen};
 
-/// A6 leaves these bounds open; they are documented in docs/architecture.md (reattempt-core).
+/// A6 leaves these bounds open; they are documented in docs/architecture.md.
 const NEVER_SENT_WITH_DEADLINE: u32 = 1000;
 const NEVER_SENT_WITHOUT: u32 = 5;
 const NEVER_SENT_AT_ONCE: u32 = 3;

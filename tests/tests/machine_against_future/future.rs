@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use reattempt::test_util::{
+    Answer, Fault, Payload, Step, attempt, ms, probe, readiness, told, verdict,
+};
 use reattempt::{
     Annotated, Call, CallContext, DeadlineLayer, HedgeLayer, Idempotency, NextAttempt, Replay,
     RetryLayer, RetryThrottle, TimeLimit, Verdict,
-};
-use reattempt_tests::probe::{
-    Answer, Fault, Payload, Step, attempt, ms, probe, readiness, told, verdict,
 };
 use tower::util::BoxService;
 use tower::{Layer, ServiceExt};

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use reattempt::machine::{Due, HedgeAction, HedgeMachine, Permit};
+use reattempt::test_util::Told;
 use reattempt::{AttemptKind, CallContext, HedgePolicy, Verdict};
-use reattempt_tests::probe::Told;
 
 use crate::Trace;
 use crate::script::{Attempt, Script};

@@ -8,8 +8,8 @@ mod retry;
 mod script;
 mod simulation;
 
+use reattempt::test_util::Told;
 use reattempt::{AttemptKind, RetryInfo};
-use reattempt_tests::probe::Told;
 
 use script::{Mode, Script};
 

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use reattempt::machine::{Action, Keep, Resume, RetryMachine};
+use reattempt::test_util::Told;
 use reattempt::{AttemptKind, RetryStrategy, Surface, Verdict};
-use reattempt_tests::probe::Told;
 
 use crate::Trace;
 use crate::script::Script;

@@ -11,11 +11,11 @@ use reattempt::reason::{
     KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT,
 };
 use reattempt::strategy::StrategyError;
+use reattempt::test_util::ms;
 use reattempt::{
     Decision, Failure, HedgePolicy, OnDeadline, RetryStrategy, RetryThrottle, RetryView,
     ServerPushback, Stage, Surface, TokenBucket, Transparent, Verdict,
 };
-use reattempt_tests::probe::ms;
 
 const STEPS: usize = 60;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use reattempt::machine::Env;
+use reattempt::test_util::{Told, ms};
 use reattempt::{
     AttemptKind, CallContext, Findings, Idempotency, RetryThrottle, Stopped, TimeLimit, TokenBucket,
 };
-use reattempt_tests::probe::{Told, ms};
 
 use crate::Trace;
 use crate::script::{Attempt, Script};

@@ -1,7 +1,7 @@
 //! Which errors are retryable, by kind, code, label and gate.
 
-use reattempt_core::strategy::Once;
-use reattempt_core::{AttemptKind, RoutePolicy};
+use reattempt::strategy::Once;
+use reattempt::{AttemptKind, RoutePolicy};
 
 use super::*;
 use crate::{ReadOperation, RetryReads};

@@ -1,12 +1,12 @@
 //! Which servers are avoided after which failures.
 
-use reattempt_core::machine::{Env, RetryMachine};
-use reattempt_core::{AttemptKind, Failure, Stage, Verdict};
+use reattempt::machine::{Env, RetryMachine};
+use reattempt::{AttemptKind, Failure, Stage, Verdict};
 
 use super::*;
 use crate::RetryableReads;
 use crate::reasons::{MONGODB_NETWORK_ERROR, MONGODB_NODE_IS_RECOVERING};
-use reattempt_core::RetryReason;
+use reattempt::RetryReason;
 
 /// A call that failed on these servers for these reasons, just before it selects for the next
 /// attempt.

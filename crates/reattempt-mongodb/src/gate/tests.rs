@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use reattempt_core::{AttemptKind, Recovery, Verdict};
+use reattempt::{AttemptKind, Recovery, Verdict};
 
 use super::*;
 use crate::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use reattempt_core::Verdict;
+use reattempt::Verdict;
 
 use super::*;
 use crate::MongoClassifier;

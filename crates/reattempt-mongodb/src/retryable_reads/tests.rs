@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use reattempt_core::machine::{Action, Env, Keep, RetryMachine, Wait};
-use reattempt_core::throttle::Settled;
-use reattempt_core::{AttemptKind, CallContext, Stopped, TimeLimit};
+use reattempt::machine::{Action, Env, Keep, RetryMachine, Wait};
+use reattempt::throttle::Settled;
+use reattempt::{AttemptKind, CallContext, Stopped, TimeLimit};
 
 use super::*;
 use crate::FailureKind as Kind;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, Backend};
+use crate::{Annotated, Backend};
 use tower_layer::Layer;
 use tower_service::Service;
 

@@ -55,9 +55,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, Backend, CallContext, MOST_RECORDS};
+use crate::{Annotated, Backend, CallContext, MOST_RECORDS};
 #[cfg(doc)]
-use reattempt_core::{Stage, Transparent};
+use crate::{Stage, Transparent};
 use tower_service::Service;
 
 pub use future::BackendsFuture;

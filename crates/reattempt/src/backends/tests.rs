@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use reattempt_core::backoff::Backoff;
-use reattempt_core::reason::KV_TEMPORARY_FAILURE;
-use reattempt_core::strategy::Attempts;
-use reattempt_core::{
+use crate::failure::reason::KV_TEMPORARY_FAILURE;
+use crate::policy::backoff::Backoff;
+use crate::policy::strategy::Attempts;
+use crate::{
     AttemptKind, Call, Failure, HedgePolicy, RetryInfo, Stage, Stopped, Transparent, Verdict,
     classify_fn,
 };

@@ -3,8 +3,8 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use crate::Reporter;
 use pin_project_lite::pin_project;
-use reattempt_core::Reporter;
 
 use super::StaleConfig;
 

@@ -41,8 +41,8 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use reattempt_core::findings::ConfigWaiter;
-use reattempt_core::{Annotated, CallContext};
+use crate::call::findings::ConfigWaiter;
+use crate::{Annotated, CallContext};
 use tower_service::Service;
 
 pub use future::ConfigPollFuture;

@@ -3,13 +3,13 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
-use reattempt_core::reason::KV_NOT_MY_VBUCKET;
-use reattempt_core::strategy::BestEffort;
-use reattempt_core::{Call, RetryInfo, Verdict};
+use crate::failure::reason::KV_NOT_MY_VBUCKET;
+use crate::policy::strategy::BestEffort;
+use crate::{Call, RetryInfo, Verdict};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
-use crate::probe::{
+use crate::test_util::{
     Answer, Fault, Payload, Probe, Step, Told, attempt, listen, ms, probe, told, verdict,
 };
 use crate::{DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer};
@@ -122,7 +122,7 @@ async fn one_that_comes_too_late_does_not_hold_up_the_back_off() {
 
 #[tokio::test(start_paused = true)]
 async fn a_readiness_is_still_acquired_before_it_is_sent() {
-    let probe = probe([moved(1), attempt(2)]).ready([crate::probe::readiness(2).after(ms(5))]);
+    let probe = probe([moved(1), attempt(2)]).ready([crate::test_util::readiness(2).after(ms(5))]);
     let asks = |_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter);
     assert_eq!(send(asks, &probe).await.0, Told::Answer(2));
     assert_eq!(probe.log().times(), [0, 5]);

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use crate::{CallHandle, DeadlineScope, Elapsed, Stage, Stopped};
 use pin_project_lite::pin_project;
-use reattempt_core::{CallHandle, DeadlineScope, Elapsed, Stage, Stopped};
 use tokio::time::Sleep;
 
 use super::OnElapsed;

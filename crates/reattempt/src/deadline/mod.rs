@@ -29,9 +29,7 @@ mod tests;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use reattempt_core::{
-    Annotated, CallContext, DeadlineScope, Elapsed, Idempotency, RoutePolicy, TimeLimit,
-};
+use crate::{Annotated, CallContext, DeadlineScope, Elapsed, Idempotency, RoutePolicy, TimeLimit};
 use tower_service::Service;
 
 use crate::clock;

@@ -3,17 +3,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Waker;
 
-use reattempt_core::backoff::Backoff;
-use reattempt_core::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, UNKNOWN};
-use reattempt_core::strategy::{Attempts, BestEffort};
-use reattempt_core::{
+use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, UNKNOWN};
+use crate::policy::backoff::Backoff;
+use crate::policy::strategy::{Attempts, BestEffort};
+use crate::{
     AttemptOutcome, Call, CallContext, Failure, OnDeadline, RetryInfo, RetryStrategy, RoutePolicy,
     Stage, Stopped, Verdict, classify_fn,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
 use super::*;
-use crate::probe::{
+use crate::test_util::{
     Answer, Fault, Payload, Probe, Told, attempt, elapsed, ms, probe, readiness, told, verdict,
 };
 use crate::{HedgeLayer, HedgePolicy, RetryLayer};
@@ -304,7 +304,7 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
         (DeadlineScope::Attempt, 7)
     );
 
-    let unbounded = crate::probe::probe([attempt(1).after(ms(100_000))]);
+    let unbounded = crate::test_util::probe([attempt(1).after(ms(100_000))]);
     let service = DeadlineLayer::unlimited().layer(unbounded.inner());
     let outcome = service.oneshot(unbounded.request()).await;
     assert_eq!(told(&outcome), Told::Answer(1));
@@ -463,5 +463,5 @@ const _: fn() = || {
     fn future<T: Send + std::fmt::Debug>() {}
     service::<DeadlineLayer>();
     service::<Deadline<Probe>>();
-    future::<DeadlineFuture<crate::probe::ProbeFuture, AsError>>();
+    future::<DeadlineFuture<crate::test_util::ProbeFuture, AsError>>();
 };

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::{Annotated, CallContext, Classify, HedgePolicy, Replay, Verdict};
 use pin_project_lite::pin_project;
-use reattempt_core::{Annotated, CallContext, Classify, HedgePolicy, Replay, Verdict};
 use tower_service::Service;
 
 use super::Config;

@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::task::Context;
 use std::time::Instant;
 
-use reattempt_core::findings::ConfigWaiter;
-use reattempt_core::machine::HedgeMachine;
-use reattempt_core::{AttemptKind, CallContext, HedgePolicy, Idempotency};
+use crate::call::findings::ConfigWaiter;
+use crate::machine::HedgeMachine;
+use crate::{AttemptKind, CallContext, HedgePolicy, Idempotency};
 use tokio::time::Sleep;
 use tower_service::Service;
 

@@ -1,14 +1,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use reattempt_core::{HedgePolicy, Observer};
+use crate::{HedgePolicy, Observer};
 use tower_layer::Layer;
 
 use super::{Config, Hedge};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
 
-/// Hedges calls by the verdicts of `C` (a [`Classify`](reattempt_core::Classify)): `Retry` is not
+/// Hedges calls by the verdicts of `C` (a [`Classify`](reattempt::Classify)): `Retry` is not
 /// fatal, `Fatal` is.
 pub struct HedgeLayer<C> {
     classifier: C,

@@ -3,7 +3,7 @@
 //! The first attempt goes out at once, further ones after the policy's delay; the first answer that
 //! is no failure wins and the others are dropped at once. Only idempotent calls are hedged, unless
 //! the policy says otherwise
-//! ([`HedgePolicy::hedge_non_idempotent`](reattempt_core::HedgePolicy::hedge_non_idempotent)). Each
+//! ([`HedgePolicy::hedge_non_idempotent`](reattempt::HedgePolicy::hedge_non_idempotent)). Each
 //! hedge asks the throttle at the moment it would be sent. A hedge's failure never ends the call
 //! while another can still succeed, unless the classifier calls it fatal.
 //!
@@ -42,20 +42,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use reattempt_core::machine::Env;
-use reattempt_core::{
+use crate::machine::Env;
+use crate::{
     Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
     Replay,
 };
 use tower_service::Service;
 
 use crate::order::OneWarning;
+#[doc(no_inline)]
+pub use crate::policy::{Fixed, HedgeDelay, HedgePolicy};
 use crate::retry::{Source, with_context};
 pub use future::HedgeFuture;
 use future::State;
 pub use layer::HedgeLayer;
-#[doc(no_inline)]
-pub use reattempt_core::policy::{Fixed, HedgeDelay, HedgePolicy};
 
 /// What the layer was built with, shared by all its services.
 struct Config<C> {

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use reattempt_core::machine::{Due, Permit};
-use reattempt_core::{Annotated, Classify, NextAttempt, Replay};
+use crate::machine::{Due, Permit};
+use crate::{Annotated, Classify, NextAttempt, Replay};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome};

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::Context;
 
-use reattempt_core::machine::HedgeAction;
-use reattempt_core::{Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Verdict};
+use crate::machine::HedgeAction;
+use crate::{Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Verdict};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};

@@ -2,8 +2,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use crate::CallContext;
 use pin_project_lite::pin_project;
-use reattempt_core::CallContext;
 
 use super::ReadPushback;
 

@@ -33,7 +33,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, CallContext, ServerPushback};
+use crate::{Annotated, CallContext, ServerPushback};
 use tower_service::Service;
 
 pub use future::PushbackFuture;

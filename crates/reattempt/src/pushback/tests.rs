@@ -1,12 +1,14 @@
-use reattempt_core::backoff::Backoff;
-use reattempt_core::reason::KV_TEMPORARY_FAILURE;
-use reattempt_core::strategy::Attempts;
-use reattempt_core::{Call, RetryInfo, Stopped, TokenBucket, Verdict};
+use crate::failure::reason::KV_TEMPORARY_FAILURE;
+use crate::policy::backoff::Backoff;
+use crate::policy::strategy::Attempts;
+use crate::{Call, RetryInfo, Stopped, TokenBucket, Verdict};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
 use crate::RetryLayer;
-use crate::probe::{Answer, Fault, Probe, Step, Told, attempt, listen, ms, probe, told, verdict};
+use crate::test_util::{
+    Answer, Fault, Probe, Step, Told, attempt, listen, ms, probe, told, verdict,
+};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
@@ -109,7 +111,7 @@ async fn on_a_success_it_is_ignored() {
 /// R22 R23: a stop on any code counts, also if no layer recovers the call.
 #[tokio::test(start_paused = true)]
 async fn a_stop_counts_for_the_bucket_on_any_failure() {
-    use reattempt_core::{RetryThrottle, RoutePolicy};
+    use crate::{RetryThrottle, RoutePolicy};
     for policy in [
         RoutePolicy::new("retries"),
         RoutePolicy::new("none").no_recovery(),
@@ -130,6 +132,7 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
     }
 }
 
+#[cfg(feature = "http")]
 #[tokio::test(start_paused = true)]
 async fn outside_of_any_recovery_layer_it_warns_and_changes_nothing() {
     let listener = listen();

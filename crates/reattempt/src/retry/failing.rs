@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use reattempt_core::findings::ConfigWaiter;
-use reattempt_core::machine::{Keep, RetryMachine, Wait};
-use reattempt_core::{AttemptKind, CallContext, Verdict};
+use crate::call::findings::ConfigWaiter;
+use crate::machine::{Keep, RetryMachine, Wait};
+use crate::{AttemptKind, CallContext, Verdict};
 use tokio::time::Sleep;
 
 use crate::clock;

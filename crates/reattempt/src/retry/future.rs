@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::policy::strategy::Deferred;
+use crate::{Annotated, Classify, Replay, Verdict};
 use pin_project_lite::pin_project;
-use reattempt_core::strategy::Deferred;
-use reattempt_core::{Annotated, Classify, Replay, Verdict};
 use tower_service::Service;
 
 use super::Config;

@@ -1,14 +1,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use reattempt_core::{Observer, RetryStrategy};
+use crate::{Observer, RetryStrategy};
 use tower_layer::Layer;
 
 use super::{Config, Retry, may_follow, no_recovery};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
 
-/// Sends calls again by the verdicts of `C` (a [`Classify`](reattempt_core::Classify)).
+/// Sends calls again by the verdicts of `C` (a [`Classify`](reattempt::Classify)).
 ///
 /// The caller's own strategy (`CallContext::set_strategy`) and the route's policy beat the layer's.
 /// Where the policy says "no recovery", only what a transparent retry does that does not fit before

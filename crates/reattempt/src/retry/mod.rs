@@ -50,10 +50,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use reattempt_core::backoff::Backoff;
-use reattempt_core::machine::Env;
-use reattempt_core::strategy::{Attempts, FailFast};
-use reattempt_core::{
+use crate::machine::Env;
+use crate::policy::backoff::Backoff;
+use crate::policy::strategy::{Attempts, FailFast};
+use crate::{
     Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, OnDeadline,
     Recovery, Replay, RetryStrategy, RoutePolicy,
 };

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::pin::Pin;
 
-use reattempt_core::machine::Resume;
-use reattempt_core::{Annotated, Classify, NextAttempt, Replay};
+use crate::machine::Resume;
+use crate::{Annotated, Classify, NextAttempt, Replay};
 use tower_service::Service;
 
 use super::future::{Outcome, RetryFuture, State, StateOwned};

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
-use reattempt_core::machine::Action;
-use reattempt_core::strategy::StrategyError;
-use reattempt_core::{Annotated, AttemptKind, Classify, NextAttempt, Replay, Surface, Verdict};
+use crate::machine::Action;
+use crate::policy::strategy::StrategyError;
+use crate::{Annotated, AttemptKind, Classify, NextAttempt, Replay, Surface, Verdict};
 use tower_service::Service;
 
 use super::failing::Failing;

@@ -1,6 +1,6 @@
 //! What is left of a request that is out: its template, or only its context.
 
-use reattempt_core::{Annotated, CallContext, Replay};
+use crate::{Annotated, CallContext, Replay};
 
 /// One context a call: where there is a template it carries it.
 pub(crate) enum Source<S, Req> {

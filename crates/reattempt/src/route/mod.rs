@@ -31,7 +31,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, Route};
+use crate::{Annotated, Route};
 use tower_service::Service;
 
 use crate::order::{OneWarning, OutsideRecovery};

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use reattempt_core::{RetryThrottle, ThrottleStamp};
+use crate::{RetryThrottle, ThrottleStamp};
 use tower_layer::Layer;
 
 use super::Throttle;

@@ -27,15 +27,13 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use reattempt_core::{Annotated, ThrottleStamp};
+use crate::{Annotated, ThrottleStamp};
 use tower_service::Service;
 
 use crate::order::OutsideRecovery;
-pub use layer::ThrottleLayer;
 #[doc(no_inline)]
-pub use reattempt_core::throttle::{
-    Both, HedgeBudget, InvalidHedgeBudget, InvalidTokenBucket, Settled, TokenBucket,
-};
+pub use crate::policy::throttle::*;
+pub use layer::ThrottleLayer;
 
 /// Attaches a throttle to each call. Made by [`ThrottleLayer`].
 #[derive(Clone, Debug)]

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use reattempt_core::reason::KV_TEMPORARY_FAILURE;
-use reattempt_core::strategy::Once;
-use reattempt_core::{Call, CallContext, Failure, RetryThrottle, RoutePolicy, Stage, Verdict};
+use crate::failure::reason::KV_TEMPORARY_FAILURE;
+use crate::policy::strategy::Once;
+use crate::{Call, CallContext, Failure, RetryThrottle, RoutePolicy, Stage, Verdict};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
 use crate::RetryLayer;
-use crate::probe::{Answer, Fault, Payload, Probe, attempt, listen, probe, verdict};
+use crate::test_util::{Answer, Fault, Payload, Probe, attempt, listen, probe, verdict};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
@@ -150,8 +150,8 @@ impl RetryThrottle for Priced {
 
 #[tokio::test(start_paused = true)]
 async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
-    use reattempt_core::strategy::Attempts;
-    use reattempt_core::{Transparent, backoff::Backoff};
+    use crate::policy::strategy::Attempts;
+    use crate::{Transparent, backoff::Backoff};
 
     let fails = |n: u32, code| attempt(n).fails(KV_TEMPORARY_FAILURE).code(code);
     for (steps, seen) in [
@@ -183,7 +183,7 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
         let throttle = Arc::new(Priced::default());
         let probe = probe(steps);
         // One throttle of a pair pays as it does alone.
-        let pair = reattempt_core::throttle::Both(throttle.clone(), full());
+        let pair = crate::policy::throttle::Both(throttle.clone(), full());
         let strategy = Attempts::new(4, Backoff::constant(std::time::Duration::ZERO));
         let service = ServiceBuilder::new()
             .layer(ThrottleLayer::new(Arc::new(pair)))
@@ -198,9 +198,9 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
 async fn a_throttle_pays_only_for_retries_that_are_sent() {
     use std::time::Duration;
 
-    use reattempt_core::TimeLimit;
-    use reattempt_core::backoff::Backoff;
-    use reattempt_core::strategy::Attempts;
+    use crate::TimeLimit;
+    use crate::policy::backoff::Backoff;
+    use crate::policy::strategy::Attempts;
 
     let second = Duration::from_secs(1);
     let run = async |limit: Option<Duration>, patience: Duration| {

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use reattempt_core::strategy::Once;
-use reattempt_core::{AttemptRecord, Failure, Stage};
+use crate::policy::strategy::Once;
+use crate::{AttemptRecord, Failure, Stage};
 
 use super::*;
 
@@ -12,7 +12,7 @@ use super::*;
 async fn a_drained_bucket_refuses_hedges_but_never_the_first_attempt() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
     let failure = Failure::new(KV_LOCKED, Stage::Response);
-    bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
+    bucket.settled(crate::policy::throttle::Settled::Failure(&failure));
     let probe = probe([attempt(1).after(ms(100))]);
     let mut request = probe.request();
     request.context_mut().set_throttle(bucket.clone());
@@ -31,7 +31,7 @@ async fn the_bucket_is_asked_when_a_hedge_would_be_sent() {
     let drain = async {
         tokio::time::sleep(ms(15)).await;
         let failure = Failure::new(KV_LOCKED, Stage::Response);
-        bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
+        bucket.settled(crate::policy::throttle::Settled::Failure(&failure));
     };
     let layer = three();
     let ((told, _), ()) = tokio::join!(send_request(&layer, &probe, request), drain);

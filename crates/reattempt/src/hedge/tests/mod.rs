@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use reattempt_core::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
-use reattempt_core::{
+use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
+use crate::{
     AttemptOutcome, AttemptRecord, Call, CallContext, RetryInfo, RetryThrottle, RoutePolicy,
     ServerPushback, Stopped, TimeLimit, TokenBucket, Transparent, Verdict,
 };
@@ -14,7 +14,7 @@ use tower::{Layer, ServiceExt};
 
 use super::*;
 use crate::clock;
-use crate::probe::{
+use crate::test_util::{
     Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
 };
 

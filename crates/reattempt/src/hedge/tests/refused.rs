@@ -1,7 +1,7 @@
 //! Hedges that are refused while others are in flight: the decision is visible, also if the call
 //! then succeeds (law 8).
 
-use reattempt_core::{Failure, Stage};
+use crate::{Failure, Stage};
 
 use super::gates::Diary;
 use super::*;
@@ -29,7 +29,7 @@ fn refusals(info: &RetryInfo) -> Vec<(Stopped, u32)> {
 async fn the_info_shows_that_the_throttle_refused_hedges() {
     let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
     let failure = Failure::new(KV_LOCKED, Stage::Response);
-    bucket.settled(reattempt_core::throttle::Settled::Failure(&failure));
+    bucket.settled(crate::policy::throttle::Settled::Failure(&failure));
     let probe = probe([attempt(1).after(ms(100))]);
     let mut request = probe.request();
     request.context_mut().set_throttle(bucket);

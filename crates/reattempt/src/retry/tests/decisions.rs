@@ -3,14 +3,12 @@
 
 use std::time::Duration;
 
-use reattempt_core::reason::KV_NOT_MY_VBUCKET;
-use reattempt_core::{
-    Decision, Failure, RetryStrategy, RetryView, RoutePolicy, Surface, TokenBucket,
-};
+use crate::failure::reason::KV_NOT_MY_VBUCKET;
+use crate::{Decision, Failure, RetryStrategy, RetryView, RoutePolicy, Surface, TokenBucket};
 
 use super::*;
 
-type Deferrals = fn() -> Result<Option<Duration>, reattempt_core::strategy::StrategyError>;
+type Deferrals = fn() -> Result<Option<Duration>, crate::policy::strategy::StrategyError>;
 
 /// Decides asynchronously, after five milliseconds.
 #[derive(Debug)]
@@ -52,7 +50,7 @@ async fn a_deferred_no_returns_the_answer_unchanged() {
 /// C9
 #[tokio::test(start_paused = true)]
 async fn a_strategy_that_fails_fails_the_call_at_once_and_never_hangs() {
-    let listener = crate::probe::listen();
+    let listener = crate::test_util::listen();
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send(&retry(Asks(|| Err("no quorum".into()))), &probe).await;
     assert_eq!((told, probe.log().now()), (Told::Error(1), 5));
@@ -181,7 +179,7 @@ async fn a_policy_of_no_recovery_sends_once_and_is_counted() {
 }
 
 fn milli_tokens(bucket: &TokenBucket) -> u64 {
-    reattempt_core::RetryThrottle::milli_tokens(bucket).unwrap_or_default()
+    crate::RetryThrottle::milli_tokens(bucket).unwrap_or_default()
 }
 
 /// RFC 0049, Controlled Backoff for Always Retry: under any strategy, uncounted.

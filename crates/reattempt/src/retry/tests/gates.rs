@@ -1,7 +1,7 @@
 //! What allows a further attempt independent of the strategy, and what refuses it.
 
-use reattempt_core::reason::{KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT};
-use reattempt_core::{Failure, Idempotency, Stage, TimeLimit, TokenBucket, Transparent};
+use crate::failure::reason::{KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT};
+use crate::{Failure, Idempotency, Stage, TimeLimit, TokenBucket, Transparent};
 
 use super::*;
 
@@ -44,6 +44,7 @@ async fn a_possibly_executed_request_is_retried_only_if_idempotent() {
 
 /// C32: an HTTP request's method defines whether it is idempotent (RFC 9110), unless its caller
 /// does.
+#[cfg(feature = "http")]
 #[tokio::test(start_paused = true)]
 async fn an_http_request_goes_by_its_method() {
     let send = async |method: http::Method, said: Idempotency| {

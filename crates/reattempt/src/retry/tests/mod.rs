@@ -3,16 +3,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use reattempt_core::backoff::Backoff;
-use reattempt_core::reason::KV_TEMPORARY_FAILURE;
-use reattempt_core::strategy::{Attempts, Once};
-use reattempt_core::{
+use crate::failure::reason::KV_TEMPORARY_FAILURE;
+use crate::policy::backoff::Backoff;
+use crate::policy::strategy::{Attempts, Once};
+use crate::{
     Annotated, AttemptKind, AttemptOutcome, Call, CallContext, RetryInfo, Stopped, Verdict,
 };
 use tower::{Layer, ServiceExt};
 
 use super::*;
-use crate::probe::{
+use crate::test_util::{
     Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
 };
 
@@ -25,14 +25,14 @@ mod replay;
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
-const TMPFAIL: reattempt_core::RetryReason = KV_TEMPORARY_FAILURE;
+const TMPFAIL: crate::RetryReason = KV_TEMPORARY_FAILURE;
 
 /// Three attempts, ten milliseconds apart.
 fn three() -> Attempts {
     Attempts::new(3, Backoff::constant(ms(10)))
 }
 
-fn retry(strategy: impl reattempt_core::RetryStrategy + 'static) -> RetryLayer<Verdicts> {
+fn retry(strategy: impl crate::RetryStrategy + 'static) -> RetryLayer<Verdicts> {
     RetryLayer::new(verdict, strategy)
 }
 

@@ -1,6 +1,6 @@
 //! Several recovery layers in one stack: one acts, the others pass through.
 
-use reattempt_core::{HedgePolicy, RetryThrottle, RoutePolicy, TokenBucket};
+use crate::{HedgePolicy, RetryThrottle, RoutePolicy, TokenBucket};
 use tower::ServiceBuilder;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use reattempt_core::{
+use crate::{
     AttemptRecord, Decision, Failure, Observer, RetryStrategy, RetryThrottle, RetryView, Stage,
     TokenBucket,
 };
@@ -196,7 +196,7 @@ async fn a_committed_answer_is_counted_once_when_it_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_success_is_counted_at_once_and_cannot_be_concluded_again() {
     let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
-    bucket.settled(reattempt_core::throttle::Settled::Failure(&Failure::new(
+    bucket.settled(crate::policy::throttle::Settled::Failure(&Failure::new(
         TMPFAIL,
         Stage::Response,
     )));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use reattempt_core::{Replay, RetryThrottle, TokenBucket};
+use crate::{Replay, RetryThrottle, TokenBucket};
 
 use super::*;
 

@@ -1,0 +1,344 @@
+//! State shared by all attempts and layers of one call.
+
+#[cfg(all(test, reattempt_loom))]
+mod models;
+
+use std::sync::PoisonError;
+
+use crate::call::findings::{Backend, ConfigWaiter, SLOTS, Seat, Slots};
+use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
+
+/// One block per call. Every attempt writes the atomics; the rest is behind a lock that a call
+/// whose first attempt succeeds never takes.
+#[derive(Debug, Default)]
+pub(crate) struct CallBlock {
+    pub(crate) slots: Slots,
+    /// Written by the recovery layer only, so a plain load and store is enough.
+    progress: AtomicU64,
+    /// True once the log is allocated.
+    logged: AtomicBool,
+    /// Boxed on its first entry, so that a call that succeeds at once neither allocates nor drops
+    /// one.
+    log: Mutex<Option<Box<CallLog>>>,
+}
+
+/// The fields of the progress word: attempts sent, whether one of them ended the call successfully,
+/// and whether a recovery layer acts on it. One word, so that one store resets a block.
+const SENT_MASK: u64 = (1 << 32) - 1;
+/// Why the call ended, in one byte.
+const STOPPED_SHIFT: u32 = 32;
+const STOPPED: u64 = 0xff << STOPPED_SHIFT;
+/// A layer below the recovery layer enforces the policy's attempt timeout.
+const ATTEMPT_LIMITED: u64 = 1 << 61;
+const WON: u64 = 1 << 62;
+const CLAIMED: u64 = 1 << 63;
+
+const fn stopped_bits(stopped: Stopped) -> u64 {
+    (stopped.to_byte() as u64) << STOPPED_SHIFT
+}
+
+#[derive(Default)]
+struct CallLog {
+    info: RetryInfo,
+    /// The failure for which the throttle last paid for a retry.
+    permitted: Option<Failure>,
+    backends: Vec<(u32, Backend)>,
+    waiters: Vec<(u32, ConfigWaiter)>,
+}
+
+impl CallLog {
+    /// Stores the attempt's waiter. Returns the waiter that is not kept: an earlier one of the same
+    /// attempt, or one over the limit.
+    fn leave_waiter(&mut self, attempt: u32, waiter: ConfigWaiter) -> Option<ConfigWaiter> {
+        if let Some((_, other)) = self.waiters.iter_mut().find(|(n, _)| *n == attempt) {
+            return Some(std::mem::replace(other, waiter));
+        }
+        if self.waiters.len() == SLOTS {
+            return Some(waiter);
+        }
+        self.waiters.push((attempt, waiter));
+        None
+    }
+}
+
+impl std::fmt::Debug for CallLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallLog")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CallBlock {
+    fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        self.logged.store(true, Ordering::Relaxed);
+        write(log.get_or_insert_default())
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&CallLog) -> T) -> Option<T> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.as_deref().map(read)
+    }
+
+    /// True once something of the call was logged.
+    #[inline]
+    pub(crate) fn is_logged(&self) -> bool {
+        self.logged.load(Ordering::Relaxed)
+    }
+
+    /// Clears the log.
+    pub(crate) fn clear_log(&mut self) {
+        *self.log.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        self.logged.store(false, Ordering::Relaxed);
+    }
+
+    /// Resets everything but the log. Each attempt writes its slot before it is read. Only attempt
+    /// 0, which no recovery layer sends, uses its slot without writing it first.
+    #[inline]
+    pub(crate) fn reset(&self) {
+        self.progress.store(0, Ordering::Relaxed);
+        self.slots.begin(0);
+    }
+
+    #[inline]
+    fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    /// False if a recovery layer already acts on the call. One atomic step: two clones of a request
+    /// may claim on two threads, and only one of them may succeed.
+    #[inline]
+    pub(crate) fn claim(&self) -> bool {
+        self.progress.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
+    }
+
+    /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt in one step. Returns
+    /// false and changes nothing if a recovery layer already acts on the call.
+    #[inline(always)]
+    pub(crate) fn claim_first(&self) -> bool {
+        let claimed =
+            self.progress
+                .compare_exchange(0, CLAIMED | 1, Ordering::Relaxed, Ordering::Relaxed);
+        if claimed.is_err() {
+            return false;
+        }
+        self.slots.begin(1);
+        true
+    }
+
+    #[inline]
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.progress() & CLAIMED != 0
+    }
+
+    #[inline]
+    pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> Seat {
+        let seat = self.slots.begin(attempt);
+        let rest = self.progress() & !(SENT_MASK | STOPPED | WON);
+        self.progress
+            .store(rest | u64::from(attempt), Ordering::Relaxed);
+        if transparent {
+            self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
+        }
+        seat
+    }
+
+    /// True once a second attempt was sent.
+    #[inline]
+    pub(crate) fn sent_several(&self) -> bool {
+        self.progress() & SENT_MASK > 1
+    }
+
+    /// An attempt failed or was dropped.
+    pub(crate) fn settled(&self, seat: Seat) {
+        self.slots.over(seat);
+    }
+
+    /// An attempt succeeded or its response is committed: the call is over for the recovery layer,
+    /// and no attempt is in flight.
+    #[inline]
+    pub(crate) fn won(&self, stopped: Stopped) {
+        let rest = self.progress() & !STOPPED;
+        self.progress
+            .store(rest | WON | stopped_bits(stopped), Ordering::Relaxed);
+    }
+
+    /// A layer above may call this at any time, so it is one atomic step.
+    pub(crate) fn stop(&self, stopped: Stopped) {
+        let _ = self
+            .progress
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |progress| {
+                Some(progress & !STOPPED | stopped_bits(stopped))
+            });
+    }
+
+    /// A layer below the recovery layer enforces the policy's attempt timeout.
+    pub(crate) fn limit_attempts(&self) {
+        self.progress.fetch_or(ATTEMPT_LIMITED, Ordering::Relaxed);
+    }
+
+    /// True once a layer enforces the attempt timeout.
+    pub(crate) fn is_attempt_limited(&self) -> bool {
+        self.progress() & ATTEMPT_LIMITED != 0
+    }
+
+    /// True if an attempt is in flight that may have left the client.
+    pub(crate) fn in_flight(&self) -> bool {
+        let mut progress = self.progress();
+        loop {
+            if progress & CLAIMED == 0 {
+                return true;
+            }
+            if progress & WON != 0 {
+                return false;
+            }
+            if self.slots.any_may_have_left((progress & SENT_MASK) as u32) {
+                return true;
+            }
+            // The caller may be on another thread: a further attempt may have been sent before the
+            // ones already checked ended. It was counted before they ended, and the slots are read
+            // with acquire ordering.
+            let before = std::mem::replace(&mut progress, self.progress());
+            if before == progress {
+                return false;
+            }
+        }
+    }
+
+    pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
+        self.write(|log| log.info.push(record, reason));
+    }
+
+    /// The throttle paid for a retry after this failure.
+    pub(crate) fn permitted(&self, failure: &Failure) {
+        self.write(|log| log.permitted = Some(*failure));
+    }
+
+    /// The failure for which the throttle last paid for a retry. A call that succeeds at once has
+    /// no log to read.
+    pub(crate) fn last_permitted(&self) -> Option<Failure> {
+        if !self.is_logged() {
+            return None;
+        }
+        self.read(|log| log.permitted)?
+    }
+
+    /// A planned hedge was refused.
+    pub(crate) fn refused(&self, stopped: Stopped) {
+        self.write(|log| log.info.count_refused(stopped));
+    }
+
+    /// Changes the newest record of an attempt after a deferred decision or a late gate.
+    pub(crate) fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
+        self.write(|log| {
+            if let Some(record) = log
+                .info
+                .records
+                .iter_mut()
+                .rev()
+                .find(|r| r.number == attempt)
+            {
+                change(record);
+            }
+        });
+    }
+
+    /// A committed response ended in a failure. The success path left no record of it, unless an
+    /// observer wanted one.
+    pub(crate) fn concluded(&self, seat: Seat, kind: AttemptKind, failure: &Failure, counts: bool) {
+        self.write(|log| {
+            if counts {
+                log.info.count_reason(failure.reason);
+            }
+            let number = seat.attempt;
+            let mut records = log.info.records.iter_mut().rev();
+            if let Some(record) = records.find(|record| record.number == number) {
+                record.failure = Some(*failure);
+                return;
+            }
+            let mut record = AttemptRecord::new(number, kind, AttemptOutcome::Committed);
+            record.failure = Some(*failure);
+            record.stopped = Some(Stopped::Committed);
+            let mut backends = log.backends.iter().rev();
+            record.backend = backends.find(|(n, _)| *n == number).map(|(_, b)| b.clone());
+            log.info.push(record, None);
+        });
+    }
+
+    pub(crate) fn backend(&self, attempt: u32, backend: Backend) {
+        self.write(|log| {
+            if log.backends.len() == MOST_RECORDS {
+                log.backends.remove(0);
+            }
+            log.backends.push((attempt, backend));
+        });
+    }
+
+    pub(crate) fn backend_of(&self, attempt: u32) -> Option<Backend> {
+        self.read(|log| {
+            log.backends
+                .iter()
+                .rev()
+                .find(|(n, _)| *n == attempt)
+                .map(|(_, b)| b.clone())
+        })?
+    }
+
+    /// The backends used by this call, least recently used first.
+    pub(crate) fn backends(&self) -> Vec<Backend> {
+        // A first attempt takes no lock.
+        if !self.is_logged() {
+            return Vec::new();
+        }
+        let used = self.read(|log| {
+            let mut used: Vec<Backend> = Vec::new();
+            for (_, backend) in log.backends.iter().rev() {
+                if !used.contains(backend) {
+                    used.push(backend.clone());
+                }
+            }
+            used.reverse();
+            used
+        });
+        used.unwrap_or_default()
+    }
+
+    /// Stores a waiter until its attempt is settled. If the attempt or the call is over, the waiter
+    /// is dropped at once: nothing would take it, and a `Watch` may keep the block alive for a long
+    /// time.
+    pub(crate) fn leave_waiter(&self, seat: Seat, waiter: ConfigWaiter) {
+        if !self.slots.config_coming(seat) {
+            return;
+        }
+        // Dropping a waiter runs user code, so it happens outside the lock.
+        let _unwanted = self.write(|log| log.leave_waiter(seat.attempt, waiter));
+        // Checked after the waiter was stored: a call that ends meanwhile either finds the waiter
+        // or is seen as ended here.
+        if self.progress() & (WON | STOPPED) != 0 {
+            self.drop_waiters();
+        }
+    }
+
+    /// Called when the call is over.
+    #[cold]
+    pub(crate) fn drop_waiters(&self) {
+        let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
+    }
+
+    pub(crate) fn take_waiter(&self, attempt: u32) -> Option<ConfigWaiter> {
+        self.write(|log| {
+            let at = log.waiters.iter().position(|(n, _)| *n == attempt)?;
+            Some(log.waiters.swap_remove(at).1)
+        })
+    }
+
+    pub(crate) fn info(&self) -> RetryInfo {
+        let mut info = self.read(|log| log.info.clone()).unwrap_or_default();
+        info.attempts = (self.progress() & SENT_MASK) as u32;
+        info.stopped = Stopped::from_byte((self.progress() >> STOPPED_SHIFT) as u8);
+        info
+    }
+}

@@ -1,0 +1,61 @@
+//! A handle to a call's block that outlives the request.
+
+use std::sync::Arc;
+
+use crate::call::block::CallBlock;
+use crate::call::findings::Seat;
+use crate::call::recycle;
+use crate::{RetryInfo, Stopped};
+
+/// For layers: a handle to a call's block that outlives the request.
+#[derive(Clone, Debug)]
+pub struct CallHandle(pub(super) Option<Arc<CallBlock>>, pub(super) Seat);
+
+impl CallHandle {
+    /// The call succeeded: if no recovery layer acted on it (which would do this itself), its block
+    /// may be reused by another call.
+    #[inline(always)]
+    pub fn retire(self) {
+        if let Some(block) = self.0 {
+            if !block.is_claimed() && !block.is_logged() {
+                recycle::put_by(block);
+            }
+        }
+    }
+
+    /// True once a recovery layer acts on the call.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        self.0.as_ref().is_some_and(|block| block.is_claimed())
+    }
+
+    /// True if an attempt is in flight that may have left the client. Assumed to be true if no
+    /// recovery layer counts attempts.
+    #[must_use]
+    pub fn in_flight(&self) -> bool {
+        self.0.as_ref().is_none_or(|block| block.in_flight())
+    }
+
+    /// The response of the current attempt is the layer's own: see
+    /// [`Reporter::own_answer`](crate::Reporter::own_answer).
+    pub fn own_answer(&self) {
+        if let Some(block) = self.0.as_ref() {
+            block.slots.own_answer(self.1);
+        }
+    }
+
+    /// Stores why the call ended.
+    pub fn stop(&self, stopped: Stopped) {
+        if let Some(block) = self.0.as_ref() {
+            block.stop(stopped);
+        }
+    }
+
+    /// What happened in the call so far.
+    #[must_use]
+    pub fn info(&self) -> RetryInfo {
+        self.0
+            .as_ref()
+            .map_or_else(RetryInfo::default, |block| block.info())
+    }
+}

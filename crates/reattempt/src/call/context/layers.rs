@@ -1,0 +1,211 @@
+//! What layers do with a context.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::stamps::shown;
+use super::{CallContext, CallHandle, ThrottleStamp};
+use crate::call::block::CallBlock;
+use crate::call::findings::{ConfigWaiter, Seat};
+use crate::call::marks::{CLAIMED, ENFORCED};
+use crate::call::recycle;
+use crate::policy::throttle::Settled;
+use crate::{AttemptKind, Findings, RoutePolicy, Stopped};
+
+/// Methods for layers.
+impl CallContext {
+    /// For layers: attaches the route's policy. Of two layers the outer one's applies.
+    #[inline(always)]
+    pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
+        self.policy.get_or_insert(policy);
+        self
+    }
+
+    /// For layers: attaches the layer's throttle. Of two layers the outer one's applies.
+    #[inline(always)]
+    pub fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
+        self.stamps = Some(match self.stamps.take() {
+            None => Arc::clone(&throttle.0),
+            Some(stamps) => throttle.on(stamps),
+        });
+        self
+    }
+
+    /// For layers: sets the limit that applies from here on, which the layer enforces.
+    #[inline(always)]
+    pub const fn enforce_limit(&mut self, at: Instant) {
+        self.limit = Some(at);
+        self.marks.set(ENFORCED);
+    }
+
+    /// For layers: allocates the call's block if it has none, and returns a handle to it.
+    ///
+    /// If a recovery layer acts on the block that is not above this layer, the block belongs to
+    /// another call, from whose request this one was cloned: then this call gets its own block.
+    #[inline(always)]
+    pub fn begin(&mut self) -> CallHandle {
+        if !self.is_claimed() && self.is_taken_up() {
+            self.block = Some(self.begun());
+        }
+        self.block();
+        CallHandle(self.block.clone(), self.seat())
+    }
+
+    /// For layers: true once a recovery layer, above or below, acts on the call of this context's
+    /// block.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_taken_up(&self) -> bool {
+        self.shared().is_some_and(CallBlock::is_claimed)
+    }
+
+    // The cold functions below take and return handles by value: without an address taken, a
+    // context stays in registers on its way through the layers.
+    #[inline(always)]
+    fn block(&mut self) -> Option<&CallBlock> {
+        if self.block.is_none() {
+            self.block = Some(self.begun());
+        }
+        self.shared()
+    }
+
+    #[inline(always)]
+    fn begun(&self) -> Arc<CallBlock> {
+        let block = recycle::fresh();
+        match self.caller() {
+            Some(stamps) => shown(stamps, block),
+            None => block,
+        }
+    }
+
+    /// For recovery layers: this layer acts on the call; others pass it through.
+    #[inline(always)]
+    pub fn claim(&mut self) {
+        if !self.block().is_none_or(CallBlock::claim) {
+            // A service above cloned the request after its call had begun: this is another call.
+            self.block = Some(self.begun());
+            self.shared().map(CallBlock::claim);
+        }
+        self.marks.set(CLAIMED);
+    }
+
+    /// For recovery layers: claims the call and makes this the context of its first attempt.
+    #[inline(always)]
+    pub fn claim_first(&mut self) {
+        if !self.block().is_none_or(CallBlock::claim_first) {
+            self.block = Some(self.begun());
+            self.shared().map(CallBlock::claim_first);
+        }
+        self.marks.claim_first();
+    }
+
+    /// For recovery layers: makes this the context of an attempt that is about to be sent.
+    #[inline(always)]
+    pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
+        let seat = match self.block() {
+            Some(block) => block.sent(number, kind == AttemptKind::Transparent),
+            None => Seat::first_choice(number),
+        };
+        self.marks.set_attempt(seat, kind);
+    }
+
+    /// For layers: a layer below the recovery layer enforces the policy's attempt timeout.
+    pub fn note_attempt_limit(&self) {
+        if let Some(block) = self.shared() {
+            block.limit_attempts();
+        }
+    }
+
+    /// For recovery layers: true once a layer below enforced the policy's attempt timeout.
+    #[must_use]
+    pub fn is_attempt_limited(&self) -> bool {
+        self.shared().is_some_and(CallBlock::is_attempt_limited)
+    }
+
+    /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
+    /// throttle and the block, and leaves no record.
+    #[inline(always)]
+    pub fn settle_success(&self, committed: bool) {
+        let block = self.shared();
+        let stopped = if committed {
+            if let Some(block) = block {
+                block.slots.commit(self.seat());
+            }
+            Stopped::Committed
+        } else {
+            if let Some(throttle) = self.throttle() {
+                throttle.settled(Settled::Success);
+            }
+            Stopped::Success
+        };
+        if let Some(block) = block {
+            block.won(stopped);
+        }
+    }
+
+    /// The same for one of several attempts: the throttle also receives the failure of the last
+    /// permitted retry.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn settle_recovery(&self, committed: bool) {
+        let throttle = self.throttle().filter(|_| !committed);
+        let permitted = throttle.and_then(|_| self.shared()?.last_permitted());
+        match (permitted, throttle) {
+            (Some(failure), Some(throttle)) => {
+                throttle.recovered(&failure);
+                if let Some(block) = self.shared() {
+                    block.won(Stopped::Success);
+                }
+            }
+            _ => self.settle_success(committed),
+        }
+    }
+
+    /// For recovery layers: the call succeeded and this context is no longer needed. Another call
+    /// may reuse its block once no other handle refers to it; a block with a log is freed by its
+    /// owners.
+    #[inline(always)]
+    pub fn retire(&mut self) {
+        if let Some(block) = self.block.take() {
+            if block.is_logged() {
+                block.drop_waiters();
+            } else {
+                recycle::put_by(block);
+            }
+        }
+    }
+
+    /// For recovery layers: stores why the call ended.
+    pub fn stop(&self, stopped: Stopped) {
+        if let Some(block) = self.shared() {
+            block.stop(stopped);
+        }
+    }
+
+    /// For recovery layers: true if this is a copy of that context, of the same attempt of the same
+    /// call.
+    #[must_use]
+    #[inline]
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        match (&self.block, &other.block) {
+            (Some(own), Some(other_block)) => {
+                Arc::ptr_eq(own, other_block) && self.attempt() == other.attempt()
+            }
+            _ => false,
+        }
+    }
+
+    /// For recovery layers: the report of this attempt.
+    #[must_use]
+    pub fn findings(&self) -> Findings {
+        self.block
+            .as_ref()
+            .map_or_else(Findings::default, |block| block.slots.read(self.seat()))
+    }
+
+    /// For recovery layers: the waiter that a config-poll layer stored for this attempt.
+    #[must_use]
+    pub fn take_config_waiter(&self) -> Option<ConfigWaiter> {
+        self.block.as_ref()?.take_waiter(self.attempt())
+    }
+}

@@ -1,0 +1,494 @@
+//! What inner layers and transports report of one attempt.
+
+#[cfg(all(test, reattempt_loom))]
+mod models;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::{ServerPushback, Stage};
+
+/// Where an attempt was sent: an address or a name, in the transport's spelling.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Backend(Arc<str>);
+
+impl Backend {
+    /// A backend of this name.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Resolves after a newer configuration was looked up: `true` if it moved the call's target, so
+/// that the retry is sent at once; `false` leaves the delay to the back-off.
+pub type ConfigWaiter = Pin<Box<dyn Future<Output = bool> + Send + 'static>>;
+
+/// What one attempt reported, as the recovery layer reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Findings {
+    /// The server-provided pushback.
+    pub pushback: Option<ServerPushback>,
+    /// The server's pushback could not be parsed and counts as none.
+    pub pushback_unreadable: bool,
+    /// How far the attempt came, if a layer knows better than the error says. The classifier's
+    /// [`Stage::Response`] is final: this stage overrides it only for an [own
+    /// answer](Self::own_answer).
+    pub stage: Option<Stage>,
+    /// A local layer produced the response (an attempt's deadline, load shedding).
+    pub own_answer: bool,
+    /// When this attempt was sent, there was a backend that the call had not tried.
+    pub untried_backend: bool,
+    /// A layer forbids further attempts (nested recovery, a hop that gave up).
+    pub forbidden: bool,
+    /// A newer configuration was requested; a waiter may have been stored.
+    pub config_coming: bool,
+    /// The waiter resolved at once: the call's target has moved. Set by the recovery layer.
+    pub config_moved: bool,
+    /// The request cancelled the attempt itself because another attempt continues alone. Set by the
+    /// recovery layer from [`Replay::was_cut_off`](crate::Replay::was_cut_off).
+    pub cut_off: bool,
+    /// The attempt's copy of the request had content, and none of it was read. Set by the recovery
+    /// layer from [`Replay::was_unread`](crate::Replay::was_unread).
+    pub unread: bool,
+}
+
+/// The maximum number of attempts of one call that can be in flight and still report.
+pub(crate) const SLOTS: usize = 16;
+
+/// An attempt's number and the slot assigned to it.
+///
+/// The slot does not follow from the number: transparent and forced retries continue past [`SLOTS`]
+/// while an early attempt may still be in flight, and none may take a slot in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) attempt: u32,
+    pub(crate) slot: u8,
+}
+
+impl Seat {
+    /// The slot that is tried first. For the first [`SLOTS`] attempts it is always free, since no
+    /// earlier attempt used it.
+    #[inline]
+    pub(crate) const fn first_choice(attempt: u32) -> Self {
+        Self {
+            attempt,
+            slot: (attempt % SLOTS as u32) as u8,
+        }
+    }
+}
+
+/// One word per attempt: 12 bits of attempt number, 10 of flags, 42 of pushback in microseconds.
+///
+/// A report names its attempt; if a later attempt owns the slot, the report is ignored.
+#[derive(Debug, Default)]
+pub(crate) struct Slots([AtomicU64; SLOTS]);
+
+/// Fifty days, longer than any protocol's pushback.
+const VALUE_BITS: u32 = 42;
+const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
+const FLAG_STAGE: u64 = 0b11 << VALUE_BITS;
+const FLAG_FORBID: u64 = 1 << (VALUE_BITS + 2);
+const FLAG_CONFIG: u64 = 1 << (VALUE_BITS + 3);
+const FLAG_STOP: u64 = 1 << (VALUE_BITS + 4);
+const FLAG_AFTER: u64 = 1 << (VALUE_BITS + 5);
+/// Both flags together encode a third state.
+const UNREADABLE: u64 = FLAG_STOP | FLAG_AFTER;
+const FLAG_COMMITTED: u64 = 1 << (VALUE_BITS + 6);
+const FLAG_OVER: u64 = 1 << (VALUE_BITS + 7);
+const FLAG_OWN_ANSWER: u64 = 1 << (VALUE_BITS + 8);
+const FLAG_UNTRIED_BACKEND: u64 = 1 << (VALUE_BITS + 9);
+const TAG_SHIFT: u32 = VALUE_BITS + 10;
+
+const fn tag(attempt: u32) -> u64 {
+    (attempt as u64) << TAG_SHIFT
+}
+
+impl Slots {
+    #[inline]
+    fn slot(&self, slot: u8) -> &AtomicU64 {
+        &self.0[slot as usize % SLOTS]
+    }
+
+    /// Assigns an empty slot to this attempt: its first choice or, if an earlier attempt is still
+    /// in flight there, the slot of an attempt that is over.
+    #[inline]
+    pub(crate) fn begin(&self, attempt: u32) -> Seat {
+        let mut seat = Seat::first_choice(attempt);
+        // Up to this number every attempt is the first of this call in its slot, whose content is
+        // left over from an earlier call.
+        if attempt > SLOTS as u32 && !self.is_over(seat.slot) {
+            seat.slot = self.free(seat.slot);
+        }
+        self.slot(seat.slot).store(tag(attempt), Ordering::Release);
+        seat
+    }
+
+    fn is_over(&self, slot: u8) -> bool {
+        self.slot(slot).load(Ordering::Acquire) & FLAG_OVER != 0
+    }
+
+    /// The slot of an attempt that is over. One always exists: fewer than [`SLOTS`] attempts are in
+    /// flight when a further one is sent.
+    #[cold]
+    fn free(&self, first: u8) -> u8 {
+        (0..SLOTS as u8)
+            .find(|slot| self.is_over(*slot))
+            .unwrap_or(first)
+    }
+
+    /// Changes the word of this attempt; false if the slot belongs to a later attempt.
+    fn change(&self, seat: Seat, change: impl Fn(u64) -> u64) -> bool {
+        self.slot(seat.slot)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                (word >> TAG_SHIFT == tag(seat.attempt) >> TAG_SHIFT).then(|| change(word))
+            })
+            .is_ok()
+    }
+
+    pub(crate) fn pushback(&self, seat: Seat, pushback: ServerPushback) {
+        self.change(seat, |word| {
+            let word = word & !(FLAG_STOP | FLAG_AFTER | VALUE_MASK);
+            match pushback {
+                ServerPushback::Stop => word | FLAG_STOP,
+                ServerPushback::After(delay) => {
+                    let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+                    word | FLAG_AFTER | micros.min(VALUE_MASK)
+                }
+            }
+        });
+    }
+
+    pub(crate) fn pushback_unreadable(&self, seat: Seat) {
+        self.change(seat, |word| (word & !VALUE_MASK) | UNREADABLE);
+    }
+
+    pub(crate) fn stage(&self, seat: Seat, stage: Stage) {
+        let bits = (stage as u64 + 1) << VALUE_BITS;
+        self.change(seat, |word| (word & !FLAG_STAGE) | bits);
+    }
+
+    pub(crate) fn forbid(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_FORBID);
+    }
+
+    pub(crate) fn own_answer(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_OWN_ANSWER);
+    }
+
+    pub(crate) fn untried_backend(&self, seat: Seat, is_left: bool) {
+        let bits = if is_left { FLAG_UNTRIED_BACKEND } else { 0 };
+        self.change(seat, |word| (word & !FLAG_UNTRIED_BACKEND) | bits);
+    }
+
+    /// False if the slot belongs to a later attempt or this attempt is over.
+    pub(crate) fn config_coming(&self, seat: Seat) -> bool {
+        self.change(seat, |word| word | FLAG_CONFIG) && !self.is_over(seat.slot)
+    }
+
+    /// Marks this attempt as over.
+    pub(crate) fn over(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_OVER);
+    }
+
+    /// True if one of the first `sent` attempts is in flight and may have left the client.
+    pub(crate) fn any_may_have_left(&self, sent: u32) -> bool {
+        let dispatch = (Stage::Dispatch as u64 + 1) << VALUE_BITS;
+        (0..SLOTS as u32)
+            // The other slots are not assigned yet and hold data of an earlier call.
+            .filter(|slot| sent >= SLOTS as u32 || (1..=sent).contains(slot))
+            .any(|slot| {
+                let word = self.slot(slot as u8).load(Ordering::Acquire);
+                word & FLAG_OVER == 0 && word & FLAG_STAGE != dispatch
+            })
+    }
+
+    pub(crate) fn commit(&self, seat: Seat) {
+        self.change(seat, |word| word | FLAG_COMMITTED);
+    }
+
+    /// True exactly once for a committed attempt: its final status may now be counted.
+    pub(crate) fn conclude(&self, seat: Seat) -> bool {
+        self.slot(seat.slot)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                let mine = word >> TAG_SHIFT == tag(seat.attempt) >> TAG_SHIFT;
+                (mine && word & FLAG_COMMITTED != 0).then_some(word & !FLAG_COMMITTED)
+            })
+            .is_ok()
+    }
+
+    pub(crate) fn read(&self, seat: Seat) -> Findings {
+        let word = self.slot(seat.slot).load(Ordering::Acquire);
+        if word >> TAG_SHIFT != tag(seat.attempt) >> TAG_SHIFT {
+            return Findings::default();
+        }
+        Findings {
+            pushback: match word & UNREADABLE {
+                FLAG_STOP => Some(ServerPushback::Stop),
+                FLAG_AFTER => Some(ServerPushback::After(Duration::from_micros(
+                    word & VALUE_MASK,
+                ))),
+                _ => None,
+            },
+            pushback_unreadable: word & UNREADABLE == UNREADABLE,
+            stage: match (word & FLAG_STAGE) >> VALUE_BITS {
+                1 => Some(Stage::Dispatch),
+                2 => Some(Stage::InFlight),
+                3 => Some(Stage::Response),
+                _ => None,
+            },
+            own_answer: word & FLAG_OWN_ANSWER != 0,
+            untried_backend: word & FLAG_UNTRIED_BACKEND != 0,
+            forbidden: word & FLAG_FORBID != 0,
+            config_coming: word & FLAG_CONFIG != 0,
+            config_moved: false,
+            cut_off: false,
+            unread: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Report {
+        Pushback(ServerPushback),
+        Unreadable,
+        Stage(Stage),
+        Forbid,
+        OwnAnswer,
+        UntriedBackend,
+        Config,
+        Over,
+        Commit,
+        Conclude,
+    }
+
+    fn report() -> impl Strategy<Value = Report> {
+        let most = VALUE_MASK;
+        prop_oneof![
+            (0..=most)
+                .prop_map(|us| Report::Pushback(ServerPushback::After(Duration::from_micros(us)))),
+            prop::sample::select(vec![
+                Report::Pushback(ServerPushback::After(Duration::from_micros(most))),
+                Report::Pushback(ServerPushback::Stop),
+                Report::Unreadable,
+            ]),
+            prop::sample::select(vec![
+                Report::Stage(Stage::Dispatch),
+                Report::Stage(Stage::InFlight),
+                Report::Stage(Stage::Response),
+            ]),
+            prop::sample::select(vec![
+                Report::Forbid,
+                Report::OwnAnswer,
+                Report::UntriedBackend,
+                Report::Config,
+            ]),
+            prop::sample::select(vec![Report::Over, Report::Commit, Report::Conclude]),
+        ]
+    }
+
+    proptest! {
+        /// Compares any sequence of reports with one plain value per attempt.
+        #[test]
+        #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
+        fn a_report_changes_its_own_finding_of_its_own_attempt(
+            reports in prop::collection::vec((0_usize..3, report()), 0..40),
+        ) {
+            let slots = Slots::default();
+            let seats = [1, 2, 3].map(|attempt| slots.begin(attempt));
+            let mut plain = [Findings::default(); 3];
+            let (mut over, mut committed) = ([false; 3], [false; 3]);
+            for (at, report) in reports {
+                let (seat, found) = (seats[at], &mut plain[at]);
+                match report {
+                    Report::Pushback(word) => {
+                        slots.pushback(seat, word);
+                        (found.pushback, found.pushback_unreadable) = (Some(word), false);
+                    }
+                    Report::Unreadable => {
+                        slots.pushback_unreadable(seat);
+                        (found.pushback, found.pushback_unreadable) = (None, true);
+                    }
+                    Report::Stage(stage) => {
+                        slots.stage(seat, stage);
+                        found.stage = Some(stage);
+                    }
+                    Report::Forbid => {
+                        slots.forbid(seat);
+                        found.forbidden = true;
+                    }
+                    Report::OwnAnswer => {
+                        slots.own_answer(seat);
+                        found.own_answer = true;
+                    }
+                    Report::UntriedBackend => {
+                        slots.untried_backend(seat, true);
+                        found.untried_backend = true;
+                    }
+                    Report::Config => {
+                        prop_assert_eq!(slots.config_coming(seat), !over[at]);
+                        found.config_coming = true;
+                    }
+                    Report::Over => {
+                        slots.over(seat);
+                        over[at] = true;
+                    }
+                    Report::Commit => {
+                        slots.commit(seat);
+                        committed[at] = true;
+                    }
+                    Report::Conclude => {
+                        prop_assert_eq!(slots.conclude(seat), std::mem::take(&mut committed[at]));
+                    }
+                }
+                prop_assert_eq!(seats.map(|seat| slots.read(seat)), plain);
+                let left = (0..3).any(|at| !over[at] && plain[at].stage != Some(Stage::Dispatch));
+                prop_assert_eq!(slots.any_may_have_left(3), left);
+            }
+        }
+    }
+
+    #[test]
+    fn only_attempts_that_were_sent_may_have_left() {
+        for sent in 1..=20 {
+            let slots = Slots::default();
+            for attempt in 1..sent {
+                slots.over(slots.begin(attempt));
+            }
+            let last = slots.begin(sent);
+            assert!(slots.any_may_have_left(sent), "{sent}");
+            slots.over(last);
+            assert!(!slots.any_may_have_left(sent), "{sent}");
+        }
+    }
+
+    #[test]
+    fn reports_are_read_back() {
+        let slots = Slots::default();
+        let three = slots.begin(3);
+        let after = ServerPushback::After(Duration::from_millis(250));
+        slots.pushback(three, after);
+        slots.stage(three, Stage::InFlight);
+        assert!(slots.config_coming(three));
+        let found = slots.read(three);
+        assert_eq!(found.pushback, Some(after));
+        assert_eq!(found.stage, Some(Stage::InFlight));
+        assert!(found.config_coming && !found.forbidden);
+        slots.pushback(three, ServerPushback::Stop);
+        assert_eq!(slots.read(three).pushback, Some(ServerPushback::Stop));
+    }
+
+    #[test]
+    fn a_late_writer_of_a_dead_attempt_is_ignored() {
+        let slots = Slots::default();
+        let one = slots.begin(1);
+        slots.over(one);
+        let later = slots.begin(1 + SLOTS as u32);
+        assert_eq!(one.slot, later.slot);
+        slots.pushback(one, ServerPushback::Stop);
+        slots.forbid(one);
+        slots.commit(later);
+        assert!(!slots.config_coming(one) && !slots.conclude(one));
+        assert_eq!(slots.read(later), Findings::default());
+        assert_eq!(slots.read(one), Findings::default());
+        assert!(slots.conclude(later));
+    }
+
+    #[test]
+    fn an_attempt_in_flight_keeps_its_slot_while_others_follow() {
+        let slots = Slots::default();
+        let one = slots.begin(1);
+        slots.pushback(one, ServerPushback::Stop);
+        for n in 2..200 {
+            let seat = slots.begin(n);
+            assert_eq!(slots.read(seat), Findings::default());
+            slots.over(seat);
+            assert!(slots.any_may_have_left(n), "{n}");
+        }
+        assert_eq!(slots.read(one).pushback, Some(ServerPushback::Stop));
+        slots.commit(one);
+        assert!(slots.conclude(one));
+        slots.over(one);
+        assert!(!slots.any_may_have_left(199));
+    }
+
+    #[test]
+    fn concurrent_attempts_do_not_mix() {
+        let slots = Slots::default();
+        let seats: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
+        slots.forbid(seats[4]);
+        let forbidden = seats.iter().filter(|seat| slots.read(**seat).forbidden);
+        assert!(forbidden.eq([&seats[4]]));
+    }
+
+    #[test]
+    fn a_huge_pushback_saturates() {
+        let slots = Slots::default();
+        let one = slots.begin(1);
+        slots.pushback(one, ServerPushback::After(Duration::MAX));
+        assert_eq!(
+            slots.read(one).pushback,
+            Some(ServerPushback::After(Duration::from_micros(VALUE_MASK)))
+        );
+    }
+
+    #[test]
+    fn the_latest_pushback_counts_even_if_unreadable() {
+        let slots = Slots::default();
+        let one = slots.begin(1);
+        for word in [
+            ServerPushback::After(Duration::from_secs(1)),
+            ServerPushback::Stop,
+        ] {
+            slots.pushback(one, word);
+            slots.pushback_unreadable(one);
+            let found = slots.read(one);
+            assert_eq!((found.pushback, found.pushback_unreadable), (None, true));
+            slots.pushback(one, word);
+            let found = slots.read(one);
+            assert_eq!(
+                (found.pushback, found.pushback_unreadable),
+                (Some(word), false)
+            );
+        }
+    }
+
+    #[test]
+    fn a_committed_attempt_is_concluded_once() {
+        let slots = Slots::default();
+        let one = slots.begin(1);
+        assert!(!slots.conclude(one), "not committed yet");
+        slots.commit(one);
+        assert!(slots.conclude(one));
+        assert!(!slots.conclude(one));
+    }
+}

@@ -1,0 +1,147 @@
+//! The small facts of an attempt packed into one word, so that a context is cheap to copy.
+
+use crate::call::findings::Seat;
+use crate::{AttemptKind, Idempotency};
+
+/// Flags, kind and idempotency are in the low half, where one instruction tests them; the attempt
+/// number is in the high half.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks(u64);
+
+/// A recovery layer acts on the call.
+pub(crate) const CLAIMED: u64 = 1;
+/// The time limit is enforced.
+pub(crate) const ENFORCED: u64 = 1 << 1;
+/// The caller set an option; layers alone do not set this flag.
+pub(crate) const CALLER: u64 = 1 << 2;
+
+const KIND_SHIFT: u32 = 8;
+const KIND: u64 = 0b11 << KIND_SHIFT;
+const IDEMPOTENCY_SHIFT: u32 = 10;
+const IDEMPOTENCY: u64 = 0b11 << IDEMPOTENCY_SHIFT;
+const SLOT_SHIFT: u32 = 12;
+const SLOT: u64 = 0b1111 << SLOT_SHIFT;
+const NUMBER_SHIFT: u32 = 32;
+
+impl Marks {
+    #[inline]
+    pub(crate) const fn attempt(self) -> u32 {
+        (self.0 >> NUMBER_SHIFT) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn kind(self) -> AttemptKind {
+        match (self.0 & KIND) >> KIND_SHIFT {
+            0 => AttemptKind::Initial,
+            1 => AttemptKind::Retry,
+            2 => AttemptKind::Hedge,
+            _ => AttemptKind::Transparent,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn seat(self) -> Seat {
+        Seat {
+            attempt: self.attempt(),
+            slot: ((self.0 & SLOT) >> SLOT_SHIFT) as u8,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn set_attempt(&mut self, seat: Seat, kind: AttemptKind) {
+        let rest = self.0 & ((1 << NUMBER_SHIFT) - 1) & !(KIND | SLOT);
+        self.0 = rest
+            | (seat.attempt as u64) << NUMBER_SHIFT
+            | (kind as u64) << KIND_SHIFT
+            | ((seat.slot as u64) << SLOT_SHIFT) & SLOT;
+    }
+
+    /// Claimed, with the first attempt in its own slot; before this a context belongs to no
+    /// attempt.
+    #[inline]
+    pub(crate) const fn claim_first(&mut self) {
+        self.0 |= CLAIMED | (1 << NUMBER_SHIFT) | (1 << SLOT_SHIFT);
+    }
+
+    #[inline]
+    pub(crate) const fn idempotency(self) -> Idempotency {
+        match (self.0 & IDEMPOTENCY) >> IDEMPOTENCY_SHIFT {
+            0 => Idempotency::Unknown,
+            1 => Idempotency::Idempotent,
+            _ => Idempotency::NotIdempotent,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn set_idempotency(&mut self, idempotency: Idempotency) {
+        let value: u64 = match idempotency {
+            Idempotency::Unknown => 0,
+            Idempotency::Idempotent => 1,
+            Idempotency::NotIdempotent => 2,
+        };
+        self.0 = (self.0 & !IDEMPOTENCY) | (value << IDEMPOTENCY_SHIFT);
+    }
+
+    #[inline]
+    pub(crate) const fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    #[inline]
+    pub(crate) const fn set(&mut self, flag: u64) {
+        self.0 |= flag;
+    }
+
+    #[inline]
+    pub(crate) const fn put(&mut self, flag: u64, on: bool) {
+        self.0 = if on { self.0 | flag } else { self.0 & !flag };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_attempt_is_number_one_in_its_own_slot() {
+        let mut marks = Marks::default();
+        marks.set(ENFORCED);
+        marks.claim_first();
+        assert!(marks.has(CLAIMED) && marks.has(ENFORCED));
+        assert_eq!(marks.seat(), Seat::first_choice(1));
+        assert_eq!(marks.kind(), AttemptKind::Initial);
+    }
+
+    #[test]
+    fn no_field_touches_another() {
+        let mut marks = Marks::default();
+        for kind in [
+            AttemptKind::Transparent,
+            AttemptKind::Hedge,
+            AttemptKind::Retry,
+            AttemptKind::Initial,
+        ] {
+            for idempotency in [
+                Idempotency::NotIdempotent,
+                Idempotency::Idempotent,
+                Idempotency::Unknown,
+            ] {
+                let seat = Seat {
+                    attempt: u32::MAX,
+                    slot: 15,
+                };
+                marks.set_attempt(seat, kind);
+                assert_eq!(marks.seat(), seat);
+                marks.set_idempotency(idempotency);
+                assert_eq!(marks.attempt(), u32::MAX);
+                assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
+                assert!(!marks.has(CLAIMED | ENFORCED | CALLER));
+            }
+        }
+        marks.set(CLAIMED);
+        marks.put(ENFORCED, true);
+        marks.put(ENFORCED, false);
+        assert!(marks.has(CLAIMED) && !marks.has(ENFORCED | CALLER));
+        assert_eq!(marks.attempt(), u32::MAX);
+    }
+}

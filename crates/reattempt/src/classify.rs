@@ -1,0 +1,209 @@
+//! Classifiers: turn one response or error into one [`Verdict`].
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::failure::reason::UNKNOWN;
+use crate::{CallContext, Verdict};
+
+/// Classifies the result of one attempt. The recovery layer calls it exactly once per attempt.
+///
+/// Closures over `(Result<&Res, &Err>, &CallContext)` implement it; [`classify_fn`] names their
+/// types where these cannot be inferred. Classifiers compose: [`Classify::or_else`] asks a second
+/// one if the first returns `UNKNOWN`, and [`Classify::with_override`] lets a closure decide first.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot classify `Result<&{Res}, &{Err}>`",
+    label = "not a classifier of this service's response and error",
+    note = "a classifier must know the error type of the service right below the recovery layer: put `map_err` outside of the layer, not below it",
+    note = "for a closure, write its argument types or wrap it in `classify_fn(|outcome, context| …)`"
+)]
+pub trait Classify<Res, Err> {
+    /// Returns the verdict on one attempt; `context` is the context of that attempt.
+    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict;
+
+    /// True (the default) if a verdict of this classifier can force a further attempt past the
+    /// strategy's maximum: an always-retry reason or a transparent failure. With `false`, the last
+    /// attempt moves the request instead of copying it.
+    fn may_force(&self) -> bool {
+        true
+    }
+
+    /// Asks `next` when this classifier's reason is `UNKNOWN`.
+    fn or_else<B>(self, next: B) -> OrElse<Self, B>
+    where
+        Self: Sized,
+        B: Classify<Res, Err>,
+    {
+        OrElse { first: self, next }
+    }
+
+    /// Asks `special` first; if it returns `None`, this classifier decides.
+    fn with_override<F>(self, special: F) -> Override<Self, F>
+    where
+        Self: Sized,
+        F: Fn(Result<&Res, &Err>, &CallContext) -> Option<Verdict>,
+    {
+        Override {
+            special,
+            usual: self,
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, Res, Err> Classify<Res, Err> for F
+where
+    F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,
+{
+    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
+        self(outcome, context)
+    }
+}
+
+impl<C, Res, Err> Classify<Res, Err> for Arc<C>
+where
+    C: Classify<Res, Err> + ?Sized,
+{
+    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
+        (**self).classify(outcome, context)
+    }
+
+    fn may_force(&self) -> bool {
+        (**self).may_force()
+    }
+}
+
+/// Turns a closure into a classifier, with argument types inferred from its use.
+pub fn classify_fn<F, Res, Err>(f: F) -> ClassifyFn<F, Res, Err>
+where
+    F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,
+{
+    ClassifyFn {
+        f,
+        outcome: PhantomData,
+    }
+}
+
+/// Returned by [`classify_fn`].
+pub struct ClassifyFn<F, Res, Err> {
+    f: F,
+    outcome: PhantomData<fn(Res, Err)>,
+}
+
+impl<F: Clone, Res, Err> Clone for ClassifyFn<F, Res, Err> {
+    fn clone(&self) -> Self {
+        Self {
+            f: self.f.clone(),
+            outcome: PhantomData,
+        }
+    }
+}
+
+impl<F, Res, Err> std::fmt::Debug for ClassifyFn<F, Res, Err> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClassifyFn")
+    }
+}
+
+impl<F, Res, Err> Classify<Res, Err> for ClassifyFn<F, Res, Err>
+where
+    F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,
+{
+    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
+        (self.f)(outcome, context)
+    }
+}
+
+/// Returned by [`Classify::or_else`].
+#[derive(Clone, Debug)]
+pub struct OrElse<A, B> {
+    first: A,
+    next: B,
+}
+
+impl<A, B, Res, Err> Classify<Res, Err> for OrElse<A, B>
+where
+    A: Classify<Res, Err>,
+    B: Classify<Res, Err>,
+{
+    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
+        let verdict = self.first.classify(outcome, context);
+        match verdict.failure() {
+            Some(failure) if failure.reason == UNKNOWN => self.next.classify(outcome, context),
+            _ => verdict,
+        }
+    }
+
+    fn may_force(&self) -> bool {
+        self.first.may_force() || self.next.may_force()
+    }
+}
+
+/// Returned by [`Classify::with_override`].
+#[derive(Clone)]
+pub struct Override<C, F> {
+    special: F,
+    usual: C,
+}
+
+impl<C: std::fmt::Debug, F> std::fmt::Debug for Override<C, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Override")
+            .field("usual", &self.usual)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C, F, Res, Err> Classify<Res, Err> for Override<C, F>
+where
+    C: Classify<Res, Err>,
+    F: Fn(Result<&Res, &Err>, &CallContext) -> Option<Verdict>,
+{
+    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
+        (self.special)(outcome, context).unwrap_or_else(|| self.usual.classify(outcome, context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
+    use crate::{Failure, Stage};
+
+    fn by_code(outcome: Result<&u16, &()>, _: &CallContext) -> Verdict {
+        match outcome {
+            Ok(0) => Verdict::Success,
+            Ok(9) => Verdict::Retry(Failure::new(KV_LOCKED, Stage::Response)),
+            _ => Verdict::Fatal(Failure::new(UNKNOWN, Stage::Response)),
+        }
+    }
+
+    #[test]
+    fn the_second_classifier_decides_only_if_the_first_is_unknown() {
+        let both = by_code.or_else(classify_fn(|_: Result<&u16, &()>, _| {
+            Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response))
+        }));
+        let context = CallContext::default();
+        assert_eq!(both.classify(Ok(&0), &context), Verdict::Success);
+        let reason = |code: u16| {
+            both.classify(Ok(&code), &context)
+                .failure()
+                .map(|f| f.reason)
+        };
+        assert_eq!(reason(9), Some(KV_LOCKED));
+        assert_eq!(reason(1), Some(KV_TEMPORARY_FAILURE));
+    }
+
+    #[test]
+    fn an_override_speaks_first_and_may_stay_silent() {
+        let custom = by_code.with_override(|outcome: Result<&u16, &()>, _: &CallContext| {
+            matches!(outcome, Ok(7)).then_some(Verdict::Success)
+        });
+        let context = CallContext::default();
+        assert_eq!(custom.classify(Ok(&7), &context), Verdict::Success);
+        assert!(matches!(
+            custom.classify(Ok(&9), &context),
+            Verdict::Retry(_)
+        ));
+    }
+}

@@ -1,0 +1,211 @@
+//! Retry reasons: why a retry may be needed (RFC 0049, RetryReason).
+
+use std::fmt;
+
+/// The definition of a reason. Stored in a `static` made by
+/// [`retry_reasons!`](crate::retry_reasons).
+#[derive(Debug)]
+pub struct ReasonDef {
+    name: &'static str,
+    allows_non_idempotent_retry: bool,
+    always_retry: bool,
+}
+
+impl ReasonDef {
+    /// A definition: the name and RFC 0049's two flags.
+    #[must_use]
+    pub const fn new(name: &'static str, allows_non_idempotent: bool, always: bool) -> Self {
+        Self {
+            name,
+            allows_non_idempotent_retry: allows_non_idempotent,
+            always_retry: always,
+        }
+    }
+}
+
+/// Why an attempt failed in a way that a retry may fix (RFC 0049, RetryReason).
+///
+/// The set is open: every protocol adds its own with [`retry_reasons!`](crate::retry_reasons), and
+/// so can you. A reason is one pointer wide, `Copy`, and compared by the address of its definition:
+/// two reasons of the same name from two crates are different.
+#[derive(Clone, Copy)]
+pub struct RetryReason(&'static ReasonDef);
+
+impl RetryReason {
+    /// The reason of a definition; prefer [`retry_reasons!`](crate::retry_reasons), which also
+    /// creates the `static`.
+    #[must_use]
+    pub const fn from_def(def: &'static ReasonDef) -> Self {
+        Self(def)
+    }
+
+    /// The name, in the specification's spelling.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// True if the failed attempt is known to have had no effect, so that even a non-idempotent
+    /// request may be sent again.
+    #[must_use]
+    pub const fn allows_non_idempotent_retry(self) -> bool {
+        self.0.allows_non_idempotent_retry
+    }
+
+    /// True if the request is sent again under any strategy, with
+    /// [`ControlledBackoff`](crate::strategy::ControlledBackoff), until the deadline.
+    #[must_use]
+    pub const fn always_retry(self) -> bool {
+        self.0.always_retry
+    }
+}
+
+impl PartialEq for RetryReason {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for RetryReason {}
+
+impl std::hash::Hash for RetryReason {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.0).hash(state);
+    }
+}
+
+impl fmt::Debug for RetryReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl fmt::Display for RetryReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+/// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`.
+///
+/// ```
+/// reattempt::retry_reasons! {
+///     /// The shard is being moved.
+///     pub SHARD_MOVING(true, false);
+/// }
+/// assert_eq!(SHARD_MOVING.name(), "SHARD_MOVING");
+/// assert!(SHARD_MOVING.allows_non_idempotent_retry());
+/// ```
+#[macro_export]
+macro_rules! retry_reasons {
+    ($($(#[$meta:meta])* $vis:vis $name:ident($non_idempotent:expr, $always:expr);)*) => {$(
+        $(#[$meta])*
+        $vis const $name: $crate::RetryReason = {
+            static DEF: $crate::ReasonDef =
+                $crate::ReasonDef::new(stringify!($name), $non_idempotent, $always);
+            $crate::RetryReason::from_def(&DEF)
+        };
+    )*};
+}
+
+retry_reasons! {
+    /// Anything unexpected. Retried only if the request is idempotent.
+    pub UNKNOWN(false, false);
+    /// The socket for the request is not available.
+    pub SOCKET_NOT_AVAILABLE(true, false);
+    /// The service on a node (key-value, query …) is not available.
+    pub SERVICE_NOT_AVAILABLE(true, false);
+    /// The target node of the request is not available.
+    pub NODE_NOT_AVAILABLE(true, false);
+    /// The node does not own the key's vbucket (KV status 0x07).
+    pub KV_NOT_MY_VBUCKET(true, true);
+    /// The node does not know the collection: the client's manifest is outdated (KV status 0x88).
+    pub KV_COLLECTION_OUTDATED(true, true);
+    /// An unknown status that the server's error map marks as retryable.
+    pub KV_ERROR_MAP_RETRY_INDICATED(true, false);
+    /// The document is locked (KV status 0x09).
+    pub KV_LOCKED(true, false);
+    /// The node asks the client to retry later (KV status 0x86).
+    pub KV_TEMPORARY_FAILURE(true, false);
+    /// Another durable write on the document is in progress (KV status 0xa2).
+    pub KV_SYNC_WRITE_IN_PROGRESS(true, false);
+    /// A durable write on the document is being committed again (KV status 0xa4).
+    pub KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS(true, false);
+    /// The service's response says that the request may be retried.
+    pub SERVICE_RESPONSE_CODE_INDICATED(true, false);
+    /// The socket was closed while the request was in flight; it is unknown whether it was carried
+    /// out.
+    pub SOCKET_CLOSED_WHILE_IN_FLIGHT(false, false);
+    /// A circuit breaker prevented the request from being sent.
+    pub CIRCUIT_BREAKER_OPEN(true, false);
+    /// A prepared statement must be prepared again (query 4040, 4050, 4070).
+    pub QUERY_PREPARED_STATEMENT_FAILURE(true, false);
+    /// An index disappeared during the query (query 5000 with its text).
+    pub QUERY_INDEX_NOT_FOUND(true, false);
+    /// Analytics asks the client to retry later (23000, 23003, 23007).
+    pub ANALYTICS_TEMPORARY_FAILURE(true, false);
+    /// Search has too many requests (HTTP 429).
+    pub SEARCH_TOO_MANY_REQUESTS(true, false);
+    /// The view engine asks the client to retry later.
+    pub VIEWS_TEMPORARY_FAILURE(true, false);
+    /// The node has no active partition for the view (HTTP 302).
+    pub VIEWS_NO_ACTIVE_PARTITION(true, true);
+}
+
+/// The twenty reasons of RFC 0049, in the order of its table.
+pub const RFC_0049: [RetryReason; 20] = [
+    UNKNOWN,
+    SOCKET_NOT_AVAILABLE,
+    SERVICE_NOT_AVAILABLE,
+    NODE_NOT_AVAILABLE,
+    KV_NOT_MY_VBUCKET,
+    KV_COLLECTION_OUTDATED,
+    KV_ERROR_MAP_RETRY_INDICATED,
+    KV_LOCKED,
+    KV_TEMPORARY_FAILURE,
+    KV_SYNC_WRITE_IN_PROGRESS,
+    KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS,
+    SERVICE_RESPONSE_CODE_INDICATED,
+    SOCKET_CLOSED_WHILE_IN_FLIGHT,
+    CIRCUIT_BREAKER_OPEN,
+    QUERY_PREPARED_STATEMENT_FAILURE,
+    QUERY_INDEX_NOT_FOUND,
+    ANALYTICS_TEMPORARY_FAILURE,
+    SEARCH_TOO_MANY_REQUESTS,
+    VIEWS_TEMPORARY_FAILURE,
+    VIEWS_NO_ACTIVE_PARTITION,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C1
+    #[test]
+    fn the_table_of_rfc_0049_holds_to_the_flag() {
+        let always: Vec<_> = RFC_0049.iter().filter(|r| r.always_retry()).collect();
+        assert_eq!(
+            always,
+            [
+                &KV_NOT_MY_VBUCKET,
+                &KV_COLLECTION_OUTDATED,
+                &VIEWS_NO_ACTIVE_PARTITION
+            ]
+        );
+        let only_idempotent: Vec<_> = RFC_0049
+            .iter()
+            .filter(|r| !r.allows_non_idempotent_retry())
+            .collect();
+        assert_eq!(only_idempotent, [&UNKNOWN, &SOCKET_CLOSED_WHILE_IN_FLIGHT]);
+    }
+
+    #[test]
+    fn reasons_of_one_name_from_two_places_differ() {
+        mod other {
+            crate::retry_reasons! { pub(super) UNKNOWN(false, false); }
+        }
+        assert_ne!(UNKNOWN, other::UNKNOWN);
+        assert_eq!(UNKNOWN.name(), other::UNKNOWN.name());
+        assert_eq!(UNKNOWN, UNKNOWN);
+    }
+}

@@ -1,0 +1,165 @@
+//! The result of one attempt.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use crate::{RetryReason, Stage};
+
+/// Whether a failure may be retried without counting as a retry (A6, Transparent Retries).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Transparent {
+    /// The server's application may have seen the request: the policy decides.
+    #[default]
+    No,
+    /// It reached the server but not its application (REFUSED_STREAM): retried once per call.
+    Once,
+    /// The connection was lost, and the attempt never left the client if its request body was never
+    /// read ([`Replay::was_unread`](crate::Replay::was_unread)). In that case as
+    /// [`Transparent::Unlimited`], in the stage [`Stage::Dispatch`] and safe for any request;
+    /// otherwise as [`Transparent::No`].
+    IfUnread,
+    /// No connection could be made: retried at once while there is a backend that the call has not
+    /// tried ([`Findings::untried_backend`](crate::Findings::untried_backend)), at most
+    /// [`MOST_RECORDS`](crate::MOST_RECORDS) times; otherwise as [`Transparent::No`].
+    NextBackend,
+    /// It never left the client: retried until the deadline.
+    Unlimited,
+}
+
+/// Why and where an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The reason, from the vocabulary that all protocols share.
+    pub reason: RetryReason,
+    /// How far the attempt came.
+    pub stage: Stage,
+    /// The protocol's own code (gRPC code, HTTP or KV status, MongoDB code), if there was one.
+    pub code: Option<i32>,
+    /// Whether it may be retried without being counted.
+    pub transparent: Transparent,
+    /// True if even a non-idempotent request may be sent again.
+    pub safe: bool,
+    /// True if the server says that this attempt changed nothing (MongoDB's `NoWritesPerformed`):
+    /// of several failures it is the least informative for the caller.
+    pub no_effect: bool,
+    /// The base of the back-off that the server asked for, in microseconds; see
+    /// [`Failure::base_backoff`].
+    pub base_backoff_micros: Option<NonZeroU32>,
+}
+
+impl Failure {
+    /// A failure with this reason in this stage: no code, not transparent, as safe as its reason
+    /// says ([`RetryReason::allows_non_idempotent_retry`]).
+    #[must_use]
+    pub const fn new(reason: RetryReason, stage: Stage) -> Self {
+        Self {
+            reason,
+            stage,
+            code: None,
+            transparent: Transparent::No,
+            safe: reason.allows_non_idempotent_retry(),
+            no_effect: false,
+            base_backoff_micros: None,
+        }
+    }
+
+    /// Sets the protocol's own code.
+    #[must_use]
+    pub const fn code(mut self, code: i32) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// Sets whether the server says that this attempt changed nothing.
+    #[must_use]
+    pub const fn no_effect(mut self, no_effect: bool) -> Self {
+        self.no_effect = no_effect;
+        self
+    }
+
+    /// Sets the base of the back-off that the server asked for (MongoDB's `baseBackoffMS`), in
+    /// whole microseconds and up to over an hour; zero means none. Only strategies that support it
+    /// read it.
+    #[must_use]
+    pub const fn with_base_backoff(mut self, base: Duration) -> Self {
+        let micros = base.as_micros();
+        self.base_backoff_micros = NonZeroU32::new(if micros > u32::MAX as u128 {
+            u32::MAX
+        } else {
+            micros as u32
+        });
+        self
+    }
+
+    /// The base of the back-off that the server asked for, if any.
+    #[must_use]
+    pub const fn base_backoff(&self) -> Option<Duration> {
+        match self.base_backoff_micros {
+            Some(micros) => Some(Duration::from_micros(micros.get() as u64)),
+            None => None,
+        }
+    }
+
+    /// Sets whether it may be retried without being counted.
+    #[must_use]
+    pub const fn transparent(mut self, transparent: Transparent) -> Self {
+        self.transparent = transparent;
+        self
+    }
+
+    /// Overrides the reason: whether the request is known to have had no effect.
+    #[must_use]
+    pub const fn safe(mut self, safe: bool) -> Self {
+        self.safe = safe;
+        self
+    }
+}
+
+/// A classifier's verdict on one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It succeeded. Counted as a success; the response goes to the caller.
+    Success,
+    /// The head of the response has arrived and the rest decides later (a gRPC status in trailers):
+    /// no further attempt, and nothing is counted yet (A6, When Retries are Valid).
+    Committed,
+    /// It failed, and a retry would not help: the failure goes to the caller.
+    Fatal(Failure),
+    /// It failed, and a retry may help.
+    Retry(Failure),
+}
+
+impl Verdict {
+    /// The failure, if there is one.
+    #[must_use]
+    pub const fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Success | Self::Committed => None,
+            Self::Fatal(failure) | Self::Retry(failure) => Some(failure),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::reason::UNKNOWN;
+
+    #[test]
+    fn a_servers_base_is_kept_to_the_microsecond_and_saturates() {
+        let with = |base| Failure::new(UNKNOWN, Stage::Response).with_base_backoff(base);
+        assert_eq!(with(Duration::ZERO).base_backoff(), None);
+        assert_eq!(with(Duration::from_nanos(999)).base_backoff(), None);
+        let exact = Duration::from_micros(50_500);
+        assert_eq!(with(exact).base_backoff(), Some(exact));
+        let most = Duration::from_micros(u32::MAX.into());
+        assert_eq!(with(Duration::MAX).base_backoff(), Some(most));
+    }
+
+    /// Every failed attempt copies it.
+    #[test]
+    fn a_failure_is_three_words() {
+        assert_eq!(size_of::<Failure>(), 24);
+        assert_eq!(size_of::<Verdict>(), 32);
+    }
+}

@@ -1,0 +1,404 @@
+//! What the machines return to a driver step by step, where a whole simulated call would not show a
+//! difference.
+
+use std::sync::Arc;
+
+use super::model::{attempts, bucket};
+use super::script::ms;
+use super::simulator::start;
+use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
+use crate::machine::{
+    Action, Due, Env, HedgeAction, HedgeMachine, Keep, Permit, Resume, RetryMachine,
+};
+use crate::policy::strategy::FailFast;
+use crate::{
+    AttemptKind, AttemptOutcome, CallContext, Failure, Findings, HedgePolicy, Idempotency,
+    RetryThrottle, ServerPushback, Stage, Stopped, TimeLimit, Transparent, Verdict,
+};
+
+const NONE: Findings = Findings {
+    pushback: None,
+    pushback_unreadable: false,
+    stage: None,
+    own_answer: false,
+    untried_backend: false,
+    forbidden: false,
+    config_coming: false,
+    config_moved: false,
+    cut_off: false,
+    unread: false,
+};
+
+fn failure() -> Failure {
+    Failure::new(UNKNOWN, Stage::Response)
+}
+
+/// An idempotent call whose first attempt is in flight.
+fn first_attempt() -> CallContext {
+    let mut context = CallContext::default();
+    context.set_idempotency(Idempotency::Idempotent);
+    context.claim_first();
+    context
+}
+
+/// Outcome and stop reason in the record of the newest attempt.
+fn recorded(context: &CallContext) -> (AttemptOutcome, Option<Stopped>) {
+    let info = context.info();
+    let record = info.records().last().expect("a record");
+    (record.outcome, record.stopped)
+}
+
+/// R1 R40: the request is moved only if no further attempt is possible.
+#[test]
+fn a_request_is_kept_as_long_as_another_attempt_may_follow() {
+    let hedged = |max| HedgeMachine::new(&HedgePolicy::new(max, ms(1)));
+    assert!(!hedged(1).may_follow(false));
+    assert!(hedged(1).may_follow(true));
+    assert!(hedged(2).may_follow(false));
+    let retried = RetryMachine::new();
+    assert!(!retried.may_follow(&attempts(1), false));
+    assert!(retried.may_follow(&attempts(1), true));
+    assert!(retried.may_follow(&attempts(2), false));
+}
+
+/// R13: the last of several attempts moves the request too.
+#[test]
+fn nothing_follows_the_last_of_several_attempts() {
+    let (context, mut machine) = (first_attempt(), RetryMachine::new());
+    let env = Env::new(&context);
+    let action = machine.failed(
+        start(),
+        &Verdict::Retry(failure()),
+        NONE,
+        &attempts(2),
+        &env,
+    );
+    assert!(matches!(action, Action::Wait(_)));
+    assert!(!machine.may_follow(&attempts(2), false));
+    assert!(machine.may_follow(&attempts(3), false));
+}
+
+/// R43 R44: the hedging delay does not replace what its failure requested.
+#[test]
+fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
+    let policy = HedgePolicy::new(3, ms(200));
+    let context = first_attempt();
+    let env = Env::new(&context);
+    let late = Some(ServerPushback::After(ms(400)));
+    for (reason, found, unseen, next) in [
+        (UNKNOWN, late, Transparent::No, Some(400)),
+        (KV_NOT_MY_VBUCKET, late, Transparent::No, Some(400)),
+        (UNKNOWN, Some(ServerPushback::Stop), Transparent::No, None),
+        (UNKNOWN, None, Transparent::Once, Some(0)),
+    ] {
+        let mut machine = HedgeMachine::new(&policy);
+        let failure = Failure::new(reason, Stage::Response);
+        let verdict = Verdict::Retry(failure.transparent(unseen));
+        let found = Findings {
+            pushback: found,
+            ..NONE
+        };
+        machine.failed(start(), &verdict, found, &policy, &env);
+        let planned = machine.wake();
+        machine.pending(start(), &policy);
+        assert_eq!(planned, next.map(|after| start() + ms(after)));
+        assert_eq!(machine.wake(), planned);
+        if unseen == Transparent::Once {
+            let mend = machine.due(start(), &policy);
+            assert_eq!(mend, Due::Plan(AttemptKind::Transparent));
+            assert_eq!(machine.wake(), Some(start() + ms(200)));
+        }
+    }
+}
+
+/// R47: a call whose service fails before any hedge is ready continues with the other attempts.
+#[test]
+fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
+    let policy = HedgePolicy::new(3, ms(200));
+    let (context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
+    let env = Env::new(&context);
+    machine.pending(start(), &policy);
+    let first = start() + ms(200);
+    assert_eq!(machine.due(first, &policy), Due::Plan(AttemptKind::Hedge));
+    assert_eq!(machine.broken(&env), Permit::Refused);
+    assert_eq!(machine.wake(), Some(start() + ms(400)));
+    let action = machine.failed(first, &Verdict::Retry(failure()), NONE, &policy, &env);
+    assert_eq!(action, HedgeAction::Go);
+    assert_eq!(machine.due(first, &policy), Due::Plan(AttemptKind::Hedge));
+    assert_eq!(machine.broken(&env), Permit::Return);
+    assert_eq!(context.info().stopped(), Some(Stopped::Fatal));
+    assert_eq!(
+        recorded(&context),
+        (AttemptOutcome::Retry, Some(Stopped::Fatal))
+    );
+}
+
+/// R21 R51: it is pending, so it has no failure.
+#[test]
+fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
+    let policy = HedgePolicy::new(2, ms(200));
+    let (context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
+    machine.pending(start(), &policy);
+    let hedge = start() + ms(200);
+    assert_eq!(machine.due(hedge, &policy), Due::Plan(AttemptKind::Hedge));
+    let sent = machine.permit(hedge, AttemptKind::Hedge, &Env::new(&context));
+    assert_eq!(sent, Permit::Send(2));
+    let mut second = context.clone();
+    second.start_attempt(2, AttemptKind::Hedge);
+    let action = machine.cut_off(hedge, &policy, &Env::new(&second));
+    assert_eq!(action, HedgeAction::Go);
+    assert_eq!(
+        recorded(&context),
+        (AttemptOutcome::Cancelled, Some(Stopped::NotReplayable))
+    );
+}
+
+/// A failure is kept only while it might still be returned.
+#[test]
+fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
+    let within = |limit: Option<TimeLimit>| {
+        let (mut context, mut machine) = (first_attempt(), RetryMachine::new());
+        if let Some(limit) = limit {
+            context.stamp_limit(limit);
+        }
+        let env = Env::new(&context);
+        let verdict = Verdict::Retry(failure());
+        match machine.failed(start(), &verdict, NONE, &attempts(3), &env) {
+            Action::Wait(wait) => wait.keep,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(within(None), Keep::Error);
+    let at = start() + ms(1000);
+    assert_eq!(within(Some(TimeLimit::enforced(at))), Keep::Error);
+    assert_eq!(within(Some(TimeLimit::stamped(at))), Keep::New);
+}
+
+/// Events between a decision and its planned attempt change the record of the failure.
+#[test]
+fn events_before_the_next_attempt_change_the_failures_record() {
+    for (happens, stopped) in [
+        (
+            RetryMachine::refused as fn(&mut RetryMachine, &Env<'_>),
+            Stopped::NotReplayable,
+        ),
+        (RetryMachine::broken, Stopped::Fatal),
+    ] {
+        let (context, mut machine) = (first_attempt(), RetryMachine::new());
+        let env = Env::new(&context);
+        let verdict = Verdict::Retry(failure());
+        machine.failed(start(), &verdict, NONE, &attempts(3), &env);
+        happens(&mut machine, &env);
+        assert_eq!(recorded(&context), (AttemptOutcome::Retry, Some(stopped)));
+        assert_eq!(context.info().stopped(), Some(stopped));
+    }
+}
+
+/// R15: the reason of a drop is recorded, also while the strategy's decision is pending.
+#[test]
+fn a_dropped_call_is_recorded() {
+    #[derive(Debug)]
+    struct Asks;
+    impl crate::RetryStrategy for Asks {
+        fn decide(&self, _: &crate::RetryView<'_>) -> crate::Decision {
+            crate::Decision::Defer(Box::pin(std::future::pending()))
+        }
+    }
+    let (context, mut machine) = (first_attempt(), RetryMachine::new());
+    let env = Env::new(&context);
+    let action = machine.failed(start(), &Verdict::Retry(failure()), NONE, &Asks, &env);
+    assert!(matches!(action, Action::Ask(_)));
+    assert_eq!(context.info().records().len(), 0, "the decision is pending");
+    machine.dropped(Stopped::Cancelled, &env);
+    assert_eq!(
+        recorded(&context),
+        (AttemptOutcome::Retry, Some(Stopped::Cancelled))
+    );
+    assert_eq!(context.info().stopped(), Some(Stopped::Cancelled));
+}
+
+/// R14 R15
+#[test]
+fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
+    let why = |limit: Option<TimeLimit>, at| {
+        let mut context = first_attempt();
+        limit.into_iter().for_each(|limit| {
+            context.stamp_limit(limit);
+        });
+        Env::new(&context).why_dropped(start() + ms(at))
+    };
+    let at = start() + ms(10);
+    assert_eq!(why(None, 10), Stopped::Cancelled);
+    assert_eq!(why(Some(TimeLimit::enforced(at)), 9), Stopped::Cancelled);
+    assert_eq!(why(Some(TimeLimit::enforced(at)), 10), Stopped::Deadline);
+    assert_eq!(why(Some(TimeLimit::stamped(at)), 10), Stopped::Cancelled);
+}
+
+/// R41: losers leave a record, and so does the winner then.
+#[test]
+fn the_winner_of_several_is_recorded_beside_the_losers() {
+    let (mut context, first) = (first_attempt(), first_attempt());
+    Env::new(&first).succeeded(true);
+    assert_eq!(
+        first.info().records().len(),
+        0,
+        "a single attempt leaves none"
+    );
+    assert_eq!(first.info().stopped(), Some(Stopped::Committed));
+
+    let loser = context.clone();
+    context.start_attempt(2, AttemptKind::Hedge);
+    Env::new(&loser).cancelled(None);
+    assert_eq!(recorded(&context), (AttemptOutcome::Cancelled, None));
+    Env::new(&context).succeeded(false);
+    assert_eq!(
+        recorded(&context),
+        (AttemptOutcome::Success, Some(Stopped::Success))
+    );
+    assert_eq!(context.info().stopped(), Some(Stopped::Success));
+}
+
+/// R23: a call that no layer acted on is counted by the same rules.
+#[test]
+fn a_call_without_a_recovery_layer_is_counted_too() {
+    let stop = Findings {
+        pushback: Some(ServerPushback::Stop),
+        ..NONE
+    };
+    for (verdict, found, tokens, stopped) in [
+        (Verdict::Success, NONE, 9100, Stopped::Success),
+        (Verdict::Committed, NONE, 9000, Stopped::Committed),
+        (Verdict::Retry(failure()), NONE, 8000, Stopped::Strategy),
+        (Verdict::Fatal(failure()), NONE, 9000, Stopped::Fatal),
+        (Verdict::Fatal(failure()), stop, 8000, Stopped::Fatal),
+    ] {
+        let tokens_left = bucket(10, 1);
+        let mut context = CallContext::default();
+        context.set_throttle(Arc::clone(&tokens_left) as Arc<dyn RetryThrottle>);
+        context.begin();
+        Env::new(&context).passed(start(), &verdict, found);
+        assert_eq!(tokens_left.milli_tokens(), Some(tokens), "{verdict:?}");
+        assert_eq!(context.info().stopped(), Some(stopped), "{verdict:?}");
+        assert!(context.is_taken_up(), "counted once");
+    }
+}
+
+/// R14: at the instant of the deadline no further attempt is sent.
+#[test]
+fn a_wait_that_ends_with_the_deadline_sends_nothing() {
+    for (limit, resume) in [
+        (TimeLimit::enforced as fn(_) -> _, Resume::Expire),
+        (TimeLimit::stamped, Resume::Return),
+    ] {
+        let (mut context, mut machine) = (first_attempt(), RetryMachine::new());
+        context.stamp_limit(limit(start() + ms(50)));
+        let env = Env::new(&context);
+        let verdict = Verdict::Retry(failure());
+        machine.failed(start(), &verdict, NONE, &attempts(3), &env);
+        assert_eq!(machine.resume(start() + ms(49), &env), Resume::Send);
+        assert_eq!(machine.resume(start() + ms(50), &env), resume);
+        assert_eq!(recorded(&context).1, Some(Stopped::Deadline));
+    }
+}
+
+/// C29: failures without a code are grouped by their reason.
+#[test]
+fn a_streak_without_codes_is_of_one_reason() {
+    #[derive(Debug)]
+    struct Third;
+    impl crate::RetryStrategy for Third {
+        fn decide(&self, view: &crate::RetryView<'_>) -> crate::Decision {
+            if view.streak == 3 {
+                crate::Decision::Stop
+            } else {
+                crate::Decision::After(ms(1))
+            }
+        }
+    }
+    let third_in_a_row = |failures: [Failure; 3]| {
+        let (context, mut machine) = (first_attempt(), RetryMachine::new());
+        let env = Env::new(&context);
+        let last = failures
+            .map(|failure| machine.failed(start(), &Verdict::Retry(failure), NONE, &Third, &env));
+        matches!(last[2], Action::Return(_))
+    };
+    let (one, other) = (
+        failure(),
+        Failure::new(KV_TEMPORARY_FAILURE, Stage::Response),
+    );
+    assert!(third_in_a_row([one, one, one]));
+    assert!(!third_in_a_row([one, other, one]));
+    assert!(third_in_a_row([one.code(1), other.code(1), one.code(1)]));
+    assert!(!third_in_a_row([one.code(1), one, one.code(1)]));
+}
+
+/// R62: if the strategy refuses, only a transparent retry follows.
+#[test]
+fn transparent_retries_do_not_ask_the_strategy() {
+    let (context, mut machine) = (first_attempt(), RetryMachine::new());
+    let env = Env::new(&context);
+    let unseen = failure().transparent(Transparent::Once);
+    let mut again = || machine.failed(start(), &Verdict::Retry(unseen), NONE, &FailFast, &env);
+    assert!(matches!(again(), Action::Wait(wait) if wait.kind == AttemptKind::Transparent));
+    assert!(matches!(again(), Action::Return(_)));
+}
+
+/// A newer configuration only affects the retry of the failure that requested it, once, and only if
+/// no server pushback set its time.
+#[test]
+fn a_configuration_only_nudges_the_retry_that_requested_it() {
+    let policy = HedgePolicy::new(1, ms(200));
+    let coming = Findings {
+        config_coming: true,
+        ..NONE
+    };
+    let by_the_server = Findings {
+        pushback: Some(ServerPushback::After(ms(1))),
+        ..coming
+    };
+    let verdict = Verdict::Retry(Failure::new(KV_NOT_MY_VBUCKET, Stage::Response));
+    let waits = Some(start() + ms(1));
+    for (found, may_nudge) in [(coming, true), (NONE, false), (by_the_server, false)] {
+        let (context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
+        let env = Env::new(&context);
+        machine.failed(start(), &verdict, found, &policy, &env);
+        assert_eq!((machine.wake(), machine.may_nudge(1)), (waits, may_nudge));
+        assert!(!machine.may_nudge(2));
+        let other = {
+            let mut other = context.clone();
+            other.start_attempt(2, AttemptKind::Hedge);
+            other
+        };
+        machine.nudged(start(), &Env::new(&other));
+        assert_eq!(machine.wake(), waits, "the waiter of another attempt");
+        machine.nudged(start(), &env);
+        let brought = if may_nudge { Some(start()) } else { waits };
+        assert_eq!((machine.wake(), machine.may_nudge(1)), (brought, false));
+    }
+}
+
+/// Without this limit a faulty cluster receives requests without delay.
+#[test]
+fn a_hedged_call_is_nudged_at_most_sixteen_times() {
+    let policy = HedgePolicy::new(1, ms(200));
+    let coming = Findings {
+        config_coming: true,
+        ..NONE
+    };
+    let verdict = Verdict::Retry(Failure::new(KV_NOT_MY_VBUCKET, Stage::Response));
+    let (mut context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
+    let mut nudged = 0;
+    for number in 1..=20 {
+        machine.failed(start(), &verdict, coming, &policy, &Env::new(&context));
+        nudged += u32::from(machine.may_nudge(number));
+        let at = machine.wake().expect("a retry is planned");
+        assert_eq!(machine.due(at, &policy), Due::Plan(AttemptKind::Retry));
+        let env = Env::new(&context);
+        assert_eq!(
+            machine.permit(at, AttemptKind::Retry, &env),
+            Permit::Send(number + 1)
+        );
+        context.start_attempt(number + 1, AttemptKind::Retry);
+    }
+    assert_eq!(nudged, 16);
+}

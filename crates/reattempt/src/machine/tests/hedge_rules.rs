@@ -1,0 +1,555 @@
+//! The rules of A6's hedging.
+
+use std::sync::Arc;
+
+use super::model::{Listed, bucket};
+use super::script::{attempt, every_attempt_from, ms};
+use super::simulator::{End, call};
+use crate::AttemptKind::{Hedge, Initial, Retry, Transparent as Mended};
+use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
+use crate::policy::strategy::FailFast;
+use crate::{AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, Stopped, Transparent};
+
+/// Four attempts, 200 ms apart.
+fn four() -> HedgePolicy {
+    HedgePolicy::new(4, ms(200))
+}
+
+/// R40
+#[test]
+fn the_first_goes_at_once_and_one_more_after_each_delay() {
+    let silent = [every_attempt_from(1).never_answers()];
+    let story = call().within(ms(2000)).hedged(&four(), &silent);
+    assert_eq!(story.sent_ms(), [0, 200, 400, 600]);
+    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Hedge]);
+}
+
+/// R40
+#[test]
+fn without_a_delay_all_go_at_once() {
+    let silent = [every_attempt_from(1).never_answers()];
+    let story = call()
+        .within(ms(10))
+        .hedged(&HedgePolicy::new(3, ms(0)), &silent);
+    assert_eq!(story.sent_ms(), [0, 0, 0]);
+}
+
+/// R41
+#[test]
+fn the_first_that_works_ends_the_call() {
+    let script = [attempt(1).never_answers(), attempt(2).after(ms(50))];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Worked(2), ms(250)));
+    assert_eq!(story.sent_ms(), [0, 200]);
+}
+
+/// R41 R51
+#[test]
+fn the_first_whose_answer_begins_ends_the_call() {
+    let script = [
+        attempt(1).after(ms(500)),
+        attempt(2).commits().after(ms(50)),
+    ];
+    assert_eq!(call().hedged(&four(), &script).end, End::Worked(2));
+}
+
+/// R42
+#[test]
+fn a_fatal_failure_ends_the_hedged_call_at_once() {
+    let script = [
+        attempt(1).after(ms(260)),
+        attempt(2).fails_for_good(UNKNOWN).after(ms(50)),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Failed(2), ms(250)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Fatal));
+}
+
+/// R43
+#[test]
+fn a_non_fatal_failure_sends_the_next_and_restarts_the_delay() {
+    let script = [
+        every_attempt_from(2).never_answers(),
+        attempt(1).fails(UNKNOWN).after(ms(30)),
+    ];
+    let story = call().within(ms(1000)).hedged(&four(), &script);
+    assert_eq!(story.sent_ms(), [0, 30, 230, 430]);
+}
+
+/// R43
+#[test]
+fn a_first_attempt_that_fails_at_once_sends_the_next() {
+    let script = [attempt(1).fails(UNKNOWN), attempt(2).after(ms(5))];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(2), vec![0, 0]));
+}
+
+/// R44
+#[test]
+fn the_servers_delay_takes_the_place_of_the_timer() {
+    let script = [
+        attempt(1)
+            .fails(UNKNOWN)
+            .after(ms(10))
+            .come_back_in(ms(1000)),
+        every_attempt_from(2).never_answers(),
+    ];
+    let story = call().within(ms(3000)).hedged(&four(), &script);
+    assert_eq!(story.sent_ms(), [0, 1010, 1210, 1410]);
+}
+
+/// R44
+#[test]
+fn of_two_pushbacks_the_latest_counts() {
+    let script = [
+        attempt(1)
+            .fails(UNKNOWN)
+            .after(ms(210))
+            .come_back_in(ms(1000)),
+        attempt(2).fails(UNKNOWN).after(ms(20)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call().within(ms(900)).hedged(&four(), &script);
+    assert_eq!(story.sent_ms(), [0, 200, 220, 420]);
+}
+
+/// R45
+#[test]
+fn a_stop_sends_no_more_and_keeps_attempts_in_flight() {
+    let script = [
+        attempt(1).after(ms(550)),
+        attempt(2).fails(UNKNOWN).after(ms(10)).do_not_come_back(),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Worked(1), ms(550)));
+    assert_eq!(story.sent_ms(), [0, 200]);
+}
+
+/// R45
+#[test]
+fn a_stop_with_nothing_in_flight_ends_the_call() {
+    let story = call().hedged(&four(), &[attempt(1).fails(UNKNOWN).do_not_come_back()]);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+}
+
+/// R45
+#[test]
+fn a_stop_also_refuses_attempts_being_prepared() {
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(210)).do_not_come_back(),
+        attempt(2).ready_after(ms(50)),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+}
+
+/// R46
+#[test]
+fn the_throttle_refuses_a_hedge_when_it_is_due() {
+    let tokens = bucket(4, 1);
+    let script = [
+        attempt(1).never_answers(),
+        attempt(2).fails(UNKNOWN).after(ms(150)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call()
+        .within(ms(1000))
+        .throttled_by(&tokens)
+        .hedged(&four(), &script);
+    assert_eq!(
+        story.sent_ms(),
+        [0, 200],
+        "the second failure drained it to half"
+    );
+    assert_eq!(
+        (story.end, tokens.milli_tokens()),
+        (End::TimedOut, Some(2000))
+    );
+}
+
+/// R46
+#[test]
+fn the_first_is_always_sent() {
+    let story = call()
+        .throttled_by(&bucket(4, 4))
+        .hedged(&four(), &[attempt(1).after(ms(900))]);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
+}
+
+/// R46
+#[test]
+fn a_refused_hedge_is_used_up() {
+    let (tokens, script) = (
+        bucket(4, 2),
+        [attempt(1).after(ms(500)), attempt(2).after(ms(300))],
+    );
+    let call = call().throttled_by(&tokens);
+    let story = call.hedged(&HedgePolicy::new(2, ms(100)), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
+}
+
+/// R26 R46
+#[test]
+fn the_last_failure_is_returned_at_once_if_its_hedge_is_refused() {
+    let story = call()
+        .throttled_by(&bucket(4, 1))
+        .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
+    let last = story.info.records().last().unwrap();
+    assert_eq!(
+        (last.stopped, last.delay),
+        (Some(Stopped::Throttled), None),
+        "its record has the reason"
+    );
+}
+
+/// R46 R47
+#[test]
+fn a_failure_after_refused_hedges_was_stopped_by_the_throttle() {
+    let first_only = [attempt(1).fails(UNKNOWN).after(ms(900))];
+    let story = call()
+        .throttled_by(&bucket(4, 2))
+        .hedged(&four(), &first_only);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
+    let last = story.info.records().last().unwrap();
+    assert_eq!(last.stopped, Some(Stopped::Throttled));
+}
+
+/// R47
+#[test]
+fn when_all_failed_the_last_failure_to_arrive_is_returned() {
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(300)),
+        attempt(2).fails(UNKNOWN).after(ms(250)),
+        attempt(3).fails(UNKNOWN).after(ms(100)),
+    ];
+    let story = call().hedged(&HedgePolicy::new(3, ms(200)), &script);
+    assert_eq!((story.end, story.at), (End::Failed(2), ms(450)));
+    assert_eq!(story.sent_ms(), [0, 200, 300]);
+    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+}
+
+/// R48
+#[test]
+fn the_deadline_ends_all() {
+    let silent = [every_attempt_from(1).never_answers()];
+    let story = call().within(ms(300)).hedged(&four(), &silent);
+    assert_eq!((story.end, story.at), (End::TimedOut, ms(300)));
+    assert_eq!(story.sent_ms(), [0, 200]);
+}
+
+/// R48
+#[test]
+fn no_hedge_is_sent_at_or_after_the_deadline() {
+    let silent = [
+        attempt(1).after(ms(500)),
+        every_attempt_from(2).never_answers(),
+    ];
+    let story = call().asked_within(ms(200)).hedged(&four(), &silent);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
+}
+
+/// R48
+#[test]
+fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
+    let script = [attempt(1)
+        .fails(UNKNOWN)
+        .after(ms(10))
+        .come_back_in(ms(400))];
+    let capped = call().within(ms(300)).hedged(&four(), &script);
+    assert_eq!((capped.end, capped.at), (End::TimedOut, ms(300)));
+    let asked = call().asked_within(ms(300)).hedged(&four(), &script);
+    assert_eq!((asked.end, asked.at), (End::Failed(1), ms(10)));
+    let gives_up = four().on_deadline(OnDeadline::GiveUp);
+    let gave_up = call().within(ms(300)).hedged(&gives_up, &script);
+    assert_eq!((gave_up.end, gave_up.at), (End::Failed(1), ms(10)));
+    let last = gave_up.info.records().last().unwrap();
+    assert_eq!(last.delay, None, "the call does not wait");
+}
+
+/// R48
+#[test]
+fn a_service_that_is_ready_only_at_the_deadline_is_not_called() {
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(10)).come_back_in(ms(10)),
+        attempt(2).ready_after(ms(10)),
+    ];
+    let story = call().within(ms(30)).hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::TimedOut, ms(30)));
+    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
+    let asked = call().asked_within(ms(30)).hedged(&four(), &script);
+    assert_eq!((asked.end, asked.sent_ms()), (End::Failed(1), vec![0]));
+}
+
+/// R49
+#[test]
+fn a_layer_that_forbids_more_freezes_the_hedging() {
+    let script = [
+        attempt(1).after(ms(550)),
+        attempt(2).fails(UNKNOWN).after(ms(10)).forbids_another(),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
+}
+
+/// R33
+#[test]
+fn the_servers_delay_adds_no_hedge() {
+    let script = [every_attempt_from(1).fails(UNKNOWN).come_back_in(ms(1))];
+    assert_eq!(call().hedged(&four(), &script).end, End::Failed(4));
+}
+
+/// C6
+#[test]
+fn a_reason_that_always_retries_takes_the_next_hedge_uncounted() {
+    let script = [
+        every_attempt_from(1).fails(KV_NOT_MY_VBUCKET),
+        attempt(4).never_answers(),
+        every_attempt_from(5).never_answers(),
+    ];
+    let story = call()
+        .within(ms(1000))
+        .hedged(&HedgePolicy::new(2, ms(100)), &script);
+    assert_eq!(story.kinds(), [Initial, Retry, Retry, Retry, Hedge]);
+    assert_eq!(story.sent_ms(), [0, 1, 11, 61, 161]);
+}
+
+/// C33
+#[test]
+fn a_configuration_that_moved_the_key_nudges_the_retry() {
+    let script = [
+        every_attempt_from(1).fails(KV_NOT_MY_VBUCKET),
+        attempt(3).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(20)),
+        attempt(4).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(900)),
+        attempt(5),
+    ];
+    let story = call().hedged(&HedgePolicy::new(1, ms(0)), &script);
+    assert_eq!(
+        story.sent_ms(),
+        [0, 1, 11, 31, 131],
+        "the later configuration is too late"
+    );
+    let delays = story.info.records().filter_map(|record| record.delay);
+    assert!(delays.eq([ms(1), ms(10), ms(20), ms(100)]));
+}
+
+/// C6 R43
+#[test]
+fn a_retry_and_a_hedge_due_together_are_both_sent() {
+    let script = [
+        attempt(1)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Once)
+            .after(ms(30)),
+        attempt(2).fails(UNKNOWN).after(ms(20)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call()
+        .within(ms(1000))
+        .hedged(&HedgePolicy::new(3, ms(10)), &script);
+    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Mended]);
+    let other_order = [
+        attempt(1).fails(UNKNOWN).after(ms(30)),
+        attempt(2)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Once)
+            .after(ms(20)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call()
+        .within(ms(1000))
+        .hedged(&HedgePolicy::new(3, ms(10)), &other_order);
+    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Mended]);
+}
+
+/// R61 R63
+#[test]
+fn two_retries_due_together_are_both_sent() {
+    let script = [
+        attempt(1)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Unlimited)
+            .after(ms(20)),
+        attempt(2)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Unlimited)
+            .after(ms(10)),
+        every_attempt_from(3).never_answers(),
+    ];
+    let story = call()
+        .within(ms(100))
+        .hedged(&HedgePolicy::new(2, ms(10)), &script);
+    assert_eq!(story.kinds(), [Initial, Hedge, Mended, Mended]);
+    assert_eq!(story.sent_ms(), [0, 10, 20, 20]);
+}
+
+/// R16
+#[test]
+fn a_hedge_whose_service_is_not_ready_never_holds_up_the_others() {
+    let script = [
+        every_attempt_from(1).never_answers().ready_after(ms(0)),
+        attempt(2).never_answers().ready_after(ms(700)),
+        attempt(3).after(ms(50)),
+    ];
+    let story = call().within(ms(1000)).hedged(&four(), &script);
+    assert_eq!(story.end, End::Worked(3));
+}
+
+/// R51 R52
+#[test]
+fn a_request_that_cannot_be_copied_is_not_hedged_on_failure() {
+    let story = call()
+        .not_replayable()
+        .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+}
+
+/// R21 R51
+#[test]
+fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {
+    let tokens = bucket(4, 0);
+    let script = [
+        attempt(1).after(ms(300)),
+        attempt(2)
+            .fails_for_good(UNKNOWN)
+            .after(ms(10))
+            .breaks_off(),
+    ];
+    let story = call().throttled_by(&tokens).hedged(&four(), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
+    assert_eq!(tokens.milli_tokens(), Some(4000));
+    let record = story.info.records().next().unwrap();
+    assert_eq!(
+        (record.outcome, record.stopped),
+        (AttemptOutcome::Cancelled, Some(Stopped::NotReplayable))
+    );
+}
+
+/// R47 R51
+#[test]
+fn the_failure_of_the_attempt_that_went_on_is_returned() {
+    let tokens = bucket(4, 0);
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(300)),
+        attempt(2).fails(UNKNOWN).after(ms(10)).breaks_off(),
+    ];
+    let story = call().throttled_by(&tokens).hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
+    assert_eq!(tokens.milli_tokens(), Some(3000));
+    assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+}
+
+/// R46
+#[test]
+fn a_refused_hedge_leaves_the_next_one_planned() {
+    // The answers are taken from the end of the list.
+    let throttle = Arc::new(Listed::new(vec![true, false]));
+    let silent = [every_attempt_from(1).never_answers()];
+    let story = call()
+        .within(ms(1000))
+        .throttled_by(&throttle)
+        .hedged(&HedgePolicy::new(3, ms(200)), &silent);
+    assert_eq!(story.sent_ms(), [0, 400]);
+}
+
+/// R47
+#[test]
+fn an_attempt_being_prepared_keeps_the_call_alive() {
+    let hedge = [
+        attempt(1).fails(UNKNOWN).after(ms(10)),
+        attempt(2).ready_after(ms(50)),
+    ];
+    let story = call().hedged(&HedgePolicy::new(2, ms(0)), &hedge);
+    assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
+    // The hedge is ready before the retry of the first attempt.
+    let mend = [
+        attempt(1).fails(UNKNOWN).unseen(Transparent::Once),
+        attempt(2).fails(UNKNOWN).ready_after(ms(50)),
+        attempt(3),
+    ];
+    let story = call().hedged(&HedgePolicy::new(2, ms(10)), &mend);
+    assert_eq!(story.kinds(), [Initial, Hedge, Mended]);
+    assert_eq!(
+        (story.end, story.sent_ms()),
+        (End::Worked(3), vec![0, 10, 50])
+    );
+}
+
+/// R31 R44: the server's delay is exact, also if an always-retry reason requests the next attempt.
+#[test]
+fn the_servers_delay_holds_for_a_reason_that_always_retries() {
+    let script = [attempt(1).fails(KV_NOT_MY_VBUCKET).come_back_in(ms(400))];
+    let hedged = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
+    assert_eq!(hedged.sent_ms(), [0, 400]);
+    assert_eq!(call().retried(FailFast, &script).sent_ms(), [0, 400]);
+}
+
+/// R44 R61: a refused stream is sent again, and the server's delay is kept.
+#[test]
+fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
+    let script = [
+        every_attempt_from(3).never_answers(),
+        attempt(1)
+            .fails(UNKNOWN)
+            .come_back_in(ms(5000))
+            .after(ms(110)),
+        attempt(2)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Once)
+            .after(ms(20)),
+    ];
+    let policy = HedgePolicy::new(4, ms(100));
+    let story = call().within(ms(9000)).hedged(&policy, &script);
+    assert_eq!(story.sent_ms(), [0, 100, 120, 5110, 5210]);
+    assert_eq!(story.kinds(), [Initial, Hedge, Mended, Hedge, Hedge]);
+}
+
+/// R40 R60: one backend that is never reached does not delay hedges.
+#[test]
+fn attempts_that_never_leave_do_not_starve_the_hedges() {
+    let script = [
+        attempt(1).never_answers(),
+        every_attempt_from(2)
+            .fails(UNKNOWN)
+            .unseen(Transparent::Unlimited),
+    ];
+    let policy = HedgePolicy::new(3, ms(200));
+    let story = call().within(ms(1500)).hedged(&policy, &script);
+    let hedges = story.kinds().iter().filter(|kind| **kind == Hedge).count();
+    assert_eq!(hedges, 2);
+}
+
+/// By default a non-idempotent call has one attempt in flight at a time; a service config may
+/// change that.
+#[test]
+fn only_idempotent_calls_are_hedged_by_default() {
+    let every = four().hedge_non_idempotent();
+    let silent = [every_attempt_from(1).never_answers()];
+    let write = || call().not_idempotent().within(ms(2000));
+    assert_eq!(write().hedged(&four(), &silent).sent_ms(), [0]);
+    assert_eq!(write().hedged(&every, &silent).sent_ms().len(), 4, "A6");
+    let read = call().within(ms(2000)).hedged(&four(), &silent);
+    assert_eq!(read.sent_ms(), [0, 200, 400, 600]);
+
+    let lost = [every_attempt_from(1).after(ms(10)).fails(UNKNOWN)];
+    let story = write().hedged(&four(), &lost);
+    assert_eq!((story.sent_ms(), story.at), (vec![0], ms(10)));
+    assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
+}
+
+/// The failure had no effect, so another attempt may follow; it is the only one in flight.
+#[test]
+fn after_a_failure_that_is_safe_another_one_follows_alone() {
+    let script = [
+        attempt(1).after(ms(10)).fails(KV_LOCKED),
+        attempt(2).after(ms(900)),
+    ];
+    let story = call().not_idempotent().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Worked(2), ms(910)));
+    assert_eq!(story.sent_ms(), [0, 10]);
+}

@@ -1,0 +1,162 @@
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex};
+
+use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
+use crate::policy::backoff::Backoff;
+use crate::policy::strategy::{Attempts, FailFast};
+use tower::{Layer, ServiceBuilder, ServiceExt};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::policy::throttle::Settled;
+use crate::test_util::{Answer, Fault, attempt, ms, probe, verdict};
+use crate::{
+    Annotated, DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket,
+};
+
+/// Collects all events of this crate at any level: level, target and fields.
+#[derive(Clone, Default)]
+struct All(Arc<Mutex<Vec<(Level, String, String)>>>);
+
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+}
+
+impl Subscriber for All {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("reattempt")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(String::new());
+        event.record(&mut fields);
+        let metadata = event.metadata();
+        let said = (*metadata.level(), metadata.target().to_owned(), fields.0);
+        self.0.lock().unwrap().push(said);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn classify(outcome: Result<&Answer, &Fault>, context: &crate::CallContext) -> crate::Verdict {
+    verdict(outcome, context)
+}
+
+/// C10
+#[tokio::test(start_paused = true)]
+async fn a_scheduled_retry_logs_at_debug_and_a_refused_one_at_info() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let two = Attempts::new(2, Backoff::constant(ms(10)));
+    let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
+    let service = RetryLayer::new(classify, two).layer(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_err());
+
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(heard.len(), 2, "{heard:?}");
+    let (level, target, scheduled) = &heard[0];
+    assert_eq!((*level, target.as_str()), (Level::DEBUG, "reattempt"));
+    for part in [
+        "attempt=1 ",
+        "reason=KV_TEMPORARY_FAILURE ",
+        "delay=Some(10ms) ",
+    ] {
+        assert!(scheduled.contains(part), "{scheduled}");
+    }
+    let (level, target, refused) = &heard[1];
+    assert_eq!((*level, target.as_str()), (Level::INFO, "reattempt"));
+    for part in [
+        "attempt=2 ",
+        "reason=KV_TEMPORARY_FAILURE ",
+        "stopped=\"attempts\" ",
+    ] {
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+/// C10 C6 C7: decisions that no strategy makes are logged too: an always-retry reason, and a delay
+/// that the deadline cuts off.
+#[tokio::test(start_paused = true)]
+async fn forced_retries_and_delays_that_do_not_fit_are_logged() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let probe = probe((1..=3).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET)));
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(20)))
+        .layer(RetryLayer::new(classify, FailFast))
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_err());
+
+    let heard = heard.0.lock().unwrap();
+    let levels: Vec<_> = heard.iter().map(|(level, ..)| *level).collect();
+    assert_eq!(
+        levels,
+        [Level::DEBUG, Level::DEBUG, Level::INFO],
+        "{heard:?}"
+    );
+    for ((.., said), part) in heard.iter().zip([
+        "delay=Some(1ms) ",
+        "delay=Some(10ms) ",
+        "stopped=\"deadline\" ",
+    ]) {
+        assert!(said.contains("reason=KV_NOT_MY_VBUCKET "), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+/// R46 and law 8
+#[tokio::test(start_paused = true)]
+async fn a_refused_hedge_logs_at_info_with_its_gate() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let bucket = TokenBucket::new(2, 1000).unwrap();
+    let failure = crate::Failure::new(KV_TEMPORARY_FAILURE, crate::Stage::Response);
+    bucket.settled(Settled::Failure(&failure));
+    let probe = probe([attempt(1).after(ms(15))]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(Arc::new(bucket));
+    let layer = HedgeLayer::new(classify, HedgePolicy::new(2, ms(10)).hedge_non_idempotent());
+    assert!(layer.layer(probe.inner()).oneshot(request).await.is_ok());
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    let (level, target, held_back) = &heard[0];
+    assert_eq!((*level, target.as_str()), (Level::INFO, "reattempt"));
+    for part in ["stopped=\"throttled\" ", "milli_tokens=1000 "] {
+        assert!(held_back.contains(part), "{held_back}");
+    }
+}
+
+/// C10
+#[tokio::test(start_paused = true)]
+async fn a_successful_call_logs_nothing() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let probe = probe([attempt(1)]);
+    let two = Attempts::new(2, Backoff::constant(ms(10)));
+    let service = RetryLayer::new(classify, two).layer(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_ok());
+    assert_eq!(*heard.0.lock().unwrap(), []);
+}

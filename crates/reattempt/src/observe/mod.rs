@@ -1,0 +1,93 @@
+//! Observers: receive every decision.
+
+#[cfg(feature = "tokio")]
+mod log;
+
+use std::fmt::Debug;
+
+use crate::{AttemptRecord, CallContext, RetryInfo, Stopped};
+#[cfg(feature = "tokio")]
+pub use log::LogObserver;
+
+/// Receives what a recovery layer does; for logs, metrics and tests.
+///
+/// Called inline: be quick and never block. With no observer set, a call that succeeds at once has
+/// no cost for it.
+pub trait Observer: Debug + Send + Sync {
+    /// Whether the observer wants records of first attempts that succeed. `false` keeps that path
+    /// free of records.
+    fn sees_success(&self) -> bool {
+        true
+    }
+
+    /// An attempt is sent; `context` is the context of that attempt.
+    fn attempt_sent(&self, context: &CallContext) {
+        let _ = context;
+    }
+
+    /// An attempt was settled. The record holds the decision: a delay, or the gate that stopped the
+    /// call.
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        let _ = (context, record);
+    }
+
+    /// A planned hedge was refused at the time it was due, and is used up; others may still be in
+    /// flight. No attempt was made, so there is no record of it: [`RetryInfo::refused`] counts it.
+    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+        let _ = (context, stopped);
+    }
+
+    /// The call is over for the recovery layer. This is the last event of a call.
+    fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
+        let _ = (context, info);
+    }
+}
+
+/// Calls both observers in order.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn sees_success(&self) -> bool {
+        self.0.sees_success() || self.1.sees_success()
+    }
+
+    fn attempt_sent(&self, context: &CallContext) {
+        self.0.attempt_sent(context);
+        self.1.attempt_sent(context);
+    }
+
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        self.0.attempt_settled(context, record);
+        self.1.attempt_settled(context, record);
+    }
+
+    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+        self.0.hedge_refused(context, stopped);
+        self.1.hedge_refused(context, stopped);
+    }
+
+    fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
+        self.0.call_ended(context, info);
+        self.1.call_ended(context, info);
+    }
+}
+
+impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
+    fn sees_success(&self) -> bool {
+        (**self).sees_success()
+    }
+
+    fn attempt_sent(&self, context: &CallContext) {
+        (**self).attempt_sent(context);
+    }
+
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        (**self).attempt_settled(context, record);
+    }
+
+    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+        (**self).hedge_refused(context, stopped);
+    }
+
+    fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
+        (**self).call_ended(context, info);
+    }
+}

@@ -1,0 +1,203 @@
+//! How long to wait before the next attempt.
+
+mod jitter;
+mod randomness;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use jitter::Jitter;
+pub use randomness::{Randomness, Seeded};
+
+/// The steps of RFC 0049's controlled back-off, in milliseconds; the last one repeats.
+const CONTROLLED_MS: [u64; 6] = [1, 10, 50, 100, 500, 1000];
+
+/// How the delay without jitter grows with the retries already made.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Constant(Duration),
+    Linear {
+        step: Duration,
+        max: Duration,
+    },
+    Exponential {
+        initial: Duration,
+        multiplier: f64,
+        max: Duration,
+    },
+    Controlled,
+    Calculated {
+        delay: fn(u32) -> Duration,
+        max: Duration,
+    },
+}
+
+/// A back-off: the delay for a number of retries already made, with jitter.
+///
+/// All arithmetic saturates: no number of retries, multiplier or duration overflows or panics.
+/// Randomness differs for every call by default; [`Backoff::randomness`] injects another source.
+///
+/// ```
+/// use reattempt::backoff::{Backoff, Jitter};
+/// use std::time::Duration;
+///
+/// let ms = Duration::from_millis;
+/// let backoff = Backoff::exponential(ms(1), ms(500));
+/// assert_eq!(backoff.delay(0, None), ms(1));
+/// assert_eq!(backoff.delay(3, None), ms(8));
+/// assert_eq!(backoff.delay(50, None), ms(500));
+///
+/// let spread = backoff.jitter(Jitter::Full);
+/// assert!(spread.delay(3, None) <= ms(8));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    shape: Shape,
+    jitter: Jitter,
+    randomness: Randomness,
+}
+
+impl Backoff {
+    const fn of(shape: Shape) -> Self {
+        Self {
+            shape,
+            jitter: Jitter::None,
+            randomness: Randomness::Thread,
+        }
+    }
+
+    /// Always the same delay.
+    #[must_use]
+    pub const fn constant(delay: Duration) -> Self {
+        Self::of(Shape::Constant(delay))
+    }
+
+    /// `step`, `2 · step`, `3 · step` … up to `max`.
+    #[must_use]
+    pub const fn linear(step: Duration, max: Duration) -> Self {
+        Self::of(Shape::Linear { step, max })
+    }
+
+    /// `initial`, doubled with each retry, up to `max`.
+    #[must_use]
+    pub const fn exponential(initial: Duration, max: Duration) -> Self {
+        Self::of(Shape::Exponential {
+            initial,
+            multiplier: 2.0,
+            max,
+        })
+    }
+
+    /// 1, 10, 50, 100, 500, then 1000 ms (RFC 0049, Controlled Backoff for Always Retry).
+    #[must_use]
+    pub const fn controlled() -> Self {
+        Self::of(Shape::Controlled)
+    }
+
+    /// A custom calculation from the retries already made (0 before the first retry), up to `max`.
+    ///
+    /// A calculation that needs more input or keeps state is a
+    /// [`RetryStrategy`](crate::RetryStrategy).
+    ///
+    /// ```
+    /// use reattempt::backoff::Backoff;
+    /// use reattempt::strategy::BestEffort;
+    /// use std::time::Duration;
+    ///
+    /// let squares = Backoff::calculated(
+    ///     |n| Duration::from_millis(u64::from(n).pow(2)),
+    ///     Duration::from_secs(1),
+    /// );
+    /// assert_eq!(squares.delay(3, None), Duration::from_millis(9));
+    /// assert_eq!(squares.delay(u32::MAX, None), Duration::from_secs(1));
+    /// let strategy = BestEffort::with_backoff(squares);
+    /// ```
+    #[must_use]
+    pub const fn calculated(delay: fn(u32) -> Duration, max: Duration) -> Self {
+        Self::of(Shape::Calculated { delay, max })
+    }
+
+    /// The factor of an exponential back-off; 2 by default. Below 1 the delays shrink; a negative
+    /// factor or NaN counts as 0. No effect on other shapes.
+    #[must_use]
+    pub fn multiplier(mut self, factor: f64) -> Self {
+        if let Shape::Exponential { multiplier, .. } = &mut self.shape {
+            *multiplier = if factor > 0.0 { factor } else { 0.0 };
+        }
+        self
+    }
+
+    /// Sets the jitter; none by default.
+    #[must_use]
+    pub const fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Sets the source of random numbers; by default the thread's generator.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.randomness = randomness;
+        self
+    }
+
+    /// The delay without jitter after `retries` retries already made.
+    #[must_use]
+    pub fn plain(&self, retries: u32) -> Duration {
+        match self.shape {
+            Shape::Constant(delay) => delay,
+            Shape::Linear { step, max } => step.saturating_mul(retries.saturating_add(1)).min(max),
+            Shape::Exponential {
+                initial,
+                multiplier,
+                max,
+            } => scaled(initial, multiplier.powf(f64::from(retries)), max),
+            Shape::Controlled => {
+                let step = (retries as usize).min(CONTROLLED_MS.len() - 1);
+                Duration::from_millis(CONTROLLED_MS[step])
+            }
+            Shape::Calculated { delay, max } => delay(retries).min(max),
+        }
+    }
+
+    /// The delay to wait after `retries` retries already made; `previous` is the delay before the
+    /// last attempt, used only by [`Jitter::Decorrelated`].
+    #[must_use]
+    pub fn delay(&self, retries: u32, previous: Option<Duration>) -> Duration {
+        let plain = self.plain(retries);
+        match self.jitter {
+            Jitter::None => plain,
+            jitter => jitter.apply(plain, self.plain(0), self.max(), previous, &self.randomness),
+        }
+    }
+
+    fn max(&self) -> Duration {
+        match self.shape {
+            Shape::Constant(delay) => delay,
+            Shape::Linear { max, .. }
+            | Shape::Exponential { max, .. }
+            | Shape::Calculated { max, .. } => max,
+            Shape::Controlled => Duration::from_millis(CONTROLLED_MS[CONTROLLED_MS.len() - 1]),
+        }
+    }
+}
+
+/// `delay · factor`, at most `max`; accepts any factor, also infinity and NaN.
+///
+/// Exact if the factor is a whole number (the usual doubling), so that published delays match to
+/// the nanosecond.
+fn scaled(delay: Duration, factor: f64, max: Duration) -> Duration {
+    // Zero stays zero, also if the factor has become infinite.
+    if delay.is_zero() {
+        return Duration::ZERO;
+    }
+    if delay >= max && factor >= 1.0 {
+        return max;
+    }
+    if factor >= 1.0 && factor <= f64::from(u32::MAX) && factor.fract() == 0.0 {
+        // The cast is exact: the factor is a whole number within u32.
+        return delay.saturating_mul(factor as u32).min(max);
+    }
+    Duration::try_from_secs_f64(delay.as_secs_f64() * factor).map_or(max, |d| d.min(max))
+}

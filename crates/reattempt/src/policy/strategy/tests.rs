@@ -1,0 +1,164 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, SOCKET_NOT_AVAILABLE};
+use crate::policy::backoff::Backoff;
+use crate::{RetryReason, Stage};
+
+fn delay(strategy: &dyn RetryStrategy, retries: u32) -> Option<Duration> {
+    delay_for(strategy, KV_TEMPORARY_FAILURE, retries)
+}
+
+fn delay_for(strategy: &dyn RetryStrategy, reason: RetryReason, retries: u32) -> Option<Duration> {
+    let failure = Failure::new(reason, Stage::Response);
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a base for arithmetic; no time passes here"
+    )]
+    let now = Instant::now();
+    let context = CallContext::default();
+    let view = RetryView::new(&failure, now, &context).retries(retries);
+    match strategy.decide(&view) {
+        Decision::After(delay) => Some(delay),
+        _ => None,
+    }
+}
+
+const fn ms(n: u64) -> Option<Duration> {
+    Some(Duration::from_millis(n))
+}
+
+/// C4
+#[test]
+fn best_effort_waits_from_1_to_500_ms() {
+    let best_effort = BestEffort::new();
+    let delays: Vec<_> = (0..11).map(|n| delay(&best_effort, n)).collect();
+    assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500].map(ms));
+}
+
+/// C4
+#[test]
+fn best_effort_takes_another_backoff() {
+    let slow = BestEffort::with_backoff(Backoff::constant(Duration::from_millis(7)));
+    assert_eq!(delay(&slow, 5), ms(7));
+    let most = Duration::from_millis(300);
+    let own = Backoff::calculated(|n| Duration::from_millis(100) * n, most);
+    let own = BestEffort::with_backoff(own);
+    let delays: Vec<_> = (0..5).map(|n| delay(&own, n)).collect();
+    assert_eq!(delays, [0, 100, 200, 300, 300].map(ms));
+}
+
+/// C3, RFC 0049, Fail Fast: best effort except for single reasons.
+#[test]
+fn a_strategy_extends_another_for_single_reasons() {
+    let slow = |ms| BestEffort::with_backoff(Backoff::constant(Duration::from_millis(ms)));
+    let extended = Extended::new(BestEffort::new())
+        .never(KV_LOCKED)
+        .by(SOCKET_NOT_AVAILABLE, FailFast)
+        .by(SOCKET_NOT_AVAILABLE, slow(70));
+    for (reason, delays) in [
+        (KV_LOCKED, [None, None, None]),
+        (SOCKET_NOT_AVAILABLE, [70, 70, 70].map(ms)),
+        (KV_TEMPORARY_FAILURE, [1, 2, 4].map(ms)),
+    ] {
+        let of_reason = [0, 1, 2].map(|retries| delay_for(&extended, reason, retries));
+        assert_eq!(of_reason, delays, "{reason}");
+    }
+    assert_eq!(extended.max_attempts(), None);
+}
+
+/// Each strategy has its own maximum; the extended strategy decides all other reasons.
+#[test]
+fn of_several_strategies_the_most_attempts_bound_the_call() {
+    let times = |max| Attempts::new(max, Backoff::constant(Duration::from_millis(5)));
+    let extended = Extended::new(times(4).on_deadline(OnDeadline::GiveUp)).by(KV_LOCKED, times(2));
+    for (reason, again) in [(KV_LOCKED, 1), (KV_TEMPORARY_FAILURE, 3)] {
+        let delays = (0..9).map_while(|retries| delay_for(&extended, reason, retries));
+        assert_eq!(delays.count(), again, "{reason}");
+    }
+    let extended = Extended::new(times(4).on_deadline(OnDeadline::GiveUp)).by(KV_LOCKED, times(6));
+    assert_eq!(extended.max_attempts(), Some(6));
+    assert_eq!(extended.on_deadline(), OnDeadline::GiveUp);
+    assert_eq!(extended.clone().never(KV_LOCKED).max_attempts(), Some(4));
+    assert_eq!(
+        extended.by(KV_LOCKED, BestEffort::new()).max_attempts(),
+        None
+    );
+}
+
+/// The choice of the returned failure does not depend on the reason.
+#[test]
+fn the_extended_strategy_chooses_the_returned_failure() {
+    #[derive(Debug)]
+    struct First;
+    impl RetryStrategy for First {
+        fn decide(&self, _: &RetryView<'_>) -> Decision {
+            Decision::Stop
+        }
+        fn holds(&self) -> bool {
+            true
+        }
+        fn surface(&self, _: &Failure, _: &Failure) -> Surface {
+            Surface::Held
+        }
+    }
+    let failure = Failure::new(KV_LOCKED, Stage::Response);
+    let extended = Extended::new(First).by(KV_LOCKED, Once);
+    assert!(extended.holds());
+    assert_eq!(extended.surface(&failure, &failure), Surface::Held);
+    assert!(!Extended::new(Once).by(KV_LOCKED, First).holds());
+}
+
+/// C5
+#[test]
+fn controlled_backoff_waits_by_the_retries_already_made() {
+    let delays: Vec<_> = (0..7).map(|n| delay(&ControlledBackoff, n)).collect();
+    assert_eq!(delays, [1, 10, 50, 100, 500, 1000, 1000].map(ms));
+}
+
+#[test]
+fn the_standard_is_three_attempts_and_has_no_settings() {
+    let standard = Standard;
+    assert_eq!(standard.max_attempts(), Some(3));
+    assert_eq!(standard.on_deadline(), OnDeadline::Cap);
+    for (retries, most) in [(0, 100), (1, 200), (20, 20_000)] {
+        let delay = delay(&standard, retries).unwrap();
+        assert!(delay <= Duration::from_millis(most), "{delay:?}");
+    }
+}
+
+/// A view has the values set by its builder, and otherwise those of a first failure.
+#[test]
+fn a_view_has_builder_values_or_first_failure_defaults() {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a base for arithmetic; no time passes here"
+    )]
+    let then = Instant::now();
+    let now = then + Duration::from_secs(1);
+    let failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+    let (context, backend) = (CallContext::default(), Backend::new("node-2"));
+    let first = RetryView::new(&failure, now, &context);
+    assert_eq!((first.retries, first.retries_since_pushback), (0, 0));
+    assert_eq!((first.streak, first.streak_since), (1, now));
+    assert_eq!((first.failing_since, first.previous_delay), (now, None));
+    let later = first
+        .retries(5)
+        .retries_since_pushback(2)
+        .streak(3, then)
+        .failing_since(then)
+        .previous_delay(Duration::from_millis(8))
+        .backend(&backend);
+    assert_eq!((later.retries, later.retries_since_pushback), (5, 2));
+    assert_eq!((later.streak, later.streak_since), (3, then));
+    assert_eq!(later.failing_since, then);
+    assert_eq!(later.previous_delay, ms(8));
+    assert_eq!(later.backend, Some(&backend));
+}
+
+/// C8
+#[test]
+fn retrying_at_once_is_not_the_same_as_stopping() {
+    assert_eq!(delay(&Once, 0), ms(0));
+    assert_eq!(delay(&FailFast, 0), None);
+}

@@ -1,0 +1,188 @@
+//! Throttles: fewer further attempts while a server is failing (A6, Throttling Retry Attempts and
+//! Hedged RPCs).
+
+mod both;
+mod hedge_budget;
+mod token_bucket;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+pub use both::Both;
+pub use hedge_budget::{HedgeBudget, InvalidHedgeBudget};
+pub use token_bucket::{InvalidTokenBucket, TokenBucket};
+
+use crate::Failure;
+
+/// How a settled attempt counts in a throttle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled<'a> {
+    /// It succeeded.
+    Success,
+    /// It failed in a way that says something about the server: a retryable failure, or any failure
+    /// with a stop pushback. Never a transparent or an always-retry failure.
+    Failure(&'a Failure),
+}
+
+/// Counts every settled attempt and decides whether one more may be sent.
+///
+/// One throttle belongs to one server name and is shared by all its calls. No method blocks.
+pub trait RetryThrottle: Debug + Send + Sync {
+    /// An attempt settled.
+    fn settled(&self, outcome: Settled<'_>);
+
+    /// Whether one more attempt may be sent. Changes nothing.
+    ///
+    /// Called for a retry right after its failure was counted, before any delay and before the
+    /// request is copied (A6, Throttling Retry Attempts and Hedged RPCs); for a hedge when it is
+    /// due. A refusal is final for that attempt. `failure` is the one that a retry follows, for
+    /// throttles whose price depends on it; a hedge has none.
+    fn allows(&self, failure: Option<&Failure>) -> bool;
+
+    /// Pays for one more attempt, which [`allows`](Self::allows) permitted; `false` refuses it
+    /// after all, and pays nothing.
+    ///
+    /// Called once per attempt, after all other gates: the request can be replayed and the delay
+    /// ends before the deadline. By default nothing is paid.
+    fn spend(&self, failure: Option<&Failure>) -> bool {
+        let _ = failure;
+        true
+    }
+
+    /// Refunds what [`spend`](Self::spend) paid for the same `failure`: that attempt was not sent
+    /// (the caller cancelled during its delay, or the other throttle of [`Both`] refused). By
+    /// default nothing.
+    fn refund(&self, failure: Option<&Failure>) {
+        let _ = failure;
+    }
+
+    /// An attempt other than the call's first succeeded: `failure` is the one for which this
+    /// throttle last paid for a retry of the call. For throttles that return the price; by default
+    /// it counts as any other success.
+    fn recovered(&self, failure: &Failure) {
+        let _ = failure;
+        self.settled(Settled::Success);
+    }
+
+    /// The fill in thousandths of a token, for records and metrics; `None` if the throttle has
+    /// none.
+    fn milli_tokens(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
+    fn settled(&self, outcome: Settled<'_>) {
+        (**self).settled(outcome);
+    }
+
+    fn allows(&self, failure: Option<&Failure>) -> bool {
+        (**self).allows(failure)
+    }
+
+    fn spend(&self, failure: Option<&Failure>) -> bool {
+        (**self).spend(failure)
+    }
+
+    fn refund(&self, failure: Option<&Failure>) {
+        (**self).refund(failure);
+    }
+
+    fn recovered(&self, failure: &Failure) {
+        (**self).recovered(failure);
+    }
+
+    fn milli_tokens(&self) -> Option<u64> {
+        (**self).milli_tokens()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::Stage;
+    use crate::failure::reason::UNKNOWN;
+
+    const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
+
+    /// Refuses everything and records the calls.
+    #[derive(Debug, Default)]
+    struct Refuses(Mutex<Vec<&'static str>>);
+
+    impl Refuses {
+        fn was(&self, asked: &'static str) {
+            self.0.lock().unwrap().push(asked);
+        }
+    }
+
+    impl RetryThrottle for Refuses {
+        fn settled(&self, _: Settled<'_>) {
+            self.was("settled");
+        }
+
+        fn allows(&self, _: Option<&Failure>) -> bool {
+            self.was("allows");
+            false
+        }
+
+        fn spend(&self, _: Option<&Failure>) -> bool {
+            self.was("spend");
+            false
+        }
+
+        fn refund(&self, _: Option<&Failure>) {
+            self.was("refund");
+        }
+
+        fn recovered(&self, _: &Failure) {
+            self.was("recovered");
+        }
+
+        fn milli_tokens(&self) -> Option<u64> {
+            Some(7)
+        }
+    }
+
+    #[test]
+    fn a_shared_throttle_is_asked_as_it_is() {
+        let throttle = Arc::new(Refuses::default());
+        let shared: &Arc<dyn RetryThrottle> = &(throttle.clone() as Arc<dyn RetryThrottle>);
+        shared.settled(Settled::Success);
+        assert!(!RetryThrottle::allows(shared, None));
+        assert!(!RetryThrottle::spend(shared, None));
+        RetryThrottle::refund(shared, None);
+        RetryThrottle::recovered(shared, &FAILURE);
+        assert_eq!(RetryThrottle::milli_tokens(shared), Some(7));
+        assert_eq!(
+            *throttle.0.lock().unwrap(),
+            ["settled", "allows", "spend", "refund", "recovered"]
+        );
+    }
+
+    /// Counts only settled attempts, as most throttles do.
+    #[derive(Debug, Default)]
+    struct Counts(Mutex<u32>);
+
+    impl RetryThrottle for Counts {
+        fn settled(&self, outcome: Settled<'_>) {
+            assert_eq!(outcome, Settled::Success);
+            *self.0.lock().unwrap() += 1;
+        }
+
+        fn allows(&self, _: Option<&Failure>) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn by_default_nothing_is_paid_and_a_recovery_is_a_success() {
+        let throttle = Counts::default();
+        assert!(throttle.spend(Some(&FAILURE)) && throttle.milli_tokens().is_none());
+        throttle.refund(None);
+        assert_eq!(*throttle.0.lock().unwrap(), 0);
+        throttle.recovered(&FAILURE);
+        assert_eq!(*throttle.0.lock().unwrap(), 1);
+    }
+}

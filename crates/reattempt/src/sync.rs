@@ -1,0 +1,16 @@
+//! Atomics and locks for state shared between threads: std's, or loom's when its models are
+//! checked.
+//!
+//! `RUSTFLAGS="--cfg reattempt_loom" cargo test -p reattempt --no-default-features --lib models`
+
+#[cfg(not(all(test, reattempt_loom)))]
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+#[cfg(all(test, reattempt_loom))]
+pub(crate) use loom::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
