@@ -6,4 +6,5 @@ pub mod probe;
 
 pub mod alive;
 pub mod kv;
+pub mod nginx;
 pub mod process;
