@@ -2,4 +2,5 @@
 
 pub mod alive;
 pub mod kv;
+pub mod nginx;
 pub mod process;

@@ -1,42 +1,18 @@
 //! The client: the documented stack around three channels, and the calls of the tests.
 
-use std::future::Future;
 use std::time::Duration;
 
-use http::uri::PathAndQuery;
-use prost::Message;
-use reattempt::strategy::Once;
-use reattempt::{
-    Backends, CallContext, DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
-    RouteLayer, Stage, Stopped,
-};
+use reattempt::{Backends, RetryInfo, Stage, Stopped};
 use reattempt_grpc::service_config::{Options, ServiceConfig};
-use reattempt_grpc::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
-};
-use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
-use tonic::body::Body;
+use tonic::Request;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
-use tonic_prost::ProstCodec;
-use tower::util::BoxCloneSyncService;
-use tower::{BoxError, ServiceBuilder};
 
 use crate::messages::{
     Compare, KeyValue, PutRequest, PutResponse, RangeRequest, RangeResponse, RequestOp,
     StatusRequest, StatusResponse, TxnRequest, TxnResponse,
 };
-
-/// The time after which a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it hangs")
-}
+use crate::stack::{Stack, unary};
 
 /// Reads are retried until they succeed. Writes have no policy: a write is sent again only if it
 /// was never sent.
@@ -55,11 +31,9 @@ const SERVICE_CONFIG: &str = r#"{"methodConfig": [{
 /// The time limit of one attempt, for which a stopped member can block a call.
 const ATTEMPT: Duration = Duration::from_millis(1500);
 
-type Stack = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Status>;
-
 #[derive(Clone)]
 pub(crate) struct Client {
-    grpc: Grpc<Stack>,
+    stack: Stack,
 }
 
 /// The result of a write.
@@ -88,26 +62,8 @@ impl Client {
         let options = Options::new().max_attempts_limit(1000);
         let config = ServiceConfig::parse_with(SERVICE_CONFIG, &options).expect("a service config");
         let channels = ports.map(|port| (port.to_string(), channel(port, ATTEMPT)));
-        let stack = ServiceBuilder::new()
-            .layer(TonicStatusLayer)
-            .layer(RouteLayer::new(config))
-            .layer(GrpcTimeoutLayer)
-            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
-            .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-            .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
-            .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
-            .layer(WaitForReadyLayer::new())
-            .layer(PreviousAttemptsLayer)
-            .layer(PushbackLayer::new(GrpcPushback))
-            .layer(GrpcOutcomeLayer::new())
-            .map_request(|request: http::Request<_>| request.map(Body::new))
-            .service(Backends::new(channels).expect("three"));
-        let stack = ServiceBuilder::new()
-            .map_response(|answer: http::Response<_>| answer.map(Body::new))
-            .service(stack);
         Self {
-            grpc: Grpc::new(BoxCloneSyncService::new(stack)),
+            stack: Stack::new(config, Backends::new(channels).expect("three")),
         }
     }
 
@@ -122,7 +78,10 @@ impl Client {
         };
         let mut attempts = 0;
         loop {
-            let (answer, info) = self.call("/etcdserverpb.KV/Range", message.clone()).await;
+            let (answer, info) = self
+                .stack
+                .call("/etcdserverpb.KV/Range", message.clone())
+                .await;
             attempts += info.attempts();
             match answer {
                 Ok(RangeResponse { kvs }) => return (kvs, attempts),
@@ -137,7 +96,7 @@ impl Client {
     /// Writes a key that only this call writes.
     pub(crate) async fn put(&self, key: &str) -> Fate {
         let message = put(key, "once");
-        match self.call("/etcdserverpb.KV/Put", message).await {
+        match self.stack.call("/etcdserverpb.KV/Put", message).await {
             (Ok(PutResponse {}), _) => Fate::Done,
             (Err(_), info) => fate(&info),
         }
@@ -157,22 +116,11 @@ impl Client {
                 })
                 .into(),
         };
-        match self.call("/etcdserverpb.KV/Txn", message).await {
+        match self.stack.call("/etcdserverpb.KV/Txn", message).await {
             (Ok(TxnResponse { succeeded: true }), _) => Fate::Done,
             (Ok(_), _) => Fate::NotDone,
             (Err(_), info) => fate(&info),
         }
-    }
-
-    async fn call<M, A>(&self, method: &'static str, message: M) -> (Result<A, Status>, RetryInfo)
-    where
-        M: Message + 'static,
-        A: Message + Default + 'static,
-    {
-        let mut request = Request::new(message);
-        let watch = CallContext::watch(request.extensions_mut());
-        let answer = within(unary(self.grpc.clone(), method, request)).await;
-        (answer, watch.info())
     }
 }
 
@@ -194,22 +142,4 @@ fn put(key: &str, value: &str) -> PutRequest {
         key: key.into(),
         value: value.into(),
     }
-}
-
-async fn unary<S, M, A>(
-    mut grpc: Grpc<S>,
-    method: &'static str,
-    request: Request<M>,
-) -> Result<A, Status>
-where
-    S: tonic::client::GrpcService<Body>,
-    S::ResponseBody: http_body::Body<Data = bytes::Bytes, Error: Into<BoxError>> + Send + 'static,
-    M: Message + 'static,
-    A: Message + Default + 'static,
-{
-    let ready = grpc.ready().await;
-    ready.map_err(|error| Status::from_error(error.into()))?;
-    let codec = ProstCodec::default();
-    let answer = grpc.unary(request, PathAndQuery::from_static(method), codec);
-    Ok(answer.await?.into_inner())
 }

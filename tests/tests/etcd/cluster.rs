@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use reattempt_tests::process::{Folder, free_port, is_installed, signal};
 
-use crate::client::{self, within};
+use crate::client;
+use crate::stack::within;
 
 pub(crate) const MEMBERS: usize = 3;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::client::{Client, Fate, within};
+use crate::client::{Client, Fate};
+use crate::stack::within;
 
 /// A third of them read, a third write keys of their own, a third increment one counter.
 const CALLERS: usize = 12;

@@ -8,3 +8,4 @@ mod faults;
 mod load;
 mod messages;
 mod proxy;
+mod stack;

@@ -8,11 +8,11 @@ use reattempt_http::RetryAfter;
 use reattempt_http::reasons::{
     HTTP_BAD_GATEWAY, HTTP_GATEWAY_TIMEOUT, HTTP_SERVICE_UNAVAILABLE, HTTP_TOO_MANY_REQUESTS,
 };
+use reattempt_tests::nginx::Nginx;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::client::Client;
-use crate::server::Nginx;
 
 const MAINTENANCE: &str = "location / { add_header Retry-After 1 always; return 503; }";
 const WORKS: &str = "location / { return 200 hello; }";
@@ -24,7 +24,7 @@ async fn a_503_with_retry_after_is_waited_out() {
         let Some(server) = Nginx::start(MAINTENANCE).await else {
             return;
         };
-        let client = Client::new(server.uri(http2), http2);
+        let client = Client::hyper_util(server.uri(http2), http2);
         let post = client.call(Method::POST, "/", "post").await;
         assert_eq!((post.status(), post.info.attempts()), (503, 1));
         assert_eq!(post.info.stopped(), Some(Stopped::NotIdempotent));
@@ -57,7 +57,7 @@ async fn a_rate_limit_is_met_and_waited_for() {
         return;
     };
     let reader = RetryAfter::new().spread(Duration::from_millis(500));
-    let client = Client::new(server.uri(false), false).retry_after(reader);
+    let client = Client::hyper_util(server.uri(false), false).retry_after(reader);
     let mut calls = JoinSet::new();
     for n in 0..12 {
         let client = client.clone();
@@ -95,7 +95,7 @@ async fn a_gateway_without_anything_behind_it() {
     let Some(server) = Nginx::start(&lines).await else {
         return;
     };
-    let client = Client::new(server.uri(false), false);
+    let client = Client::hyper_util(server.uri(false), false);
     for (path, status, reason) in [
         ("/closed", 502, HTTP_BAD_GATEWAY),
         ("/silent", 504, HTTP_GATEWAY_TIMEOUT),

@@ -1,10 +1,11 @@
-//! hyper-util's client with the stack around it.
+//! hyper-util's client, or reqwest's, with the stack around it.
 
 use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -13,7 +14,8 @@ use reattempt::backoff::Backoff;
 use reattempt::strategy::Attempts;
 use reattempt::{CallContext, DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer};
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
-use reattempt_http::{HttpStatus, RetryAfter};
+use reattempt_http::{AnyTransportError, HttpStatus, RetryAfter};
+use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 /// The time after which a test fails instead of hanging.
@@ -25,9 +27,16 @@ pub(crate) async fn within<F: Future>(future: F) -> F::Output {
         .expect("it hangs")
 }
 
+/// A client without its stack.
+type Http = BoxCloneSyncService<
+    Request<ReplayBody<Full<Bytes>>>,
+    Response<UnsyncBoxBody<Bytes, BoxError>>,
+    AnyTransportError,
+>;
+
 #[derive(Clone)]
 pub(crate) struct Client {
-    hyper: Hyper<HttpConnector, ReplayBody<Full<Bytes>>>,
+    http: Http,
     uri: String,
     retry_after: RetryAfter,
 }
@@ -47,15 +56,42 @@ impl Ended {
 
 impl Client {
     /// hyper-util's own retries are off, so every further attempt is made by the stack.
-    pub(crate) fn new(uri: String, http2: bool) -> Self {
+    pub(crate) fn hyper_util(uri: String, http2: bool) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        let hyper = Hyper::builder(TokioExecutor::new())
+        let hyper: Hyper<_, ReplayBody<Full<Bytes>>> = Hyper::builder(TokioExecutor::new())
             .http2_only(http2)
             .retry_canceled_requests(false)
             .build(connector);
+        let http = ServiceBuilder::new()
+            .map_response(|answer: Response<hyper::body::Incoming>| answer.map(boxed))
+            .map_err(AnyTransportError::new)
+            .service(hyper);
+        Self::around(BoxCloneSyncService::new(http), uri)
+    }
+
+    /// reqwest's client over HTTP/2, its own retries off too.
+    pub(crate) fn reqwest(uri: String) -> Self {
+        let client = reqwest::Client::builder()
+            .http2_prior_knowledge()
+            .retry(reqwest::retry::never())
+            .build()
+            .expect("a client");
+        let http = tower::service_fn(move |request: Request<ReplayBody<Full<Bytes>>>| {
+            let client = client.clone();
+            async move {
+                let request = request.map(reqwest::Body::wrap).try_into();
+                let answer = client.execute(request.map_err(AnyTransportError::new)?);
+                let answer = answer.await.map_err(AnyTransportError::new)?;
+                Ok(Response::from(answer).map(boxed::<reqwest::Body>))
+            }
+        });
+        Self::around(BoxCloneSyncService::new(http), uri)
+    }
+
+    fn around(http: Http, uri: String) -> Self {
         Self {
-            hyper,
+            http,
             uri,
             retry_after: RetryAfter::new(),
         }
@@ -83,7 +119,7 @@ impl Client {
             .map_err(BoxError::from)
             .layer(RetryLayer::new(HttpStatus::new(), strategy))
             .layer(PushbackLayer::new(self.retry_after.clone()))
-            .service(self.hyper.clone());
+            .service(self.http.clone());
         let began = tokio::time::Instant::now();
         let outcome = async {
             let (head, body) = service.oneshot(request).await?.into_parts();
@@ -97,4 +133,11 @@ impl Client {
             took: began.elapsed(),
         }
     }
+}
+
+fn boxed<B>(body: B) -> UnsyncBoxBody<Bytes, BoxError>
+where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    body.map_err(Into::into).boxed_unsync()
 }

@@ -8,6 +8,7 @@ mod http;
 mod http_service;
 mod kv;
 mod mongodb;
+mod nginx;
 mod secrets;
 
 use std::process::{Output, Stdio};

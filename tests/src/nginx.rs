@@ -1,29 +1,41 @@
 //! Debian's nginx, as a process of the test, in its own folder.
 
+use std::future::Future;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use reattempt_tests::process::{Folder, free_port, is_installed, signal};
 use tokio::net::TcpStream;
 
-use crate::client::within;
+use crate::process::{Folder, free_port, is_installed, signal};
+
+/// The time limit of the start.
+const START: Duration = Duration::from_secs(40);
+
+/// For the `server` block: further calls wait for a free stream, and a connection ends after a
+/// hundred requests.
+pub const FOUR_STREAMS: &str = "http2_max_concurrent_streams 4; keepalive_requests 100;";
 
 /// An nginx on two loopback ports. Stopped when dropped.
-pub(crate) struct Nginx {
+#[derive(Debug)]
+pub struct Nginx {
     process: Child,
     folder: Folder,
     /// HTTP/1.1, and HTTP/2 with prior knowledge.
     ports: [u16; 2],
 }
 
-/// One request in the server's log: the caller's name for it, and the status.
-pub(crate) type Logged = (String, u16);
+/// One request in the server's log: the caller's name for it (`x-name`), and the status.
+pub type Logged = (String, u16);
 
 impl Nginx {
     /// Starts it with these lines in its `server` block; prints a line and returns `None` if it is
     /// not installed.
-    pub(crate) async fn start(lines: &str) -> Option<Self> {
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub async fn start(lines: &str) -> Option<Self> {
         if !is_installed("nginx", "-v", "nginx-light") {
             return None;
         }
@@ -44,18 +56,40 @@ impl Nginx {
         panic!("nginx does not start: no port is free");
     }
 
-    pub(crate) fn uri(&self, http2: bool) -> String {
+    /// The server over HTTP/2 with prior knowledge, or over HTTP/1.1.
+    #[must_use]
+    pub fn uri(&self, http2: bool) -> String {
         format!("http://127.0.0.1:{}", self.ports[usize::from(http2)])
     }
 
     /// Replaces the lines: new workers start, the old ones exit after their open requests.
-    pub(crate) fn reload(&self, lines: &str) {
+    ///
+    /// # Panics
+    ///
+    /// If it has ended.
+    pub fn reload(&self, lines: &str) {
         configure(self.folder.path(), self.ports, lines);
         signal(&self.process, "HUP");
     }
 
-    /// The log so far. A line is written right after its response, so it may appear a little later.
-    pub(crate) fn log(&self) -> Vec<Logged> {
+    /// Reloads the same lines every 400 ms until the work is done.
+    pub async fn reload_during<W: Future>(&self, lines: &str, work: W) -> W::Output {
+        let reload = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(400)).await;
+                self.reload(lines);
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            () = reload => unreachable!("it reloads until then"),
+        }
+    }
+
+    /// The log so far. A line is written right after its response, so it may appear a little
+    /// later.
+    #[must_use]
+    pub fn log(&self) -> Vec<Logged> {
         let log = std::fs::read_to_string(self.folder.path().join("access.log"));
         let lines = log.unwrap_or_default();
         let fields = |line: &str| {
@@ -80,7 +114,8 @@ impl Nginx {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        within(asking).await
+        let answered = tokio::time::timeout(START, asking).await;
+        answered.expect("nginx takes too long to start")
     }
 }
 

@@ -1,0 +1,108 @@
+//! The documented stack around tonic, and one call through it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use prost::Message;
+use reattempt::strategy::Once;
+use reattempt::{
+    CallContext, DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer,
+};
+use reattempt_grpc::service_config::ServiceConfig;
+use reattempt_grpc::{
+    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
+};
+use reattempt_http::AnyTransportError;
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceBuilder};
+
+/// The time after which a test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .expect("it hangs")
+}
+
+#[derive(Clone)]
+pub(crate) struct Stack {
+    grpc: Grpc<BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Status>>,
+}
+
+impl Stack {
+    /// Around a channel, or around what chooses between several.
+    pub(crate) fn new<S>(config: ServiceConfig, channel: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<BoxError> + 'static,
+        S::Future: Send,
+    {
+        let stack = ServiceBuilder::new()
+            .layer(TonicStatusLayer)
+            .layer(RouteLayer::new(config))
+            .layer(GrpcTimeoutLayer)
+            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+            .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+            .layer(ReplayBodyLayer::new())
+            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+            .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
+            .layer(WaitForReadyLayer::new())
+            .layer(PreviousAttemptsLayer)
+            .layer(PushbackLayer::new(GrpcPushback))
+            .layer(GrpcOutcomeLayer::new())
+            .map_err(AnyTransportError::new)
+            .map_request(|request: http::Request<_>| request.map(Body::new))
+            .service(channel);
+        let stack = ServiceBuilder::new()
+            .map_response(|answer: http::Response<_>| answer.map(Body::new))
+            .service(stack);
+        Self {
+            grpc: Grpc::new(BoxCloneSyncService::new(stack)),
+        }
+    }
+
+    pub(crate) async fn call<M, A>(
+        &self,
+        method: &'static str,
+        message: M,
+    ) -> (Result<A, Status>, RetryInfo)
+    where
+        M: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut request = Request::new(message);
+        let watch = CallContext::watch(request.extensions_mut());
+        let answer = within(unary(self.grpc.clone(), method, request)).await;
+        (answer, watch.info())
+    }
+}
+
+pub(crate) async fn unary<S, M, A>(
+    mut grpc: Grpc<S>,
+    method: &'static str,
+    request: Request<M>,
+) -> Result<A, Status>
+where
+    S: tonic::client::GrpcService<Body>,
+    S::ResponseBody: http_body::Body<Data = bytes::Bytes, Error: Into<BoxError>> + Send + 'static,
+    M: Message + 'static,
+    A: Message + Default + 'static,
+{
+    let ready = grpc.ready().await;
+    ready.map_err(|error| Status::from_error(error.into()))?;
+    let codec = ProstCodec::default();
+    let answer = grpc.unary(request, PathAndQuery::from_static(method), codec);
+    Ok(answer.await?.into_inner())
+}
