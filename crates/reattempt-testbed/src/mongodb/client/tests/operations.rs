@@ -57,7 +57,7 @@ async fn filters_and_options_reach_the_server() {
     assert!(
         reply
             .values()
-            .eq([Bson::Document(doc! { "_id": 3, "x": 3 })])
+            .eq([Ok(Bson::Document(doc! { "_id": 3, "x": 3 }))])
     );
     let counted = doc! { "pipeline": [
         { "$match": { "x": { "$lt": 3 } } },
@@ -68,7 +68,7 @@ async fn filters_and_options_reach_the_server() {
     assert!(
         reply
             .values()
-            .eq([Bson::Document(doc! { "_id": 1, "n": 2 })])
+            .eq([Ok(Bson::Document(doc! { "_id": 1, "n": 2 }))])
     );
 }
 
