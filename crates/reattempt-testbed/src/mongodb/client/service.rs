@@ -12,7 +12,8 @@ use super::event::{CommandEvent, EventKind, OnEvent, Pending};
 use super::request::Target;
 use super::server_error::is_ok;
 use super::{
-    ClientOptions, During, MongoError, MongoReply, MongoRequest, Progress, Selected, ServerError, Topology,
+    ClientOptions, During, MongoError, MongoReply, MongoRequest, Progress, Selected, ServerError,
+    Topology,
 };
 
 /// A client of one deployment. Clones share its topology and its pools.
