@@ -14,7 +14,7 @@ use reattempt_testbed::mongodb::client::{Origin, ServerError, WriteError};
 use reattempt_testbed::mongodb::wire::{decode_document, read_reply};
 
 /// Longer replies are decoded on a thread of a runtime, which a target does without.
-const LIMIT: usize = 1 << 14;
+const LIMIT: usize = 1 << 12;
 
 const GATES: [Option<ReadGate>; 4] = [
     None,

@@ -38,10 +38,10 @@ impl MongoReply {
     /// What is wrong with a value, as text.
     pub fn values(&self) -> impl Iterator<Item = Result<Bson, String>> + '_ {
         let values = self.list.iter().flat_map(|list| {
-            let values = list.values.into_iter();
+            let values = list.values.iter_elements();
             values.take(list.count)
         });
-        values.map(|value| decode_value(value.map_err(|error| error.to_string())?))
+        values.map(|element| decode_value(element.map_err(|error| error.to_string())?))
     }
 
     /// The cursor that stays open on the server.
@@ -76,10 +76,10 @@ impl MongoReply {
     /// document, `None` where it is no number.
     #[must_use]
     pub fn counted(&self) -> Option<usize> {
-        let Some(first) = self.list.as_ref()?.values.into_iter().next() else {
+        let Some(first) = self.list.as_ref()?.values.iter().next() else {
             return Some(0);
         };
-        let RawBsonRef::Document(first) = first.ok()? else {
+        let (_, RawBsonRef::Document(first)) = first.ok()? else {
             return None;
         };
         let mut fields = first.iter_elements().take(MAX_FIELDS);

@@ -2,7 +2,7 @@
 
 use bson::raw::RawElement;
 use bson::spec::ElementType;
-use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument};
+use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// Maximum nesting depth, as in servers: 200.
 pub const MAX_NESTING: usize = 200;
@@ -44,9 +44,10 @@ pub struct List {
     /// The field it came in: `firstBatch` or `nextBatch` of the cursor, which hold documents only,
     /// or `values`, `databases` or `results`.
     pub field: &'static str,
-    /// The values. Those that are counted have the length they state; no document among them has
-    /// been looked into.
-    pub values: RawArrayBuf,
+    /// The values, each in the field of its place: `bson`'s own type for arrays counts them all.
+    /// Those that are counted have the length they state; no document among them has been looked
+    /// into.
+    pub values: RawDocumentBuf,
     /// How many there are, where [`MAX_LISTED`] + 1 stands for any greater number.
     pub count: usize,
 }
@@ -68,9 +69,11 @@ pub(super) fn decode_reply(bytes: &[u8]) -> Result<(Document, Option<List>), Str
     Ok((document, reading.list))
 }
 
-/// Decodes one value of a [`List`].
-pub(in crate::mongodb) fn decode_value(value: RawBsonRef<'_>) -> Result<Bson, String> {
-    check_value("", value, MAX_NESTING)?;
+/// Decodes one field of a reply, or one value of a [`List`].
+pub(in crate::mongodb) fn decode_value(element: RawElement<'_>) -> Result<Bson, String> {
+    let key = element.key();
+    let value = element.value().map_err(text)?;
+    check_value(key, value, MAX_NESTING - 1)?;
     Bson::try_from(value).map_err(text)
 }
 
@@ -129,10 +132,10 @@ impl Reading {
                 ("writeErrors", ElementType::Array) if part == Part::Reply => {
                     self.first_write_error(element)?
                 }
-                _ if length <= SMALL => value(element)?,
+                _ if length <= SMALL => decode_value(element)?,
                 _ if length <= self.room => {
                     self.room -= length;
-                    value(element)?
+                    decode_value(element)?
                 }
                 _ => continue,
             };
@@ -166,13 +169,6 @@ fn inner<'a>(element: RawElement<'a>) -> Result<&'a RawDocument, String> {
     }
 }
 
-fn value(element: RawElement<'_>) -> Result<Bson, String> {
-    let key = element.key();
-    let value = element.value().map_err(text)?;
-    check_value(key, value, MAX_NESTING - 1)?;
-    Bson::try_from(value).map_err(text)
-}
-
 fn list(field: &'static str, element: RawElement<'_>) -> Result<List, String> {
     let mut count = 0;
     for value in inner(element.clone())?.iter_elements().take(MAX_LISTED + 1) {
@@ -182,8 +178,7 @@ fn list(field: &'static str, element: RawElement<'_>) -> Result<List, String> {
         }
         count += 1;
     }
-    let values = element.value().map_err(text)?;
-    let values = values.as_array().ok_or("is no array")?.to_owned();
+    let values = inner(element)?.to_owned();
     Ok(List {
         field,
         values,
@@ -206,7 +201,7 @@ fn labels(element: RawElement<'_>) -> Result<Bson, String> {
     for label in inner(element)?.iter_elements().take(MAX_LABELS) {
         let label = label.map_err(text)?;
         if label.element_type() == ElementType::String && label.len() <= SMALL {
-            labels.push(value(label)?);
+            labels.push(decode_value(label)?);
         }
     }
     Ok(Bson::Array(labels))

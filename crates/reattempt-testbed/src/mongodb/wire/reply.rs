@@ -7,8 +7,8 @@ use super::document::decode_reply;
 use super::{Cursor, Header, List, OP_MSG, OpMsg, ReadError, WireError, read_body};
 use crate::blocking;
 
-/// The longest reply that is read where it arrives: 16 KiB. A longer one may take milliseconds.
-const SHORT: usize = 16 * 1024;
+/// The longest reply that is decoded where it arrives: 4 KiB. A longer one may take milliseconds.
+const SHORT: usize = 4 * 1024;
 
 /// The OP_MSG that answers a command.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,7 @@ impl Reply {
 
 /// Reads one reply, of at most `limit` bytes; `None` when the peer closed before it.
 ///
-/// A reply of more than 16 KiB is decoded on a thread for blocking work, so it must be called
+/// A reply of more than 4 KiB is decoded on a thread for blocking work, so it must be called
 /// within a tokio runtime.
 ///
 /// # Errors
