@@ -2,6 +2,7 @@
 //!
 //! Not published: tests, examples and the program use these below the stack.
 
+mod blocking;
 pub mod grpc;
 pub mod http;
 pub mod kv;

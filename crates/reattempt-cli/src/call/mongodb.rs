@@ -13,7 +13,7 @@ use reattempt_mongodb::{
     Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, ReadCall, RetryReads, RetryableReads,
 };
 use reattempt_testbed::mongodb::client::{
-    CommandEvent, ConnectionString, Operation, WriteError, drain,
+    CommandEvent, ConnectionString, Drained, Operation, WriteError, drain,
 };
 use reattempt_testbed::mongodb::wire::PROTOCOL_LIMIT;
 use reattempt_testbed::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
@@ -199,11 +199,19 @@ async fn exchange(
 ) -> Result<usize, BoxError> {
     let request = call.request.clone();
     let reply = stack.clone().oneshot(call).await?;
-    match request.operation {
+    let read = match request.operation {
         // It has no end.
-        Operation::Watch => Ok(reply.count()),
-        Operation::CountDocuments => Ok(counted(&reply)),
-        _ if reply.cursor_id().is_some() => {
+        Operation::Watch => Drained::of(&reply),
+        // The client has checked that it is there.
+        Operation::CountDocuments => return Ok(reply.counted().unwrap_or(0)),
+        Operation::Count => return Ok(reply.count()),
+        Operation::InsertOne => {
+            return match WriteError::of(&reply) {
+                Some(error) => Err(error.into()),
+                None => Ok(reply.count()),
+            };
+        }
+        _ => {
             let limit = story.limit();
             // Each `getMore` is a call of its own, which its policy runs once.
             let mut more = ServiceBuilder::new()
@@ -219,17 +227,12 @@ async fn exchange(
                 })
                 .service(stack);
             let drained = drain(&mut more, &request, reply).await;
-            let drained = drained.map_err(|error| of_whole_call(error, story))?;
-            match drained.stopped_at {
-                Some(bound) => Err(bound.into()),
-                None => Ok(drained.documents),
-            }
+            drained.map_err(|error| of_whole_call(error, story))?
         }
-        Operation::InsertOne => match WriteError::of(&reply) {
-            Some(error) => Err(error.into()),
-            None => Ok(reply.count()),
-        },
-        _ => Ok(reply.count()),
+    };
+    match read.stopped_at {
+        Some(bound) => Err(bound.into()),
+        None => Ok(read.documents),
     }
 }
 
@@ -242,20 +245,6 @@ fn of_whole_call(error: BoxError, story: &Story) -> BoxError {
         }),
         Err(error) => error,
     }
-}
-
-/// The count in the single document of `countDocuments`; 0 if there is none.
-fn counted(reply: &MongoReply) -> usize {
-    let first = reply.values().next();
-    let n = first
-        .as_ref()
-        .and_then(|first| first.as_document()?.get("n"));
-    let n = n.and_then(|n| {
-        n.as_i64()
-            .or_else(|| n.as_i32().map(i64::from))
-            .or_else(|| n.as_f64().map(|n| n as i64))
-    });
-    n.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
 }
 
 impl Caller for MongoCaller {

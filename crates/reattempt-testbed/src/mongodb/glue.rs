@@ -27,6 +27,10 @@ impl MongoFailure for MongoError {
             }
             Self::Server(error) if error.stage_handshake => FailureKind::handshake(error.code),
             Self::Server(error) => FailureKind::command(error.code),
+            // What cannot be understood has been answered all the same.
+            Self::Protocol { .. } if stage == Stage::InFlight => FailureKind::Client {
+                stage: Stage::Response,
+            },
             Self::Authentication { .. } | Self::Protocol { .. } => FailureKind::Client { stage },
             Self::Rebuild { .. } => FailureKind::NotSupported,
         }

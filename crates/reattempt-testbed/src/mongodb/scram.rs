@@ -92,6 +92,7 @@ fn decode(value: &str, name: char) -> Result<Vec<u8>, ScramError> {
 /// A password after PBKDF2: slow to make, so worth keeping.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SaltedPassword {
+    password: String,
     bytes: [u8; 32],
     salt: Vec<u8>,
     iterations: u32,
@@ -118,6 +119,7 @@ impl SaltedPassword {
         let mut bytes = [0; 32];
         pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, &mut bytes);
         Ok(Self {
+            password: password.to_owned(),
             bytes,
             salt: salt.to_vec(),
             iterations,
@@ -170,8 +172,8 @@ impl ClientFirst {
         format!("n,,{}", self.bare)
     }
 
-    /// Answers the server's first message. `kept` may hold the password of an earlier exchange; it
-    /// is used when salt and rounds are the same.
+    /// Answers the server's first message; takes as long as the server's rounds say. `kept` may hold
+    /// what an earlier exchange derived; it is used when password, salt and rounds are the same.
     pub fn server_first(
         self,
         server_first: &[u8],
@@ -191,9 +193,12 @@ impl ClientFirst {
         if !(MIN_ITERATIONS..=MAX_ITERATIONS).contains(&iterations) {
             return Err(ScramError::Iterations(iterations));
         }
-        let salted = match kept.filter(|k| k.salt == salt && k.iterations == iterations) {
-            Some(kept) => kept,
-            None => SaltedPassword::derive(password, &salt, iterations)?,
+        let same = |kept: &SaltedPassword| {
+            kept.password == password && kept.salt == salt && kept.iterations == iterations
+        };
+        let salted = match kept {
+            Some(kept) if same(&kept) => kept,
+            _ => SaltedPassword::derive(password, &salt, iterations)?,
         };
         let without_proof = format!("c=biws,r={nonce}");
         let server_first = String::from_utf8_lossy(server_first);

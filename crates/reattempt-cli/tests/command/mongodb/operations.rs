@@ -219,3 +219,126 @@ async fn a_cursor_without_end_is_bounded_and_the_bound_named() {
         assert_eq!(node.seen_named("getMore").len(), batches);
     }
 }
+
+/// The same bound holds for what comes in a single reply, whatever the cursor says of itself.
+#[tokio::test]
+async fn a_single_reply_is_bounded_as_a_cursor_is() {
+    let node = node(0).await;
+    for (op, command) in [
+        ("find", "find"),
+        ("watch", "aggregate"),
+        ("distinct", "distinct"),
+    ] {
+        for (count, id) in [(100_000, 0_i64), (100_001, 0), (100_001, 7)] {
+            let documents = vec![doc! {}; count];
+            let step = if op == "distinct" {
+                Step::ok(doc! { "values": documents })
+            } else {
+                let cursor = doc! { "id": id, "ns": "db.c", "firstBatch": documents };
+                Step::ok(doc! { "cursor": cursor })
+            };
+            node.script().on(command, step);
+            let answer = answer(one(&node, json!({"op": op}))).await;
+            if count == 100_000 {
+                assert_eq!(answer["documents"], count, "{answer}");
+            } else {
+                let error = answer["error"].as_str().unwrap();
+                assert!(error.contains("more than 100000 documents"), "{error}");
+                assert_eq!(answer["documents"], Value::Null);
+            }
+        }
+    }
+    assert!(node.seen_named("getMore").is_empty());
+}
+
+/// What says ok and lacks what its command returns is no empty result. It was answered, so it is
+/// final and no failure of the network.
+#[tokio::test]
+async fn an_ok_reply_without_its_result_is_a_protocol_error() {
+    let node = node(0).await;
+    let cursor = |cursor: Document| doc! { "cursor": cursor };
+    let batches = [
+        doc! {},
+        doc! { "values": [] },
+        doc! { "cursor": 1 },
+        cursor(doc! { "id": 0_i64 }),
+        cursor(doc! { "firstBatch": [] }),
+        cursor(doc! { "id": "0", "firstBatch": [] }),
+        cursor(doc! { "id": 0_i64, "firstBatch": {} }),
+        cursor(doc! { "id": 0_i64, "firstBatch": [bson::Bson::Null] }),
+        cursor(doc! { "id": 0_i64, "nextBatch": [] }),
+        cursor(doc! { "id": 7_i64, "firstBatch": [] }),
+        cursor(doc! { "id": 7_i64, "ns": "db", "firstBatch": [] }),
+    ];
+    let others = [doc! {}, cursor(doc! { "id": 0_i64, "firstBatch": [] })];
+    let numbers = [doc! {}, doc! { "n": "3" }];
+    let group = cursor(doc! { "id": 0_i64, "firstBatch": [{ "_id": 1, "n": "3" }] });
+    for (op, command, replies) in [
+        ("find", "find", &batches[..]),
+        ("findOne", "find", &batches),
+        ("aggregate", "aggregate", &batches),
+        ("aggregateOut", "aggregate", &batches),
+        ("countDocuments", "aggregate", &batches),
+        ("countDocuments", "aggregate", &[group]),
+        ("watch", "aggregate", &batches),
+        ("listCollections", "listCollections", &batches),
+        ("listIndexes", "listIndexes", &batches),
+        ("runCommandFind", "find", &batches),
+        ("distinct", "distinct", &others),
+        ("listDatabases", "listDatabases", &others),
+        ("count", "count", &numbers),
+    ] {
+        for reply in replies {
+            node.script().on(command, Step::ok(reply.clone()));
+        }
+        let calls = replies.iter().map(|_| json!({"op": op}));
+        for answer in answers(several(&node.uri(), calls)).await {
+            let error = answer["error"].as_str().unwrap_or_default();
+            assert!(error.contains("protocol"), "{op}: {answer}");
+            assert_eq!(answer["documents"], Value::Null, "{answer}");
+            assert_eq!(answer["code"], Value::Null);
+            assert_eq!(
+                json!(each(&answer, "verdict")),
+                json!(["fatal"]),
+                "{answer}"
+            );
+            assert_eq!(
+                json!(each(&answer, "stage")),
+                json!(["response"]),
+                "{answer}"
+            );
+            assert_paired(&answer);
+        }
+    }
+}
+
+/// M19: what a later batch lacks ends the call as well, and is not counted as if it were the end.
+#[tokio::test]
+async fn a_get_more_without_its_batch_is_a_protocol_error() {
+    for reply in [
+        doc! {},
+        doc! { "cursor": { "id": 0_i64 } },
+        doc! { "cursor": { "id": 0_i64, "firstBatch": [] } },
+    ] {
+        let node = node(5).await;
+        node.script().on("getMore", Step::ok(reply));
+        let answer = answer(one(&node, json!({"op": "findBatch"}))).await;
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert!(error.contains("protocol"), "{answer}");
+        assert_eq!(answer["documents"], Value::Null, "{answer}");
+        assert_eq!(node.seen_named("getMore").len(), 1);
+        assert_paired(&answer);
+    }
+}
+
+/// An explanation of an aggregate is a document of another form.
+#[tokio::test]
+async fn an_aggregate_that_is_explained_has_no_cursor() {
+    let node = node(0).await;
+    let step = Step::ok(doc! { "stages": [] });
+    node.script().on("aggregate", step);
+    let explain = json!({"op": "aggregate", "options": {"explain": true}});
+    let answer = answer(one(&node, explain)).await;
+    assert_eq!(answer["stopped"], "success", "{answer}");
+    assert_eq!(answer["documents"], 0);
+}

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::kv::frame::Frame;
-use crate::kv::sasl::{Mechanism, ScramClient, plain_message};
+use crate::kv::sasl::{Mechanism, ScramClient, ScramError, plain_message};
 use crate::kv::{opcode, status};
 
 use super::bootstrap::Setup;
@@ -54,9 +54,14 @@ impl Setup<'_> {
             // A success here means that the server did not prove that it knows the password.
             return Err(self.no_login(&answer, "SASL_AUTH"));
         }
-        let last = scram
-            .answer(&answer.value)
-            .map_err(|error| self.auth(error))?;
+        // Thousands of rounds, or as many as the node wants up to the bound.
+        let answered = self.options.salted.run(move |kept| {
+            let last = scram.answer_with(&answer.value, kept)?;
+            Ok((scram, last))
+        });
+        let (scram, last) = answered
+            .await
+            .map_err(|error: ScramError| self.auth(error))?;
         let answer = self
             .exchange(opcode::SASL_STEP, name, last.into(), "SASL_STEP")
             .await?;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::blocking::Kept;
 use crate::kv::frame::DEFAULT_MAX_BODY;
-use crate::kv::sasl::Mechanism;
+use crate::kv::sasl::{Mechanism, Salted};
 
 /// Called with bytes received from a node, and the node: a host for configurations (it replaces
 /// `$HOST`), `host:port` for error maps.
@@ -49,6 +50,8 @@ pub struct ClientOptions {
     /// Whether a node has offered SCRAM to these options or a clone of them; from then on no node
     /// is sent the password in plain text.
     scram_offered: Arc<AtomicBool>,
+    /// The password as the last login derived it: every connection would pay for it again.
+    pub(super) salted: Kept<Salted>,
     /// Called with every cluster configuration, before its response is delivered.
     pub on_config: Option<OnBytes>,
     /// Called with the error map of every new connection.
@@ -66,6 +69,7 @@ impl ClientOptions {
             agent: "reattempt-testbed".to_owned(),
             plain_on_loopback: false,
             scram_offered: Arc::default(),
+            salted: Kept::default(),
             on_config: None,
             on_error_map: None,
         }

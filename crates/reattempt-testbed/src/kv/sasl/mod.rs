@@ -2,6 +2,7 @@
 
 mod scram;
 
+pub(super) use scram::Salted;
 pub use scram::{MAX_ITERATIONS, MIN_ITERATIONS, ScramClient, ScramError, ScramServer};
 
 /// A SASL mechanism, with Couchbase's names.

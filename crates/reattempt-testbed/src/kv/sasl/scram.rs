@@ -108,6 +108,12 @@ fn text(message: &[u8]) -> Result<&str, ScramError> {
     std::str::from_utf8(message).map_err(|_| ScramError::Malformed { attribute: 'r' })
 }
 
+/// A password after its rounds: slow to derive, so worth keeping for the next exchange.
+pub(in crate::kv) struct Salted {
+    of: (Mechanism, String, Vec<u8>, u32),
+    bytes: Vec<u8>,
+}
+
 /// The client's side of one exchange.
 pub struct ScramClient {
     mechanism: Mechanism,
@@ -153,8 +159,18 @@ impl ScramClient {
         format!("n,,{}", self.first_bare)
     }
 
-    /// The final message, made from the server's first.
+    /// The final message, made from the server's first; takes as long as the server's rounds say.
     pub fn answer(&mut self, server_first: &[u8]) -> Result<String, ScramError> {
+        self.answer_with(server_first, &mut None)
+    }
+
+    /// As [`answer`](Self::answer), without the rounds if `kept` has them of another exchange; what
+    /// was used is kept in it.
+    pub(in crate::kv) fn answer_with(
+        &mut self,
+        server_first: &[u8],
+        kept: &mut Option<Salted>,
+    ) -> Result<String, ScramError> {
         let server_first = text(server_first)?;
         let nonce = attribute(server_first, 'r')?;
         if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
@@ -168,10 +184,18 @@ impl ScramClient {
             .ok()
             .filter(|count| (MIN_ITERATIONS..=MAX_ITERATIONS).contains(count))
             .ok_or(ScramError::Iterations { count })?;
-        let salted = salted(self.mechanism, &self.password, &salt, iterations);
-        let client_key = hmac(self.mechanism, &salted, b"Client Key");
+        let of = (self.mechanism, self.password.clone(), salt, iterations);
+        let salted = match kept.take() {
+            Some(kept) if kept.of == of => kept,
+            _ => Salted {
+                bytes: salted(self.mechanism, &self.password, &of.2, iterations),
+                of,
+            },
+        };
+        let salted = &kept.insert(salted).bytes;
+        let client_key = hmac(self.mechanism, salted, b"Client Key");
         let stored_key = hash(self.mechanism, &client_key);
-        let server_key = hmac(self.mechanism, &salted, b"Server Key");
+        let server_key = hmac(self.mechanism, salted, b"Server Key");
         let without_proof = format!("c=biws,r={nonce}");
         let auth = format!("{},{server_first},{without_proof}", self.first_bare);
         let signature = hmac(self.mechanism, &stored_key, auth.as_bytes());

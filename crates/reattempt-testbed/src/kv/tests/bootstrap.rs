@@ -1,11 +1,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tower::{Service as _, ServiceExt as _};
 
 use super::{couchbase, send, set_up, within};
+use crate::kv::frame::DEFAULT_MAX_BODY;
 use crate::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
-use crate::kv::sasl::{Mechanism, ScramClient};
+use crate::kv::sasl::{MAX_ITERATIONS, Mechanism, ScramClient};
 use crate::kv::{
     ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, Node, NodeClient, SeenRequest,
     SendStage, Step, VbucketMap, opcode, status,
@@ -271,4 +276,58 @@ async fn after_scram_was_offered_plain_is_not_taken() {
     assert!(error.to_string().contains("in the clear"), "{error}");
     let told = plain.seen().split_off(told);
     assert!(told.iter().all(|seen| seen.opcode != opcode::SASL_AUTH));
+}
+
+/// A node that asks for the most rounds a client does, looks on for a while and says so. Whether
+/// it was sent the proof.
+async fn slow_login(listener: TcpListener, waited: oneshot::Sender<()>) -> bool {
+    let (mut stream, _) = listener.accept().await.expect("accept");
+    let mut waited = Some(waited);
+    let (mut input, mut asked) = (BytesMut::new(), false);
+    loop {
+        while let Some(request) = Frame::decode(&mut input, DEFAULT_MAX_BODY).expect("frame") {
+            let mut answer = Frame::new(Magic::Response, request.opcode, request.opaque);
+            answer.specific = match request.opcode {
+                opcode::SASL_STEP => return true,
+                opcode::SASL_AUTH => status::AUTH_CONTINUE,
+                _ => status::UNKNOWN_COMMAND,
+            };
+            if request.opcode == opcode::SASL_AUTH {
+                let first = String::from_utf8_lossy(&request.value);
+                let (_, nonce) = first.split_once("r=").expect("nonce");
+                answer.value = format!("r={nonce}x,s=AAAA,i={MAX_ITERATIONS}").into();
+                asked = true;
+            }
+            let mut out = BytesMut::new();
+            answer.encode(&mut out).expect("encode");
+            stream.write_all(&out).await.expect("write");
+        }
+        for _ in 0..2 {
+            if asked {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        if let Some(waited) = waited.take_if(|_| asked) {
+            let _ = waited.send(());
+        }
+        if !matches!(stream.read_buf(&mut input).await, Ok(1..)) {
+            return false;
+        }
+    }
+}
+
+/// The rounds do not hold the runtime, on which everything else of the caller may run.
+#[tokio::test]
+async fn a_connect_can_be_cut_off_during_the_rounds_of_its_login() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let address = listener.local_addr().expect("address").to_string();
+    let (waited, has_waited) = oneshot::channel();
+    let node = tokio::spawn(slow_login(listener, waited));
+    let options = couchbase().mechanism(Mechanism::ScramSha512);
+    tokio::select! {
+        biased;
+        connected = Connection::connect(&address, &options) => panic!("{connected:?}"),
+        done = has_waited => done.expect("the node lives"),
+    }
+    assert!(!within(node).await.expect("node"), "the proof was sent");
 }

@@ -1,3 +1,4 @@
+use crate::kv::sasl::Salted;
 use crate::kv::sasl::{
     MAX_ITERATIONS, MIN_ITERATIONS, Mechanism, ScramClient, ScramError, ScramServer,
 };
@@ -99,4 +100,24 @@ fn a_server_cannot_ask_for_endless_work_or_another_nonce() {
     assert_eq!(answer("r=abc,s=AAAA,i=1"), ScramError::WrongNonce);
     assert_eq!(answer("r=xyz,s=AAAA,i=1"), ScramError::WrongNonce);
     assert_eq!(answer(""), ScramError::Malformed { attribute: 'r' });
+}
+
+#[test]
+fn what_is_kept_of_a_login_is_used_for_the_same_only() {
+    let answer = |mechanism, password, first: &str, kept: &mut Option<Salted>| {
+        let mut client = ScramClient::new(mechanism, "u", password, "abc").expect("scram");
+        client.answer_with(first.as_bytes(), kept).expect("answer")
+    };
+    let mut kept = None;
+    for (mechanism, password, first) in [
+        (Mechanism::ScramSha256, "p", "r=abcd,s=AAAA,i=4000"),
+        (Mechanism::ScramSha256, "p", "r=abce,s=AAAA,i=4000"),
+        (Mechanism::ScramSha256, "q", "r=abcd,s=AAAA,i=4000"),
+        (Mechanism::ScramSha256, "q", "r=abcd,s=BBBB,i=4000"),
+        (Mechanism::ScramSha256, "q", "r=abcd,s=BBBB,i=4001"),
+        (Mechanism::ScramSha512, "q", "r=abcd,s=BBBB,i=4001"),
+    ] {
+        let expected = answer(mechanism, password, first, &mut None);
+        assert_eq!(answer(mechanism, password, first, &mut kept), expected);
+    }
 }

@@ -19,6 +19,10 @@ use crate::mongodb::wire::{OpMsg, ReadError, Reply, WireError, read_reply};
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 static REQUESTS: AtomicI32 = AtomicI32::new(1);
 
+/// The longest reply taken in a handshake, before a server has proved anything: 1 MiB. The longest
+/// that servers send, with 50 members, are of some 20 KiB.
+const HANDSHAKE_LIMIT: usize = 1 << 20;
+
 /// A new request id, never given before within this process.
 pub(super) fn next_request_id() -> i32 {
     REQUESTS.fetch_add(1, Ordering::Relaxed)
@@ -154,7 +158,11 @@ impl Connection {
             return Err(self.broken(phase(During::Send), &error));
         }
         let during = phase(During::Receive);
-        let reply = match read_reply(&mut self.stream, self.limit).await {
+        let limit = match handshake {
+            true => self.limit.min(HANDSHAKE_LIMIT),
+            false => self.limit,
+        };
+        let reply = match read_reply(&mut self.stream, limit).await {
             Ok(Some(reply)) => reply,
             Ok(None) => {
                 let end = io::Error::new(io::ErrorKind::UnexpectedEof, "closed before a reply");

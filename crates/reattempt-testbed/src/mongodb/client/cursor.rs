@@ -4,9 +4,7 @@ use tower_service::Service;
 
 use super::{MongoReply, MongoRequest};
 use crate::mongodb::number;
-
-/// The most documents read from one cursor: 100,000.
-const MAX_DOCUMENTS: usize = 100_000;
+use crate::mongodb::wire::MAX_LISTED;
 
 /// The most batches read from one cursor, 10,000; a change stream has no last one.
 const MAX_BATCHES: usize = 10_000;
@@ -31,8 +29,8 @@ pub struct Drained {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CursorBound {
-    /// Its documents.
-    #[error("the cursor has more than {MAX_DOCUMENTS} documents, the most that are read from one")]
+    /// Its documents, or the values of a result that is no cursor.
+    #[error("the result has more than {MAX_LISTED} documents, the most that are read of one")]
     Documents,
     /// Its batches.
     #[error("the cursor has more than {MAX_BATCHES} batches, the most that are read from one")]
@@ -43,17 +41,26 @@ pub enum CursorBound {
 }
 
 impl Drained {
+    /// Of one reply alone, as for a cursor of which only the first batch is wanted.
+    #[must_use]
+    pub fn of(reply: &MongoReply) -> Self {
+        let mut drained = Self::default();
+        drained.take(reply);
+        drained
+    }
+
     fn take(&mut self, reply: &MongoReply) {
         self.batches += 1;
         self.documents += reply.count();
         self.bytes += reply.bytes;
+        self.stopped_at = self.bound();
     }
 
     /// The bound that this much has passed.
     const fn bound(&self) -> Option<CursorBound> {
         if self.bytes > MAX_BYTES {
             Some(CursorBound::Bytes)
-        } else if self.documents > MAX_DOCUMENTS {
+        } else if self.documents > MAX_LISTED {
             Some(CursorBound::Documents)
         } else if self.batches > MAX_BATCHES {
             Some(CursorBound::Batches)
@@ -66,7 +73,8 @@ impl Drained {
 /// Reads the rest of the cursor that `first` opened, from the server that holds it.
 ///
 /// Reads no more than 100,000 documents, 10,000 batches and 64 MiB, beyond which it stops
-/// ([`Drained::stopped_at`]); the batch that passes a bound is counted whole.
+/// ([`Drained::stopped_at`]). A result without a cursor, such as that of `distinct`, counts as a
+/// single batch.
 ///
 /// `service` may be the client or layers around it. Each `getMore` is an operation of its own in
 /// the session of `request`; it is for the layers not to send it again (M19).
@@ -86,18 +94,18 @@ where
     let options = request.command.get_document("cursor");
     let size = number(options.unwrap_or(&request.command).get("batchSize"));
     let batch_size = size.filter(|size| *size > 0.0).map(|size| size as i32);
+    let mut collection = String::new();
     let mut drained = Drained::default();
     let mut reply = first;
     loop {
         drained.take(&reply);
-        let Some(cursor) = reply.cursor_id() else {
+        let cursor = reply.cursor_id();
+        let (Some(cursor), None) = (cursor, drained.stopped_at) else {
             return Ok(drained);
         };
-        drained.stopped_at = drained.bound();
-        if drained.stopped_at.is_some() {
-            return Ok(drained);
+        if let Some(named) = reply.collection() {
+            named.clone_into(&mut collection);
         }
-        let collection = reply.collection().unwrap_or_default().to_owned();
         let more = request.get_more(&reply.server, cursor, &collection, batch_size);
         std::future::poll_fn(|cx| service.poll_ready(cx)).await?;
         reply = service.call(more).await?;

@@ -118,9 +118,14 @@ impl Connection {
         };
         let source = credential.source.as_str();
         let reply = self.handshake(start, source, patience).await?;
-        let last = first
-            .server_first(payload(&reply), &credential.password, credential.kept())
-            .map_err(&failed)?;
+        let (said, password) = (payload(&reply).to_vec(), credential.password.clone());
+        // Thousands of rounds, or as many as the server wants up to the bound.
+        let answered = credential.kept.run(move |kept| {
+            let last = first.server_first(&said, &password, kept.clone())?;
+            *kept = Some(last.salted().clone());
+            Ok(last)
+        });
+        let last = answered.await.map_err(&failed)?;
         let conversation = reply
             .get("conversationId")
             .cloned()
@@ -135,7 +140,6 @@ impl Connection {
         let proof = go_on(last.message().as_bytes());
         let reply = self.handshake(proof, source, patience).await?;
         last.server_final(payload(&reply)).map_err(&failed)?;
-        credential.keep(last.salted());
         let done = |reply: &Document| reply.get_bool("done").unwrap_or(false);
         if done(&reply) || done(&self.handshake(go_on(b""), source, patience).await?) {
             return Ok(());

@@ -113,6 +113,29 @@ impl Operation {
         )
     }
 
+    /// The list that comes with every answer that is ok; `None` where none has to.
+    pub(super) fn list(self) -> Option<&'static str> {
+        match self {
+            Self::Find
+            | Self::FindOne
+            | Self::FindBatch
+            | Self::Aggregate
+            | Self::AggregateOut
+            | Self::AggregateMerge
+            | Self::CountDocuments
+            | Self::ListCollections
+            | Self::ListIndexes
+            | Self::Watch
+            | Self::RunCommandFind
+            | Self::TxnFind => Some("firstBatch"),
+            Self::GetMore => Some("nextBatch"),
+            Self::Distinct => Some("values"),
+            Self::ListDatabases => Some("databases"),
+            // A `mapReduce` may write its results to a collection.
+            Self::Count | Self::MapReduce | Self::InsertOne | Self::RunCommand => None,
+        }
+    }
+
     /// What it is with this command: an `aggregate` that was given a stage that writes is one that
     /// writes.
     pub(super) fn given(self, command: &Document) -> Self {

@@ -1,9 +1,8 @@
 //! The options of a client.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::mongodb::lock;
+use crate::blocking::Kept;
 use crate::mongodb::scram::SaltedPassword;
 use crate::mongodb::wire::DEFAULT_LIMIT;
 
@@ -60,7 +59,8 @@ pub struct Credential {
     pub password: String,
     /// The database that knows the user.
     pub source: String,
-    kept: Arc<Mutex<Option<SaltedPassword>>>,
+    /// The derived password, because every connection would pay for it again.
+    pub(super) kept: Kept<SaltedPassword>,
 }
 
 impl Credential {
@@ -71,17 +71,8 @@ impl Credential {
             username: username.to_owned(),
             password: password.to_owned(),
             source: source.to_owned(),
-            kept: Arc::default(),
+            kept: Kept::default(),
         }
-    }
-
-    /// The derived password, kept because every connection would pay for it again.
-    pub(super) fn kept(&self) -> Option<SaltedPassword> {
-        lock(&self.kept).clone()
-    }
-
-    pub(super) fn keep(&self, salted: &SaltedPassword) {
-        *lock(&self.kept) = Some(salted.clone());
     }
 }
 

@@ -1,16 +1,19 @@
 //! What a server answered.
 
-use bson::{Bson, Document, RawArrayBuf, Timestamp};
+use bson::{Bson, Document, RawBsonRef, Timestamp};
 
+use super::server_error::whole;
+use super::{MongoRequest, Operation};
 use crate::mongodb::number;
+use crate::mongodb::wire::{List, MAX_FIELDS, decode_value};
 
 /// What came back from a server that said ok.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MongoReply {
-    /// The reply without its list.
+    /// The reply without its list, and without long fields that nothing reads.
     pub document: Document,
     /// A cursor's batch, or the first of `values`, `databases` and `results`, as it came.
-    pub list: Option<RawArrayBuf>,
+    pub list: Option<List>,
     /// The length of the message.
     pub bytes: usize,
     /// Who answered.
@@ -28,18 +31,23 @@ impl MongoReply {
         self.document.get_document("cursor").ok()
     }
 
-    /// The values of the reply's list, each decoded when it is its turn.
-    pub fn values(&self) -> impl Iterator<Item = Bson> + '_ {
-        let values = self.list.iter().flat_map(|list| list.into_iter());
-        // A list that cannot be decoded has made the reply no reply.
-        values.filter_map(|value| Bson::try_from(value.ok()?).ok())
+    /// The values of the reply's list that are counted, each decoded when it is its turn.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with a value, as text.
+    pub fn values(&self) -> impl Iterator<Item = Result<Bson, String>> + '_ {
+        let values = self.list.iter().flat_map(|list| {
+            let values = list.values.iter_elements();
+            values.take(list.count)
+        });
+        values.map(|element| decode_value(element.map_err(|error| error.to_string())?))
     }
 
     /// The cursor that stays open on the server.
     #[must_use]
     pub fn cursor_id(&self) -> Option<i64> {
-        let id = number(self.cursor()?.get("id"))? as i64;
-        (id != 0).then_some(id)
+        whole(self.cursor()?.get("id")).filter(|id| *id != 0)
     }
 
     /// The collection that the cursor reads.
@@ -50,17 +58,65 @@ impl MongoReply {
             .ok()?
             .split_once('.')
             .map(|(_, name)| name)
+            .filter(|name| !name.is_empty())
     }
 
-    /// How many documents, values, databases or results the reply holds; for `count` and `insert`
-    /// what it counted.
+    /// How many documents, values, databases or results the reply holds, as [`List::count`]; for
+    /// `count` and `insert` what it counted.
     #[must_use]
     pub fn count(&self) -> usize {
         match &self.list {
-            Some(list) => list.into_iter().count(),
+            Some(list) => list.count,
             None if self.cursor().is_some() => 0,
             None => number(self.document.get("n")).map_or(0, |n| n.max(0.0) as usize),
         }
+    }
+
+    /// The number `n` of the first document, which is what `countDocuments` asks for: 0 without a
+    /// document, `None` where it is no number.
+    #[must_use]
+    pub fn counted(&self) -> Option<usize> {
+        let Some(first) = self.list.as_ref()?.values.iter().next() else {
+            return Some(0);
+        };
+        let (_, RawBsonRef::Document(first)) = first.ok()? else {
+            return None;
+        };
+        let mut fields = first.iter_elements().take(MAX_FIELDS);
+        let n = fields.find_map(|field| field.ok().filter(|field| field.key() == "n"))?;
+        let n = Bson::try_from(n.value().ok().filter(is_number)?).ok()?;
+        Some(number(Some(&n))?.max(0.0) as usize)
+    }
+
+    /// What this answer to `request` lacks although it says ok. An answer without the list that its
+    /// command returns is not an empty one.
+    pub(super) fn fault(&self, request: &MongoRequest) -> Option<String> {
+        let explained = number(request.command.get("explain")).is_some_and(|flag| flag != 0.0);
+        if explained {
+            return None;
+        }
+        if request.operation == Operation::Count {
+            let n = number(self.document.get("n"));
+            return n.is_none().then(|| "no number n".to_owned());
+        }
+        let field = request.operation.list()?;
+        if self.list.as_ref().map(|list| list.field) != Some(field) {
+            return Some(format!("no array {field}"));
+        }
+        if let Some(cursor) = self.cursor() {
+            if whole(cursor.get("id")).is_none() {
+                return Some("no number cursor.id".to_owned());
+            }
+            // A `getMore` reads the collection that it was sent with.
+            let first = request.operation != Operation::GetMore;
+            if first && self.cursor_id().is_some() && self.collection().is_none() {
+                return Some("no namespace cursor.ns".to_owned());
+            }
+        }
+        if request.operation == Operation::CountDocuments && self.counted().is_none() {
+            return Some("no number n in its document".to_owned());
+        }
+        None
     }
 
     /// The server's time of the operation.
@@ -68,4 +124,11 @@ impl MongoReply {
     pub fn operation_time(&self) -> Option<Timestamp> {
         self.document.get_timestamp("operationTime").ok()
     }
+}
+
+fn is_number(value: &RawBsonRef<'_>) -> bool {
+    matches!(
+        value,
+        RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Double(_)
+    )
 }

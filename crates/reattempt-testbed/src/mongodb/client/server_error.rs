@@ -15,11 +15,11 @@ pub struct ServerError {
     pub code: Option<i64>,
     /// `codeName`, or nothing.
     pub code_name: String,
-    /// `errmsg`, or nothing.
+    /// `errmsg`, its first 4 KiB, or nothing.
     pub message: String,
-    /// `errorLabels`.
+    /// `errorLabels`, the first 64.
     pub labels: Vec<String>,
-    /// The whole reply.
+    /// The reply, without long fields that nothing reads.
     pub document: Document,
     /// Of the command that was answered.
     pub request_id: i32,

@@ -12,7 +12,8 @@ use super::event::{CommandEvent, EventKind, OnEvent, Pending};
 use super::request::Target;
 use super::server_error::is_ok;
 use super::{
-    ClientOptions, MongoError, MongoReply, MongoRequest, Progress, Selected, ServerError, Topology,
+    ClientOptions, During, MongoError, MongoReply, MongoRequest, Progress, Selected, ServerError,
+    Topology,
 };
 
 /// A client of one deployment. Clones share its topology and its pools.
@@ -133,8 +134,9 @@ impl Client {
                 self.topology.saw(&reply.document);
                 request.session.saw(&reply.document);
                 if is_ok(&reply.document) {
+                    // To the server it did, also if its answer lacks what was asked for.
                     pending.succeeded();
-                    return Ok(MongoReply {
+                    let reply = MongoReply {
                         document: reply.document,
                         list: reply.list,
                         bytes: reply.bytes,
@@ -142,7 +144,18 @@ impl Client {
                         max_wire_version: wire_version,
                         request_id,
                         connection_id,
-                    });
+                    };
+                    return match reply.fault(&request) {
+                        None => Ok(reply),
+                        Some(lacks) => Err(MongoError::Protocol {
+                            origin,
+                            during: During::Receive,
+                            message: format!(
+                                "the reply to {} says ok and has {lacks}",
+                                request.command_name()
+                            ),
+                        }),
+                    };
                 }
                 ServerError::read(origin, reply.document, request_id, false)
             }

@@ -10,7 +10,8 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
-pub use document::{MAX_NESTING, decode_document};
+pub use document::{List, MAX_LISTED, MAX_NESTING, decode_document};
+pub(in crate::mongodb) use document::{MAX_FIELDS, decode_value};
 pub use legacy::{OpQuery, OpReply};
 pub use op_msg::OpMsg;
 pub use reply::{Reply, read_reply};

@@ -37,7 +37,7 @@ impl OpMsg {
     }
 
     pub(super) fn decode(header: Header, body: &[u8]) -> Result<Self, WireError> {
-        let (mut document, sequences) = Self::sections(body, decode_document)?;
+        let (mut document, sequences) = Self::sections(body, decode_document, sequence)?;
         for (name, documents) in sequences {
             if document.contains_key(name) {
                 return Err(Cursor::new(body).malformed(format!("{name} is in two sections")));
@@ -51,11 +51,12 @@ impl OpMsg {
         })
     }
 
-    /// The section of kind 0, read by `decode`, and those of kind 1.
-    pub(super) fn sections<T>(
-        body: &[u8],
+    /// The section of kind 0, read by `decode`, and those of kind 1, read by `sequence`.
+    pub(super) fn sections<'a, T, S>(
+        body: &'a [u8],
         decode: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<(T, Vec<Sequence<'_>>), WireError> {
+        sequence: impl Fn(&mut Cursor<'a>) -> Result<S, WireError>,
+    ) -> Result<(T, Vec<S>), WireError> {
         let mut cursor = Cursor::new(body);
         let flags = u32::from_le_bytes(cursor.i32("flags")?.to_le_bytes());
         if flags & REQUIRED_BITS & !(CHECKSUM_PRESENT | MORE_TO_COME) != 0 {
@@ -74,7 +75,7 @@ impl OpMsg {
             cursor.body = &body[..without];
         }
         let mut main: Option<T> = None;
-        let mut sequences: Vec<Sequence<'_>> = Vec::new();
+        let mut sequences = Vec::new();
         while cursor.rest() > 0 {
             let at = cursor.at;
             match cursor.bytes(1, "section kind")?[0] {

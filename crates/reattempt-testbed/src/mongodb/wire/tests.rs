@@ -187,3 +187,67 @@ async fn nesting_without_end_is_refused_and_not_followed() {
     };
     assert!(what.contains("nests deeper"), "{what}");
 }
+
+async fn reply(sections_of_it: &[&[u8]]) -> Result<super::Reply, ReadError> {
+    let bytes = sections(0, sections_of_it);
+    let read = super::read_reply(&mut &bytes[..], super::PROTOCOL_LIMIT).await;
+    read.map(|reply| reply.expect("a reply"))
+}
+
+#[tokio::test]
+async fn a_list_is_counted_up_to_one_more_than_the_most() {
+    let nothing = vec![bson::Bson::Null; 100_002];
+    for (most, count) in [(99_999, 99_999), (100_000, 100_000), (100_002, 100_001)] {
+        let values = body_section(&doc! { "ok": 1, "values": &nothing[..most] });
+        let reply = reply(&[&values]).await.unwrap();
+        let list = reply.list.unwrap();
+        assert_eq!((list.field, list.count), ("values", count));
+        assert_eq!(reply.document, doc! { "ok": 1 });
+    }
+}
+
+#[tokio::test]
+async fn a_batch_holds_documents_only() {
+    for batch in ["firstBatch", "nextBatch"] {
+        let cursor = doc! { "id": 0_i64, batch: [{}, 1] };
+        let section = body_section(&doc! { "ok": 1, "cursor": cursor });
+        let error = reply(&[&section]).await.unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{batch}.1 is no document")),
+            "{error}"
+        );
+    }
+}
+
+/// Neither fields without end nor sections that no reply has are decoded to be thrown away.
+#[tokio::test]
+async fn a_reply_has_fields_within_reason_and_no_sequence() {
+    let fields = |count: u32| -> Document {
+        let fields = (0..count).map(|n| (n.to_string(), bson::Bson::Null));
+        fields.collect()
+    };
+    assert!(reply(&[&body_section(&fields(10_000))]).await.is_ok());
+    let main = body_section(&doc! { "ok": 1, "cursor": fields(10_000) });
+    let error = reply(&[&main]).await.unwrap_err().to_string();
+    assert!(error.contains("more than 10000 fields"), "{error}");
+    // Bytes that are no document: they are not looked at.
+    let rows = [1, 8, 0, 0, 0, b'd', 0, 9];
+    let main = body_section(&doc! { "ok": 1 });
+    let error = reply(&[&rows, &main]).await.unwrap_err().to_string();
+    assert!(
+        error.contains("a reply with a document sequence"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn fields_that_nothing_reads_are_kept_while_there_is_room() {
+    let text = "x".repeat(100_000);
+    let errors = vec![doc! { "code": 1, "errmsg": &text }; 3];
+    let main = doc! { "a": &text, "b": &text, "c": &text, "ok": 1, "writeErrors": errors };
+    let kept = reply(&[&body_section(&main)]).await.unwrap().document;
+    let keys: Vec<_> = kept.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["a", "b", "ok", "writeErrors"]);
+    let first = doc! { "code": 1, "errmsg": &text[..4096] };
+    assert_eq!(kept.get_array("writeErrors"), Ok(&vec![first.into()]));
+}

@@ -7,7 +7,7 @@ use tower_service::Service as _;
 
 use super::{find, node, options, send};
 use crate::mongodb::client::{
-    Client, Credential, During, MongoError, SYSTEM_OVERLOADED_ERROR, ServerKind,
+    Client, Connection, Credential, During, MongoError, SYSTEM_OVERLOADED_ERROR, ServerKind,
 };
 use crate::mongodb::{Node, Step};
 
@@ -279,4 +279,49 @@ async fn a_dropped_call_closes_its_connection() {
     send(&client, &find()).await.unwrap();
     let seen = node.seen_named("find");
     assert_ne!(seen[0].connection, seen[1].connection);
+}
+
+/// Before a server has proved anything it gets no more room than a handshake needs.
+#[tokio::test]
+async fn a_reply_in_a_handshake_is_bounded() {
+    let node = Node::builder().user("u", "p").unwrap();
+    let node = node.start().await.unwrap();
+    let mut options = options(&node);
+    options.credential = Some(Credential::new("u", "p", "admin"));
+    for command in ["hello", "saslStart", "saslContinue"] {
+        let long = Step::pass().with("long", "x".repeat(1 << 20));
+        node.script().on(command, long);
+        let opened = Connection::open(node.address(), &options, true).await;
+        let error = opened.unwrap_err();
+        assert!(matches!(error, MongoError::Protocol { .. }), "{error}");
+        assert!(error.to_string().contains("1048576"), "{error}");
+        assert!(error.in_handshake() && !error.was_sent());
+    }
+    Connection::open(node.address(), &options, true)
+        .await
+        .unwrap();
+}
+
+/// What a server says of its failure is kept as far as it is read, however much it says.
+#[tokio::test]
+async fn of_a_long_error_only_what_is_read_is_kept() {
+    let node = node().await;
+    let client = Client::new(options(&node));
+    let mut step = Step::code(462).with("long", "x".repeat(1 << 20));
+    step = step.with("errmsg", "\u{e9}".repeat(1 << 20));
+    let labels: Vec<_> = (0..10_000).map(|n| Bson::from(format!("L{n}"))).collect();
+    step = step
+        .with("errorLabels", labels)
+        .with("baseBackoffMS", 7)
+        .with("small", "kept");
+    node.script().on("find", step);
+    let MongoError::Server(error) = send(&client, &find()).await.unwrap_err() else {
+        panic!()
+    };
+    assert_eq!((error.code, error.code_name.is_empty()), (Some(462), false));
+    assert_eq!(error.message, "\u{e9}".repeat(2048));
+    assert_eq!((error.labels.len(), &*error.labels[63]), (64, "L63"));
+    assert_eq!(error.document.get_i32("baseBackoffMS"), Ok(7));
+    assert_eq!(error.document.get_str("small"), Ok("kept"));
+    assert!(!error.document.contains_key("long"));
 }

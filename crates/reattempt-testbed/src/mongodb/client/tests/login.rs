@@ -1,13 +1,16 @@
 //! Logins with a server that breaks the SCRAM exchange.
 
+use std::time::Duration;
+
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
-use super::{find, send};
-use crate::mongodb::client::{Client, ClientOptions, Credential, MongoError};
-use crate::mongodb::scram::{ServerExchange, Stored};
+use super::{find, send, soon};
+use crate::mongodb::client::{Client, ClientOptions, Connection, Credential, MongoError};
+use crate::mongodb::scram::{MAX_ITERATIONS, ServerExchange, Stored};
 use crate::mongodb::wire::{DEFAULT_LIMIT, Message, OpMsg, read_message};
 
 /// The server's `saslContinue` replies.
@@ -109,4 +112,51 @@ async fn a_server_has_to_prove_itself_and_to_say_that_it_is_done() {
         );
         assert!(error.in_handshake() && !error.was_sent());
     }
+}
+
+/// A server that asks for the most rounds a client does, looks on for a while and says so. Whether
+/// it was sent the proof.
+async fn slow_login(listener: TcpListener, waited: oneshot::Sender<()>) -> bool {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut waited = Some(waited);
+    while let Ok(Some(Message::Msg(asked))) = read_message(&mut stream, DEFAULT_LIMIT).await {
+        let document = match asked.document.keys().next().map_or("", String::as_str) {
+            "saslContinue" => return true,
+            "saslStart" => {
+                let first = asked.document.get_binary_generic("payload").unwrap();
+                let first = String::from_utf8_lossy(first);
+                let (_, nonce) = first.split_once("r=").unwrap();
+                let said = format!("r={nonce}x,s=AAAA,i={MAX_ITERATIONS}").into_bytes();
+                let subtype = BinarySubtype::Generic;
+                doc! { "ok": 1, "payload": Binary { subtype, bytes: said } }
+            }
+            _ => doc! { "ok": 1, "isWritablePrimary": true, "maxWireVersion": 21 },
+        };
+        let bytes = OpMsg::encode(1, asked.request_id, &document).unwrap();
+        stream.write_all(&bytes).await.unwrap();
+        if let Some(waited) = waited.take_if(|_| document.contains_key("payload")) {
+            for _ in 0..2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let _ = waited.send(());
+        }
+    }
+    false
+}
+
+/// The rounds do not hold the runtime, on which everything else of the caller may run.
+#[tokio::test]
+async fn a_login_can_be_cut_off_during_its_rounds() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut options = ClientOptions::new([address.clone()]);
+    options.credential = Some(Credential::new("user", "pencil", "admin"));
+    let (waited, has_waited) = oneshot::channel();
+    let server = tokio::spawn(slow_login(listener, waited));
+    tokio::select! {
+        biased;
+        opened = Connection::open(&address, &options, true) => panic!("{opened:?}"),
+        done = has_waited => done.unwrap(),
+    }
+    assert!(!soon(server).await.unwrap(), "the proof was sent");
 }

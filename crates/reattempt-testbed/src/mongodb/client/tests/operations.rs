@@ -57,7 +57,7 @@ async fn filters_and_options_reach_the_server() {
     assert!(
         reply
             .values()
-            .eq([Bson::Document(doc! { "_id": 3, "x": 3 })])
+            .eq([Ok(Bson::Document(doc! { "_id": 3, "x": 3 }))])
     );
     let counted = doc! { "pipeline": [
         { "$match": { "x": { "$lt": 3 } } },
@@ -68,7 +68,7 @@ async fn filters_and_options_reach_the_server() {
     assert!(
         reply
             .values()
-            .eq([Bson::Document(doc! { "_id": 1, "n": 2 })])
+            .eq([Ok(Bson::Document(doc! { "_id": 1, "n": 2 }))])
     );
 }
 
@@ -193,4 +193,27 @@ async fn a_member_asked_directly_answers_though_it_is_a_secondary() {
         (error.code(), error.code_name()),
         (Some(10107), Some("NotWritablePrimary"))
     );
+}
+
+/// M19: the number of a cursor is one of 64 bits, and a batch need not name its collection again.
+#[tokio::test]
+async fn a_get_more_names_its_cursor_to_the_last_bit() {
+    let node = node().await;
+    let mut client = Client::new(options(&node));
+    let id = 0x7123_4567_89ab_cdef_i64;
+    let first = doc! { "id": id, "ns": "db.a.b", "firstBatch": [{}] };
+    let next = doc! { "id": id, "nextBatch": [{}] };
+    let last = doc! { "id": 0_i64, "nextBatch": [{}] };
+    node.script().on("find", Step::ok(doc! { "cursor": first }));
+    for cursor in [next, last] {
+        let step = Step::ok(doc! { "cursor": cursor });
+        node.script().on("getMore", step);
+    }
+    let first = send(&client, &find()).await.unwrap();
+    let drained = soon(drain(&mut client, &find(), first)).await.unwrap();
+    assert_eq!((drained.documents, drained.batches), (3, 3));
+    for more in node.seen_named("getMore") {
+        assert_eq!(more.document.get_i64("getMore"), Ok(id));
+        assert_eq!(more.document.get_str("collection"), Ok("a.b"));
+    }
 }
