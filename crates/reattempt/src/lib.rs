@@ -97,6 +97,8 @@ mod clock;
 pub mod config_poll;
 #[cfg(feature = "tokio")]
 pub mod deadline;
+#[cfg(any(test, feature = "tokio"))]
+mod driver;
 #[cfg(feature = "tokio")]
 pub mod hedge;
 #[cfg(feature = "tokio")]

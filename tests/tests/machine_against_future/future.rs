@@ -12,8 +12,8 @@ use reattempt::{
 use tower::util::BoxService;
 use tower::{Layer, ServiceExt};
 
-use crate::Trace;
 use crate::script::{Attempt, Mode, Script};
+use crate::{Log, Trace};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
@@ -132,7 +132,7 @@ pub(crate) async fn drive(script: &Script) -> Trace {
             Err(Fault::Elapsed(elapsed)) => Some(elapsed.ambiguous),
             _ => None,
         },
-        info: watch.info(),
+        log: Log::of(&watch.info()),
         milli_tokens: throttle.and_then(|throttle| throttle.milli_tokens()),
     }
 }

@@ -2,19 +2,13 @@
 
 use std::time::Instant;
 
-use reattempt::machine::{Due, HedgeAction, HedgeMachine, Permit};
+use reattempt::machine::{Due, HedgeAction, HedgeMachine, Withdrawn};
 use reattempt::test_util::Told;
-use reattempt::{AttemptKind, CallContext, HedgePolicy, Verdict};
+use reattempt::{AttemptKind, HedgePolicy, Idempotency, Stopped, Verdict};
 
 use crate::Trace;
-use crate::script::{Attempt, Script};
-use crate::simulation::Simulation;
-
-struct Flight<'a> {
-    ends: u64,
-    step: &'a Attempt,
-    context: CallContext,
-}
+use crate::script::Script;
+use crate::simulation::{Flight, Simulation};
 
 enum Other<'a> {
     GettingReady {
@@ -33,7 +27,7 @@ struct Hedging<'a> {
     others: Vec<Other<'a>>,
     /// When a newer configuration that moved the key arrives, and the failed attempt that requested
     /// it.
-    moves: Vec<(u64, CallContext)>,
+    moves: Vec<(u64, u32)>,
     last: Option<Told>,
     expired: bool,
 }
@@ -48,12 +42,15 @@ enum Turn {
 
 pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
     let policy = script.hedge_policy();
+    let idempotency = if script.idempotent {
+        Idempotency::Idempotent
+    } else {
+        Idempotency::Unknown
+    };
     let mut call = Simulation::new(script, base);
-    let first = send(&mut call, 1, AttemptKind::Initial)?;
-    // The call's state is taken from its first attempt.
-    call.context = first.context.clone();
+    let first = call.send(1, AttemptKind::Initial)?;
     let mut hedging = Hedging {
-        machine: HedgeMachine::new(&policy),
+        machine: HedgeMachine::for_call(&policy, idempotency),
         call,
         policy,
         first: Some(first),
@@ -71,41 +68,24 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         let deadline = hedging.call.deadline();
         let next = hedging.next().into_iter().chain(deadline).min()?;
         if hedging.call.now >= deadline.unwrap_or(u64::MAX) {
-            let out: Vec<_> = hedging.out().cloned().collect();
-            let expired = hedging.expired;
-            return hedging.call.elapsed(|call, stopped| {
-                for context in &out {
-                    call.env(context).cancelled(Some(stopped));
-                }
-                if !expired {
-                    call.env(&call.context).ended(stopped);
-                }
-            });
+            let out: Vec<_> = hedging.out().copied().collect();
+            for flight in &out {
+                hedging.call.cancelled(flight, Some(Stopped::Deadline));
+            }
+            return hedging.call.elapsed(out.iter().any(Flight::may_have_left));
         }
         hedging.call.now = next;
     }
 }
 
-fn send<'a>(call: &mut Simulation<'a>, number: u32, kind: AttemptKind) -> Option<Flight<'a>> {
-    let (step, context) = call.send(number, kind)?;
-    Some(Flight {
-        ends: call.now + step.after,
-        step,
-        context,
-    })
-}
-
 impl<'a> Hedging<'a> {
     /// Attempts in flight.
-    fn out(&self) -> impl Iterator<Item = &CallContext> {
+    fn out(&self) -> impl Iterator<Item = &Flight<'a>> {
         let others = self.others.iter().filter_map(|other| match other {
             Other::Flight(flight) => Some(flight),
             Other::GettingReady { .. } => None,
         });
-        self.first
-            .iter()
-            .chain(others)
-            .map(|flight| &flight.context)
+        self.first.iter().chain(others)
     }
 
     /// The time of the next event.
@@ -189,8 +169,8 @@ impl<'a> Hedging<'a> {
         let now = self.call.instant();
         self.machine.pending(now, &self.policy);
         for (at, failed) in &self.moves {
-            if *at <= self.call.now {
-                self.machine.nudged(now, &self.call.env(failed));
+            if *at <= self.call.now && self.machine.nudged(now, *failed) {
+                self.call.log.waited(*failed, now);
             }
         }
         self.moves.retain(|(at, _)| *at > self.call.now);
@@ -203,33 +183,30 @@ impl<'a> Hedging<'a> {
     }
 
     fn settle(&mut self, flight: &Flight<'_>) -> Option<Told> {
-        let (call, verdict) = (&self.call, &flight.step.verdict);
-        let told = call.arrived(flight.step, &flight.context);
-        let env = call.env(&flight.context);
-        if verdict.failure().is_none() {
+        let (verdict, told) = (&flight.step.verdict, flight.told());
+        let facts = self.call.facts(flight);
+        let Some(failed) = self.machine.attempt_failed(facts, verdict) else {
             self.drop_losers();
-            env.succeeded(*verdict == Verdict::Committed);
+            self.call.succeeded(flight, *verdict == Verdict::Committed);
             return Some(told);
-        }
-        let found = call.found(flight.step, &flight.context);
-        let now = call.instant();
-        match self.machine.failed(now, verdict, found, &self.policy, &env) {
+        };
+        let milli_tokens = self.call.count(&failed);
+        let (action, record) = self.machine.decide(&failed, &self.policy);
+        self.call.record(record, milli_tokens);
+        match action {
             HedgeAction::Return(stopped) => {
-                let last = self.last.filter(|_| found.cut_off);
+                let last = self.last.filter(|_| facts.cut_off);
                 self.drop_losers();
-                env.ended(stopped);
+                self.call.log.stopped = Some(stopped);
                 Some(last.unwrap_or(told))
             }
             HedgeAction::Go => {
-                if !found.cut_off || self.last.is_none() {
+                if !facts.cut_off || self.last.is_none() {
                     self.last = Some(told);
                 }
-                if let (Some((after, true)), true) = (
-                    flight.step.waiter,
-                    self.machine.may_nudge(flight.context.attempt()),
-                ) {
-                    let moved = self.call.now + after;
-                    self.moves.push((moved, flight.context.clone()));
+                let may_nudge = self.machine.may_nudge(flight.number);
+                if let (Some((after, true)), true) = (flight.step.waiter, may_nudge) {
+                    self.moves.push((self.call.now + after, flight.number));
                 }
                 None
             }
@@ -240,28 +217,50 @@ impl<'a> Hedging<'a> {
         }
     }
 
-    fn drop_losers(&self) {
-        for context in self.out() {
-            self.call.env(context).cancelled(None);
+    fn drop_losers(&mut self) {
+        let out: Vec<_> = self.out().copied().collect();
+        for flight in &out {
+            self.call.cancelled(flight, None);
         }
     }
 
     fn ready(&mut self, kind: AttemptKind, breaks: bool) -> Turn {
-        let context = self.call.context.clone();
-        let env = self.call.env(&context);
-        let permit = if breaks {
-            self.machine.broken(&env)
+        let (now, limit) = (self.call.instant(), self.call.limit());
+        let permitted = if breaks {
+            Err(Stopped::Fatal)
         } else {
-            self.machine.permit(self.call.instant(), kind, &env)
+            self.machine.permit(now, limit)
         };
-        match permit {
-            Permit::Send(number) => match send(&mut self.call, number, kind) {
-                Some(flight) => self.others.push(Other::Flight(flight)),
-                None => return Turn::LeftOut,
-            },
-            Permit::Refused => {}
-            Permit::Return => return Turn::Over(self.last.unwrap_or(Told::Broken)),
-            Permit::Expire => self.expired = true,
+        let asks = kind == AttemptKind::Hedge;
+        let stopped = match permitted {
+            Ok(()) if !asks || self.call.allows(None) => {
+                let number = self.machine.sent(kind);
+                return match self.call.send(number, kind) {
+                    Some(flight) => {
+                        self.others.push(Other::Flight(flight));
+                        Turn::Wait
+                    }
+                    None => Turn::LeftOut,
+                };
+            }
+            Ok(()) => Stopped::Throttled,
+            Err(stopped) => stopped,
+        };
+        self.call.log.refused.push(stopped);
+        if let Withdrawn::Over {
+            attempt,
+            stopped,
+            expire,
+        } = self.machine.withdrawn(stopped, limit)
+        {
+            self.call.log.amend(attempt, stopped);
+            if stopped == Stopped::Throttled {
+                self.call.log.without_delay(attempt);
+            }
+            if !expire {
+                return Turn::Over(self.last.unwrap_or(Told::Broken));
+            }
+            self.expired = true;
         }
         Turn::Wait
     }

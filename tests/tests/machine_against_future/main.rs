@@ -9,7 +9,9 @@ mod script;
 mod simulation;
 
 use reattempt::test_util::Told;
-use reattempt::{AttemptKind, RetryInfo};
+use std::time::Instant;
+
+use reattempt::{AttemptKind, AttemptRecord, RetryInfo, Stopped};
 
 use script::{Mode, Script};
 
@@ -21,8 +23,75 @@ pub(crate) struct Trace {
     pub(crate) over: u64,
     /// Set for a call that reached its deadline.
     pub(crate) ambiguous: Option<bool>,
-    pub(crate) info: RetryInfo,
+    pub(crate) log: Log,
     pub(crate) milli_tokens: Option<u64>,
+}
+
+/// What the call recorded.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Log {
+    pub(crate) attempts: u32,
+    pub(crate) records: Vec<AttemptRecord>,
+    /// Why hedges were refused.
+    pub(crate) refused: Vec<Stopped>,
+    pub(crate) stopped: Option<Stopped>,
+}
+
+impl Log {
+    fn of(info: &RetryInfo) -> Self {
+        let refusals = info.refusals();
+        let times = |by| std::iter::repeat_n(by, info.refused(by) as usize);
+        Self {
+            attempts: info.attempts(),
+            records: info.records().cloned().collect(),
+            refused: refusals.flat_map(times).collect(),
+            stopped: info.stopped(),
+        }
+    }
+
+    /// The log as a call keeps it: its newest records, and refusals by reason.
+    fn kept(mut self) -> Self {
+        let most = reattempt::MOST_RECORDS;
+        self.records
+            .drain(..self.records.len().saturating_sub(most));
+        let mut reasons: Vec<Stopped> = Vec::new();
+        for by in &self.refused {
+            if !reasons.contains(by) {
+                reasons.push(*by);
+            }
+        }
+        self.refused
+            .sort_by_key(|by| reasons.iter().position(|reason| reason == by));
+        self
+    }
+
+    fn newest(&mut self, attempt: u32) -> Option<&mut AttemptRecord> {
+        let mut records = self.records.iter_mut().rev();
+        records.find(|record| record.number == attempt)
+    }
+
+    /// The failure of this attempt ends the call after all.
+    pub(crate) fn amend(&mut self, attempt: u32, stopped: Stopped) {
+        if let Some(record) = self.newest(attempt) {
+            record.stopped = Some(stopped);
+        }
+        self.stopped = Some(stopped);
+    }
+
+    pub(crate) fn without_delay(&mut self, attempt: u32) {
+        if let Some(record) = self.newest(attempt) {
+            record.delay = None;
+        }
+    }
+
+    /// The delay after this attempt ended now.
+    pub(crate) fn waited(&mut self, attempt: u32, now: Instant) {
+        if let Some(record) = self.newest(attempt) {
+            if let (Some(_), Some(ended)) = (record.delay, record.ended) {
+                record.delay = Some(now.saturating_duration_since(ended));
+            }
+        }
+    }
 }
 
 /// Runs this many scripts both ways, and counts them by outcome.
@@ -38,6 +107,10 @@ async fn compare(scripts: impl Iterator<Item = Script>) -> [u32; 5] {
         let Some(simulated) = simulated else {
             ends[4] += 1;
             continue;
+        };
+        let simulated = Trace {
+            log: simulated.log.kept(),
+            ..simulated
         };
         let real = future::drive(&script).await;
         assert_eq!(

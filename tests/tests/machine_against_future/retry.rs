@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use reattempt::machine::{Action, Keep, Resume, RetryMachine};
 use reattempt::test_util::Told;
-use reattempt::{AttemptKind, RetryStrategy, Surface, Verdict};
+use reattempt::{AttemptKind, CallContext, RetryStrategy, Stopped, Surface, Verdict};
 
 use crate::Trace;
 use crate::script::Script;
@@ -12,44 +12,50 @@ use crate::simulation::Simulation;
 
 pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
     let mut call = Simulation::new(script, base);
-    let strategy = script.strategy();
+    let (strategy, context) = (script.strategy(), CallContext::default());
     let mut machine = RetryMachine::new();
     let mut kept: Option<Told> = None;
     let (mut number, mut kind) = (1, AttemptKind::Initial);
     loop {
-        let (step, context) = call.send(number, kind)?;
-        let env = call.env(&context);
+        let flight = call.send(number, kind)?;
+        let step = flight.step;
         if !strategy.holds() {
             kept = None;
         }
-        if call.too_late(call.now + step.after) {
-            return call.elapsed(|_, stopped| {
-                env.cancelled(Some(stopped));
-                machine.dropped(stopped, &env);
-            });
+        if call.too_late(flight.ends) {
+            call.cancelled(&flight, Some(Stopped::Deadline));
+            return call.elapsed(flight.may_have_left());
         }
-        call.now += step.after;
-        let new = call.arrived(step, &context);
+        call.now = flight.ends;
+        let new = flight.told();
         if step.verdict.failure().is_none() {
-            env.succeeded(step.verdict == Verdict::Committed);
+            call.succeeded(&flight, step.verdict == Verdict::Committed);
             return call.told(new);
         }
-        let mut found = call.found(step, &context);
-        found.config_moved = step.waiter == Some((0, true));
+        let mut facts = call.facts(&flight);
+        facts.config_moved = step.waiter == Some((0, true));
         let failed_at = call.now;
-        let mut action = machine.failed(call.instant(), &step.verdict, found, &strategy, &env);
+        let failed = machine.attempt_failed(facts, &step.verdict)?;
+        let milli_tokens = call.count(&failed);
+        let allowed = call.allows(Some(failed.failure()));
+        let (mut action, mut record) = machine.decide(failed, allowed, &strategy, &context, None);
         if let Action::Ask(_) = action {
             let (takes, decision) = strategy.asked();
             if call.too_late(call.now + takes) {
-                return call.elapsed(|_, stopped| machine.dropped(stopped, &env));
+                call.record(failed.record(None, Some(Stopped::Deadline)), milli_tokens);
+                return call.elapsed(false);
             }
             call.now += takes;
-            action = machine.decided(call.instant(), decision, &strategy, &env);
+            let (now, allowed) = (call.instant(), call.allows(Some(failed.failure())));
+            (action, record) = machine.decided(failed, now, decision, allowed, true, &strategy);
         }
+        let record = record?;
+        call.log.stopped = record.stopped;
+        call.record(record, milli_tokens);
         let wait = match action {
             Action::Return(Surface::Held) => return call.told(kept.unwrap_or(new)),
             Action::Return(Surface::New) => return call.told(new),
-            Action::Expire => return call.elapsed(|_, _| ()),
+            Action::Expire => return call.elapsed(false),
             Action::Wait(wait) => wait,
             Action::Ask(_) => panic!("asked twice"),
         };
@@ -58,32 +64,36 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             Keep::Held => {}
             Keep::Error => kept = Some(new).filter(|new| matches!(new, Told::Error(_))),
         }
-        let mut nudged = false;
         let mut until = wait.until.map_or(call.now, |until| call.fires(until));
         if let (true, Some((after, true))) = (wait.nudge, step.waiter) {
             let moved = call.now.max(failed_at + after);
             if moved <= until {
                 until = moved;
-                nudged = true;
+                call.now = until;
+                let now = call.instant();
+                call.log.waited(number, now);
             }
         }
         call.now = until;
-        if nudged {
-            machine.nudged(call.instant(), &env);
-        }
         let (ready, breaks) = call.readiness()?;
         if call.too_late(ready) {
-            return call.elapsed(|_, stopped| machine.dropped(stopped, &env));
+            return call.elapsed(false);
         }
         call.now = ready;
         if breaks {
-            machine.broken(&env);
+            call.log.amend(number, Stopped::Fatal);
             return call.told(kept.unwrap_or(Told::Broken));
         }
-        match machine.resume(call.instant(), &env) {
+        match Resume::at(call.instant(), call.limit()) {
             Resume::Send => {}
-            Resume::Return => return call.told(kept?),
-            Resume::Expire => return call.elapsed(|_, _| ()),
+            Resume::Return => {
+                call.log.amend(number, Stopped::Deadline);
+                return call.told(kept?);
+            }
+            Resume::Expire => {
+                call.log.amend(number, Stopped::Deadline);
+                return call.elapsed(false);
+            }
         }
         (number, kind) = (number + 1, wait.kind);
     }

@@ -1,49 +1,63 @@
-//! The common part of both simulators: a virtual clock, and a call's context.
+//! The common part of both simulators: a virtual clock and a log, and no state of a call.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use reattempt::machine::Env;
+use reattempt::machine::{Facts, FailedAttempt};
 use reattempt::test_util::{Told, ms};
+use reattempt::throttle::Settled;
 use reattempt::{
-    AttemptKind, CallContext, Findings, Idempotency, RetryThrottle, Stopped, TimeLimit, TokenBucket,
+    AttemptKind, AttemptOutcome, AttemptRecord, Failure, RetryThrottle, Stage, Stopped, TimeLimit,
+    TokenBucket,
 };
 
-use crate::Trace;
 use crate::script::{Attempt, Script};
+use crate::{Log, Trace};
 
 pub(crate) struct Simulation<'a> {
     pub(crate) script: &'a Script,
     /// Milliseconds since the call began.
     pub(crate) now: u64,
-    pub(crate) context: CallContext,
+    pub(crate) log: Log,
     base: Instant,
     throttle: Option<Arc<TokenBucket>>,
     sent: Vec<(u64, AttemptKind)>,
     readied: usize,
 }
 
+/// An attempt in flight.
+#[derive(Clone, Copy)]
+pub(crate) struct Flight<'a> {
+    pub(crate) number: u32,
+    pub(crate) kind: AttemptKind,
+    pub(crate) step: &'a Attempt,
+    pub(crate) ends: u64,
+}
+
+impl Flight<'_> {
+    /// What the caller would get.
+    pub(crate) const fn told(&self) -> Told {
+        if self.step.as_answer {
+            Told::Answer(self.number)
+        } else {
+            Told::Error(self.number)
+        }
+    }
+
+    /// It may have left the client.
+    pub(crate) fn may_have_left(&self) -> bool {
+        self.step.stage != Some(Stage::Dispatch)
+    }
+}
+
 impl<'a> Simulation<'a> {
     pub(crate) fn new(script: &'a Script, base: Instant) -> Self {
-        let mut context = CallContext::default();
-        if script.idempotent {
-            context.set_idempotency(Idempotency::Idempotent);
-        }
-        let throttle = script.throttle();
-        if let Some(throttle) = &throttle {
-            context.set_throttle(throttle.clone());
-        }
-        if let Some((after, enforced)) = script.limit {
-            let at = base + ms(after);
-            context.stamp_limit(TimeLimit { at, enforced });
-        }
-        context.claim();
         Self {
             script,
             now: 0,
-            context,
+            log: Log::default(),
             base,
-            throttle,
+            throttle: script.throttle(),
             sent: Vec::new(),
             readied: 0,
         }
@@ -59,10 +73,10 @@ impl<'a> Simulation<'a> {
         u64::try_from(nanos.div_ceil(1_000_000)).expect("no such delay here")
     }
 
-    pub(crate) fn env<'c>(&self, context: &'c CallContext) -> Env<'c> {
-        let mut env = Env::new(context);
-        env.transparent = self.script.transparent;
-        env
+    pub(crate) fn limit(&self) -> Option<TimeLimit> {
+        let (after, enforced) = self.script.limit?;
+        let at = self.base + ms(after);
+        Some(TimeLimit { at, enforced })
     }
 
     /// When a layer ends the call.
@@ -78,46 +92,79 @@ impl<'a> Simulation<'a> {
         self.deadline().is_some_and(|deadline| at > deadline)
     }
 
-    /// Sends an attempt: its step and its context, or `None` at the end of the script.
-    pub(crate) fn send(
-        &mut self,
-        number: u32,
-        kind: AttemptKind,
-    ) -> Option<(&'a Attempt, CallContext)> {
+    /// Sends an attempt, or `None` at the end of the script.
+    pub(crate) fn send(&mut self, number: u32, kind: AttemptKind) -> Option<Flight<'a>> {
         let step = self.script.steps.get(number as usize - 1)?;
-        let mut context = self.context.clone();
-        context.start_attempt(number, kind);
         self.sent.push((self.now, kind));
-        if let Some(stage) = step.stage {
-            context.reporter().stage(stage);
-        }
-        Some((step, context))
+        self.log.attempts = number;
+        Some(Flight {
+            number,
+            kind,
+            step,
+            ends: self.now + step.after,
+        })
     }
 
-    /// An attempt ended: applies its reports, and returns what the caller would get.
-    pub(crate) fn arrived(&self, step: &Attempt, context: &CallContext) -> Told {
-        let reporter = context.reporter();
-        if let Some(pushback) = step.pushback {
-            reporter.pushback(pushback);
+    /// What is known of an attempt that ends now.
+    pub(crate) fn facts(&self, flight: &Flight<'_>) -> Facts {
+        let step = flight.step;
+        let mut facts = Facts::new(self.instant(), flight.number, flight.kind);
+        facts.report.pushback = step.pushback;
+        facts.report.forbidden = step.forbids;
+        facts.report.stage = step.stage;
+        facts.report.config_coming = step.waiter.is_some();
+        facts.cut_off = step.cut_off && !step.as_answer;
+        facts.transparent = self.script.transparent;
+        facts.idempotent = self.script.idempotent;
+        facts.limit = self.limit();
+        facts
+    }
+
+    pub(crate) fn allows(&self, failure: Option<&Failure>) -> bool {
+        let mut throttle = self.throttle.iter();
+        throttle.all(|throttle| throttle.allows(failure) && throttle.spend(failure))
+    }
+
+    /// Counts a failure. Returns the throttle's fill.
+    pub(crate) fn count(&self, failed: &FailedAttempt) -> Option<u64> {
+        let throttle = self
+            .throttle
+            .as_ref()
+            .filter(|_| failed.is_for_throttle())?;
+        if failed.counts() {
+            throttle.settled(Settled::Failure(failed.failure()));
         }
-        if step.forbids {
-            reporter.forbid();
-        }
-        if step.waiter.is_some() {
-            reporter.config_coming(Box::pin(std::future::pending()));
-        }
-        if step.as_answer {
-            Told::Answer(context.attempt())
+        throttle.milli_tokens()
+    }
+
+    pub(crate) fn record(&mut self, mut record: AttemptRecord, milli_tokens: Option<u64>) {
+        record.milli_tokens = milli_tokens;
+        self.log.records.push(record);
+    }
+
+    pub(crate) fn cancelled(&mut self, flight: &Flight<'_>, stopped: Option<Stopped>) {
+        let outcome = AttemptOutcome::Cancelled;
+        let mut record = AttemptRecord::new(flight.number, flight.kind, outcome);
+        record.stopped = stopped;
+        self.log.records.push(record);
+    }
+
+    /// The attempt ended the call well. Only one of several leaves a record.
+    pub(crate) fn succeeded(&mut self, flight: &Flight<'_>, committed: bool) {
+        let (outcome, stopped) = if committed {
+            (AttemptOutcome::Committed, Stopped::Committed)
         } else {
-            Told::Error(context.attempt())
+            (AttemptOutcome::Success, Stopped::Success)
+        };
+        if let (Some(throttle), false) = (&self.throttle, committed) {
+            throttle.settled(Settled::Success);
         }
-    }
-
-    /// The findings of the attempt, as a driver passes them to its machine.
-    pub(crate) fn found(&self, step: &Attempt, context: &CallContext) -> Findings {
-        let mut found = context.findings();
-        found.cut_off = step.cut_off && !step.as_answer;
-        found
+        if self.log.attempts > 1 {
+            let mut record = AttemptRecord::new(flight.number, flight.kind, outcome);
+            record.stopped = Some(stopped);
+            self.log.records.push(record);
+        }
+        self.log.stopped = Some(stopped);
     }
 
     /// The next readiness: when it comes, and whether it is an error.
@@ -133,18 +180,16 @@ impl<'a> Simulation<'a> {
             told,
             over: self.now,
             ambiguous: None,
-            info: self.context.info(),
+            log: self.log,
             milli_tokens: self.throttle.and_then(|throttle| throttle.milli_tokens()),
         })
     }
 
-    /// The deadline ends the call; `drop` has the effect of dropping the recovery layer's future.
-    pub(crate) fn elapsed(mut self, drop: impl FnOnce(&Self, Stopped)) -> Option<Trace> {
+    /// The deadline ends the call, while an attempt may have left the client or not.
+    pub(crate) fn elapsed(mut self, may_have_left: bool) -> Option<Trace> {
         self.now = self.deadline().expect("only an enforced limit ends calls");
-        let handle = self.context.begin();
-        let ambiguous = !self.script.idempotent && handle.in_flight();
-        drop(&self, Stopped::Deadline);
-        handle.stop(Stopped::Deadline);
+        self.log.stopped = Some(Stopped::Deadline);
+        let ambiguous = !self.script.idempotent && may_have_left;
         let mut trace = self.told(Told::Elapsed)?;
         trace.ambiguous = Some(ambiguous);
         Some(trace)

@@ -1,7 +1,7 @@
 //! Which servers are avoided after which failures.
 
-use reattempt::machine::{Env, RetryMachine};
-use reattempt::{AttemptKind, Failure, Stage, Verdict};
+use reattempt::test_util::FailingCall;
+use reattempt::{Failure, Stage, Verdict};
 
 use super::*;
 use crate::RetryableReads;
@@ -17,17 +17,13 @@ fn after(failures: &[(&'static str, RetryReason)]) -> CallContext {
     )]
     let now = std::time::Instant::now();
     let strategy = RetryableReads::current().overload_backoff(9);
-    let mut machine = RetryMachine::new();
-    let mut context = CallContext::default();
-    context.start_attempt(1, AttemptKind::Initial);
+    let mut call = FailingCall::default();
     for (server, reason) in failures {
-        context.reporter().backend(Backend::new(*server));
+        call.context.reporter().backend(Backend::new(*server));
         let verdict = Verdict::Retry(Failure::new(*reason, Stage::Response).safe(true));
-        let found = context.findings();
-        machine.failed(now, &verdict, found, &strategy, &Env::new(&context));
-        context.start_attempt(context.attempt() + 1, AttemptKind::Retry);
+        call.fails(now, &verdict, &strategy);
     }
-    context
+    call.context
 }
 
 fn names(avoided: &[Backend]) -> Vec<&str> {

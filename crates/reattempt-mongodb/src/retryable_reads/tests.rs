@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use reattempt::machine::{Action, Env, Keep, RetryMachine, Wait};
+use reattempt::machine::{Action, Keep, Wait};
+use reattempt::test_util::FailingCall;
 use reattempt::throttle::Settled;
 use reattempt::{AttemptKind, CallContext, Stopped, TimeLimit};
 
@@ -37,8 +38,7 @@ struct Read {
     strategy: RetryableReads,
     classifier: MongoClassifier,
     gate: ReadGate,
-    machine: RetryMachine,
-    context: CallContext,
+    call: FailingCall,
     now: Instant,
 }
 
@@ -51,13 +51,11 @@ impl Read {
         let now = Instant::now();
         let mut context = CallContext::default();
         RetryReads::default().stamp(&mut context, ReadOperation::Find, false);
-        context.start_attempt(1, AttemptKind::Initial);
         Self {
             strategy,
             classifier: MongoClassifier::seed_2022(),
             gate: ReadGate::Retry,
-            machine: RetryMachine::new(),
-            context,
+            call: FailingCall::new(context),
             now,
         }
     }
@@ -73,19 +71,11 @@ impl Read {
 
     fn fails_with(&mut self, error: &Broken) -> Action {
         let verdict = self.classifier.verdict_on(error, Some(&self.gate));
-        let (found, env) = (self.context.findings(), Env::new(&self.context));
-        let action = self
-            .machine
-            .failed(self.now, &verdict, found, &self.strategy, &env);
-        if let Action::Wait(wait) = &action {
-            self.context
-                .start_attempt(self.context.attempt() + 1, wait.kind);
-        }
-        action
+        self.call.fails(self.now, &verdict, &self.strategy)
     }
 
     fn stopped(&self) -> Option<Stopped> {
-        self.context.info().stopped()
+        self.call.context.info().stopped()
     }
 }
 
@@ -110,11 +100,12 @@ fn a_retryable_error_is_retried_once_and_at_once() {
         kind: AttemptKind::Retry,
         keep: Keep::New,
         nudge: false,
+        spends: Some(Surface::New),
     };
     assert_eq!(wait, at_once);
     assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
     assert_eq!(read.stopped(), Some(Stopped::Attempts));
-    assert_eq!(read.context.info().attempts(), 2);
+    assert_eq!(read.call.context.info().attempts(), 2);
 }
 
 /// M8 M15
@@ -135,9 +126,9 @@ fn the_first_selection_error_goes_to_the_caller() {
 #[test]
 fn a_server_that_is_too_old_runs_the_read_once() {
     let mut read = Read::seed();
-    report_wire_version(&read.context.reporter(), 5);
+    report_wire_version(&read.call.context.reporter(), 5);
     assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
-    assert_eq!(read.context.info().attempts(), 1);
+    assert_eq!(read.call.context.info().attempts(), 1);
 }
 
 /// M30
@@ -200,7 +191,7 @@ fn a_second_failure_that_shows_an_attempt_is_raised() {
 fn what_the_transport_knows_of_the_second_attempt_decides() {
     let mut read = Read::seed();
     read.fails(STEPPED_DOWN);
-    read.context.reporter().stage(Stage::Dispatch);
+    read.call.context.reporter().stage(Stage::Dispatch);
     assert_eq!(
         surfaced(&read.fails(Kind::network_in_flight())),
         Surface::Held
@@ -211,7 +202,7 @@ fn what_the_transport_knows_of_the_second_attempt_decides() {
 fn it_retries_until_the_deadline_and_raises_the_last_sent() {
     let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());
     let limit = read.now + Duration::from_secs(1);
-    read.context.stamp_limit(TimeLimit::stamped(limit));
+    read.call.context.stamp_limit(TimeLimit::stamped(limit));
     for kind in [STEPPED_DOWN, Kind::network_in_flight()] {
         assert!(matches!(
             read.fails(kind),
@@ -270,7 +261,7 @@ impl Read {
 
     fn limited(mut self, to: Duration) -> Self {
         let at = self.now + to;
-        self.context.stamp_limit(TimeLimit::enforced(at));
+        self.call.context.stamp_limit(TimeLimit::enforced(at));
         self
     }
 }
@@ -282,7 +273,7 @@ fn an_overloaded_server_gets_two_retries_with_growing_delays() {
     assert_eq!(read.waits_after(&BUSY), Some(ms(400)));
     assert_eq!(surfaced(&read.fails_with(&BUSY)), Surface::New);
     assert_eq!(read.stopped(), Some(Stopped::Attempts));
-    assert_eq!(read.context.info().attempts(), 3);
+    assert_eq!(read.call.context.info().attempts(), 3);
 }
 
 #[test]

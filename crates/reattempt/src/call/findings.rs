@@ -66,14 +66,6 @@ pub struct Findings {
     pub forbidden: bool,
     /// A newer configuration was requested; a waiter may have been stored.
     pub config_coming: bool,
-    /// The waiter resolved at once: the call's target has moved. Set by the recovery layer.
-    pub config_moved: bool,
-    /// The request cancelled the attempt itself because another attempt continues alone. Set by the
-    /// recovery layer from [`Replay::was_cut_off`](crate::Replay::was_cut_off).
-    pub cut_off: bool,
-    /// The attempt's copy of the request had content, and none of it was read. Set by the recovery
-    /// layer from [`Replay::was_unread`](crate::Replay::was_unread).
-    pub unread: bool,
 }
 
 /// The maximum number of attempts of one call that can be in flight and still report.
@@ -264,9 +256,6 @@ impl Slots {
             untried_backend: word & FLAG_UNTRIED_BACKEND != 0,
             forbidden: word & FLAG_FORBID != 0,
             config_coming: word & FLAG_CONFIG != 0,
-            config_moved: false,
-            cut_off: false,
-            unread: false,
         }
     }
 }

@@ -118,7 +118,7 @@ where
         this.state.set(State::Done);
         let committed = verdict == Verdict::Committed;
         if this.config.hears {
-            this.config.env(context, false).succeeded(committed);
+            this.config.effects(context).succeeded(committed);
         } else {
             context.settle_success(committed);
         }
@@ -144,7 +144,7 @@ where
         {
             let idempotency = this.source.context_mut().idempotency();
             let hedging = hedging.insert(Hedging::new(policy, idempotency));
-            hedging.machine.pending(clock::now(), policy);
+            hedging.driver.machine.pending(clock::now(), policy);
         }
         self.plan_first(cx)
     }
@@ -226,7 +226,7 @@ where
         let mut at = 0;
         while let Some(call) = self.as_mut().call() {
             // No attempt waits for a service that will not be called.
-            let frozen = call.hedging.machine.is_frozen();
+            let frozen = call.hedging.driver.machine.is_frozen();
             let ready = match call.hedging.others.get_mut(at) {
                 None => break,
                 Some(Other::Flight { future, .. }) => {
@@ -263,9 +263,7 @@ where
         if !context.is_taken_up() {
             this.config.no_retry_layer.warn_if_retry(context);
             let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-            let found = context.findings();
-            let env = this.config.env(context, false);
-            env.passed(clock::now(), &verdict, found);
+            this.config.effects(context).passed(clock::now(), &verdict);
         }
         outcome
     }
@@ -317,17 +315,17 @@ where
     fn abandoned(mut self: Pin<&mut Self>) {
         let config = Arc::clone(&self.config);
         let context = self.as_mut().project().source.context_mut().clone();
-        let env = config.env(&context, false);
-        let stopped = env.why_dropped(clock::now());
+        let effects = config.effects(&context);
+        let stopped = effects.why_dropped(clock::now());
         if matches!(self.state, State::First { .. }) {
-            env.cancelled(Some(stopped));
+            effects.cancelled(Some(stopped));
         }
         if let Some(call) = self.call() {
             for context in call.hedging.contexts() {
-                config.env(context, false).cancelled(Some(stopped));
+                config.effects(context).cancelled(Some(stopped));
             }
         }
-        env.ended(stopped);
+        effects.ended(stopped);
     }
 }
 

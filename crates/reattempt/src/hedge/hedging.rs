@@ -5,7 +5,7 @@ use std::task::Context;
 use std::time::Instant;
 
 use crate::call::findings::ConfigWaiter;
-use crate::machine::HedgeMachine;
+use crate::driver::HedgeDriver;
 use crate::{AttemptKind, CallContext, HedgePolicy, Idempotency};
 use tokio::time::Sleep;
 use tower_service::Service;
@@ -17,7 +17,7 @@ use crate::retry::Source;
 
 /// What a call keeps once its first attempt was pending or failed.
 pub(super) struct Hedging<S: Service<Req>, Req> {
-    pub(super) machine: HedgeMachine,
+    pub(super) driver: HedgeDriver,
     pub(super) others: Vec<Other<S, Req>>,
     /// The failure that is returned if no other attempt succeeds.
     pub(super) last: Option<Outcome<S, Req>>,
@@ -52,7 +52,7 @@ pub(super) enum Other<S: Service<Req>, Req> {
 impl<S: Service<Req>, Req> Hedging<S, Req> {
     pub(super) fn new(policy: &HedgePolicy, idempotency: Idempotency) -> Box<Self> {
         Box::new(Self {
-            machine: HedgeMachine::for_call(policy, idempotency),
+            driver: HedgeDriver::new(policy, idempotency),
             others: Vec::new(),
             last: None,
             waiters: Vec::new(),
@@ -98,7 +98,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     /// True if a service is still being made ready although nothing more is sent.
     pub(super) fn waits_in_vain(&self) -> bool {
         let readying = |other: &Other<S, Req>| matches!(other, Other::Readying { .. });
-        self.machine.is_frozen() && self.others.iter().any(readying)
+        self.driver.machine.is_frozen() && self.others.iter().any(readying)
     }
 
     /// True when the instant has come.

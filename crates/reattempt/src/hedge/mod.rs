@@ -42,7 +42,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::machine::Env;
+use crate::driver::Effects;
 use crate::{
     Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
     Replay,
@@ -71,12 +71,12 @@ struct Config<C> {
 }
 
 impl<C> Config<C> {
-    fn env<'a>(&'a self, context: &'a CallContext, replayable: bool) -> Env<'a> {
-        let mut env = Env::new(context);
-        env.replayable = replayable;
-        env.transparent = self.transparent;
-        env.observer = Some(&*self.observer);
-        env
+    fn effects<'a>(&'a self, context: &'a CallContext) -> Effects<'a> {
+        Effects {
+            context,
+            transparent: self.transparent,
+            observer: Some(&*self.observer),
+        }
     }
 
     /// The policy by which this layer acts on the call, if it does.

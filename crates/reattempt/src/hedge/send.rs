@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::machine::{Due, Permit};
-use crate::{Annotated, Classify, NextAttempt, Replay};
+use crate::driver::Permit;
+use crate::machine::Due;
+use crate::{Annotated, Classify, NextAttempt, Replay, Stopped};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome};
@@ -25,7 +26,7 @@ where
         // might bring forward was sent without it.
         let mut at = 0;
         while let Some((context, waiter)) = hedging.waiters.get_mut(at) {
-            let moved = if hedging.machine.may_nudge(context.attempt()) {
+            let moved = if hedging.driver.machine.may_nudge(context.attempt()) {
                 waiter.as_mut().poll(cx)
             } else {
                 Poll::Ready(false)
@@ -35,20 +36,20 @@ where
                 Poll::Ready(moved) => {
                     let (context, _) = hedging.waiters.swap_remove(at);
                     if moved {
-                        let env = self.config.env(&context, true);
-                        hedging.machine.nudged(clock::now(), &env);
+                        let effects = self.config.effects(&context);
+                        hedging.driver.nudged(clock::now(), &effects);
                     }
                 }
             }
         }
         let mut planned = false;
-        while let Some(at) = hedging.machine.wake() {
+        while let Some(at) = hedging.driver.machine.wake() {
             let now = clock::now();
             if at > now && !hedging.poll_sleep(at, cx) {
                 break;
             }
             match (
-                hedging.machine.due(now.max(at), self.policy),
+                hedging.driver.machine.due(now.max(at), self.policy),
                 &mut *self.source,
             ) {
                 (Due::Plan(kind), Source::Template { service, .. }) => {
@@ -61,8 +62,8 @@ where
                 // The request moved with the first attempt, because it could not be copied. That is
                 // recorded when the first hedge is missed.
                 (Due::Plan(_), Source::Last(context)) => {
-                    let env = self.config.env(context, false);
-                    hedging.machine.refused(&env);
+                    let effects = self.config.effects(context);
+                    hedging.driver.withdrawn(Stopped::NotReplayable, &effects);
                     break;
                 }
                 (Due::Nothing, _) => break,
@@ -92,7 +93,7 @@ where
         let Other::Readying { mut service, kind } = hedging.others.swap_remove(at) else {
             return ControlFlow::Continue(());
         };
-        let number = hedging.machine.next_number();
+        let number = hedging.driver.machine.next_number();
         let next = NextAttempt {
             number,
             kind,
@@ -105,11 +106,12 @@ where
             _ => None,
         };
         let context = source.context_mut();
-        let env = config.env(context, copy.is_some());
+        let effects = config.effects(context);
+        let driver = &mut hedging.driver;
         let permit = match (&ready, &copy) {
-            (Ok(()), Some(_)) => hedging.machine.permit(clock::now(), kind, &env),
-            (Ok(()), None) => hedging.machine.refused(&env),
-            (Err(_), _) => hedging.machine.broken(&env),
+            (Ok(()), Some(_)) => driver.permit(clock::now(), kind, &effects),
+            (Ok(()), None) => driver.withdrawn(Stopped::NotReplayable, &effects),
+            (Err(_), _) => driver.withdrawn(Stopped::Fatal, &effects),
         };
         match (permit, copy) {
             (Permit::Send(number), Some(mut request)) => {

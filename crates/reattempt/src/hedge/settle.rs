@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::Context;
 
-use crate::machine::HedgeAction;
+use crate::machine::{Facts, HedgeAction};
 use crate::{Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Verdict};
 use tower_service::Service;
 
@@ -42,40 +42,38 @@ where
         let Some(failure) = verdict.failure() else {
             let committed = verdict == Verdict::Committed;
             self.as_mut().end();
-            self.config.env(context, false).succeeded(committed);
+            self.config.effects(context).succeeded(committed);
             return ControlFlow::Break(outcome);
         };
         let Some(call) = self.as_mut().call() else {
             return ControlFlow::Break(outcome);
         };
         let hedging = call.hedging;
-        let mut found = context.findings();
-        let mut replayable = false;
+        let effects = call.config.effects(context);
+        let mut facts = effects.facts(clock::now());
+        facts.replayable = false;
         if let Source::Template { request, .. } = &*call.source {
-            let attempt = context.attempt();
-            replayable = request.can_replay(&NextAttempt {
-                number: attempt + 1,
+            facts.replayable = request.can_replay(&NextAttempt {
+                number: facts.attempt + 1,
                 kind: AttemptKind::Hedge,
                 after: Some(failure),
             });
             if outcome.is_err() {
-                found.cut_off = request.was_cut_off(attempt);
-                found.unread = request.was_unread(attempt);
+                facts.cut_off = request.was_cut_off(facts.attempt);
+                facts.unread = request.was_unread(facts.attempt);
             }
-            request.attempt_over(attempt);
+            request.attempt_over(facts.attempt);
         }
-        let env = call.config.env(context, replayable);
-        let now = clock::now();
         let action = hedging
-            .machine
-            .failed(now, &verdict, found, call.policy, &env);
+            .driver
+            .failed(facts, &verdict, call.policy, &effects);
         match action {
-            HedgeAction::Go if found.cut_off => {
+            HedgeAction::Go if facts.cut_off => {
                 hedging.last.get_or_insert(outcome);
             }
             HedgeAction::Go => {
                 hedging.last = Some(outcome);
-                if hedging.machine.may_nudge(context.attempt()) {
+                if hedging.driver.machine.may_nudge(context.attempt()) {
                     let waiter = context.take_config_waiter();
                     let waiter = waiter.map(|waiter| (context.clone(), waiter));
                     hedging.waiters.extend(waiter);
@@ -83,9 +81,9 @@ where
             }
             HedgeAction::Expire => self.expire(),
             HedgeAction::Return(stopped) => {
-                let last = hedging.last.take().filter(|_| found.cut_off);
+                let last = hedging.last.take().filter(|_| facts.cut_off);
                 self.as_mut().end();
-                self.config.env(context, false).ended(stopped);
+                self.config.effects(context).ended(stopped);
                 return ControlFlow::Break(last.unwrap_or(outcome));
             }
         }
@@ -117,15 +115,18 @@ where
             if let Source::Template { request, .. } = &*call.source {
                 request.attempt_over(context.attempt());
             }
-            let env = call.config.env(&context, false);
-            let machine = &mut call.hedging.machine;
-            match machine.cut_off(clock::now(), call.policy, &env) {
+            let effects = call.config.effects(&context);
+            let facts = Facts {
+                replayable: false,
+                ..effects.facts(clock::now())
+            };
+            match call.hedging.driver.cut_off(facts, call.policy, &effects) {
                 HedgeAction::Go => {}
                 HedgeAction::Expire => self.as_mut().expire(),
                 HedgeAction::Return(stopped) => {
                     let last = call.hedging.last.take();
                     self.as_mut().end();
-                    self.config.env(&context, false).ended(stopped);
+                    self.config.effects(&context).ended(stopped);
                     if let Some(last) = last {
                         return ControlFlow::Break(last);
                     }
@@ -152,7 +153,7 @@ where
             if let Source::Template { request, .. } = &*this.source {
                 request.attempt_over(context.attempt());
             }
-            this.config.env(&context, false).cancelled(None);
+            this.config.effects(&context).cancelled(None);
         }
         this.source.shed();
     }

@@ -169,7 +169,9 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    pub(crate) const fn new(number: u32, kind: AttemptKind, outcome: AttemptOutcome) -> Self {
+    /// A record of an attempt that ended like this, and nothing more.
+    #[must_use]
+    pub const fn new(number: u32, kind: AttemptKind, outcome: AttemptOutcome) -> Self {
         Self {
             number,
             kind,

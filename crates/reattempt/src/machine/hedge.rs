@@ -1,102 +1,101 @@
-//! The hedge machine: several attempts in flight at once (A6, Hedging Policy).
+//! The hedge machine: several attempts at once (A6, Hedging Policy).
 
 use std::time::{Duration, Instant};
 
-use super::retry::later;
-use super::settle::{Env, MOST_NUDGED, Settlement};
+use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
+use super::later;
 use super::transparent::TransparentRetries;
-use crate::failure::reason::UNKNOWN;
+use crate::info::AttemptRecord;
 use crate::policy::HedgePolicy;
 use crate::policy::backoff::Backoff;
-use crate::{
-    AttemptKind, Failure, Findings, Idempotency, OnDeadline, ServerPushback, Stage, Stopped,
-    Verdict,
-};
+use crate::{AttemptKind, Idempotency, OnDeadline, Stopped, TimeLimit, Verdict};
 
-/// What to do now.
+/// What is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing before [`HedgeMachine::wake`].
     Nothing,
-    /// Prepare one more attempt, then call [`HedgeMachine::permit`].
+    /// Get a service ready for one more attempt, then ask [`HedgeMachine::permit`].
     Plan(AttemptKind),
 }
 
-/// Whether a prepared attempt may be sent.
+/// What becomes of a call after a planned attempt was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Permit {
-    /// Send it with this attempt number.
-    Send(u32),
-    /// It is refused and used up; the other attempts continue.
-    Refused,
-    /// It is refused, and no other attempt is in flight or planned: return the last failure.
-    Return,
-    /// The deadline has passed and nothing is in flight: let the deadline end the call.
-    Expire,
+pub enum Withdrawn {
+    /// Other attempts are in flight or planned.
+    OthersGoOn,
+    /// Nothing is in flight or planned: the last failure ends the call.
+    Over {
+        /// The attempt that failed last; its record gets the reason.
+        attempt: u32,
+        /// Why no further attempt is sent.
+        stopped: Stopped,
+        /// The deadline ends the call instead of the failure.
+        expire: bool,
+    },
 }
 
 /// What to do after an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgeAction {
-    /// End the call with this failure: drop the other attempts, then call [`Env::ended`] with this
-    /// reason, so that the end of the call is the last event an observer receives.
+    /// End the call with this failure, after the other attempts were dropped.
     Return(Stopped),
-    /// Keep this failure as the last one and continue. A failure that was [cut
-    /// off](Findings::cut_off) is kept only if there is no other.
+    /// Keep this failure as the last one, and go on. One that was [cut off](Facts::cut_off) is kept
+    /// only if there is no other.
     Go,
     /// Send nothing more and let the deadline end the call.
     Expire,
 }
 
-/// An attempt that replaces one whose failure does not count (transparent or always-retry).
+/// A retry of an attempt whose failure does not count (transparent or always-retry).
 #[derive(Clone, Copy, Debug)]
-struct Mend {
+struct Replacement {
     at: Instant,
     kind: AttemptKind,
-    /// The failed attempt.
+    /// The attempt that failed.
     of: u32,
-    /// A newer configuration may make it due earlier.
+    /// A newer configuration may bring it forward.
     nudge: bool,
 }
 
-/// The decisions of one hedged call.
+/// The decisions of one call that is hedged.
+///
+/// Each failed attempt goes through [`HedgeMachine::attempt_failed`] and [`HedgeMachine::decide`].
+/// The machine applies nothing: it returns what to do and what to record.
 #[derive(Debug)]
 pub struct HedgeMachine {
     max: u32,
-    /// Planned attempts, the first included: sent, being prepared, or refused.
+    /// Planned attempts, the first one included: sent, being made ready, or refused.
     used: u32,
     sent: u32,
     in_flight: u32,
     readying: u32,
-    /// The most recently failed attempt.
+    /// The attempt that failed last.
     last_failed: u32,
-    /// When the next hedge is due.
+    /// When the next hedge is planned.
     next: Option<Instant>,
-    /// `next` was set by server pushback (A6, Pushback); only the pushback of another failure
-    /// replaces it.
+    /// `next` is a pushback (A6, Pushback), which only another failure's pushback replaces.
     asked: bool,
-    /// One per failure, so that two which are due at the same instant are both sent.
-    mends: Vec<Mend>,
+    /// One for each failure that does not count, so that two at one instant are two attempts.
+    replacements: Vec<Replacement>,
     frozen: Option<Stopped>,
-    /// Only one attempt may be in flight: the call is not idempotent, and its policy hedges only
-    /// idempotent calls.
+    /// No attempt is sent beside another: the call is not idempotent, and its policy is for calls
+    /// that are.
     alone: bool,
-    /// The throttle refused the latest hedge. Unless one more attempt is sent, this is the stop
-    /// reason.
+    /// The throttle refused the latest hedge: unless one more is sent, that is why none followed.
     throttled: bool,
     forced: u32,
     transparent: TransparentRetries,
 }
 
 impl HedgeMachine {
-    /// A machine for one idempotent call under this policy, created before its first attempt is
-    /// sent.
+    /// A machine for one idempotent call under this policy; its first attempt is about to be sent.
     #[must_use]
     pub fn new(policy: &HedgePolicy) -> Self {
         Self::for_call(policy, Idempotency::Idempotent)
     }
 
-    /// A machine for one call with this idempotency, created before its first attempt is sent.
+    /// A machine for one such call under this policy; its first attempt is about to be sent.
     #[must_use]
     pub fn for_call(policy: &HedgePolicy, idempotency: Idempotency) -> Self {
         Self {
@@ -109,7 +108,7 @@ impl HedgeMachine {
             last_failed: 0,
             next: None,
             asked: false,
-            mends: Vec::new(),
+            replacements: Vec::new(),
             frozen: None,
             throttled: false,
             forced: 0,
@@ -123,15 +122,15 @@ impl HedgeMachine {
         may_force || self.max > 1
     }
 
-    /// The first attempt was sent and is pending: the hedging delay starts now. No effect if that
-    /// attempt has failed, because the failure planned the next attempt.
+    /// The first attempt is in flight and pending: its delay runs from here. Without effect once
+    /// that attempt failed, because the failure plans the next one.
     pub fn pending(&mut self, now: Instant, policy: &HedgePolicy) {
         if self.sent == 1 && self.in_flight == 1 && self.next.is_none() {
             self.plan_beside(now, policy);
         }
     }
 
-    /// Plans a hedge while other attempts are in flight.
+    /// Plans one attempt beside those in flight.
     fn plan_beside(&mut self, now: Instant, policy: &HedgePolicy) {
         if self.alone {
             self.next = None;
@@ -146,26 +145,19 @@ impl HedgeMachine {
         self.asked = false;
     }
 
-    /// Plans a retry of the failed attempt. It replaces the next planned hedge, unless that hedge
-    /// is due no later (another failure may just have requested it) or server pushback set it. A
-    /// transparent retry of a transparent retry does not change the plan, so a backend that is
-    /// never reached does not delay hedges forever.
-    fn mend(
-        &mut self,
-        now: Instant,
-        delay: Duration,
-        kind: AttemptKind,
-        settled: &Settlement,
-        env: &Env<'_>,
-    ) {
+    /// Plans the retry of a failed attempt. It takes the place of the next planned hedge, unless
+    /// that is due no later (another failure may have asked for it just now) or a server asked for
+    /// it. A transparent retry of a transparent retry leaves the plan alone: a backend that is
+    /// never reached delays no hedge.
+    fn replace(&mut self, delay: Duration, kind: AttemptKind, failed: &FailedAttempt) {
         if self.frozen.is_none() {
-            let at = later(now, delay);
-            let again = env.context.kind() == kind && kind == AttemptKind::Transparent;
-            self.mends.push(Mend {
+            let at = later(failed.facts.now, delay);
+            let again = failed.facts.kind == kind && kind == AttemptKind::Transparent;
+            self.replacements.push(Replacement {
                 at,
                 kind,
-                of: self.last_failed,
-                nudge: settled.may_nudge(delay) && self.forced < MOST_NUDGED,
+                of: failed.facts.attempt,
+                nudge: failed.may_nudge(delay) && self.forced < MOST_NUDGED,
             });
             if !again && !self.asked {
                 self.next = self.next.filter(|next| *next <= at);
@@ -173,38 +165,40 @@ impl HedgeMachine {
         }
     }
 
-    /// When to call [`HedgeMachine::due`] next.
+    /// When to ask [`HedgeMachine::due`] next.
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
-        let mends = self.mends.iter().map(|mend| mend.at);
-        mends.chain(self.next).min()
+        let replacements = self.replacements.iter().map(|replacement| replacement.at);
+        replacements.chain(self.next).min()
     }
 
-    /// True if a newer configuration may make the retry of this failed attempt due earlier. While
-    /// it is true, the driver polls the attempt's waiter.
+    /// Whether a newer configuration may bring forward the retry of this failed attempt: race the
+    /// waiter that the attempt left, as long as this is true.
     #[must_use]
     pub fn may_nudge(&self, attempt: u32) -> bool {
-        let mut mends = self.mends.iter();
-        mends.any(|mend| mend.of == attempt && mend.nudge)
+        let mut replacements = self.replacements.iter();
+        replacements.any(|replacement| replacement.of == attempt && replacement.nudge)
     }
 
-    /// A newer configuration moved the call's target: the retry of the attempt of `env` is due now.
-    pub fn nudged(&mut self, now: Instant, env: &Env<'_>) {
-        let failed = env.context.attempt();
-        let nudge = |mend: &&mut Mend| mend.of == failed && mend.nudge;
-        if let Some(mend) = self.mends.iter_mut().find(nudge) {
-            mend.at = mend.at.min(now);
-            mend.nudge = false;
-            env.waited_until(now);
-        }
+    /// A newer configuration moved what the call is about: the retry of this failed attempt is due
+    /// now. True if there is one.
+    pub fn nudged(&mut self, now: Instant, attempt: u32) -> bool {
+        let nudge = |replacement: &&mut Replacement| replacement.of == attempt && replacement.nudge;
+        let Some(replacement) = self.replacements.iter_mut().find(nudge) else {
+            return false;
+        };
+        replacement.at = replacement.at.min(now);
+        replacement.nudge = false;
+        true
     }
 
-    /// What is due at this instant. Call it until it returns [`Due::Nothing`].
+    /// What is due at this instant. Ask until it answers [`Due::Nothing`].
     pub fn due(&mut self, now: Instant, policy: &HedgePolicy) -> Due {
-        if let Some(at) = self.mends.iter().position(|mend| mend.at <= now) {
-            let kind = self.mends.remove(at).kind;
+        let due = |replacement: &Replacement| replacement.at <= now;
+        if let Some(at) = self.replacements.iter().position(due) {
+            let kind = self.replacements.remove(at).kind;
             self.readying += 1;
-            // A hedge that another failure requested meanwhile stays planned.
+            // A hedge that another failure asked for meanwhile keeps its time.
             if self.next.is_none() {
                 self.plan_beside(now, policy);
             }
@@ -219,98 +213,71 @@ impl HedgeMachine {
         Due::Nothing
     }
 
-    /// Whether a planned attempt may be sent now that its service is ready. Called once per
-    /// attempt; a refusal uses it up. `env.context` is the context of the call.
-    pub fn permit(&mut self, now: Instant, kind: AttemptKind, env: &Env<'_>) -> Permit {
-        self.readying = self.readying.saturating_sub(1);
-        let counted = kind == AttemptKind::Hedge;
-        let refused = if self.frozen.is_some() {
-            // A "do not retry" may have arrived while this attempt was being prepared: no new hedge
-            // then.
-            self.frozen
-        } else if !env.replayable {
-            Some(Stopped::NotReplayable)
-        } else if env.context.limit().is_some_and(|limit| limit.passed(now)) {
-            Some(Stopped::Deadline)
-        } else if counted && !(env.allows(None) && env.spend(None)) {
-            Some(Stopped::Throttled)
-        } else {
-            None
-        };
-        match refused {
-            None => {
-                self.in_flight += 1;
-                self.sent += 1;
-                self.throttled &= !counted;
-                Permit::Send(self.sent)
-            }
-            Some(stopped) => self.withdrawn(stopped, env),
+    /// Whether a planned attempt whose service is ready may be sent, before the throttle is asked.
+    ///
+    /// # Errors
+    ///
+    /// Why not. [`HedgeMachine::withdrawn`] follows.
+    pub fn permit(&self, now: Instant, limit: Option<TimeLimit>) -> Result<(), Stopped> {
+        match self.frozen {
+            // Decided while the service became ready: no new hedge after a "do not retry".
+            Some(stopped) => Err(stopped),
+            None if limit.is_some_and(|limit| limit.passed(now)) => Err(Stopped::Deadline),
+            None => Ok(()),
         }
     }
 
-    /// The number of the next permitted attempt.
+    /// A planned attempt is sent. Returns its number.
+    pub fn sent(&mut self, kind: AttemptKind) -> u32 {
+        self.readying = self.readying.saturating_sub(1);
+        self.in_flight += 1;
+        self.sent += 1;
+        self.throttled &= kind != AttemptKind::Hedge;
+        self.sent
+    }
+
+    /// The number of the next attempt.
     #[must_use]
     pub const fn next_number(&self) -> u32 {
         self.sent + 1
     }
 
-    /// The service of a planned attempt failed before it was ready: that attempt is used up; others
-    /// stay planned.
-    pub fn broken(&mut self, env: &Env<'_>) -> Permit {
+    /// A planned attempt is not sent, and is used up: the throttle or [`HedgeMachine::permit`]
+    /// refused it, its service failed ([`Stopped::Fatal`]), or the request cannot be copied
+    /// ([`Stopped::NotReplayable`]).
+    pub fn withdrawn(&mut self, stopped: Stopped, limit: Option<TimeLimit>) -> Withdrawn {
         self.readying = self.readying.saturating_sub(1);
-        self.withdrawn(Stopped::Fatal, env)
-    }
-
-    /// The request of a planned attempt could not be copied, so later copies would be refused too.
-    pub fn refused(&mut self, env: &Env<'_>) -> Permit {
-        self.readying = self.readying.saturating_sub(1);
-        self.withdrawn(Stopped::NotReplayable, env)
-    }
-
-    fn withdrawn(&mut self, stopped: Stopped, env: &Env<'_>) -> Permit {
-        env.refused(stopped);
         self.throttled |= stopped == Stopped::Throttled;
         match stopped {
-            // A throttled call does not wait for tokens: with no attempt in flight that could still
-            // win, the failure is returned now (A6). The throttle does not apply to transparent and
-            // forced retries.
+            // A throttled call does not wait until the throttle has recovered: with nothing in
+            // flight that could succeed, the failure is returned now (A6). The throttle does not
+            // refuse replacements.
             Stopped::Throttled if self.in_flight == 0 => self.next = None,
-            // The failure of one clone of the service says nothing about the next clone.
+            // One clone of the service that failed says nothing about the next.
             Stopped::Throttled | Stopped::Fatal => {}
             _ => self.freeze(stopped),
         }
         if !self.is_over() {
-            return Permit::Refused;
+            return Withdrawn::OthersGoOn;
         }
         let stopped = self.frozen.unwrap_or(stopped);
-        if let Some(block) = env.context.shared() {
-            block.amend(self.last_failed, |record| {
-                record.stopped = Some(stopped);
-                // Nothing follows it, and no `Deadline` layer ends the call later.
-                if stopped == Stopped::Throttled {
-                    record.delay = None;
-                }
-            });
-        }
-        env.ended(stopped);
-        let enforced = env.context.limit().is_some_and(|limit| limit.enforced);
-        if stopped == Stopped::Deadline && enforced {
-            Permit::Expire
-        } else {
-            Permit::Return
+        let enforced = limit.is_some_and(|limit| limit.enforced);
+        Withdrawn::Over {
+            attempt: self.last_failed,
+            stopped,
+            expire: stopped == Stopped::Deadline && enforced,
         }
     }
 
-    /// Allows no further attempt; those in flight may still win (a request that exceeds its
-    /// buffer).
+    /// No further attempt from here on; those in flight may still succeed (a request that no longer
+    /// fits its buffer).
     pub fn freeze(&mut self, stopped: Stopped) {
         self.frozen.get_or_insert(stopped);
         self.next = None;
-        self.mends.clear();
+        self.replacements.clear();
     }
 
-    /// True once no further attempt is made: attempts being prepared need not be waited for, and
-    /// are refused by [`HedgeMachine::permit`].
+    /// Whether no further attempt is sent: a service that is getting ready need not be waited for.
     #[must_use]
     pub const fn is_frozen(&self) -> bool {
         self.frozen.is_some()
@@ -320,99 +287,74 @@ impl HedgeMachine {
         self.in_flight == 0 && self.readying == 0 && self.wake().is_none()
     }
 
-    /// An attempt failed; `env.context` is the context of that attempt.
-    pub fn failed(
-        &mut self,
-        now: Instant,
-        verdict: &Verdict,
-        found: Findings,
-        policy: &HedgePolicy,
-        env: &Env<'_>,
-    ) -> HedgeAction {
-        let Some(mut settled) = Settlement::of(now, verdict, found) else {
-            return HedgeAction::Return(Stopped::Success);
-        };
+    /// An attempt failed. `None` for a verdict that is no failure.
+    ///
+    /// The driver counts the failure in the throttle if [`FailedAttempt::counts`], and then asks
+    /// [`HedgeMachine::decide`].
+    pub fn attempt_failed(&mut self, facts: Facts, verdict: &Verdict) -> Option<FailedAttempt> {
+        let mut failed = FailedAttempt::new(facts, verdict)?;
         self.in_flight = self.in_flight.saturating_sub(1);
-        if let Some(block) = env.context.shared() {
-            block.settled(env.context.seat());
+        if facts.cut_off {
+            return Some(failed);
         }
-        if settled.cut_off {
-            // The error is not the server's: it is not counted, does not fail the call, and no
-            // hedge follows it.
-            self.freeze(Stopped::NotReplayable);
-            return self.after_failure(now, &settled, policy, env);
+        self.last_failed = facts.attempt;
+        if facts.transparent && facts.replayable && !failed.is_stop() {
+            let kind = failed.failure.transparent;
+            failed.transparent = self.transparent.next(kind, facts.limit.is_some());
         }
-        self.last_failed = env.context.attempt();
-        if !env.replayable {
-            self.freeze(Stopped::NotReplayable);
-        }
-        let limit = env.context.limit();
-        let unseen = if env.transparent && env.replayable && !settled.is_stop(env) {
-            self.transparent
-                .next(settled.failure.transparent, limit.is_some())
-        } else {
-            None
-        };
-        settled.mended = unseen.is_some();
-        if !settled.mended {
-            settled.count(env);
-            if !settled.retryable {
-                settled.record(env, None, Some(Stopped::Fatal));
-                return HedgeAction::Return(Stopped::Fatal);
-            }
-        }
-        if settled.is_stop(env) {
-            self.freeze(Stopped::Pushback);
-        }
-        if let Some(delay) = unseen {
-            self.mend(now, delay, AttemptKind::Transparent, &settled, env);
-        } else if settled.is_forced() {
-            let own = Backoff::controlled().delay(self.forced, None);
-            let delay = match settled.pushback {
-                // Neither an attempt limit nor the throttle bounds this retry, so the back-off
-                // must.
-                Some(ServerPushback::After(asked)) => asked.max(own),
-                _ => own,
-            };
-            self.mend(now, delay, AttemptKind::Retry, &settled, env);
-            self.forced = self.forced.saturating_add(1);
-        } else if self.alone && !settled.failure.safe {
-            self.freeze(Stopped::NotIdempotent);
-        } else {
-            let asked = match settled.pushback {
-                Some(ServerPushback::After(delay)) => Some(delay),
-                _ => None,
-            };
-            self.plan(now, asked.unwrap_or_default());
-            self.asked = asked.is_some();
-        }
-        self.after_failure(now, &settled, policy, env)
+        Some(failed)
     }
 
-    /// A pending attempt was cut off because another attempt continues alone (A6, Memory
-    /// Management): it is cancelled at once. `env.context` is the context of that attempt.
-    pub fn cut_off(&mut self, now: Instant, policy: &HedgePolicy, env: &Env<'_>) -> HedgeAction {
-        let found = Findings {
-            cut_off: true,
-            ..env.context.findings()
-        };
-        let unknown = Failure::new(UNKNOWN, found.stage.unwrap_or(Stage::InFlight));
-        self.failed(now, &Verdict::Fatal(unknown), found, policy, env)
+    /// What follows the failed attempt, and its record.
+    pub fn decide(
+        &mut self,
+        failed: &FailedAttempt,
+        policy: &HedgePolicy,
+    ) -> (HedgeAction, AttemptRecord) {
+        let facts = &failed.facts;
+        if facts.cut_off || !facts.replayable {
+            self.freeze(Stopped::NotReplayable);
+        }
+        if facts.cut_off {
+            // The server said nothing: neither counted nor the call's failure.
+            return self.after_failure(failed, policy);
+        }
+        if failed.transparent.is_none() && !failed.retryable {
+            let record = failed.record(None, Some(Stopped::Fatal));
+            return (HedgeAction::Return(Stopped::Fatal), record);
+        }
+        if failed.is_stop() {
+            self.freeze(Stopped::Pushback);
+        }
+        let asked = failed.pushback_delay();
+        if let Some(delay) = failed.transparent {
+            self.replace(delay, AttemptKind::Transparent, failed);
+        } else if failed.is_forced() {
+            let own = Backoff::controlled().delay(self.forced, None);
+            // Neither the maximum of attempts nor the throttle bounds it: the back-off has to.
+            let delay = asked.map_or(own, |asked| asked.max(own));
+            self.replace(delay, AttemptKind::Retry, failed);
+            self.forced = self.forced.saturating_add(1);
+        } else if self.alone && !failed.failure.safe {
+            self.freeze(Stopped::NotIdempotent);
+        } else {
+            self.plan(facts.now, asked.unwrap_or_default());
+            self.asked = asked.is_some();
+        }
+        self.after_failure(failed, policy)
     }
 
     fn after_failure(
         &mut self,
-        now: Instant,
-        settled: &Settlement,
+        failed: &FailedAttempt,
         policy: &HedgePolicy,
-        env: &Env<'_>,
-    ) -> HedgeAction {
+    ) -> (HedgeAction, AttemptRecord) {
+        let (now, limit) = (failed.facts.now, failed.facts.limit);
         if self.in_flight > 0 || self.readying > 0 {
-            let in_time = |at: &Instant| env.context.limit().is_none_or(|limit| *at < limit.at);
+            let in_time = |at: &Instant| limit.is_none_or(|limit| *at < limit.at);
             let delay = self.wake().filter(in_time);
             let delay = delay.map(|at| at.saturating_duration_since(now));
-            settled.record(env, delay, self.frozen);
-            return HedgeAction::Go;
+            return (HedgeAction::Go, failed.record(delay, self.frozen));
         }
         let Some(at) = self.wake() else {
             let used_up = if self.throttled {
@@ -421,27 +363,22 @@ impl HedgeMachine {
                 Stopped::Attempts
             };
             let stopped = self.frozen.unwrap_or(used_up);
-            settled.record(env, None, Some(stopped));
-            return HedgeAction::Return(stopped);
+            let record = failed.record(None, Some(stopped));
+            return (HedgeAction::Return(stopped), record);
         };
         let delay = at.saturating_duration_since(now);
-        match env.context.limit() {
+        match limit {
             Some(limit) if at >= limit.at => {
-                let waits = limit.enforced && policy.deadline_choice() == OnDeadline::Cap;
-                settled.record(env, waits.then_some(delay), Some(Stopped::Deadline));
                 self.freeze(Stopped::Deadline);
-                if waits {
-                    // No other attempt is in flight, so this is the end of the call.
-                    env.ended(Stopped::Deadline);
-                    HedgeAction::Expire
+                let stopped = Some(Stopped::Deadline);
+                if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
+                    (HedgeAction::Expire, failed.record(Some(delay), stopped))
                 } else {
-                    HedgeAction::Return(Stopped::Deadline)
+                    let action = HedgeAction::Return(Stopped::Deadline);
+                    (action, failed.record(None, stopped))
                 }
             }
-            _ => {
-                settled.record(env, Some(delay), None);
-                HedgeAction::Go
-            }
+            _ => (HedgeAction::Go, failed.record(Some(delay), None)),
         }
     }
 }

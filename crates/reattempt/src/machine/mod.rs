@@ -1,16 +1,25 @@
 //! The decisions of a call as pure state machines: no timer, no I/O, no allocation on success.
 //!
-//! A machine receives each event with its instant and returns what to do. The tower futures and
-//! simulators drive the same machines, so each rule has exactly one implementation. Success needs
-//! no decision and reads no clock.
+//! A machine receives what happened and when, and answers what to do and what to record. It applies
+//! nothing: it takes no lock, asks no throttle and calls no observer. The tower futures and any
+//! simulator drive the same machines, so that every rule has one home. A success is no event to
+//! decide about, and reads no clock.
 
+mod failed_attempt;
 mod hedge;
 mod retry;
-mod settle;
 #[cfg(test)]
 mod tests;
 mod transparent;
 
-pub use hedge::{Due, HedgeAction, HedgeMachine, Permit};
+use std::time::{Duration, Instant};
+
+pub use failed_attempt::{Facts, FailedAttempt};
+pub use hedge::{Due, HedgeAction, HedgeMachine, Withdrawn};
 pub use retry::{Action, Keep, Resume, RetryMachine, Wait};
-pub use settle::Env;
+
+/// `now + delay`, or a distant instant where that is past what an `Instant` can represent.
+fn later(now: Instant, delay: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+    now.checked_add(delay.min(FAR)).unwrap_or(now)
+}

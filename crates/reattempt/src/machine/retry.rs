@@ -2,37 +2,42 @@
 
 use std::time::{Duration, Instant};
 
-use super::settle::{Env, MOST_NUDGED, Settlement};
+use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
+use super::later;
 use super::transparent::TransparentRetries;
+use crate::call::findings::Backend;
+use crate::info::AttemptRecord;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{Deferred, StrategyError};
 use crate::{
-    AttemptKind, Decision, Failure, Findings, OnDeadline, RetryReason, RetryStrategy, RetryView,
-    ServerPushback, Stopped, Surface, Verdict,
+    AttemptKind, CallContext, Decision, Failure, OnDeadline, RetryReason, RetryStrategy, RetryView,
+    Stopped, Surface, TimeLimit, Verdict,
 };
 
-/// What the driver keeps during the wait.
+/// What the driver keeps while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// An error is kept until the next attempt is sent; a response is dropped now.
+    /// An error until the next attempt is sent; a response is dropped now.
     Error,
-    /// The outcome that just arrived, error or response: a later gate may still return it.
+    /// The newest outcome, whatever it is: a later gate may return it.
     New,
-    /// The outcome that is already held.
+    /// The outcome that is held already.
     Held,
 }
 
 /// Wait, then send again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The end of the wait; `None` sends at once without a timer.
+    /// Until when; `None` sends at once and arms no timer.
     pub until: Option<Instant>,
-    /// The kind of the next attempt.
+    /// What the next attempt is.
     pub kind: AttemptKind,
-    /// What to keep during the wait.
+    /// What to keep meanwhile.
     pub keep: Keep,
-    /// A newer configuration may end the wait early: poll the attempt's waiter.
+    /// A newer configuration may end the wait early: race the waiter that the attempt left.
     pub nudge: bool,
+    /// The throttle spends for this attempt. If it refuses, the call ends with this failure.
+    pub spends: Option<Surface>,
 }
 
 /// What to do after a failed attempt.
@@ -41,8 +46,8 @@ pub enum Action {
     Return(Surface),
     /// Wait, then send again.
     Wait(Wait),
-    /// Poll the strategy's deferred decision while keeping the new outcome, then call
-    /// [`RetryMachine::decided`].
+    /// Let the strategy finish its decision, keeping the new outcome, then call
+    /// [`RetryMachine::decided`] with the same attempt.
     Ask(Deferred),
     /// Send nothing more and let the deadline end the call (RFC 0049, Capping).
     Expire,
@@ -64,16 +69,28 @@ impl std::fmt::Debug for Action {
 pub enum Resume {
     /// Send the attempt.
     Send,
-    /// The time limit has passed and no layer enforces it: return the kept failure.
+    /// The deadline passed meanwhile, and no layer enforces it: return the failure that was kept.
     Return,
-    /// The time limit has passed: let the deadline end the call.
+    /// The deadline passed meanwhile: let it end the call.
     Expire,
 }
 
-/// The decisions of one retried call.
+impl Resume {
+    /// Whether the attempt that was waited for may be sent at `now`.
+    #[must_use]
+    pub fn at(now: Instant, limit: Option<TimeLimit>) -> Self {
+        match limit {
+            Some(limit) if limit.passed(now) && limit.enforced => Self::Expire,
+            Some(limit) if limit.passed(now) => Self::Return,
+            _ => Self::Send,
+        }
+    }
+}
+
+/// The decisions of one call that is retried.
 ///
-/// Call [`RetryMachine::failed`] for each failed attempt and [`Env::succeeded`] for the one that
-/// succeeds.
+/// Each failed attempt goes through [`RetryMachine::attempt_failed`] and [`RetryMachine::decide`].
+/// The machine applies nothing: it returns an [`Action`] and the attempt's record.
 #[derive(Debug, Default)]
 pub struct RetryMachine {
     retries: u32,
@@ -83,13 +100,9 @@ pub struct RetryMachine {
     failing_since: Option<Instant>,
     previous_delay: Option<Duration>,
     held: Option<Failure>,
-    /// The throttle paid for a retry that is not sent yet.
-    spent: bool,
-    /// The settlement that awaits a deferred decision.
-    asked: Option<Settlement>,
 }
 
-/// Consecutive failures with the same code.
+/// Consecutive failures with one code.
 #[derive(Clone, Copy, Debug)]
 struct Streak {
     code: Option<i32>,
@@ -105,9 +118,9 @@ impl RetryMachine {
         Self::default()
     }
 
-    /// Whether another attempt could follow `attempt` (from 1), which is about to be sent. If not,
-    /// the driver moves the request instead of copying it. `may_force`: the classifier can return
-    /// verdicts that bypass the maximum.
+    /// Whether the attempt that is about to be sent could be followed by another. If not, the
+    /// driver moves the request instead of copying it. `may_force`: the classifier knows
+    /// always-retry reasons, which pass the maximum.
     #[must_use]
     pub fn may_follow(&self, strategy: &dyn RetryStrategy, may_force: bool) -> bool {
         may_force || !self.exhausted(strategy)
@@ -119,264 +132,194 @@ impl RetryMachine {
             .is_some_and(|max| self.retries.saturating_add(1) >= max)
     }
 
-    /// An attempt failed. A verdict that is not a failure returns the result unchanged.
-    pub fn failed(
-        &mut self,
-        now: Instant,
-        verdict: &Verdict,
-        found: Findings,
-        strategy: &dyn RetryStrategy,
-        env: &Env<'_>,
-    ) -> Action {
-        let Some(mut settled) = Settlement::of(now, verdict, found) else {
-            return Action::Return(Surface::New);
-        };
-        if let Some(block) = env.context.shared() {
-            block.settled(env.context.seat());
+    /// An attempt failed. `None` for a verdict that is no failure.
+    ///
+    /// The driver counts the failure in the throttle if [`FailedAttempt::counts`], and then asks
+    /// [`RetryMachine::decide`].
+    pub fn attempt_failed(&mut self, facts: Facts, verdict: &Verdict) -> Option<FailedAttempt> {
+        let mut failed = FailedAttempt::new(facts, verdict)?;
+        if facts.cut_off {
+            return Some(failed);
         }
-        if settled.cut_off {
-            return self.stop(Stopped::NotReplayable, &settled, strategy, env);
+        self.failing_since.get_or_insert(facts.now);
+        self.follow_streak(facts.now, &failed.failure);
+        if facts.transparent && facts.replayable && !failed.is_stop() {
+            let kind = failed.failure.transparent;
+            failed.transparent = self.transparent.next(kind, facts.limit.is_some());
         }
-        self.failing_since.get_or_insert(now);
-        self.follow_streak(now, &settled.failure);
+        Some(failed)
+    }
 
-        if env.transparent && env.replayable && !settled.is_stop(env) {
-            let deadline = env.context.limit().is_some();
-            if let Some(delay) = self.transparent.next(settled.failure.transparent, deadline) {
-                settled.mended = true;
-                return self.wait(
-                    now,
-                    delay,
-                    AttemptKind::Transparent,
-                    &settled,
-                    strategy,
-                    env,
-                );
-            }
+    /// What follows the failed attempt, and its record; no record while the strategy decides.
+    /// `allowed` is the throttle's answer.
+    pub fn decide(
+        &mut self,
+        failed: FailedAttempt,
+        allowed: bool,
+        strategy: &dyn RetryStrategy,
+        context: &CallContext,
+        backend: Option<&Backend>,
+    ) -> (Action, Option<AttemptRecord>) {
+        let facts = &failed.facts;
+        if facts.cut_off {
+            return self.stop(Stopped::NotReplayable, &failed, strategy);
         }
-        settled.count(env);
-        if !settled.retryable {
-            return self.stop(Stopped::Fatal, &settled, strategy, env);
+        if let Some(delay) = failed.transparent {
+            return self.wait(delay, AttemptKind::Transparent, &failed, strategy);
         }
-        if settled.is_stop(env) {
-            return self.stop(Stopped::Pushback, &settled, strategy, env);
+        if !failed.retryable {
+            return self.stop(Stopped::Fatal, &failed, strategy);
         }
-        if settled.is_forced() {
+        if failed.is_stop() {
+            return self.stop(Stopped::Pushback, &failed, strategy);
+        }
+        if failed.is_forced() {
             let own = Backoff::controlled().delay(self.retries, None);
-            let delay = match settled.pushback {
-                // Neither an attempt limit nor a throttle bounds this retry, so the back-off must.
-                Some(ServerPushback::After(asked)) => asked.max(own),
-                _ if settled.goes_at_once(self.retries) => Duration::ZERO,
-                _ => own,
+            let delay = match failed.pushback_delay() {
+                // No maximum of attempts and no throttle bounds this retry: the back-off has to.
+                Some(asked) => asked.max(own),
+                None if failed.goes_at_once(self.retries) => Duration::ZERO,
+                None => own,
             };
-            return self.schedule(now, delay, &settled, strategy, env);
+            return self.schedule(delay, &failed, strategy);
         }
-        if !settled.failure.safe && !env.context.idempotency().is_idempotent() {
-            return self.stop(Stopped::NotIdempotent, &settled, strategy, env);
+        if !failed.failure.safe && !facts.idempotent {
+            return self.stop(Stopped::NotIdempotent, &failed, strategy);
         }
         if self.exhausted(strategy) {
-            return self.stop(Stopped::Attempts, &settled, strategy, env);
+            return self.stop(Stopped::Attempts, &failed, strategy);
         }
-        let backend = env.context.backend();
         let streak = self
             .streak
-            .map_or((1, now), |streak| (streak.count, streak.since));
+            .map_or((1, facts.now), |streak| (streak.count, streak.since));
         let decision = strategy.decide(&RetryView {
-            failure: &settled.failure,
-            now,
+            failure: &failed.failure,
+            now: facts.now,
             retries: self.retries,
             retries_since_pushback: self.since_pushback,
             streak: streak.0,
             streak_since: streak.1,
-            failing_since: self.failing_since.unwrap_or(now),
+            failing_since: self.failing_since.unwrap_or(facts.now),
             previous_delay: self.previous_delay,
-            backend: backend.as_ref(),
-            context: env.context,
+            backend,
+            context,
         });
         match decision {
-            Decision::Stop => self.stop(Stopped::Strategy, &settled, strategy, env),
-            Decision::Exhausted => self.stop(Stopped::Attempts, &settled, strategy, env),
-            Decision::After(delay) => self.gates(now, delay, &settled, strategy, env),
-            Decision::Defer(deferred) => {
-                self.asked = Some(settled);
-                Action::Ask(deferred)
-            }
+            Decision::Stop => self.stop(Stopped::Strategy, &failed, strategy),
+            Decision::Exhausted => self.stop(Stopped::Attempts, &failed, strategy),
+            Decision::After(delay) => self.gates(delay, &failed, allowed, strategy),
+            Decision::Defer(deferred) => (Action::Ask(deferred), None),
         }
     }
 
-    /// A deferred decision is available. An error fails the call at once.
+    /// What follows the failed attempt once a deferred decision is known. An error fails the call
+    /// at once. `allowed` and `replayable` are as of now.
     pub fn decided(
         &mut self,
+        failed: FailedAttempt,
         now: Instant,
         decision: Result<Option<Duration>, StrategyError>,
+        allowed: bool,
+        replayable: bool,
         strategy: &dyn RetryStrategy,
-        env: &Env<'_>,
-    ) -> Action {
-        let Some(settled) = self.asked.take() else {
-            return Action::Return(Surface::New);
+    ) -> (Action, Option<AttemptRecord>) {
+        let Ok(Some(delay)) = decision else {
+            return self.stop(Stopped::Strategy, &failed, strategy);
         };
-        match decision {
-            Ok(Some(delay)) => self.gates(now, delay, &settled, strategy, env),
-            Ok(None) | Err(_) => self.stop(Stopped::Strategy, &settled, strategy, env),
+        let mut late = failed;
+        (late.facts.now, late.facts.replayable) = (now, replayable);
+        let (action, mut record) = self.gates(delay, &late, allowed, strategy);
+        if let Some(record) = &mut record {
+            record.ended = Some(failed.facts.now);
         }
+        (action, record)
     }
 
-    /// Whether the attempt may be sent now that the wait is over and the service is ready.
-    pub fn resume(&mut self, now: Instant, env: &Env<'_>) -> Resume {
-        match env.context.limit() {
-            Some(limit) if limit.passed(now) => {
-                self.late(Stopped::Deadline, env);
-                if limit.enforced {
-                    Resume::Expire
-                } else {
-                    Resume::Return
-                }
-            }
-            _ => Resume::Send,
-        }
-    }
-
-    /// The planned attempt was sent: what the throttle paid for it is not refunded.
-    pub const fn sent(&mut self) {
-        self.spent = false;
-    }
-
-    /// A newer configuration ended the wait early: the record stores the time actually waited.
-    pub fn nudged(&self, now: Instant, env: &Env<'_>) {
-        env.waited_until(now);
-    }
-
-    /// The request could not be copied after all: the kept failure is returned.
-    pub fn refused(&mut self, env: &Env<'_>) {
-        self.late(Stopped::NotReplayable, env);
-    }
-
-    /// The service failed before it was ready for another attempt: the kept failure is returned.
-    pub fn broken(&mut self, env: &Env<'_>) {
-        self.late(Stopped::Fatal, env);
-    }
-
-    /// The call was dropped. A failure whose decision was pending is recorded now, since nothing
-    /// would record it later.
-    pub fn dropped(&mut self, stopped: Stopped, env: &Env<'_>) {
-        if let Some(settled) = self.asked.take() {
-            settled.record(env, None, Some(stopped));
-        }
-        self.give_back(env);
-        env.ended(stopped);
-    }
-
-    /// A throttle pays only for attempts that are sent.
-    fn give_back(&mut self, env: &Env<'_>) {
-        if std::mem::take(&mut self.spent) {
-            env.refund();
-        }
-    }
-
-    fn late(&mut self, stopped: Stopped, env: &Env<'_>) {
-        self.give_back(env);
-        if let Some(block) = env.context.shared() {
-            block.amend(env.context.attempt(), |record| {
-                record.stopped = Some(stopped)
-            });
-        }
-        env.ended(stopped);
-    }
-
-    /// The gates after the strategy: the throttle allows the retry, the request can be replayed,
-    /// the delay fits before the deadline, the throttle pays. The server's delay replaces the
-    /// strategy's, unless the strategy decides otherwise.
+    /// The gates after the strategy: the throttle allows it, the request can be replayed, the delay
+    /// ends before the deadline. A pushback replaces the strategy's delay, unless the strategy
+    /// decides otherwise.
     fn gates(
         &mut self,
-        now: Instant,
         delay: Duration,
-        settled: &Settlement,
+        failed: &FailedAttempt,
+        allowed: bool,
         strategy: &dyn RetryStrategy,
-        env: &Env<'_>,
-    ) -> Action {
-        if !env.allows(Some(&settled.failure)) {
-            return self.stop(Stopped::Throttled, settled, strategy, env);
+    ) -> (Action, Option<AttemptRecord>) {
+        if !allowed {
+            return self.stop(Stopped::Throttled, failed, strategy);
         }
-        let delay = match settled.pushback {
-            Some(ServerPushback::After(asked)) => {
-                let asked = strategy.delay_asked(&settled.failure, asked, delay);
-                // Without an attempt limit only the back-off bounds the number of attempts.
+        let delay = match failed.pushback_delay() {
+            Some(asked) => {
+                let asked = strategy.delay_asked(&failed.failure, asked, delay);
+                // Without a maximum of attempts only the back-off bounds how many there are.
                 match strategy.max_attempts() {
                     Some(_) => asked,
                     None => asked.max(delay),
                 }
             }
-            _ if settled.goes_at_once(self.retries) => Duration::ZERO,
-            _ => delay,
+            None if failed.goes_at_once(self.retries) => Duration::ZERO,
+            None => delay,
         };
-        self.schedule(now, delay, settled, strategy, env)
+        self.schedule(delay, failed, strategy)
     }
 
     fn schedule(
         &mut self,
-        now: Instant,
         delay: Duration,
-        settled: &Settlement,
+        failed: &FailedAttempt,
         strategy: &dyn RetryStrategy,
-        env: &Env<'_>,
-    ) -> Action {
-        if !env.replayable {
-            return self.stop(Stopped::NotReplayable, settled, strategy, env);
+    ) -> (Action, Option<AttemptRecord>) {
+        if !failed.facts.replayable {
+            return self.stop(Stopped::NotReplayable, failed, strategy);
         }
-        let action = self.wait(now, delay, AttemptKind::Retry, settled, strategy, env);
-        if matches!(action, Action::Wait(_)) {
+        let decided = self.wait(delay, AttemptKind::Retry, failed, strategy);
+        if matches!(decided.0, Action::Wait(_)) {
             self.retries = self.retries.saturating_add(1);
-            // If the back-off bounds the number of attempts, a server must not reset it.
-            let anew = settled.pushback.is_some() && strategy.max_attempts().is_some();
-            self.since_pushback = if anew {
+            // Where the back-off bounds the number of attempts no pushback starts it again.
+            let restarts = failed.pushback_delay().is_some() && strategy.max_attempts().is_some();
+            self.since_pushback = if restarts {
                 0
             } else {
                 self.since_pushback.saturating_add(1)
             };
             self.previous_delay = Some(delay);
         }
-        action
+        decided
     }
 
     fn wait(
         &mut self,
-        now: Instant,
         delay: Duration,
         kind: AttemptKind,
-        settled: &Settlement,
+        failed: &FailedAttempt,
         strategy: &dyn RetryStrategy,
-        env: &Env<'_>,
-    ) -> Action {
-        let limit = env.context.limit();
-        let until = later(now, delay);
+    ) -> (Action, Option<AttemptRecord>) {
+        let limit = failed.facts.limit;
+        let until = later(failed.facts.now, delay);
         if let Some(limit) = limit.filter(|limit| until >= limit.at) {
             if !limit.enforced || strategy.on_deadline() == OnDeadline::GiveUp {
-                return self.stop(Stopped::Deadline, settled, strategy, env);
+                return self.stop(Stopped::Deadline, failed, strategy);
             }
-            settled.record(env, Some(delay), Some(Stopped::Deadline));
-            env.ended(Stopped::Deadline);
-            return Action::Expire;
+            let record = failed.record(Some(delay), Some(Stopped::Deadline));
+            return (Action::Expire, Some(record));
         }
-        if kind == AttemptKind::Retry && !settled.is_forced() {
-            if !env.spend(Some(&settled.failure)) {
-                return self.stop(Stopped::Throttled, settled, strategy, env);
-            }
-            self.spent = true;
-        }
-        settled.record(env, Some(delay), None);
+        let spends = (kind == AttemptKind::Retry && !failed.is_forced())
+            .then(|| self.surface(&failed.failure, strategy));
         let keep = if strategy.holds() {
-            self.hold(&settled.failure, strategy)
+            self.hold(&failed.failure, strategy)
         } else if limit.is_some_and(|limit| !limit.enforced) {
             Keep::New
         } else {
             Keep::Error
         };
-        Action::Wait(Wait {
+        let wait = Wait {
             until: (!delay.is_zero()).then_some(until),
             kind,
             keep,
-            nudge: settled.may_nudge(delay) && self.retries < MOST_NUDGED,
-        })
+            nudge: failed.may_nudge(delay) && self.retries < MOST_NUDGED,
+            spends,
+        };
+        (Action::Wait(wait), Some(failed.record(Some(delay), None)))
     }
 
     fn hold(&mut self, new: &Failure, strategy: &dyn RetryStrategy) -> Keep {
@@ -392,16 +335,20 @@ impl RetryMachine {
     fn stop(
         &self,
         stopped: Stopped,
-        settled: &Settlement,
+        failed: &FailedAttempt,
         strategy: &dyn RetryStrategy,
-        env: &Env<'_>,
-    ) -> Action {
-        settled.record(env, None, Some(stopped));
-        env.ended(stopped);
-        Action::Return(match &self.held {
-            Some(held) => strategy.surface(held, &settled.failure),
+    ) -> (Action, Option<AttemptRecord>) {
+        let surface = self.surface(&failed.failure, strategy);
+        let record = failed.record(None, Some(stopped));
+        (Action::Return(surface), Some(record))
+    }
+
+    /// Which failure is returned when the call ends with this one.
+    fn surface(&self, new: &Failure, strategy: &dyn RetryStrategy) -> Surface {
+        match &self.held {
+            Some(held) => strategy.surface(held, new),
             None => Surface::New,
-        })
+        }
     }
 
     fn follow_streak(&mut self, now: Instant, failure: &Failure) {
@@ -421,10 +368,4 @@ impl RetryMachine {
             }
         }
     }
-}
-
-/// `now + delay`, or a distant instant if an `Instant` cannot represent the sum.
-pub(super) fn later(now: Instant, delay: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
-    now.checked_add(delay.min(FAR)).unwrap_or(now)
 }

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use crate::call::findings::ConfigWaiter;
-use crate::machine::{Keep, RetryMachine, Wait};
+use crate::driver::RetryDriver;
+use crate::machine::{Keep, Wait};
 use crate::{AttemptKind, CallContext, Verdict};
 use tokio::time::Sleep;
 
@@ -13,7 +14,7 @@ use crate::clock;
 
 /// Allocated with the first failure.
 pub(super) struct Failing<O> {
-    pub(super) machine: RetryMachine,
+    pub(super) driver: RetryDriver,
     /// The failure that a gate still ahead may return.
     pub(super) kept: Option<O>,
     pub(super) kind: AttemptKind,
@@ -25,7 +26,7 @@ pub(super) struct Failing<O> {
 impl<O> Failing<O> {
     pub(super) fn new(verdict: Verdict) -> Box<Self> {
         Box::new(Self {
-            machine: RetryMachine::new(),
+            driver: RetryDriver::default(),
             kept: None,
             kind: AttemptKind::Retry,
             verdict,

@@ -194,8 +194,8 @@ where
                     }
                     Next::Wait => {
                         if ready!(failing.poll_wait(cx)) {
-                            let env = this.config.env(this.source.context_mut(), true);
-                            failing.machine.nudged(clock::now(), &env);
+                            let effects = this.config.effects(this.source.context_mut());
+                            failing.driver.nudged(clock::now(), &effects);
                             // No delay is left, so other tasks run once, as after a zero delay: a
                             // configuration that is always newer must not hold up the deadline.
                             *next = Next::Yield;
@@ -245,9 +245,7 @@ where
                 "got a policy that hedges, but no HedgeLayer stands below or above it",
             );
             let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-            let found = context.findings();
-            let env = this.config.env(context, false);
-            env.passed(clock::now(), &verdict, found);
+            this.config.effects(context).passed(clock::now(), &verdict);
         }
         outcome
     }
@@ -263,19 +261,19 @@ where
     #[inline(never)]
     fn abandoned(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let env = this.config.env(this.source.context_mut(), false);
-        let stopped = env.why_dropped(clock::now());
+        let effects = this.config.effects(this.source.context_mut());
+        let stopped = effects.why_dropped(clock::now());
         let failing = match this.state.as_mut().project() {
             StateProj::Attempt { failing, .. } => {
-                env.cancelled(Some(stopped));
+                effects.cancelled(Some(stopped));
                 failing.as_mut()
             }
             StateProj::Between { failing, .. } => Some(failing),
             StateProj::Passed { .. } | StateProj::Expired | StateProj::Done => return,
         };
         match failing {
-            Some(failing) => failing.machine.dropped(stopped, &env),
-            None => env.ended(stopped),
+            Some(failing) => failing.driver.dropped(stopped, &effects),
+            None => effects.ended(stopped),
         }
     }
 }

@@ -50,7 +50,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::machine::Env;
+use crate::driver::Effects;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{Attempts, FailFast};
 use crate::{
@@ -97,12 +97,12 @@ impl<C> Config<C> {
         }
     }
 
-    fn env<'a>(&'a self, context: &'a CallContext, replayable: bool) -> Env<'a> {
-        let mut env = Env::new(context);
-        env.replayable = replayable;
-        env.transparent = self.transparent;
-        env.observer = Some(&*self.observer);
-        env
+    fn effects<'a>(&'a self, context: &'a CallContext) -> Effects<'a> {
+        Effects {
+            context,
+            transparent: self.transparent,
+            observer: Some(&*self.observer),
+        }
     }
 }
 

@@ -23,8 +23,8 @@ where
         let mut this = self.project();
         match this.state.as_mut().project_replace(State::Done) {
             StateOwned::Between { mut failing, .. } => {
-                let env = this.config.env(this.source.context_mut(), false);
-                failing.machine.broken(&env);
+                let effects = this.config.effects(this.source.context_mut());
+                failing.driver.broken(&effects);
                 failing.kept.take().unwrap_or(Err(error))
             }
             _ => Err(error),
@@ -41,8 +41,8 @@ where
             polled_after_completion("RetryFuture")
         };
         let context = request.context_mut();
-        let env = this.config.env(context, true);
-        let resume = failing.machine.resume(clock::now(), &env);
+        let effects = this.config.effects(context);
+        let resume = failing.driver.resume(clock::now(), &effects);
         if resume != Resume::Send {
             if let (Resume::Return, Some(kept)) = (resume, failing.kept.take()) {
                 return ControlFlow::Break(kept);
@@ -59,7 +59,7 @@ where
         let strategy = this.config.strategy(context);
         let holds = strategy.holds();
         let may_force = this.config.classifier.may_force();
-        let may_follow = failing.machine.may_follow(strategy, may_force);
+        let may_follow = failing.driver.machine.may_follow(strategy, may_force);
         let copy = if may_follow {
             request.replay(&next)
         } else {
@@ -70,11 +70,11 @@ where
             // The request refused at the last moment. Without a failure that was kept the request
             // itself is sent, as the last attempt.
             if let Some(kept) = failing.kept.take() {
-                failing.machine.refused(&this.config.env(context, false));
+                failing.driver.refused(&this.config.effects(context));
                 return ControlFlow::Break(kept);
             }
         }
-        failing.machine.sent();
+        failing.driver.sent();
         context.start_attempt(next.number, next.kind);
         let context = context.clone();
         this.config.observer.attempt_sent(&context);

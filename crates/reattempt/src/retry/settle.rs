@@ -47,7 +47,7 @@ where
         let ended = this.state.as_mut().project_replace(State::Done);
         if verdict.failure().is_none() {
             let committed = verdict == Verdict::Committed;
-            this.config.env(context, false).succeeded(committed);
+            this.config.effects(context).succeeded(committed);
             context.retire();
             return ControlFlow::Break(outcome);
         }
@@ -70,21 +70,20 @@ where
         let this = self.as_mut().project();
         let mut failing = failing.unwrap_or_else(|| Failing::new(verdict));
         failing.verdict = verdict;
-        let attempt = this.source.context_mut().attempt();
-        let replayable = replayable(this.source, attempt, &verdict);
-        let mut found = this.source.context_mut().findings();
+        let now = clock::now();
+        let mut facts = this.config.effects(this.source.context_mut()).facts(now);
+        facts.replayable = replayable(this.source, facts.attempt, &verdict);
         if let (Err(_), Source::Template { request, .. }) = (&outcome, &*this.source) {
-            found.cut_off = request.was_cut_off(attempt);
-            found.unread = request.was_unread(attempt);
+            facts.cut_off = request.was_cut_off(facts.attempt);
+            facts.unread = request.was_unread(facts.attempt);
         }
         let context = this.source.context_mut();
-        if found.config_coming {
-            found.config_moved = failing.has_moved(context);
+        if facts.report.config_coming {
+            facts.config_moved = failing.has_moved(context);
         }
         let strategy = this.config.strategy(context);
-        let env = this.config.env(context, replayable);
-        let now = clock::now();
-        let action = failing.machine.failed(now, &verdict, found, strategy, &env);
+        let effects = this.config.effects(context);
+        let action = failing.driver.failed(facts, &verdict, strategy, &effects);
         self.act(action, outcome, failing)
     }
 
@@ -109,9 +108,11 @@ where
         let replayable = replayable(this.source, attempt, &failing.verdict);
         let context = this.source.context_mut();
         let strategy = this.config.strategy(context);
-        let env = this.config.env(context, replayable);
+        let effects = this.config.effects(context);
         let now = clock::now();
-        let action = failing.machine.decided(now, decision, strategy, &env);
+        let action = failing
+            .driver
+            .decided(now, decision, replayable, strategy, &effects);
         self.act(action, deciding.outcome, failing)
     }
 

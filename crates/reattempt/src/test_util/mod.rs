@@ -23,6 +23,7 @@
 //! It panics on a call without readiness (also of a fresh clone that was not polled), on readiness
 //! that was held while virtual time passed, and on an attempt that is not in the script.
 
+mod failing_call;
 mod listen;
 mod log;
 mod script;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use crate::failure::reason::UNKNOWN;
 use crate::{CallContext, Classify, Elapsed, Failure, Stage, Verdict};
 
+pub use failing_call::FailingCall;
 pub use listen::{Listener, listen};
 pub use log::{Log, Seen};
 pub use script::{Readiness, Step, attempt, readiness};

@@ -2,32 +2,43 @@
 //! difference.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::model::{attempts, bucket};
 use super::script::ms;
 use super::simulator::start;
+use crate::driver::{Effects, HedgeDriver, Permit, RetryDriver};
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
-use crate::machine::{
-    Action, Due, Env, HedgeAction, HedgeMachine, Keep, Permit, Resume, RetryMachine,
-};
+use crate::machine::{Action, Due, Facts, HedgeAction, HedgeMachine, Keep, Resume, RetryMachine};
 use crate::policy::strategy::FailFast;
 use crate::{
     AttemptKind, AttemptOutcome, CallContext, Failure, Findings, HedgePolicy, Idempotency,
     RetryThrottle, ServerPushback, Stage, Stopped, TimeLimit, Transparent, Verdict,
 };
 
-const NONE: Findings = Findings {
-    pushback: None,
-    pushback_unreadable: false,
-    stage: None,
-    own_answer: false,
-    untried_backend: false,
-    forbidden: false,
-    config_coming: false,
-    config_moved: false,
-    cut_off: false,
-    unread: false,
-};
+fn none() -> Findings {
+    Findings::default()
+}
+
+fn effects(context: &CallContext) -> Effects<'_> {
+    Effects {
+        context,
+        transparent: true,
+        observer: None,
+    }
+}
+
+/// The facts of the context's attempt, which ends at `now` with this report.
+fn facts(env: &Effects<'_>, now: Instant, report: Findings) -> Facts {
+    Facts {
+        report,
+        ..env.facts(now)
+    }
+}
+
+fn hedging(policy: &HedgePolicy) -> HedgeDriver {
+    HedgeDriver::new(policy, Idempotency::Idempotent)
+}
 
 fn failure() -> Failure {
     Failure::new(UNKNOWN, Stage::Response)
@@ -64,18 +75,17 @@ fn a_request_is_kept_as_long_as_another_attempt_may_follow() {
 /// R13: the last of several attempts moves the request too.
 #[test]
 fn nothing_follows_the_last_of_several_attempts() {
-    let (context, mut machine) = (first_attempt(), RetryMachine::new());
-    let env = Env::new(&context);
+    let (context, mut machine) = (first_attempt(), RetryDriver::default());
+    let env = effects(&context);
     let action = machine.failed(
-        start(),
+        facts(&env, start(), none()),
         &Verdict::Retry(failure()),
-        NONE,
         &attempts(2),
         &env,
     );
     assert!(matches!(action, Action::Wait(_)));
-    assert!(!machine.may_follow(&attempts(2), false));
-    assert!(machine.may_follow(&attempts(3), false));
+    assert!(!machine.machine.may_follow(&attempts(2), false));
+    assert!(machine.machine.may_follow(&attempts(3), false));
 }
 
 /// R43 R44: the hedging delay does not replace what its failure requested.
@@ -83,7 +93,7 @@ fn nothing_follows_the_last_of_several_attempts() {
 fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
     let policy = HedgePolicy::new(3, ms(200));
     let context = first_attempt();
-    let env = Env::new(&context);
+    let env = effects(&context);
     let late = Some(ServerPushback::After(ms(400)));
     for (reason, found, unseen, next) in [
         (UNKNOWN, late, Transparent::No, Some(400)),
@@ -91,22 +101,22 @@ fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
         (UNKNOWN, Some(ServerPushback::Stop), Transparent::No, None),
         (UNKNOWN, None, Transparent::Once, Some(0)),
     ] {
-        let mut machine = HedgeMachine::new(&policy);
+        let mut machine = hedging(&policy);
         let failure = Failure::new(reason, Stage::Response);
         let verdict = Verdict::Retry(failure.transparent(unseen));
         let found = Findings {
             pushback: found,
-            ..NONE
+            ..none()
         };
-        machine.failed(start(), &verdict, found, &policy, &env);
-        let planned = machine.wake();
-        machine.pending(start(), &policy);
+        machine.failed(facts(&env, start(), found), &verdict, &policy, &env);
+        let planned = machine.machine.wake();
+        machine.machine.pending(start(), &policy);
         assert_eq!(planned, next.map(|after| start() + ms(after)));
-        assert_eq!(machine.wake(), planned);
+        assert_eq!(machine.machine.wake(), planned);
         if unseen == Transparent::Once {
-            let mend = machine.due(start(), &policy);
+            let mend = machine.machine.due(start(), &policy);
             assert_eq!(mend, Due::Plan(AttemptKind::Transparent));
-            assert_eq!(machine.wake(), Some(start() + ms(200)));
+            assert_eq!(machine.machine.wake(), Some(start() + ms(200)));
         }
     }
 }
@@ -115,17 +125,28 @@ fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
 #[test]
 fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     let policy = HedgePolicy::new(3, ms(200));
-    let (context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
-    let env = Env::new(&context);
-    machine.pending(start(), &policy);
+    let (context, mut machine) = (first_attempt(), hedging(&policy));
+    let env = effects(&context);
+    machine.machine.pending(start(), &policy);
     let first = start() + ms(200);
-    assert_eq!(machine.due(first, &policy), Due::Plan(AttemptKind::Hedge));
-    assert_eq!(machine.broken(&env), Permit::Refused);
-    assert_eq!(machine.wake(), Some(start() + ms(400)));
-    let action = machine.failed(first, &Verdict::Retry(failure()), NONE, &policy, &env);
+    assert_eq!(
+        machine.machine.due(first, &policy),
+        Due::Plan(AttemptKind::Hedge)
+    );
+    assert_eq!(machine.withdrawn(Stopped::Fatal, &env), Permit::Refused);
+    assert_eq!(machine.machine.wake(), Some(start() + ms(400)));
+    let action = machine.failed(
+        facts(&env, first, none()),
+        &Verdict::Retry(failure()),
+        &policy,
+        &env,
+    );
     assert_eq!(action, HedgeAction::Go);
-    assert_eq!(machine.due(first, &policy), Due::Plan(AttemptKind::Hedge));
-    assert_eq!(machine.broken(&env), Permit::Return);
+    assert_eq!(
+        machine.machine.due(first, &policy),
+        Due::Plan(AttemptKind::Hedge)
+    );
+    assert_eq!(machine.withdrawn(Stopped::Fatal, &env), Permit::Return);
     assert_eq!(context.info().stopped(), Some(Stopped::Fatal));
     assert_eq!(
         recorded(&context),
@@ -137,15 +158,22 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
 #[test]
 fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
     let policy = HedgePolicy::new(2, ms(200));
-    let (context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
-    machine.pending(start(), &policy);
+    let (context, mut machine) = (first_attempt(), hedging(&policy));
+    machine.machine.pending(start(), &policy);
     let hedge = start() + ms(200);
-    assert_eq!(machine.due(hedge, &policy), Due::Plan(AttemptKind::Hedge));
-    let sent = machine.permit(hedge, AttemptKind::Hedge, &Env::new(&context));
+    assert_eq!(
+        machine.machine.due(hedge, &policy),
+        Due::Plan(AttemptKind::Hedge)
+    );
+    let sent = machine.permit(hedge, AttemptKind::Hedge, &effects(&context));
     assert_eq!(sent, Permit::Send(2));
     let mut second = context.clone();
     second.start_attempt(2, AttemptKind::Hedge);
-    let action = machine.cut_off(hedge, &policy, &Env::new(&second));
+    let action = machine.cut_off(
+        facts(&effects(&second), hedge, none()),
+        &policy,
+        &effects(&second),
+    );
     assert_eq!(action, HedgeAction::Go);
     assert_eq!(
         recorded(&context),
@@ -157,13 +185,13 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
 #[test]
 fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
     let within = |limit: Option<TimeLimit>| {
-        let (mut context, mut machine) = (first_attempt(), RetryMachine::new());
+        let (mut context, mut machine) = (first_attempt(), RetryDriver::default());
         if let Some(limit) = limit {
             context.stamp_limit(limit);
         }
-        let env = Env::new(&context);
+        let env = effects(&context);
         let verdict = Verdict::Retry(failure());
-        match machine.failed(start(), &verdict, NONE, &attempts(3), &env) {
+        match machine.failed(facts(&env, start(), none()), &verdict, &attempts(3), &env) {
             Action::Wait(wait) => wait.keep,
             other => panic!("{other:?}"),
         }
@@ -179,15 +207,15 @@ fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
 fn events_before_the_next_attempt_change_the_failures_record() {
     for (happens, stopped) in [
         (
-            RetryMachine::refused as fn(&mut RetryMachine, &Env<'_>),
+            RetryDriver::refused as fn(&mut RetryDriver, &Effects<'_>),
             Stopped::NotReplayable,
         ),
-        (RetryMachine::broken, Stopped::Fatal),
+        (RetryDriver::broken, Stopped::Fatal),
     ] {
-        let (context, mut machine) = (first_attempt(), RetryMachine::new());
-        let env = Env::new(&context);
+        let (context, mut machine) = (first_attempt(), RetryDriver::default());
+        let env = effects(&context);
         let verdict = Verdict::Retry(failure());
-        machine.failed(start(), &verdict, NONE, &attempts(3), &env);
+        machine.failed(facts(&env, start(), none()), &verdict, &attempts(3), &env);
         happens(&mut machine, &env);
         assert_eq!(recorded(&context), (AttemptOutcome::Retry, Some(stopped)));
         assert_eq!(context.info().stopped(), Some(stopped));
@@ -204,9 +232,14 @@ fn a_dropped_call_is_recorded() {
             crate::Decision::Defer(Box::pin(std::future::pending()))
         }
     }
-    let (context, mut machine) = (first_attempt(), RetryMachine::new());
-    let env = Env::new(&context);
-    let action = machine.failed(start(), &Verdict::Retry(failure()), NONE, &Asks, &env);
+    let (context, mut machine) = (first_attempt(), RetryDriver::default());
+    let env = effects(&context);
+    let action = machine.failed(
+        facts(&env, start(), none()),
+        &Verdict::Retry(failure()),
+        &Asks,
+        &env,
+    );
     assert!(matches!(action, Action::Ask(_)));
     assert_eq!(context.info().records().len(), 0, "the decision is pending");
     machine.dropped(Stopped::Cancelled, &env);
@@ -225,7 +258,7 @@ fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
         limit.into_iter().for_each(|limit| {
             context.stamp_limit(limit);
         });
-        Env::new(&context).why_dropped(start() + ms(at))
+        effects(&context).why_dropped(start() + ms(at))
     };
     let at = start() + ms(10);
     assert_eq!(why(None, 10), Stopped::Cancelled);
@@ -238,7 +271,7 @@ fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
 #[test]
 fn the_winner_of_several_is_recorded_beside_the_losers() {
     let (mut context, first) = (first_attempt(), first_attempt());
-    Env::new(&first).succeeded(true);
+    effects(&first).succeeded(true);
     assert_eq!(
         first.info().records().len(),
         0,
@@ -248,9 +281,9 @@ fn the_winner_of_several_is_recorded_beside_the_losers() {
 
     let loser = context.clone();
     context.start_attempt(2, AttemptKind::Hedge);
-    Env::new(&loser).cancelled(None);
+    effects(&loser).cancelled(None);
     assert_eq!(recorded(&context), (AttemptOutcome::Cancelled, None));
-    Env::new(&context).succeeded(false);
+    effects(&context).succeeded(false);
     assert_eq!(
         recorded(&context),
         (AttemptOutcome::Success, Some(Stopped::Success))
@@ -263,20 +296,23 @@ fn the_winner_of_several_is_recorded_beside_the_losers() {
 fn a_call_without_a_recovery_layer_is_counted_too() {
     let stop = Findings {
         pushback: Some(ServerPushback::Stop),
-        ..NONE
+        ..none()
     };
     for (verdict, found, tokens, stopped) in [
-        (Verdict::Success, NONE, 9100, Stopped::Success),
-        (Verdict::Committed, NONE, 9000, Stopped::Committed),
-        (Verdict::Retry(failure()), NONE, 8000, Stopped::Strategy),
-        (Verdict::Fatal(failure()), NONE, 9000, Stopped::Fatal),
+        (Verdict::Success, none(), 9100, Stopped::Success),
+        (Verdict::Committed, none(), 9000, Stopped::Committed),
+        (Verdict::Retry(failure()), none(), 8000, Stopped::Strategy),
+        (Verdict::Fatal(failure()), none(), 9000, Stopped::Fatal),
         (Verdict::Fatal(failure()), stop, 8000, Stopped::Fatal),
     ] {
         let tokens_left = bucket(10, 1);
         let mut context = CallContext::default();
         context.set_throttle(Arc::clone(&tokens_left) as Arc<dyn RetryThrottle>);
         context.begin();
-        Env::new(&context).passed(start(), &verdict, found);
+        if found == stop {
+            context.reporter().pushback(ServerPushback::Stop);
+        }
+        effects(&context).passed(start(), &verdict);
         assert_eq!(tokens_left.milli_tokens(), Some(tokens), "{verdict:?}");
         assert_eq!(context.info().stopped(), Some(stopped), "{verdict:?}");
         assert!(context.is_taken_up(), "counted once");
@@ -290,11 +326,11 @@ fn a_wait_that_ends_with_the_deadline_sends_nothing() {
         (TimeLimit::enforced as fn(_) -> _, Resume::Expire),
         (TimeLimit::stamped, Resume::Return),
     ] {
-        let (mut context, mut machine) = (first_attempt(), RetryMachine::new());
+        let (mut context, mut machine) = (first_attempt(), RetryDriver::default());
         context.stamp_limit(limit(start() + ms(50)));
-        let env = Env::new(&context);
+        let env = effects(&context);
         let verdict = Verdict::Retry(failure());
-        machine.failed(start(), &verdict, NONE, &attempts(3), &env);
+        machine.failed(facts(&env, start(), none()), &verdict, &attempts(3), &env);
         assert_eq!(machine.resume(start() + ms(49), &env), Resume::Send);
         assert_eq!(machine.resume(start() + ms(50), &env), resume);
         assert_eq!(recorded(&context).1, Some(Stopped::Deadline));
@@ -316,10 +352,16 @@ fn a_streak_without_codes_is_of_one_reason() {
         }
     }
     let third_in_a_row = |failures: [Failure; 3]| {
-        let (context, mut machine) = (first_attempt(), RetryMachine::new());
-        let env = Env::new(&context);
-        let last = failures
-            .map(|failure| machine.failed(start(), &Verdict::Retry(failure), NONE, &Third, &env));
+        let (context, mut machine) = (first_attempt(), RetryDriver::default());
+        let env = effects(&context);
+        let last = failures.map(|failure| {
+            machine.failed(
+                facts(&env, start(), none()),
+                &Verdict::Retry(failure),
+                &Third,
+                &env,
+            )
+        });
         matches!(last[2], Action::Return(_))
     };
     let (one, other) = (
@@ -335,10 +377,17 @@ fn a_streak_without_codes_is_of_one_reason() {
 /// R62: if the strategy refuses, only a transparent retry follows.
 #[test]
 fn transparent_retries_do_not_ask_the_strategy() {
-    let (context, mut machine) = (first_attempt(), RetryMachine::new());
-    let env = Env::new(&context);
+    let (context, mut machine) = (first_attempt(), RetryDriver::default());
+    let env = effects(&context);
     let unseen = failure().transparent(Transparent::Once);
-    let mut again = || machine.failed(start(), &Verdict::Retry(unseen), NONE, &FailFast, &env);
+    let mut again = || {
+        machine.failed(
+            facts(&env, start(), none()),
+            &Verdict::Retry(unseen),
+            &FailFast,
+            &env,
+        )
+    };
     assert!(matches!(again(), Action::Wait(wait) if wait.kind == AttemptKind::Transparent));
     assert!(matches!(again(), Action::Return(_)));
 }
@@ -350,7 +399,7 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
     let policy = HedgePolicy::new(1, ms(200));
     let coming = Findings {
         config_coming: true,
-        ..NONE
+        ..none()
     };
     let by_the_server = Findings {
         pushback: Some(ServerPushback::After(ms(1))),
@@ -358,22 +407,32 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
     };
     let verdict = Verdict::Retry(Failure::new(KV_NOT_MY_VBUCKET, Stage::Response));
     let waits = Some(start() + ms(1));
-    for (found, may_nudge) in [(coming, true), (NONE, false), (by_the_server, false)] {
-        let (context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
-        let env = Env::new(&context);
-        machine.failed(start(), &verdict, found, &policy, &env);
-        assert_eq!((machine.wake(), machine.may_nudge(1)), (waits, may_nudge));
-        assert!(!machine.may_nudge(2));
+    for (found, may_nudge) in [(coming, true), (none(), false), (by_the_server, false)] {
+        let (context, mut machine) = (first_attempt(), hedging(&policy));
+        let env = effects(&context);
+        machine.failed(facts(&env, start(), found), &verdict, &policy, &env);
+        assert_eq!(
+            (machine.machine.wake(), machine.machine.may_nudge(1)),
+            (waits, may_nudge)
+        );
+        assert!(!machine.machine.may_nudge(2));
         let other = {
             let mut other = context.clone();
             other.start_attempt(2, AttemptKind::Hedge);
             other
         };
-        machine.nudged(start(), &Env::new(&other));
-        assert_eq!(machine.wake(), waits, "the waiter of another attempt");
+        machine.nudged(start(), &effects(&other));
+        assert_eq!(
+            machine.machine.wake(),
+            waits,
+            "the waiter of another attempt"
+        );
         machine.nudged(start(), &env);
         let brought = if may_nudge { Some(start()) } else { waits };
-        assert_eq!((machine.wake(), machine.may_nudge(1)), (brought, false));
+        assert_eq!(
+            (machine.machine.wake(), machine.machine.may_nudge(1)),
+            (brought, false)
+        );
     }
 }
 
@@ -383,17 +442,25 @@ fn a_hedged_call_is_nudged_at_most_sixteen_times() {
     let policy = HedgePolicy::new(1, ms(200));
     let coming = Findings {
         config_coming: true,
-        ..NONE
+        ..none()
     };
     let verdict = Verdict::Retry(Failure::new(KV_NOT_MY_VBUCKET, Stage::Response));
-    let (mut context, mut machine) = (first_attempt(), HedgeMachine::new(&policy));
+    let (mut context, mut machine) = (first_attempt(), hedging(&policy));
     let mut nudged = 0;
     for number in 1..=20 {
-        machine.failed(start(), &verdict, coming, &policy, &Env::new(&context));
-        nudged += u32::from(machine.may_nudge(number));
-        let at = machine.wake().expect("a retry is planned");
-        assert_eq!(machine.due(at, &policy), Due::Plan(AttemptKind::Retry));
-        let env = Env::new(&context);
+        machine.failed(
+            facts(&effects(&context), start(), coming),
+            &verdict,
+            &policy,
+            &effects(&context),
+        );
+        nudged += u32::from(machine.machine.may_nudge(number));
+        let at = machine.machine.wake().expect("a retry is planned");
+        assert_eq!(
+            machine.machine.due(at, &policy),
+            Due::Plan(AttemptKind::Retry)
+        );
+        let env = effects(&context);
         assert_eq!(
             machine.permit(at, AttemptKind::Retry, &env),
             Permit::Send(number + 1)

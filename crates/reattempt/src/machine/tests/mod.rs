@@ -9,6 +9,6 @@ mod properties;
 mod retry_behaviour;
 mod rfc_0049_rules;
 mod script;
-mod simulator;
+pub(super) mod simulator;
 mod stage_rules;
 mod transparent_rules;

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::{Call, End, FAR_TOO_MANY, Story, send, start};
+use crate::driver::{HedgeDriver, Permit};
 use crate::machine::tests::script::{Line, find};
-use crate::machine::{Due, HedgeAction, HedgeMachine, Permit};
-use crate::{AttemptKind, CallContext, HedgePolicy, Verdict};
+use crate::machine::{Due, HedgeAction};
+use crate::{AttemptKind, CallContext, HedgePolicy, Stopped, Verdict};
 
 struct Flight {
     number: u32,
@@ -16,7 +17,7 @@ struct Flight {
 
 pub(super) struct HedgedCall<'a> {
     call: &'a Call,
-    machine: HedgeMachine,
+    driver: HedgeDriver,
     context: CallContext,
     now: Instant,
     flights: Vec<Flight>,
@@ -35,7 +36,7 @@ impl<'a> HedgedCall<'a> {
         context.claim();
         Self {
             call,
-            machine: HedgeMachine::for_call(policy, call.context.idempotency()),
+            driver: HedgeDriver::new(policy, call.context.idempotency()),
             context,
             now: start(),
             flights: Vec::new(),
@@ -65,10 +66,10 @@ impl<'a> HedgedCall<'a> {
         self.send(1, AttemptKind::Initial, script);
         // The future also polls the first attempt before it reports it as pending.
         let mut end = self.answered(policy);
-        self.machine.pending(self.now, policy);
+        self.driver.machine.pending(self.now, policy);
         while end.is_none() {
             self.plan(policy, script);
-            let planned = self.machine.wake().into_iter();
+            let planned = self.driver.machine.wake().into_iter();
             let ready = self.readying.iter().map(|(at, _)| *at);
             let ends = self.flights.iter().filter_map(|flight| flight.ends);
             let moves = self.moves.iter().map(|(at, _)| *at);
@@ -102,15 +103,15 @@ impl<'a> HedgedCall<'a> {
     fn moved(&mut self) {
         for (at, failed) in &self.moves {
             if *at <= self.now {
-                self.machine.nudged(self.now, &self.call.env(failed));
+                self.driver.nudged(self.now, &self.call.effects(failed));
             }
         }
         self.moves.retain(|(at, _)| *at > self.now);
     }
 
     fn plan(&mut self, policy: &HedgePolicy, script: &[Line]) {
-        while let Due::Plan(kind) = self.machine.due(self.now, policy) {
-            let number = self.machine.next_number() + self.readying.len() as u32;
+        while let Due::Plan(kind) = self.driver.machine.due(self.now, policy) {
+            let number = self.driver.machine.next_number() + self.readying.len() as u32;
             let ready = self.now + find(script, number).ready_after;
             self.readying.push((ready, kind));
         }
@@ -130,26 +131,25 @@ impl<'a> HedgedCall<'a> {
                 line,
                 ..
             } = self.flights.remove(at);
-            let (verdict, env) = (line.verdict?, self.call.env(&context));
+            let (verdict, effects) = (line.verdict?, self.call.effects(&context));
             if verdict.failure().is_none() {
-                env.succeeded(verdict == Verdict::Committed);
+                effects.succeeded(verdict == Verdict::Committed);
                 return Some(End::Worked(number));
             }
-            let mut found = context.findings();
-            found.cut_off = line.cut_off;
-            found.unread = line.unread;
+            let facts = self.call.facts(&context, &line, now);
             // A failure that was cut off is kept only if there is no other.
             let kept = self.last != 0 && line.cut_off;
-            match self.machine.failed(now, &verdict, found, policy, &env) {
+            match self.driver.failed(facts, &verdict, policy, &effects) {
                 HedgeAction::Return(stopped) => {
-                    env.ended(stopped);
+                    effects.ended(stopped);
                     return Some(End::Failed(if kept { self.last } else { number }));
                 }
                 HedgeAction::Expire => return Some(End::TimedOut),
                 HedgeAction::Go if kept => {}
                 HedgeAction::Go => {
                     self.last = number;
-                    if let (Some(after), true) = (line.moved_after, self.machine.may_nudge(number))
+                    if let (Some(after), true) =
+                        (line.moved_after, self.driver.machine.may_nudge(number))
                     {
                         self.moves.push((now + after, context));
                     }
@@ -166,13 +166,16 @@ impl<'a> HedgedCall<'a> {
         while let Some(at) = self
             .readying
             .iter()
-            .position(|(at, _)| *at <= now || self.machine.is_frozen())
+            .position(|(at, _)| *at <= now || self.driver.machine.is_frozen())
         {
             let (_, kind) = self.readying.remove(at);
-            match self
-                .machine
-                .permit(now, kind, &self.call.env(&self.context))
-            {
+            let effects = self.call.effects(&self.context);
+            let permit = if self.call.replayable {
+                self.driver.permit(now, kind, &effects)
+            } else {
+                self.driver.withdrawn(Stopped::NotReplayable, &effects)
+            };
+            match permit {
                 Permit::Send(number) => self.send(number, kind, script),
                 Permit::Refused => {}
                 Permit::Return => return Some(End::Failed(self.last)),

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::script::Line;
-use crate::machine::Env;
+use crate::driver::Effects;
+use crate::machine::Facts;
 use crate::{
     AttemptKind, CallContext, HedgePolicy, Idempotency, RetryInfo, RetryStrategy, RetryThrottle,
     TimeLimit,
@@ -48,7 +49,7 @@ impl Story {
 }
 
 /// The instant at which every simulated call starts.
-pub(in crate::machine::tests) fn start() -> Instant {
+pub(in crate::machine) fn start() -> Instant {
     static START: OnceLock<Instant> = OnceLock::new();
     #[allow(
         clippy::disallowed_methods,
@@ -126,11 +127,23 @@ impl Call {
             .map(|limit| limit.at)
     }
 
-    fn env<'a>(&self, context: &'a CallContext) -> Env<'a> {
-        let mut env = Env::new(context);
-        env.replayable = self.replayable;
-        env.transparent = self.transparent;
-        env
+    fn effects<'a>(&self, context: &'a CallContext) -> Effects<'a> {
+        Effects {
+            context,
+            transparent: self.transparent,
+            observer: None,
+        }
+    }
+
+    /// The facts of an attempt that ends now, as its line in the script has them.
+    fn facts(&self, context: &CallContext, line: &Line, now: Instant) -> Facts {
+        Facts {
+            replayable: self.replayable,
+            cut_off: line.cut_off,
+            unread: line.unread,
+            config_moved: line.moved_after == Some(Duration::ZERO),
+            ..self.effects(context).facts(now)
+        }
     }
 
     /// Simulates the call with this retry strategy.

@@ -4,14 +4,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Call, End, FAR_TOO_MANY, Story, send, start};
+use crate::driver::RetryDriver;
 use crate::machine::tests::script::{Line, find};
-use crate::machine::{Action, Keep, Resume, RetryMachine};
+use crate::machine::{Action, Keep, Resume};
 use crate::{AttemptKind, CallContext, RetryStrategy, Surface, Verdict};
 
 #[derive(Debug)]
 pub(super) struct RetryCall<'a> {
     call: &'a Call,
-    machine: RetryMachine,
+    driver: RetryDriver,
     context: CallContext,
     now: Instant,
     kept: u32,
@@ -20,11 +21,11 @@ pub(super) struct RetryCall<'a> {
 
 impl<'a> RetryCall<'a> {
     pub(super) fn begin(call: &'a Call) -> Self {
-        let (machine, mut context) = (RetryMachine::new(), call.context.clone());
+        let (driver, mut context) = (RetryDriver::default(), call.context.clone());
         context.claim();
         Self {
             call,
-            machine,
+            driver,
             context,
             now: start(),
             kept: 0,
@@ -73,7 +74,7 @@ impl<'a> RetryCall<'a> {
         }
         verdict.failure().is_none().then(|| {
             self.call
-                .env(&self.context)
+                .effects(&self.context)
                 .succeeded(verdict == Verdict::Committed);
             End::Worked(number)
         })
@@ -86,15 +87,10 @@ impl<'a> RetryCall<'a> {
         number: u32,
         strategy: &dyn RetryStrategy,
     ) -> Result<AttemptKind, End> {
-        let env = self.call.env(&self.context);
-        let verdict = line.verdict.expect("the attempt has ended");
-        let mut found = self.context.findings();
-        found.cut_off = line.cut_off;
-        found.unread = line.unread;
-        found.config_moved = line.moved_after == Some(Duration::ZERO);
-        let mut action = self
-            .machine
-            .failed(self.now, &verdict, found, strategy, &env);
+        let effects = self.call.effects(&self.context);
+        let verdict = line.verdict.expect("it was answered");
+        let facts = self.call.facts(&self.context, line, self.now);
+        let mut action = self.driver.failed(facts, &verdict, strategy, &effects);
         if let Action::Ask(mut deferred) = action {
             let decision = match deferred
                 .as_mut()
@@ -103,7 +99,10 @@ impl<'a> RetryCall<'a> {
                 Poll::Ready(decision) => decision,
                 Poll::Pending => return Err(End::Stuck),
             };
-            action = self.machine.decided(self.now, decision, strategy, &env);
+            let replayable = self.call.replayable;
+            action = self
+                .driver
+                .decided(self.now, decision, replayable, strategy, &effects);
         }
         let wait = match action {
             Action::Return(Surface::New) => return Err(End::Failed(number)),
@@ -122,12 +121,12 @@ impl<'a> RetryCall<'a> {
         let until = wait.until.unwrap_or(self.now);
         self.now = nudged.map_or(until, |nudged| until.min(nudged));
         if nudged.is_some_and(|nudged| nudged <= until) {
-            self.machine.nudged(self.now, &env);
+            self.driver.nudged(self.now, &effects);
         }
         self.now += line.ready_after;
-        match self.machine.resume(self.now, &env) {
+        match self.driver.resume(self.now, &effects) {
             Resume::Send => {
-                self.machine.sent();
+                self.driver.sent();
                 Ok(wait.kind)
             }
             Resume::Return => Err(End::Failed(self.kept)),

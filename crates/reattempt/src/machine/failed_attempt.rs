@@ -1,0 +1,262 @@
+//! An attempt that failed: what is known of it, and the facts that every decision reads.
+
+use std::time::{Duration, Instant};
+
+use crate::failure::reason::UNKNOWN;
+use crate::info::AttemptRecord;
+use crate::{
+    AttemptKind, AttemptOutcome, Failure, Findings, ServerPushback, Stage, Stopped, TimeLimit,
+    Transparent, Verdict,
+};
+
+/// At most this many retries of one call are sent at once because a newer configuration moved the
+/// key. A cluster that moves it with every response would otherwise receive requests at the speed
+/// of the network without an end: the reason always retries.
+pub(super) const MOST_NUDGED: u32 = 16;
+
+/// The longest pushback that a call without a deadline waits for. A longer one means stop.
+const LONGEST_PUSHBACK: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What is known of an attempt when it ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// When it ended.
+    pub now: Instant,
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// Why it was sent.
+    pub kind: AttemptKind,
+    /// What inner layers and the transport reported of it.
+    pub report: Findings,
+    /// The request could be sent once more.
+    pub replayable: bool,
+    /// The request itself ended the attempt, because another attempt goes on alone (A6, Memory
+    /// Management): it is neither counted nor the call's failure.
+    pub cut_off: bool,
+    /// The request had content, and the transport read none of it: see
+    /// [`Transparent::IfUnread`].
+    pub unread: bool,
+    /// A newer configuration has already moved what the call is about.
+    pub config_moved: bool,
+    /// Transparent retries are switched on.
+    pub transparent: bool,
+    /// The request may take effect twice.
+    pub idempotent: bool,
+    /// The call's deadline.
+    pub limit: Option<TimeLimit>,
+}
+
+impl Facts {
+    /// The facts of an idempotent, replayable attempt without a deadline, of which nothing was
+    /// reported.
+    #[must_use]
+    pub fn new(now: Instant, attempt: u32, kind: AttemptKind) -> Self {
+        Self {
+            now,
+            attempt,
+            kind,
+            report: Findings::default(),
+            replayable: true,
+            cut_off: false,
+            unread: false,
+            config_moved: false,
+            transparent: true,
+            idempotent: true,
+            limit: None,
+        }
+    }
+
+    /// The facts and the verdict of an attempt in flight that can go no further, because another
+    /// one goes on alone.
+    #[must_use]
+    pub fn of_cut_off(self) -> (Self, Verdict) {
+        let unknown = Failure::new(UNKNOWN, self.report.stage.unwrap_or(Stage::InFlight));
+        let facts = Self {
+            cut_off: true,
+            ..self
+        };
+        (facts, Verdict::Fatal(unknown))
+    }
+}
+
+/// An attempt that failed, on its way through the gates.
+///
+/// [`RetryMachine::attempt_failed`](super::RetryMachine::attempt_failed) and its counterpart of the
+/// hedge machine make it; their `decide` consumes it. Between the two the driver counts the failure
+/// in the throttle.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedAttempt {
+    pub(super) facts: Facts,
+    pub(super) failure: Failure,
+    pub(super) retryable: bool,
+    /// The delay of a transparent retry, which takes place whatever the policy says.
+    pub(super) transparent: Option<Duration>,
+}
+
+impl FailedAttempt {
+    /// `None` for a verdict that is no failure.
+    #[must_use]
+    pub fn new(facts: Facts, verdict: &Verdict) -> Option<Self> {
+        let (classified, retryable) = match *verdict {
+            Verdict::Success | Verdict::Committed => return None,
+            Verdict::Fatal(failure) => (failure, false),
+            Verdict::Retry(failure) => (failure, true),
+        };
+        let mut failure = classified;
+        failure.transparent = match failure.transparent {
+            Transparent::IfUnread if facts.unread => Transparent::Unlimited,
+            Transparent::IfUnread => Transparent::No,
+            Transparent::NextBackend if !facts.report.untried_backend => Transparent::No,
+            known => known,
+        };
+        let unread = classified.transparent == Transparent::IfUnread && facts.unread;
+        if let Some(stage) = stage(failure.stage, unread, &facts.report) {
+            if let (Stage::Dispatch, Stage::InFlight | Stage::Response)
+            | (Stage::Response, Stage::InFlight) = (failure.stage, stage)
+            {
+                // It left the client after all, or the response that made it safe is not the
+                // server's.
+                failure.safe = failure.reason.allows_non_idempotent_retry();
+            }
+            failure.stage = stage;
+            // A transport that reports that nothing left the client knows more than any reason.
+            failure.safe |= stage == Stage::Dispatch;
+        }
+        Some(Self {
+            facts,
+            failure,
+            retryable,
+            transparent: None,
+        })
+    }
+
+    /// The failure, with the stage that counts.
+    #[must_use]
+    pub const fn failure(&self) -> &Failure {
+        &self.failure
+    }
+
+    /// Whether the throttle has a part in it: not in one that was cut off or is retried
+    /// transparently.
+    #[must_use]
+    pub const fn is_for_throttle(&self) -> bool {
+        !self.facts.cut_off && self.transparent.is_none()
+    }
+
+    /// Whether the throttle counts it: retryable failures, and any with a "do not retry" (A6,
+    /// Throttling), unless a transparent or an always-retry reason decides.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        let stop = self.facts.report.pushback == Some(ServerPushback::Stop);
+        let counted = self.retryable || stop;
+        counted && self.is_for_throttle() && !self.is_forced()
+    }
+
+    /// The server, or a layer on its behalf, wants no further attempt of this call.
+    pub(super) fn is_stop(&self) -> bool {
+        match self.facts.report.pushback {
+            _ if self.facts.report.forbidden => true,
+            Some(ServerPushback::Stop) => true,
+            // Without a deadline a server could make the call wait for years. With one the delay is
+            // held against the deadline, as any other.
+            Some(ServerPushback::After(delay)) => {
+                delay > LONGEST_PUSHBACK && self.facts.limit.is_none()
+            }
+            None => false,
+        }
+    }
+
+    /// The delay that the server asked for.
+    pub(super) const fn pushback_delay(&self) -> Option<Duration> {
+        match self.facts.report.pushback {
+            Some(ServerPushback::After(delay)) => Some(delay),
+            Some(ServerPushback::Stop) | None => None,
+        }
+    }
+
+    /// Whether a newer configuration may end this delay early. A pushback is exact (A6, Pushback).
+    pub(super) fn may_nudge(&self, delay: Duration) -> bool {
+        self.facts.report.config_coming && self.facts.report.pushback.is_none() && !delay.is_zero()
+    }
+
+    /// Whether a newer configuration has already moved what the call is about. Then there is no
+    /// delay but a pushback.
+    pub(super) fn goes_at_once(&self, retries: u32) -> bool {
+        self.facts.config_moved && self.facts.report.pushback.is_none() && retries < MOST_NUDGED
+    }
+
+    /// Whether an always-retry reason decides, past strategy, throttle and idempotency.
+    pub(super) fn is_forced(&self) -> bool {
+        self.retryable && self.failure.reason.always_retry()
+    }
+
+    /// Its record, without what only the driver knows: the backend and the throttle's fill.
+    #[must_use]
+    pub fn record(&self, delay: Option<Duration>, stopped: Option<Stopped>) -> AttemptRecord {
+        let outcome = if self.facts.cut_off {
+            AttemptOutcome::Cancelled
+        } else if self.retryable || self.transparent.is_some() {
+            AttemptOutcome::Retry
+        } else {
+            AttemptOutcome::Fatal
+        };
+        let mut record = AttemptRecord::new(self.facts.attempt, self.facts.kind, outcome);
+        // The error of an attempt that was cut off says nothing about the server.
+        record.failure = (!self.facts.cut_off).then_some(self.failure);
+        record.pushback = self.facts.report.pushback;
+        record.pushback_unreadable = self.facts.report.pushback_unreadable;
+        record.delay = delay;
+        record.stopped = stopped;
+        record.ended = Some(self.facts.now);
+        record
+    }
+
+    /// The record of a call that no recovery layer acts on.
+    #[must_use]
+    pub fn record_passed(&self) -> AttemptRecord {
+        let stopped = if self.retryable {
+            Stopped::Strategy
+        } else {
+            Stopped::Fatal
+        };
+        self.record(None, Some(stopped))
+    }
+}
+
+/// The stage that replaces the classifier's, if one does. A server's response is final: what a
+/// transport reported before it does not make the request safe to send again.
+fn stage(classified: Stage, unread: bool, report: &Findings) -> Option<Stage> {
+    if report.own_answer {
+        return Some(report.stage.unwrap_or(Stage::InFlight));
+    }
+    match classified {
+        Stage::Response => None,
+        _ if unread => Some(Stage::Dispatch),
+        _ => report.stage,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::reason::{KV_LOCKED, UNKNOWN};
+    use crate::machine::tests::simulator::start;
+
+    fn safe(failure: Failure, reported: Stage) -> bool {
+        let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
+        facts.report.stage = Some(reported);
+        let failed = FailedAttempt::new(facts, &Verdict::Retry(failure));
+        failed.is_some_and(|failed| failed.failure.safe)
+    }
+
+    #[test]
+    fn an_attempt_that_left_the_client_is_only_as_safe_as_its_reason() {
+        let never_sent = |reason| Failure::new(reason, Stage::Dispatch).safe(true);
+        assert!(safe(never_sent(UNKNOWN), Stage::Dispatch));
+        assert!(!safe(never_sent(UNKNOWN), Stage::InFlight));
+        assert!(!safe(never_sent(UNKNOWN), Stage::Response));
+        assert!(safe(never_sent(KV_LOCKED), Stage::InFlight));
+        let classified = Failure::new(UNKNOWN, Stage::Response).safe(true);
+        assert!(safe(classified, Stage::Response), "the classifier decides");
+    }
+}

@@ -1,0 +1,73 @@
+//! A call whose attempts fail one after another, without a service.
+
+use std::time::Instant;
+
+use crate::driver::{Effects, RetryDriver};
+use crate::machine::Action;
+use crate::{AttemptKind, CallContext, RetryStrategy, Verdict};
+
+/// A call whose attempts fail one after another: what a strategy decides, step by step, without a
+/// service and without waiting.
+///
+/// ```
+/// use std::time::Instant;
+/// use reattempt::machine::Action;
+/// use reattempt::strategy::BestEffort;
+/// use reattempt::test_util::FailingCall;
+/// use reattempt::{Failure, Stage, Verdict, reason::KV_TEMPORARY_FAILURE};
+///
+/// # #[allow(clippy::disallowed_methods)]
+/// let now = Instant::now();
+/// let failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+/// let mut call = FailingCall::default();
+/// let action = call.fails(now, &Verdict::Retry(failure), &BestEffort::new());
+/// assert!(matches!(action, Action::Wait(_)));
+/// assert_eq!(call.context.attempt(), 2);
+/// ```
+#[derive(Debug)]
+pub struct FailingCall {
+    /// The context of the attempt in flight.
+    pub context: CallContext,
+    driver: RetryDriver,
+}
+
+impl Default for FailingCall {
+    fn default() -> Self {
+        Self::new(CallContext::default())
+    }
+}
+
+impl FailingCall {
+    /// A call with this context, whose first attempt is in flight.
+    #[must_use]
+    pub fn new(mut context: CallContext) -> Self {
+        context.claim();
+        context.start_attempt(1, AttemptKind::Initial);
+        Self {
+            context,
+            driver: RetryDriver::default(),
+        }
+    }
+
+    /// The attempt in flight fails. If another one follows, that is in flight afterwards.
+    pub fn fails(
+        &mut self,
+        now: Instant,
+        verdict: &Verdict,
+        strategy: &dyn RetryStrategy,
+    ) -> Action {
+        let effects = Effects {
+            context: &self.context,
+            transparent: true,
+            observer: None,
+        };
+        let facts = effects.facts(now);
+        let action = self.driver.failed(facts, verdict, strategy, &effects);
+        if let Action::Wait(wait) = &action {
+            self.driver.sent();
+            let next = self.context.attempt() + 1;
+            self.context.start_attempt(next, wait.kind);
+        }
+        action
+    }
+}
