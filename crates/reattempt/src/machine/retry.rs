@@ -425,6 +425,7 @@ impl RetryMachine {
 
 /// `now + delay`, or a distant instant if an `Instant` cannot represent the sum.
 pub(super) fn later(now: Instant, delay: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+    // More than 31 years.
+    const FAR: Duration = Duration::from_secs(1_000_000_000);
     now.checked_add(delay.min(FAR)).unwrap_or(now)
 }

@@ -5,11 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::model::attempts;
 use super::script::{Line, attempt, every_attempt_from, ms};
-use super::simulator::{Call, call};
+use super::simulator::{Call, call, start};
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
+use crate::machine::{Env, RetryMachine};
 use crate::policy::strategy::{BestEffort, ControlledBackoff};
 use crate::policy::throttle::Settled;
-use crate::{Failure, HedgePolicy, RetryThrottle, Stopped, Transparent};
+use crate::{
+    CallContext, Failure, Findings, HedgePolicy, Idempotency, RetryThrottle, Stage, Stopped,
+    Transparent, Verdict,
+};
 
 /// Only the back-off bounds how often such a call is sent.
 #[test]
@@ -60,6 +64,27 @@ impl RetryThrottle for Paid {
     fn refund(&self, _: Option<&Failure>) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+#[test]
+fn a_call_dropped_after_its_retry_went_out_gets_nothing_back() {
+    let paid = |goes_out: bool| {
+        let throttle = Arc::new(Paid::default());
+        let mut context = CallContext::default();
+        context.set_idempotency(Idempotency::Idempotent);
+        context.set_throttle(Arc::clone(&throttle) as Arc<dyn RetryThrottle>);
+        context.claim_first();
+        let (env, mut machine) = (Env::new(&context), RetryMachine::new());
+        let verdict = Verdict::Retry(Failure::new(UNKNOWN, Stage::Response));
+        let found = Findings::default();
+        machine.failed(start(), &verdict, found, &attempts(3), &env);
+        if goes_out {
+            machine.sent();
+        }
+        machine.dropped(Stopped::Cancelled, &env);
+        throttle.0.load(Ordering::Relaxed)
+    };
+    assert_eq!([true, false].map(paid), [1, 0]);
 }
 
 #[test]
