@@ -310,6 +310,30 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     assert_eq!(told(&outcome), Told::Answer(1));
 }
 
+/// By that a recovery layer knows that a layer below it enforces its policy's limit.
+#[tokio::test(start_paused = true)]
+async fn it_marks_a_call_whose_attempts_it_limits() {
+    let marked = || {
+        tower::service_fn(|call: Call<Payload>| {
+            let marked = call.context().is_some_and(CallContext::is_attempt_limited);
+            async move { Ok::<_, Fault>(marked) }
+        })
+    };
+    let works = |_: Result<&bool, &Fault>, _: &CallContext| Verdict::Success;
+    let retry = || RetryLayer::new(classify_fn(works), every(10));
+    let request = || {
+        let mut request = probe([]).request();
+        let policy = RoutePolicy::new("p").attempt_limit(ms(7));
+        request.context_mut().set_policy(Arc::new(policy));
+        request
+    };
+    let limit = DeadlineLayer::unlimited();
+    let below = retry().layer(limit.clone().layer(marked()));
+    assert!(below.oneshot(request()).await.unwrap());
+    let above = limit.layer(retry().layer(marked()));
+    assert!(!above.oneshot(request()).await.unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_has_passed_already_sends_nothing() {
     for layer in [DeadlineLayer::unlimited(), DeadlineLayer::new(ms(50))] {
