@@ -260,6 +260,26 @@ async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
     assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_earlier_limit_further_out_is_left_to_that_layer() {
+    for inner in [50, 100] {
+        let probe = probe([attempt(1).hangs()]);
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(50)))
+            .layer(retry(every(10)))
+            .layer(DeadlineLayer::new(ms(inner)))
+            .service(probe.inner());
+        let (outcome, info) = send(service, probe.request()).await;
+        let story = elapsed(outcome);
+        assert_eq!(
+            (story.scope, story.limit),
+            (DeadlineScope::Call, Some(ms(50)))
+        );
+        assert!(story.ambiguous, "the attempt was still out");
+        assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    }
+}
+
 /// R80
 #[tokio::test(start_paused = true)]
 async fn of_several_limits_the_earliest_counts() {
