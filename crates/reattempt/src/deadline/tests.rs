@@ -105,6 +105,23 @@ async fn an_echo_counts_as_the_deadline_only_once_it_has_passed() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_echo_on_an_idempotent_call_is_unambiguous() {
+    let ambiguous = async |stage, idempotency| {
+        let probe = probe([attempt(1).fails(KV_LOCKED).reaches(stage).after(ms(50))]);
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
+            .layer(retry(Attempts::new(1, Backoff::constant(ms(1)))))
+            .service(probe.inner());
+        let mut request = probe.request();
+        request.context_mut().set_idempotency(idempotency);
+        elapsed(send(service, request).await.0).ambiguous
+    };
+    let write = Idempotency::NotIdempotent;
+    assert!(ambiguous(Stage::InFlight, write).await);
+    assert!(!ambiguous(Stage::InFlight, Idempotency::Idempotent).await);
+}
+
 #[test]
 fn an_answer_that_is_there_arms_no_timer() {
     // Without a runtime, any timer would panic.
