@@ -100,7 +100,7 @@ impl RetryThrottle for AdaptiveTokens {
 
 #[cfg(test)]
 mod tests {
-    use reattempt_core::{Stage, reason};
+    use reattempt::{Stage, reason};
 
     use super::*;
 
