@@ -65,6 +65,7 @@ impl AdaptiveTokens {
     }
 
     fn change(&self, change: impl Fn(u32) -> u32) {
+        // Full, as usual: nothing to write.
         let changed = |fill| {
             let next = change(fill).min(self.0.max);
             (next != fill).then_some(next)
@@ -83,7 +84,7 @@ impl Default for AdaptiveTokens {
 /// As a throttle it only counts successes: the strategy decides which retries need a token.
 impl RetryThrottle for AdaptiveTokens {
     fn settled(&self, outcome: Settled<'_>) {
-        if outcome == Settled::Success && self.fill() < self.0.max {
+        if outcome == Settled::Success {
             self.change(|fill| fill.saturating_add(SUCCESS));
         }
     }
@@ -94,5 +95,60 @@ impl RetryThrottle for AdaptiveTokens {
 
     fn milli_tokens(&self) -> Option<u64> {
         Some(self.fill().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reattempt::{Stage, reason};
+
+    use super::*;
+
+    fn succeeds(tokens: &AdaptiveTokens, times: u32) {
+        (0..times).for_each(|_| tokens.settled(Settled::Success));
+    }
+
+    #[test]
+    fn it_starts_full_with_a_thousand_tokens() {
+        assert_eq!(AdaptiveTokens::new().milli_tokens(), Some(1_000_000));
+        assert_eq!(AdaptiveTokens::default().milli_tokens(), Some(1_000_000));
+        let most = AdaptiveTokens::with_capacity(u32::MAX);
+        assert_eq!(most.milli_tokens(), Some(u64::from(u32::MAX)));
+    }
+
+    #[test]
+    fn a_success_gives_back_a_tenth_up_to_the_capacity() {
+        let tokens = AdaptiveTokens::with_capacity(2);
+        succeeds(&tokens, 1);
+        assert_eq!(tokens.milli_tokens(), Some(2000), "it is full");
+        tokens.take_one();
+        succeeds(&tokens, 9);
+        assert_eq!(tokens.milli_tokens(), Some(1900));
+        succeeds(&tokens, 2);
+        assert_eq!(tokens.milli_tokens(), Some(2000));
+    }
+
+    #[test]
+    fn there_is_one_while_a_whole_token_is_left() {
+        let tokens = AdaptiveTokens::with_capacity(1);
+        assert!(tokens.has_one());
+        tokens.take_one();
+        tokens.take_one();
+        assert_eq!(tokens.milli_tokens(), Some(0), "never below");
+        succeeds(&tokens, 9);
+        assert!(!tokens.has_one());
+        succeeds(&tokens, 1);
+        assert!(tokens.has_one());
+    }
+
+    /// Only a retry that meets an overloaded server again takes one.
+    #[test]
+    fn as_a_throttle_it_refuses_nothing_and_failures_cost_nothing() {
+        let tokens = AdaptiveTokens::with_capacity(1);
+        let failure = Failure::new(reason::UNKNOWN, Stage::Response);
+        tokens.settled(Settled::Failure(&failure));
+        assert_eq!(tokens.milli_tokens(), Some(1000));
+        tokens.take_one();
+        assert!(tokens.allows(Some(&failure)) && tokens.spend(Some(&failure)));
     }
 }

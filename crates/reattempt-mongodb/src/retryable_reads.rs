@@ -117,7 +117,7 @@ impl RetryableReads {
     fn most_retries(&self, view: &RetryView<'_>) -> Option<u32> {
         if let Some(max) = self.max_adaptive_retries {
             let earlier =
-                || view.retries > 0 && view.context.info().count(MONGODB_SYSTEM_OVERLOADED) > 0;
+                || view.retries > 0 && view.context.info().count(MONGODB_SYSTEM_OVERLOADED) != 0;
             if is_overload(view.failure) || earlier() {
                 return Some(max);
             }

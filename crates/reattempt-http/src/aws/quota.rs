@@ -66,7 +66,8 @@ impl AwsQuota {
             .tokens
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tokens| {
                 // Full, the usual case: nothing to write.
-                (tokens < self.most).then(|| tokens.saturating_add(more).min(self.most))
+                let next = tokens.saturating_add(more).min(self.most);
+                (next != tokens).then_some(next)
             });
     }
 }

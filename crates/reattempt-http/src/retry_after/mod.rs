@@ -329,17 +329,15 @@ fn until_date(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
     }
 }
 
-/// The date parser rejects dates before 1970. The Gregorian calendar repeats every 400 years,
-/// including weekdays.
+/// Whether text that the date parser rejects is a date before 1970: the parser knows none. The
+/// Gregorian calendar repeats every 400 years, including weekdays, and so every 2000.
 fn is_before_1970(text: &str) -> bool {
     // The position of the year in the two formats with a four-digit year.
     let at = if text.ends_with(" GMT") { 12 } else { 20 };
-    let year = text.get(at..at + 4).and_then(digits);
-    let Some(year) = year.filter(|year| *year < 1970) else {
+    let Some(year) = text.get(at..at + 4).and_then(digits) else {
         return false;
     };
-    let later = (1970 - year).div_ceil(400) * 400 + year;
-    let later = format!("{}{later}{}", &text[..at], &text[at + 4..]);
+    let later = format!("{}{}{}", &text[..at], year + 2000, &text[at + 4..]);
     httpdate::parse_http_date(&later).is_ok()
 }
 

@@ -431,6 +431,26 @@ mod tests {
     }
 
     #[test]
+    fn the_slot_of_an_attempt_that_is_over_is_taken_and_no_other() {
+        let slots = Slots::default();
+        let seats: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
+        seats.iter().for_each(|seat| slots.forbid(*seat));
+        slots.over(seats[7]);
+        let next = slots.begin(1 + SLOTS as u32);
+        assert_eq!(next.slot, seats[7].slot);
+        let kept = seats.iter().filter(|seat| slots.read(**seat).forbidden);
+        assert_eq!(kept.count(), SLOTS - 1);
+    }
+
+    #[test]
+    fn a_backend_is_known_by_its_name() {
+        let backend = Backend::new("n1:11210");
+        assert_eq!(backend.as_str(), "n1:11210");
+        assert_eq!(backend.to_string(), "n1:11210");
+        assert_eq!(format!("{backend:?}"), "\"n1:11210\"");
+    }
+
+    #[test]
     fn concurrent_attempts_do_not_mix() {
         let slots = Slots::default();
         let seats: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();

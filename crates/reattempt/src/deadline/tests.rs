@@ -105,6 +105,23 @@ async fn an_echo_counts_as_the_deadline_only_once_it_has_passed() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_echo_on_an_idempotent_call_is_unambiguous() {
+    let ambiguous = async |stage, idempotency| {
+        let probe = probe([attempt(1).fails(KV_LOCKED).reaches(stage).after(ms(50))]);
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
+            .layer(retry(Attempts::new(1, Backoff::constant(ms(1)))))
+            .service(probe.inner());
+        let mut request = probe.request();
+        request.context_mut().set_idempotency(idempotency);
+        elapsed(send(service, request).await.0).ambiguous
+    };
+    let write = Idempotency::NotIdempotent;
+    assert!(ambiguous(Stage::InFlight, write).await);
+    assert!(!ambiguous(Stage::InFlight, Idempotency::Idempotent).await);
+}
+
 #[test]
 fn an_answer_that_is_there_arms_no_timer() {
     // Without a runtime, any timer would panic.
@@ -260,6 +277,26 @@ async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
     assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_earlier_limit_further_out_is_left_to_that_layer() {
+    for inner in [50, 100] {
+        let probe = probe([attempt(1).hangs()]);
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(50)))
+            .layer(retry(every(10)))
+            .layer(DeadlineLayer::new(ms(inner)))
+            .service(probe.inner());
+        let (outcome, info) = send(service, probe.request()).await;
+        let story = elapsed(outcome);
+        assert_eq!(
+            (story.scope, story.limit),
+            (DeadlineScope::Call, Some(ms(50)))
+        );
+        assert!(story.ambiguous, "the attempt was still out");
+        assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    }
+}
+
 /// R80
 #[tokio::test(start_paused = true)]
 async fn of_several_limits_the_earliest_counts() {
@@ -308,6 +345,30 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     let service = DeadlineLayer::unlimited().layer(unbounded.inner());
     let outcome = service.oneshot(unbounded.request()).await;
     assert_eq!(told(&outcome), Told::Answer(1));
+}
+
+/// By that a recovery layer knows that a layer below it enforces its policy's limit.
+#[tokio::test(start_paused = true)]
+async fn it_marks_a_call_whose_attempts_it_limits() {
+    let marked = || {
+        tower::service_fn(|call: Call<Payload>| {
+            let marked = call.context().is_some_and(CallContext::is_attempt_limited);
+            async move { Ok::<_, Fault>(marked) }
+        })
+    };
+    let works = |_: Result<&bool, &Fault>, _: &CallContext| Verdict::Success;
+    let retry = || RetryLayer::new(classify_fn(works), every(10));
+    let request = || {
+        let mut request = probe([]).request();
+        let policy = RoutePolicy::new("p").attempt_limit(ms(7));
+        request.context_mut().set_policy(Arc::new(policy));
+        request
+    };
+    let limit = DeadlineLayer::unlimited();
+    let below = retry().layer(limit.clone().layer(marked()));
+    assert!(below.oneshot(request()).await.unwrap());
+    let above = limit.layer(retry().layer(marked()));
+    assert!(!above.oneshot(request()).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

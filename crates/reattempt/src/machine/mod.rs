@@ -20,6 +20,7 @@ pub use retry::{Action, Keep, Resume, RetryMachine, Wait};
 
 /// `now + delay`, or a distant instant where that is past what an `Instant` can represent.
 fn later(now: Instant, delay: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+    // More than 31 years.
+    const FAR: Duration = Duration::from_secs(1_000_000_000);
     now.checked_add(delay.min(FAR)).unwrap_or(now)
 }

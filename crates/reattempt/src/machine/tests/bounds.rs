@@ -5,11 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::model::attempts;
 use super::script::{Line, attempt, every_attempt_from, ms};
-use super::simulator::{Call, call};
+use super::simulator::{Call, call, start};
+use crate::driver::{Effects, RetryDriver};
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::strategy::{BestEffort, ControlledBackoff};
 use crate::policy::throttle::Settled;
-use crate::{Failure, HedgePolicy, RetryThrottle, Stopped, Transparent};
+use crate::{
+    CallContext, Failure, HedgePolicy, Idempotency, RetryThrottle, Stage, Stopped, Transparent,
+    Verdict,
+};
 
 /// Only the back-off bounds how often such a call is sent.
 #[test]
@@ -60,6 +64,31 @@ impl RetryThrottle for Paid {
     fn refund(&self, _: Option<&Failure>) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+#[test]
+fn a_call_dropped_after_its_retry_went_out_gets_nothing_back() {
+    let paid = |goes_out: bool| {
+        let throttle = Arc::new(Paid::default());
+        let mut context = CallContext::default();
+        context.set_idempotency(Idempotency::Idempotent);
+        context.set_throttle(Arc::clone(&throttle) as Arc<dyn RetryThrottle>);
+        context.claim_first();
+        let effects = Effects {
+            context: &context,
+            transparent: true,
+            observer: None,
+        };
+        let mut driver = RetryDriver::default();
+        let verdict = Verdict::Retry(Failure::new(UNKNOWN, Stage::Response));
+        driver.failed(effects.facts(start()), &verdict, &attempts(3), &effects);
+        if goes_out {
+            driver.sent();
+        }
+        driver.dropped(Stopped::Cancelled, &effects);
+        throttle.0.load(Ordering::Relaxed)
+    };
+    assert_eq!([true, false].map(paid), [1, 0]);
 }
 
 #[test]

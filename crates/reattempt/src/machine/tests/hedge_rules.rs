@@ -142,6 +142,7 @@ fn a_stop_also_refuses_attempts_being_prepared() {
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
+    assert_eq!(story.at, ms(210), "its service is not waited for");
     assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
 }
 
@@ -188,6 +189,7 @@ fn a_refused_hedge_is_used_up() {
     let call = call().throttled_by(&tokens);
     let story = call.hedged(&HedgePolicy::new(2, ms(100)), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
+    assert_eq!(story.info.refused(Stopped::Throttled), 1);
 }
 
 /// R26 R46
@@ -217,6 +219,22 @@ fn a_failure_after_refused_hedges_was_stopped_by_the_throttle() {
     assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
     let last = story.info.records().last().unwrap();
     assert_eq!(last.stopped, Some(Stopped::Throttled));
+}
+
+/// R46 R47
+#[test]
+fn a_hedge_that_went_out_makes_up_for_one_that_was_held_back() {
+    // The answers are taken from the end.
+    let throttle = Arc::new(Listed::new(vec![true, false]));
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(900)),
+        attempt(2).fails(UNKNOWN).after(ms(10)),
+    ];
+    let story = call()
+        .throttled_by(&throttle)
+        .hedged(&HedgePolicy::new(3, ms(200)), &script);
+    assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0, 400]));
+    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
 }
 
 /// R47
@@ -269,6 +287,24 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
     assert_eq!((gave_up.end, gave_up.at), (End::Failed(1), ms(10)));
     let last = gave_up.info.records().last().unwrap();
     assert_eq!(last.delay, None, "the call does not wait");
+}
+
+/// R48
+#[test]
+fn beside_another_only_a_delay_that_fits_is_recorded() {
+    let recorded = |delay| {
+        let failed = attempt(1).fails(UNKNOWN).after(ms(210));
+        let script = [
+            failed.come_back_in(ms(delay)),
+            every_attempt_from(2).never_answers(),
+        ];
+        let story = call().within(ms(500)).hedged(&four(), &script);
+        let record = story.info.records().next().unwrap();
+        (record.number, record.delay)
+    };
+    assert_eq!(recorded(289), (1, Some(ms(289))));
+    assert_eq!(recorded(290), (1, None), "it ends with the deadline");
+    assert_eq!(recorded(291), (1, None));
 }
 
 /// R48

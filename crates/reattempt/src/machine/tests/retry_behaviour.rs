@@ -15,7 +15,10 @@ fn a_configuration_that_moved_the_key_ends_the_wait() {
     let moved = [attempt(1)
         .fails(KV_TEMPORARY_FAILURE)
         .key_moves_after(ms(3))];
-    assert_eq!(call().retried(attempts(3), &moved).sent_ms(), [0, 3]);
+    let story = call().retried(attempts(3), &moved);
+    assert_eq!(story.sent_ms(), [0, 3]);
+    let record = story.info.records().next().unwrap();
+    assert_eq!(record.delay, Some(ms(3)), "what was really waited");
     let late = [attempt(1)
         .fails(KV_TEMPORARY_FAILURE)
         .key_moves_after(ms(30))];
@@ -39,6 +42,11 @@ fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
             "{delays:?}"
         );
     }
+    let by_policy = [attempt(1)
+        .fails(KV_TEMPORARY_FAILURE)
+        .key_moves_after(ms(0))];
+    let story = call().within(ms(5)).retried(attempts(2), &by_policy);
+    assert_eq!((story.end, story.sent_ms()), (End::Worked(2), vec![0, 0]));
 }
 
 /// Without this limit a faulty cluster receives requests without delay, forever.

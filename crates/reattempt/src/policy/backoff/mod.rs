@@ -123,7 +123,7 @@ impl Backoff {
     #[must_use]
     pub fn multiplier(mut self, factor: f64) -> Self {
         if let Shape::Exponential { multiplier, .. } = &mut self.shape {
-            *multiplier = if factor > 0.0 { factor } else { 0.0 };
+            *multiplier = factor.max(0.0);
         }
         self
     }

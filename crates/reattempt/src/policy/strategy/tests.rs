@@ -36,6 +36,15 @@ fn best_effort_waits_from_1_to_500_ms() {
     assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500].map(ms));
 }
 
+/// C7
+#[test]
+fn best_effort_waits_for_the_deadline_unless_it_gives_up() {
+    let capped = BestEffort::new();
+    assert_eq!(RetryStrategy::on_deadline(&capped), OnDeadline::Cap);
+    let gives_up = capped.on_deadline(OnDeadline::GiveUp);
+    assert_eq!(RetryStrategy::on_deadline(&gives_up), OnDeadline::GiveUp);
+}
+
 /// C4
 #[test]
 fn best_effort_takes_another_backoff() {
@@ -160,5 +169,7 @@ fn a_view_has_builder_values_or_first_failure_defaults() {
 #[test]
 fn retrying_at_once_is_not_the_same_as_stopping() {
     assert_eq!(delay(&Once, 0), ms(0));
+    assert_eq!(Once.max_attempts(), Some(2));
+    assert_eq!(FailFast.max_attempts(), Some(1));
     assert_eq!(delay(&FailFast, 0), None);
 }

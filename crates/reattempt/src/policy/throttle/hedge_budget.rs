@@ -93,7 +93,10 @@ impl HedgeBudget {
 impl RetryThrottle for HedgeBudget {
     fn settled(&self, _: Settled<'_>) {
         // A full budget is only read, so calls without hedges do not contend for the word.
-        self.update(|fill, earns| (fill < MOST).then(|| ((fill + earns).min(MOST), earns)));
+        self.update(|fill, earns| {
+            let next = (fill + earns).min(MOST);
+            (next != fill).then_some((next, earns))
+        });
     }
 
     fn allows(&self, _: Option<&Failure>) -> bool {
