@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reattempt::config_poll::StaleConfig;
 use reattempt::findings::ConfigWaiter;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{
     Call, CallContext, CallLayer, Classify, ConfigPollLayer, DeadlineLayer, Failure, HedgeLayer,
     HedgePolicy, PushbackLayer, RetryLayer, RouteLayer, RoutePolicy, ServerPushback, Stage,
@@ -100,7 +100,7 @@ cases! {
     "throttle" => Call::new, ServiceBuilder::new().layer(throttle()).service(Bare);
     "deadline" => Call::new, ServiceBuilder::new().layer(DeadlineLayer::new(LIMIT)).service(Bare);
     "retry" => Call::new,
-        ServiceBuilder::new().layer(RetryLayer::new(AnyAnswer, Attempts::standard())).service(Bare);
+        ServiceBuilder::new().layer(RetryLayer::new(AnyAnswer, MaxAttempts::standard())).service(Bare);
     "hedge" => Call::new,
         ServiceBuilder::new().layer(HedgeLayer::new(AnyAnswer, HedgePolicy::new(3, LIMIT))).service(Bare);
     "pushback" => Call::new, ServiceBuilder::new().layer(PushbackLayer::new(no_pushback as Reader)).service(Bare);
@@ -108,13 +108,13 @@ cases! {
     "retry+throttle+deadline" => Call::new, ServiceBuilder::new()
         .layer(DeadlineLayer::new(LIMIT))
         .layer(throttle())
-        .layer(RetryLayer::new(AnyAnswer, Attempts::standard()))
+        .layer(RetryLayer::new(AnyAnswer, MaxAttempts::standard()))
         .service(Bare);
     "stack" => Call::new, ServiceBuilder::new()
         .layer(route())
         .layer(DeadlineLayer::new(LIMIT))
         .layer(throttle())
-        .layer(RetryLayer::new(AnyAnswer, Attempts::standard()))
+        .layer(RetryLayer::new(AnyAnswer, MaxAttempts::standard()))
         .layer(PushbackLayer::new(no_pushback as Reader))
         .layer(ConfigPollLayer::new(NeverStale))
         .service(Bare);

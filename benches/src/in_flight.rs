@@ -135,7 +135,7 @@ fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new().budget(budget.clone()))
-        .layer(RetryLayer::new(GrpcClassifier::new(), strategy::Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), strategy::RetryOnce))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))

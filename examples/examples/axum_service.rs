@@ -15,11 +15,12 @@ use http::{HeaderMap, HeaderName, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::{
-    AnyTransportError, HttpPolicies, HttpStatus, IdempotencyKeyLayer, LiveHttpPolicies, RetryAfter,
+    AnyTransportError, HttpClassifier, HttpPolicies, HttpPushback, IdempotencyKeyLayer,
+    LiveHttpPolicies,
 };
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::util::BoxCloneSyncService;
@@ -56,9 +57,12 @@ impl Shop {
             .layer(DeadlineLayer::unlimited())
             .layer(DeadlineBodyLayer::new())
             .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
-            .layer(HedgeLayer::by_policy(HttpStatus::new()))
-            .layer(PushbackLayer::new(RetryAfter::new()))
+            .layer(RetryLayer::new(
+                HttpClassifier::new(),
+                MaxAttempts::standard(),
+            ))
+            .layer(HedgeLayer::by_policy(HttpClassifier::new()))
+            .layer(PushbackLayer::new(HttpPushback::new()))
             .map_err(AnyTransportError::new)
             .service(Client::builder(TokioExecutor::new()).build_http());
         Self {

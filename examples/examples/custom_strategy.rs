@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use reattempt::strategy::BestEffort;
 use reattempt::{
-    Annotated, Call, CallContext, DeadlineLayer, Decision, Failure, RetryLayer, RetryStrategy,
-    RetryView, Stage, Verdict, classify_fn, reason,
+    Call, CallContext, DeadlineLayer, Decision, Failure, HasCallContext, RetryInfo, RetryLayer,
+    RetryStrategy, RetryView, Stage, Verdict, classify_fn, reason,
 };
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -63,7 +63,7 @@ async fn main() -> Result<(), BoxError> {
         calls.store(0, Ordering::Relaxed);
         let mut request = Call::new("answer");
         request.context_mut().set_data(asker);
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let answer = client.ready().await?.call(request).await?;
         let info = watch.info();
         println!(

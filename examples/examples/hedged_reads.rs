@@ -12,8 +12,8 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use reattempt::{Annotated, Backend, HedgeLayer, HedgePolicy};
-use reattempt_http::HttpStatus;
+use reattempt::{Backend, HasCallContext, HedgeLayer, HedgePolicy};
+use reattempt_http::HttpClassifier;
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::http::{Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -57,13 +57,13 @@ async fn main() -> Result<(), BoxError> {
     let mut reads = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new())
         .layer(HedgeLayer::new(
-            HttpStatus::new(),
+            HttpClassifier::new(),
             HedgePolicy::new(3, Duration::from_millis(50)),
         ))
         .service_fn(move |request| pick(client.clone(), hosts.clone(), request));
 
     let mut request = Request::get("/profile").body(Empty::<Bytes>::new())?;
-    let watch = reattempt::CallContext::watch(&mut request);
+    let watch = reattempt::RetryInfo::track(&mut request);
     let response = reads.ready().await?.call(request).await?;
     let body = response.into_body().collect().await?.to_bytes();
     println!(

@@ -11,12 +11,10 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use reattempt::strategy::Attempts;
-use reattempt::{
-    CallContext, DeadlineLayer, PushbackLayer, RetryLayer, ThrottleLayer, TokenBucket,
-};
+use reattempt::strategy::MaxAttempts;
+use reattempt::{DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer, ThrottleLayer, TokenBucket};
 use reattempt_http::body::ReplayBodyLayer;
-use reattempt_http::{HttpStatus, RetryAfter};
+use reattempt_http::{HttpClassifier, HttpPushback};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -37,13 +35,16 @@ async fn main() -> Result<(), BoxError> {
         .layer(ReplayBodyLayer::new())
         // Between Deadline and Retry: the classifier still sees hyper's own error.
         .map_err(BoxError::from)
-        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
-        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(RetryLayer::new(
+            HttpClassifier::new(),
+            MaxAttempts::standard(),
+        ))
+        .layer(PushbackLayer::new(HttpPushback::new()))
         .service(Client::builder(TokioExecutor::new()).build_http());
 
     let mut request =
         Request::put(format!("{}/greeting", server.uri())).body(Full::new(Bytes::from("hi")))?;
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let response = client.ready().await?.call(request).await?;
     let status = response.status();
     let body = response.into_body().collect().await?.to_bytes();

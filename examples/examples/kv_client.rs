@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use reattempt::strategy::BestEffort;
-use reattempt::{Call, CallContext, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryLayer};
+use reattempt::{Call, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer};
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{
@@ -63,7 +63,7 @@ async fn main() -> Result<(), BoxError> {
 
     let mut get = Call::new(KvRequest::get("user::7"));
     stamp_idempotency(&mut get);
-    let watch = CallContext::watch(&mut get);
+    let watch = RetryInfo::track(&mut get);
     let answer = kv.ready().await?.call(get).await?;
     println!(
         "get: {:?}, configuration {:?}",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Collection, Cursor};
-use reattempt::{Call, CallContext, DeadlineLayer, RetryInfo, RetryLayer, RouteLayer};
+use reattempt::{Call, DeadlineLayer, RetryInfo, RetryLayer, RouteLayer};
 use reattempt_mongodb::{MongoClassifier, ReadCall, ReadOperation, RetryReads, RetryableReads};
 use reattempt_testbed::mongodb::{Node, ReplicaSet, Step};
 use tower::util::BoxCloneSyncService;
@@ -72,7 +72,7 @@ fn bakery(loaves: Collection<Document>) -> Bakery {
 /// Sends the query, reads the cursor to its end, and prints what happened.
 async fn told(bakery: &Bakery, question: Question) -> (Result<usize, BoxError>, RetryInfo) {
     let mut call = Call::new(question.clone());
-    let watch = CallContext::watch(&mut call);
+    let watch = RetryInfo::track(&mut call);
     let answer = match bakery.clone().oneshot(call).await {
         Ok(cursor) => count(cursor).await,
         Err(error) => Err(error),

@@ -10,13 +10,14 @@ use http::Request;
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    CallContext, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
-    RouteLayer,
+    DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer,
 };
 use reattempt_http::body::ReplayBodyLayer;
-use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, LiveHttpPolicies, RetryAfter};
+use reattempt_http::{
+    HttpClassifier, HttpPolicies, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies,
+};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -66,12 +67,15 @@ async fn main() -> Result<(), BoxError> {
         .layer(IdempotencyKeyLayer::new())
         .layer(ReplayBodyLayer::new())
         // The route decides which of the two acts; these settings apply to calls without a route.
-        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
-        .layer(HedgeLayer::by_policy(HttpStatus::new()))
+        .layer(RetryLayer::new(
+            HttpClassifier::new(),
+            MaxAttempts::standard(),
+        ))
+        .layer(HedgeLayer::by_policy(HttpClassifier::new()))
         // The time limit of one attempt. The transport's error is boxed below, so that both types
         // match.
         .layer(DeadlineLayer::unlimited())
-        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(PushbackLayer::new(HttpPushback::new()))
         .map_err(BoxError::from)
         .service(Client::builder(TokioExecutor::new()).build_http());
     let send = async |method: &str, path: &str| -> Result<(u16, RetryInfo), BoxError> {
@@ -80,7 +84,7 @@ async fn main() -> Result<(), BoxError> {
             .uri(format!("{}{path}", server.uri()))
             .header("idempotency-key", "\"8e03978e\"")
             .body(Full::new(Bytes::from("{}")))?;
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let response = client.clone().oneshot(request).await?;
         let (status, info) = (response.status().as_u16(), watch.info());
         println!(

@@ -12,11 +12,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use reattempt::reason::{QUERY_PREPARED_STATEMENT_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
 use reattempt::strategy::BestEffort;
-use reattempt::{CallContext, DeadlineLayer, RetryLayer};
+use reattempt::{DeadlineLayer, RetryInfo, RetryLayer};
 use reattempt_couchbase::service::{
     HttpService, ReadOnly, ServiceClassifier, ServiceErrorLayer, ServiceIdempotencyLayer,
 };
-use reattempt_http::HttpStatus;
+use reattempt_http::HttpClassifier;
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -45,7 +45,7 @@ async fn main() -> Result<(), BoxError> {
         .map_err(BoxError::from)
         .layer(RetryLayer::new(
             // Lost attempts are classified by the HTTP client's own classifier.
-            ServiceClassifier::new(query, HttpStatus::new()),
+            ServiceClassifier::new(query, HttpClassifier::new()),
             BestEffort::new(),
         ))
         .layer(ServiceErrorLayer::new(query))
@@ -57,7 +57,7 @@ async fn main() -> Result<(), BoxError> {
         // Without this, a request with a lost response would not be retried.
         .extension(ReadOnly)
         .body(Full::new(Bytes::from(statement)))?;
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let answer = client.ready().await?.call(request).await?;
     let rows = answer.into_body().collect().await?.to_bytes();
 

@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use http::Response;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    Annotated, Call, CallContext, DeadlineLayer, Idempotency, PushbackLayer, RetryLayer,
+    Call, DeadlineLayer, HasCallContext, Idempotency, PushbackLayer, RetryInfo, RetryLayer,
     UncallLayer,
 };
-use reattempt_http::{HttpStatus, RetryAfter};
+use reattempt_http::{HttpClassifier, HttpPushback};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -41,15 +41,18 @@ async fn main() -> Result<(), BoxError> {
     let mut client = ServiceBuilder::new()
         .layer(DeadlineLayer::new(Duration::from_secs(5)))
         .map_err(BoxError::from)
-        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
-        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(RetryLayer::new(
+            HttpClassifier::new(),
+            MaxAttempts::standard(),
+        ))
+        .layer(PushbackLayer::new(HttpPushback::new()))
         .layer(UncallLayer::new())
         .service_fn(move |get: Get| send(reqwest.clone(), get));
 
     let mut call = Call::new(Get(format!("{}/greeting", server.uri())));
     // `Call` has no method: state that a GET may be sent twice.
     call.context_mut().set_idempotency(Idempotency::Idempotent);
-    let watch = CallContext::watch(&mut call);
+    let watch = RetryInfo::track(&mut call);
     let response = client.ready().await?.call(call).await?;
     println!(
         "{} after {} attempts",

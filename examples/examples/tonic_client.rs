@@ -8,10 +8,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use reattempt::strategy::Once;
+use reattempt::strategy::RetryOnce;
 use reattempt::{
-    Backends, CallContext, DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer,
-    Stopped,
+    Backends, DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer,
+    StopReason,
 };
 use reattempt_grpc::service_config::{LiveServiceConfig, Options};
 use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
@@ -74,9 +74,9 @@ async fn main() -> Result<(), BoxError> {
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-        // The method's policy decides. The config has one for every method, so `Once` is unused.
+        // The method's policy decides. The config has one for every method, so `RetryOnce` is unused.
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once).observer(stats.observer()))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce).observer(stats.observer()))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
         // Each attempt: waits for a connection if the policy says so, and handles metadata.
         .layer(WaitForReadyLayer::new())
@@ -91,7 +91,7 @@ async fn main() -> Result<(), BoxError> {
 
     println!("--- an order: two servers are busy, one of them sends pushback");
     let mut request = Request::new(note("rye bread"));
-    let watch = CallContext::watch(request.extensions_mut());
+    let watch = RetryInfo::track(request.extensions_mut());
     let answer = client.order(request).await?;
     println!("{:?}", answer.get_ref().text);
     println!("{:#}", watch.info());
@@ -99,7 +99,7 @@ async fn main() -> Result<(), BoxError> {
 
     println!("--- the menu: one server takes too long, a hedge asks another");
     let mut request = Request::new(note("today"));
-    let watch = CallContext::watch(request.extensions_mut());
+    let watch = RetryInfo::track(request.extensions_mut());
     let mut menu = client.menu(request).await?.into_inner();
     while let Some(dish) = menu.message().await? {
         println!("{:?}", dish.text);
@@ -128,7 +128,7 @@ async fn main() -> Result<(), BoxError> {
 
     println!("--- a fatal failure is returned at once, unchanged");
     let mut request = Request::new(note(""));
-    let watch = CallContext::watch(request.extensions_mut());
+    let watch = RetryInfo::track(request.extensions_mut());
     let status = client.order(request).await.unwrap_err();
     println!("{:?}: {}", status.code(), status.message());
     for record in watch.info().records() {
@@ -143,7 +143,7 @@ async fn main() -> Result<(), BoxError> {
             record.stopped
         );
     }
-    assert_eq!(watch.info().stopped(), Some(Stopped::Fatal));
+    assert_eq!(watch.info().stopped(), Some(StopReason::Fatal));
 
     println!("--- a deadline of 100 ms");
     let mut request = Request::new(note("wedding cake"));

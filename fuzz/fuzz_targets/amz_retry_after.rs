@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use libfuzzer_sys::fuzz_target;
 use reattempt::pushback::ReadPushback;
 use reattempt::{Failure, RetryStrategy, ServerPushback, Stage, reason};
-use reattempt_http::RetryAfter;
+use reattempt_http::HttpPushback;
 use reattempt_http::aws::{AwsStandard, AwsVersion};
 
 const NAMES: [&str; 4] = [
@@ -32,8 +32,8 @@ fuzz_target!(|data: &[u8]| {
     let mut response = Response::new(());
     *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
     *response.headers_mut() = headers;
-    let _ = RetryAfter::new().also_amz().delay(response.headers());
-    let Some(word) = ReadPushback::<_, ()>::read(&RetryAfter::amz(), Ok(&response)) else {
+    let _ = HttpPushback::new().also_amz().delay(response.headers());
+    let Some(word) = ReadPushback::<_, ()>::read(&HttpPushback::amz(), Ok(&response)) else {
         return;
     };
     let ServerPushback::After(asked) = word else {

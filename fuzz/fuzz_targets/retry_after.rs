@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use libfuzzer_sys::fuzz_target;
 use reattempt::ServerPushback;
 use reattempt::pushback::ReadPushback;
-use reattempt_http::{BeyondCap, RetryAfter};
+use reattempt_http::{BeyondCap, HttpPushback};
 
 const CAP: Duration = Duration::from_secs(60);
 const NAMES: [&str; 5] = [
@@ -25,11 +25,11 @@ fuzz_target!(|data: &[u8]| {
             headers.append(NAMES[at % NAMES.len()], value);
         }
     }
-    let _ = RetryAfter::new().delay(&headers);
+    let _ = HttpPushback::new().delay(&headers);
     let mut response = Response::new(());
     *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
     *response.headers_mut() = headers;
-    let reader = RetryAfter::new().cap(CAP, BeyondCap::Wait);
+    let reader = HttpPushback::new().cap(CAP, BeyondCap::Wait);
     if let Some(word) = ReadPushback::<_, ()>::read(&reader, Ok(&response)) {
         assert!(matches!(word, ServerPushback::After(delay) if delay <= CAP));
     }

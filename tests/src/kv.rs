@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use reattempt::strategy::BestEffort;
 use reattempt::{
-    Call, CallContext, ConfigPollLayer, DeadlineLayer, Elapsed, PushbackLayer, RetryInfo,
-    RetryLayer, RetryReason, RetryStrategy, Watch,
+    Call, ConfigPollLayer, DeadlineLayer, Elapsed, PushbackLayer, RetryInfo, RetryInfoHandle,
+    RetryLayer, RetryReason, RetryStrategy,
 };
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{
@@ -176,10 +176,13 @@ impl Client {
     }
 
     /// A call that can be observed while it is in progress.
-    pub fn begin(&self, request: KvRequest) -> (Watch, impl Future<Output = Ended> + use<>) {
+    pub fn begin(
+        &self,
+        request: KvRequest,
+    ) -> (RetryInfoHandle, impl Future<Output = Ended> + use<>) {
         let mut call = Call::new(request);
         stamp_idempotency(&mut call);
-        let watch = CallContext::watch(&mut call);
+        let watch = RetryInfo::track(&mut call);
         let mut classifier = KvClassifier::new();
         let mut poll = self.poller.clone().map(StaleKvConfig::new);
         if self.current_server_codes {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt::reason::{KV_ERROR_MAP_RETRY_INDICATED, KV_TEMPORARY_FAILURE};
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::{Address, ConfigPoller, ErrorMapStrategy, ErrorMaps, Revision};
@@ -152,7 +152,7 @@ async fn a_malformed_entry_is_skipped() {
     cluster.node(0).script().push(Step::status(0xff02));
     let ended = client.call(KvRequest::get("k")).await;
     assert_eq!(ended.status(), 0xff02);
-    assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
 }
 
 /// C23, C24, C26: with a map of any shape the connection works, and the readable parts apply.
@@ -381,7 +381,7 @@ async fn max_duration_ends_the_retries_with_the_servers_answer() {
     cluster.node(0).script().repeat(&Step::status(0xff01), 100);
     let ended = by_the_map(&cluster).call(KvRequest::get("k")).await;
     assert_eq!(ended.status(), 0xff01);
-    assert_eq!(ended.info.stopped(), Some(Stopped::Strategy));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Strategy));
     // 7 + 3 + 6 + … + 15 = 52, and 18 more would exceed the limit.
     assert!(
         (2..=7).contains(&ended.info.attempts()),

@@ -15,7 +15,7 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, HistogramDataPoint, Me
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use reattempt::RetryLayer;
 use reattempt::backoff::Backoff;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt_grpc::GrpcClassifier;
 use reattempt_grpc::stats::{
     GrpcMeter, GrpcStats, Instrument, InstrumentKind, MetricsMeter, OpenTelemetryMeter, Options,
@@ -38,7 +38,7 @@ async fn call(meter: impl GrpcMeter + 'static) {
     let options = Options::new().retry_metrics(true);
     let stats = GrpcStats::with_options(meter, "dns:///shop:443", options);
     let calls = Arc::new(AtomicU32::new(0));
-    let strategy = Attempts::new(3, Backoff::constant(Duration::from_millis(50)));
+    let strategy = MaxAttempts::new(3, Backoff::constant(Duration::from_millis(50)));
     let service = ServiceBuilder::new()
         .layer(stats.call_layer())
         .layer(ReplayBodyLayer::new())

@@ -11,13 +11,13 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Backoff;
-use reattempt::strategy::Attempts;
-use reattempt::{CallContext, DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer, Stopped};
+use reattempt::strategy::MaxAttempts;
+use reattempt::{DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer, StopReason};
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 use reattempt_http::reasons::{
     HTTP_CONNECT_FAILED, HTTP_SERVICE_UNAVAILABLE, HTTP_TOO_MANY_REQUESTS,
 };
-use reattempt_http::{HttpStatus, RetryAfter};
+use reattempt_http::{HttpClassifier, HttpPushback};
 use reattempt_testbed::http::{Options, Protocol, Script, Server, Step};
 use tokio::net::TcpSocket;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -48,16 +48,16 @@ async fn call_every(
     apart: Duration,
     mut request: Request<Full<Bytes>>,
 ) -> (Result<Response<Incoming>, BoxError>, RetryInfo) {
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(PATIENCE))
         .layer(ReplayBodyLayer::new())
         .map_err(BoxError::from)
         .layer(RetryLayer::new(
-            HttpStatus::new(),
-            Attempts::new(1000, Backoff::constant(apart)),
+            HttpClassifier::new(),
+            MaxAttempts::new(1000, Backoff::constant(apart)),
         ))
-        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(PushbackLayer::new(HttpPushback::new()))
         .service(client.clone());
     let outcome = within(service.oneshot(request)).await;
     (outcome, watch.info())
@@ -122,7 +122,7 @@ async fn a_post_stays_where_it_is_after_503() {
     let server = start(Step::status(503).header("retry-after", "0")).await;
     let (answer, info) = call(&http(false), request(Method::POST, &server.uri())).await;
     assert_eq!(status(&answer), 503);
-    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
     assert_eq!(server.seen_count(), 1);
 }
 
@@ -190,7 +190,7 @@ async fn a_post_that_was_lost_in_flight_is_not_sent_again() {
         .await;
         let (answer, info) = call(&http(http2), request(Method::POST, &server.uri())).await;
         assert!(answer.is_err());
-        assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+        assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
         assert_eq!(server.seen_count(), 1);
     }
 }
@@ -227,14 +227,14 @@ async fn a_post_to_a_refused_connection_is_sent_again() {
         .expect("a free port");
     let address = reserved.local_addr().expect("its address");
     let mut request = request(Method::POST, &format!("http://{address}"));
-    let outer = CallContext::watch(&mut request);
+    let outer = RetryInfo::track(&mut request);
     let client = http(false);
     let service = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new())
         .map_err(BoxError::from)
         .layer(RetryLayer::new(
-            HttpStatus::new(),
-            Attempts::new(10_000, Backoff::constant(Duration::from_millis(1))),
+            HttpClassifier::new(),
+            MaxAttempts::new(10_000, Backoff::constant(Duration::from_millis(1))),
         ))
         .service(client);
     let up = async {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use reattempt::reason::{KV_COLLECTION_OUTDATED, KV_NOT_MY_VBUCKET, SOCKET_NOT_AVAILABLE};
-use reattempt::{Stage, Stopped};
+use reattempt::{Stage, StopReason};
 use reattempt_testbed::kv::client::KvRequest;
 use reattempt_testbed::kv::{Cluster, Step, opcode, status};
 use reattempt_tests::kv::{Client, data};
@@ -26,7 +26,7 @@ async fn a_write_still_waiting_to_connect_times_out_unambiguously() {
     let elapsed = ended.elapsed();
     assert!(!elapsed.ambiguous, "{elapsed}");
     assert_eq!(elapsed.info.attempts(), 1);
-    assert_eq!(elapsed.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(elapsed.info.stopped(), Some(StopReason::Deadline));
     assert_eq!(data(&cluster, 0).len(), 0);
     // The same operation once it has been sent.
     let client = Client::of(&cluster);
@@ -152,7 +152,7 @@ async fn a_collection_that_is_not_there_is_the_callers() {
             (status, 1),
             "{path}"
         );
-        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+        assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     }
     assert_eq!(get("shop.carts").await.status(), status::KEY_ENOENT);
     // The collection is dropped: the first attempt uses the old id, the second gets the lookup's

@@ -10,12 +10,12 @@ use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 use reattempt::findings::ConfigWaiter;
 use reattempt::pushback::{PushbackLayer, ReadPushback};
 use reattempt::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::test_util::{
     Answer, Fault, Payload, Probe, Told, attempt, elapsed, listen, ms, probe, told, verdict,
 };
 use reattempt::{
-    Annotated, Call, CallContext, DeadlineLayer, DeadlineScope, HedgeLayer, HedgePolicy,
+    Call, CallContext, DeadlineLayer, DeadlineScope, HasCallContext, HedgeLayer, HedgePolicy,
     Idempotency, RetryLayer, RetryThrottle, RoutePolicy, ServerPushback, ThrottleLayer,
     TokenBucket, Verdict,
 };
@@ -105,7 +105,7 @@ impl Parts {
     fn layer(&self, kind: Kind, inner: Stack) -> Stack {
         match kind {
             Retry => {
-                let strategy = Attempts::new(3, Backoff::constant(ms(10)));
+                let strategy = MaxAttempts::new(3, Backoff::constant(ms(10)));
                 Stack::new(RetryLayer::new(verdict as Verdicts, strategy).layer(inner))
             }
             Hedge => Stack::new(HedgeLayer::by_policy(verdict as Verdicts).layer(inner)),

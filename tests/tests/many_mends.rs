@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use reattempt::backoff::Backoff;
 use reattempt::reason::UNKNOWN;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::test_util::ms;
 use reattempt::{
-    Annotated, Call, CallContext, DeadlineLayer, Elapsed, Failure, HedgeLayer, HedgePolicy,
-    Idempotency, RetryLayer, RouteLayer, RoutePolicy, Stage, Stopped, Transparent, Verdict,
+    Call, CallContext, DeadlineLayer, Elapsed, Failure, HasCallContext, HedgeLayer, HedgePolicy,
+    Idempotency, RetryLayer, RouteLayer, RoutePolicy, Stage, StopReason, Transparent, Verdict,
     classify_fn,
 };
 use tower::util::BoxCloneService;
@@ -61,7 +61,7 @@ async fn a_call_cloned_below_our_layers_has_its_own_deadline() {
         .layer(DeadlineLayer::new(ms(50)))
         .layer(RetryLayer::new(
             classifier,
-            Attempts::new(3, Backoff::constant(ms(1))),
+            MaxAttempts::new(3, Backoff::constant(ms(1))),
         ))
         .service_fn(move |_: Call<()>| {
             let nth = sent.fetch_add(1, Ordering::Relaxed);
@@ -86,6 +86,6 @@ async fn a_call_cloned_below_our_layers_has_its_own_deadline() {
     let error = service.oneshot(write()).await.unwrap_err();
     let story = error.downcast::<Elapsed>().unwrap();
     assert!(story.ambiguous, "the second call's write was out");
-    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
     assert_eq!(story.info.attempts(), 1);
 }

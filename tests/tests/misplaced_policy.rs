@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::test_util::{
     Answer, Fault, Payload, Told, attempt, listen, ms, probe, told, verdict,
 };
 use reattempt::{
-    Annotated, Call, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer, RouteLayer,
-    RoutePolicy, Verdict,
+    Call, CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, RetryLayer,
+    RouteLayer, RoutePolicy, Verdict,
 };
 use tower::util::BoxCloneService;
 use tower::{ServiceBuilder, ServiceExt};
@@ -17,11 +17,11 @@ type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 type Stack = BoxCloneService<Call<Payload>, Answer, Fault>;
 
 fn limited() -> RouteLayer<Arc<RoutePolicy>> {
-    RouteLayer::new(Arc::new(RoutePolicy::new("slow").call_limit(ms(50))))
+    RouteLayer::new(Arc::new(RoutePolicy::new("slow").with_timeout(ms(50))))
 }
 
 fn retry() -> RetryLayer<Verdicts> {
-    RetryLayer::new(verdict, Attempts::standard())
+    RetryLayer::new(verdict, MaxAttempts::standard())
 }
 
 fn hedge() -> HedgeLayer<Verdicts> {
@@ -101,7 +101,9 @@ async fn a_policys_time_limit_in_its_place_ends_the_call_silently() {
 #[tokio::test(start_paused = true)]
 async fn a_policys_attempt_limit_that_no_layer_enforces_warns() {
     fn each() -> RouteLayer<Arc<RoutePolicy>> {
-        RouteLayer::new(Arc::new(RoutePolicy::new("slow").attempt_limit(ms(50))))
+        RouteLayer::new(Arc::new(
+            RoutePolicy::new("slow").with_attempt_timeout(ms(50)),
+        ))
     }
     let cases: [(&str, Build); 3] = [
         ("RetryLayer", |inner| stack!(each(), retry() => inner)),
@@ -134,7 +136,7 @@ async fn a_policy_that_no_layer_serves_is_said() {
         heard.starts_with("RetryLayer got a policy that hedges"),
         "{heard}"
     );
-    let retries = RoutePolicy::new("retries").retry(Attempts::standard());
+    let retries = RoutePolicy::new("retries").retry(MaxAttempts::standard());
     let heard = said(|inner| stack!(hedge() => inner), Some(retries)).await;
     assert!(
         heard.starts_with("HedgeLayer got a policy that retries"),

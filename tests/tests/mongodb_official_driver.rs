@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Collection, Cursor};
-use reattempt::{Call, CallContext, RetryInfo, RetryLayer, RouteLayer, Stage};
+use reattempt::{Call, RetryInfo, RetryLayer, RouteLayer, Stage};
 use reattempt_mongodb::reasons::{
     MONGODB_CLIENT_ERROR, MONGODB_NETWORK_ERROR, MONGODB_NODE_IS_RECOVERING, MONGODB_SERVER_ERROR,
     MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
@@ -65,7 +65,7 @@ async fn find(collection: &Collection<Document>) -> (Found, RetryInfo) {
             async move { collection.find(doc! {}).await }
         });
     let mut call = Call::new(Find);
-    let watch = CallContext::watch(&mut call);
+    let watch = RetryInfo::track(&mut call);
     let answer = within(service.oneshot(call)).await;
     (answer, watch.info())
 }

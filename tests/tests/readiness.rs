@@ -7,7 +7,7 @@ use reattempt::backoff::Backoff;
 use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 use reattempt::findings::ConfigWaiter;
 use reattempt::reason::KV_TEMPORARY_FAILURE;
-use reattempt::strategy::{Attempts, Once};
+use reattempt::strategy::{MaxAttempts, RetryOnce};
 use reattempt::test_util::{
     Answer, Fault, Payload, Probe, Step, Told, attempt, ms, probe, readiness, told, verdict,
 };
@@ -22,7 +22,7 @@ use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
 fn retry() -> RetryLayer<Verdicts> {
-    RetryLayer::new(verdict, Attempts::new(3, Backoff::constant(ms(10))))
+    RetryLayer::new(verdict, MaxAttempts::new(3, Backoff::constant(ms(10))))
 }
 
 fn hedge() -> HedgeLayer<Verdicts> {
@@ -193,7 +193,7 @@ async fn a_buffer_below_serves_retries_and_hedges() {
             .service(probe.inner())
     };
     let retried = probe([fails(1), attempt(2)]);
-    let service = RetryLayer::new(unboxed as Unboxed, Once).layer(buffered(&retried));
+    let service = RetryLayer::new(unboxed as Unboxed, RetryOnce).layer(buffered(&retried));
     let answer = service.oneshot(retried.request()).await.unwrap();
     assert_eq!(answer.attempt, 2);
 

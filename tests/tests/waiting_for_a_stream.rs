@@ -12,10 +12,10 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Backoff;
-use reattempt::strategy::{Attempts, Once};
-use reattempt::{CallContext, DeadlineLayer, RetryInfo, RetryLayer, Stage, Stopped};
+use reattempt::strategy::{MaxAttempts, RetryOnce};
+use reattempt::{DeadlineLayer, RetryInfo, RetryLayer, Stage, StopReason};
 use reattempt_grpc::GrpcClassifier;
-use reattempt_http::HttpStatus;
+use reattempt_http::HttpClassifier;
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -166,14 +166,14 @@ where
     S::Future: Send,
     B: Send,
 {
-    let info = CallContext::watch(&mut request);
+    let info = RetryInfo::track(&mut request);
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(PATIENCE))
         .layer(ReplayBodyLayer::new())
         .map_err(Into::<BoxError>::into)
         .layer(RetryLayer::new(
-            HttpStatus::new(),
-            Attempts::new(3, Backoff::constant(Duration::from_millis(1))),
+            HttpClassifier::new(),
+            MaxAttempts::new(3, Backoff::constant(Duration::from_millis(1))),
         ))
         .service(service);
     let outcome = within(service.oneshot(request)).await;
@@ -250,12 +250,12 @@ impl Tonic {
 
 impl Caller for Tonic {
     async fn call(&self, mut request: Request<Full<Bytes>>) -> Ended {
-        let info = CallContext::watch(&mut request);
+        let info = RetryInfo::track(&mut request);
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::new(PATIENCE))
             .layer(ReplayBodyLayer::new())
             .map_err(BoxError::from)
-            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+            .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
             .map_request(|request: Request<ReplayBody<_>>| request.map(tonic::body::Body::new))
             .service(self.0.clone());
         let outcome = within(service.oneshot(request)).await;
@@ -354,7 +354,7 @@ async fn counts_as_in_flight<C: Caller>(client: impl Fn(&Server) -> C) {
     assert!(ended.outcome.is_err());
     assert_eq!(
         (ended.info.stopped(), seen),
-        (Some(Stopped::NotIdempotent), 0)
+        (Some(StopReason::NotIdempotent), 0)
     );
     let lost = ended
         .info

@@ -10,7 +10,7 @@ use bytes::Buf;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use reattempt::TimeLimit;
+use reattempt::CallDeadline;
 use tracing::Span;
 
 use crate::head::judged;
@@ -40,7 +40,7 @@ pub trait Follow: Sized {
 }
 
 /// The status of a call dropped before its status was known: by its deadline, or by its caller.
-pub(crate) fn code_of_dropped(limit: Option<TimeLimit>) -> Code {
+pub(crate) fn code_of_dropped(limit: Option<CallDeadline>) -> Code {
     let now = || tokio::time::Instant::now().into_std();
     match limit {
         Some(limit) if limit.enforced && limit.passed(now()) => Code::DeadlineExceeded,

@@ -25,7 +25,7 @@
 //! ```
 //! use http::{Request, Response};
 //! use http_body_util::{Empty, Full};
-//! use reattempt::strategy::Attempts;
+//! use reattempt::strategy::MaxAttempts;
 //! use reattempt::{DeadlineLayer, PushbackLayer, RetryLayer, RouteLayer};
 //! use reattempt_grpc::service_config::ServiceConfig;
 //! use reattempt_grpc::{
@@ -57,7 +57,7 @@
 //!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
 //!     .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
 //!     .layer(ReplayBodyLayer::new())
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard()))
 //!     .layer(PreviousAttemptsLayer)
 //!     .layer(PushbackLayer::new(GrpcPushback))
 //!     .layer(GrpcOutcomeLayer::new())

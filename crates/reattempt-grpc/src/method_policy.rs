@@ -18,8 +18,8 @@ use crate::CodeSet;
 ///
 /// let data = MethodPolicy::new(CodeSet::of(&[Code::Unavailable]))
 ///     .max_request_message_bytes(64 * 1024);
-/// let policy = RoutePolicy::new("shop.Cart/Add").data(data);
-/// assert_eq!(policy.get_data::<MethodPolicy>(), Some(&data));
+/// let policy = RoutePolicy::new("shop.Cart/Add").with_data(data);
+/// assert_eq!(policy.data::<MethodPolicy>(), Some(&data));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -80,7 +80,7 @@ impl MethodPolicy {
 
     /// The data of the call's policy.
     pub(crate) fn of(context: &CallContext) -> Option<&Self> {
-        context.policy()?.get_data()
+        context.policy()?.data()
     }
 
     /// The codes of the call's policy, else `default`.

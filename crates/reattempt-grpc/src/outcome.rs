@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use http::{HeaderMap, Request, Response};
 //! use http_body_util::{BodyExt, Empty};
-//! use reattempt::strategy::Once;
+//! use reattempt::strategy::RetryOnce;
 //! use reattempt::{RetryLayer, RetryThrottle, ThrottleLayer, TokenBucket};
 //! use reattempt_grpc::{GrpcClassifier, GrpcOutcomeLayer};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -19,7 +19,7 @@
 //! let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 100)?);
 //! let service = ServiceBuilder::new()
 //!     .layer(ThrottleLayer::new(Arc::clone(&bucket)))
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
 //!     .layer(GrpcOutcomeLayer::new())
 //!     .service_fn(|_: Request<()>| async {
 //!         let mut trailers = HeaderMap::new();
@@ -39,7 +39,7 @@ use std::task::{Context, Poll};
 use http::Response;
 use http_body::Body;
 use reattempt::order::{InsideRecovery, OpenAnswers};
-use reattempt::{Annotated, Conclusion, Reporter, Stage};
+use reattempt::{AttemptReporter, Conclusion, HasCallContext, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -117,7 +117,7 @@ impl<S, R, Req, B> Service<Req> for GrpcOutcome<S, R>
 where
     S: Service<Req, Response = Response<B>>,
     R: Clone,
-    Req: Annotated,
+    Req: HasCallContext,
     B: Body,
 {
     type Response = Response<GrpcOutcomeBody<B, R>>;
@@ -151,7 +151,7 @@ pub type GrpcOutcomeBody<B, R = ByKnownError> = FollowedBody<B, Open, R>;
 #[derive(Debug)]
 pub struct Open {
     conclusion: Conclusion,
-    reporter: Reporter,
+    reporter: AttemptReporter,
     retryable: CodeSet,
 }
 

@@ -9,14 +9,14 @@
 //! ```
 //! use http::{Request, Response};
 //! use reattempt::RetryLayer;
-//! use reattempt::strategy::Once;
+//! use reattempt::strategy::RetryOnce;
 //! use reattempt_grpc::{GrpcClassifier, PreviousAttemptsLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let service = ServiceBuilder::new()
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
 //!     .layer(PreviousAttemptsLayer)
 //!     .service_fn(|request: Request<()>| async move {
 //!         let mut response = Response::new(());
@@ -36,7 +36,7 @@ use std::task::{Context, Poll, ready};
 use http::{HeaderName, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
 use reattempt::order::OneWarning;
-use reattempt::{Annotated, CallContext};
+use reattempt::{CallContext, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use reattempt::order::OneWarning;
-use reattempt::{Annotated, CallContext, TimeLimit};
+use reattempt::{CallContext, CallDeadline, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -159,7 +159,7 @@ where
                         "is inside the DeadlineLayer, which does not see the caller's grpc-timeout: put it above",
                     );
                 }
-                context.stamp_limit(TimeLimit::stamped(at));
+                context.stamp_limit(CallDeadline::stamped(at));
             }
         }
         self.inner.call(request)
@@ -171,7 +171,7 @@ where
 /// attempt.
 fn over_at_once<B>(request: &Request<B>) -> Option<Duration> {
     let policy = request.context().and_then(CallContext::policy)?;
-    policy.get_call_limit().filter(Duration::is_zero)
+    policy.timeout().filter(Duration::is_zero)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 //! use http::{Request, Response};
 //! use http_body_util::{BodyExt, Empty};
 //! use reattempt::RetryLayer;
-//! use reattempt::strategy::Once;
+//! use reattempt::strategy::RetryOnce;
 //! use reattempt_grpc::{GrpcClassifier, TonicStatusLayer};
 //! use std::io;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
@@ -27,7 +27,7 @@
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! let service = ServiceBuilder::new()
 //!     .layer(TonicStatusLayer)
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
 //!     .service_fn(|_: Request<()>| async {
 //!         Err::<Response<Body>, _>(io::Error::from(io::ErrorKind::ConnectionReset))
 //!     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use http_body_util::{BodyExt, Empty};
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{
@@ -99,7 +99,10 @@ fn stack(
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(RetryLayer::new(
+            GrpcClassifier::new(),
+            MaxAttempts::standard(),
+        ))
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
-use reattempt::strategy::Once;
-use reattempt::{Annotated, DeadlineLayer, RetryLayer, ThrottleLayer, TokenBucket};
+use reattempt::strategy::RetryOnce;
+use reattempt::{DeadlineLayer, HasCallContext, RetryLayer, ThrottleLayer, TokenBucket};
 use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 use reattempt_grpc::stats::{GrpcStats, SentBody};
 use reattempt_grpc::{
@@ -49,19 +49,19 @@ async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
     let listener = listen::listen();
     let right = ServiceBuilder::new()
         .layer(bucket())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .layer(GrpcOutcomeLayer::new())
         .service_fn(streams);
     right.oneshot(request()).await.unwrap();
     let uncounted = ServiceBuilder::new()
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .service_fn(streams);
     uncounted.oneshot(request()).await.unwrap();
     assert_eq!(listener.heard(), [""; 0], "all is well");
 
     let missing = ServiceBuilder::new()
         .layer(bucket())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .service_fn(streams);
     for _ in 0..3 {
         missing.clone().oneshot(request()).await.unwrap();
@@ -80,7 +80,7 @@ async fn layers_in_wrong_places_say_so_once() {
         .layer(GrpcOutcomeLayer::new())
         .layer(DeadlineLayer::new(Duration::from_secs(9)).on_elapsed(AsGrpcStatus))
         .layer(GrpcTimeoutLayer)
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .service_fn(streams);
     for _ in 0..3 {
         service.clone().oneshot(request()).await.unwrap();
@@ -99,7 +99,7 @@ async fn layers_in_their_places_say_nothing() {
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(bucket())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .layer(PreviousAttemptsLayer)
         .layer(GrpcOutcomeLayer::new())
         .service_fn(streams);
@@ -115,7 +115,7 @@ async fn optional_layers_in_wrong_places_say_so_once() {
         .layer(WaitForReadyLayer::new())
         .layer(CallCredentialsLayer::new(nothing))
         .layer(HoldHeadersLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .layer(MessageLimitLayer::new().request(9))
         .service_fn(|_: Request<LimitedRequestBody<ReplayBody<Empty<Bytes>>>>| {
             streams(Request::new(()))
@@ -154,7 +154,7 @@ async fn layers_that_measure_say_so_once_where_they_see_too_little() {
         .layer(stats.attempt_layer())
         .service_fn(streams);
     let inside = ServiceBuilder::new()
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .layer(CallSpanLayer::new())
         .layer(stats.call_layer())
         .service_fn(streams);
@@ -173,7 +173,7 @@ async fn layers_that_measure_say_so_once_where_they_see_too_little() {
 #[tokio::test(start_paused = true)]
 async fn statistics_that_miss_a_part_say_so_once() {
     let listener = listen::listen();
-    let retry = || RetryLayer::new(GrpcClassifier::new(), Once);
+    let retry = || RetryLayer::new(GrpcClassifier::new(), RetryOnce);
     let one = stats();
     let unobserved = ServiceBuilder::new()
         .layer(one.call_layer())
@@ -204,7 +204,7 @@ async fn statistics_with_all_their_parts_say_nothing() {
     let service = ServiceBuilder::new()
         .layer(CallSpanLayer::new())
         .layer(stats.call_layer())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once).observer(Arc::new(stats.clone())))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce).observer(Arc::new(stats.clone())))
         .layer(AttemptSpanLayer::new())
         .layer(stats.attempt_layer())
         .service_fn(recovers);

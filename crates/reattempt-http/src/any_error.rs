@@ -18,8 +18,8 @@ use crate::{TransportError, TransportFault};
 /// ```
 /// use http::{Request, Response};
 /// use reattempt::RetryLayer;
-/// use reattempt::strategy::Once;
-/// use reattempt_http::{AnyTransportError, HttpStatus};
+/// use reattempt::strategy::RetryOnce;
+/// use reattempt_http::{AnyTransportError, HttpClassifier};
 /// use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 ///
 /// #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ use crate::{TransportError, TransportFault};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
 /// let client = ServiceBuilder::new()
-///     .layer(RetryLayer::new(HttpStatus::new(), Once))
+///     .layer(RetryLayer::new(HttpClassifier::new(), RetryOnce))
 ///     .map_err(AnyTransportError::new)
 ///     .service_fn(|_: Request<()>| async { Ok::<_, Mine>(Response::new("hello")) });
 /// let task = tokio::spawn(async move { client.oneshot(Request::new(())).await });

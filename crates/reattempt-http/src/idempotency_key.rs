@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use http::{Request, Response};
-//! use reattempt::{Annotated, Idempotency};
+//! use reattempt::{HasCallContext, Idempotency};
 //! use reattempt_http::IdempotencyKeyLayer;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
@@ -31,7 +31,7 @@ use std::task::{Context, Poll};
 
 use http::HeaderName;
 use reattempt::order::OutsideRecovery;
-use reattempt::{Annotated, Idempotency};
+use reattempt::{HasCallContext, Idempotency};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -119,7 +119,7 @@ where
         if has_key {
             let context = request.context_mut();
             self.order.check("IdempotencyKeyLayer", context);
-            let counts = HttpRoute::of(context).and_then(HttpRoute::get_idempotency_key);
+            let counts = HttpRoute::of(context).and_then(HttpRoute::idempotency_key);
             if counts.unwrap_or(self.unless_said) && context.idempotency() == Idempotency::Unknown {
                 context.set_idempotency(Idempotency::Idempotent);
             }
@@ -147,8 +147,8 @@ mod tests {
         let keyed = Request::post("/orders").header("idempotency-key", "a");
         let mut request = keyed.body(()).unwrap();
         if let Some(said) = of_route {
-            let data = HttpRoute::new().idempotency_key(said);
-            let policy = RoutePolicy::new("orders").data(data);
+            let data = HttpRoute::new().with_idempotency_key(said);
+            let policy = RoutePolicy::new("orders").with_data(data);
             request.context_mut().stamp_policy(Arc::new(policy));
         }
         service.oneshot(request).await.unwrap().into_body()

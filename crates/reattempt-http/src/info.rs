@@ -5,16 +5,16 @@
 //!
 //! ```
 //! use http::{Request, Response};
-//! use reattempt::strategy::Once;
+//! use reattempt::strategy::RetryOnce;
 //! use reattempt::{RetryInfo, RetryLayer};
-//! use reattempt_http::{ExposeInfoLayer, HttpStatus};
+//! use reattempt_http::{ExposeInfoLayer, HttpClassifier};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let service = ServiceBuilder::new()
 //!     .layer(ExposeInfoLayer)
-//!     .layer(RetryLayer::new(HttpStatus::new(), Once))
+//!     .layer(RetryLayer::new(HttpClassifier::new(), RetryOnce))
 //!     .service_fn(|_: Request<()>| async {
 //!         Ok::<_, std::convert::Infallible>(Response::builder().status(503).body(()).unwrap())
 //!     });
@@ -30,7 +30,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 #[cfg(doc)]
 use reattempt::RetryInfo;
-use reattempt::{Annotated, CallHandle};
+use reattempt::{CallHandle, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -55,7 +55,7 @@ pub struct ExposeInfo<S> {
 impl<S, Req, B> Service<Req> for ExposeInfo<S>
 where
     S: Service<Req, Response = http::Response<B>>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;

@@ -3,9 +3,9 @@
 //!
 //! | question | answered by |
 //! | --- | --- |
-//! | is this status or error retryable? | [`HttpStatus`], with the [reasons] by meaning |
+//! | is this status or error retryable? | [`HttpClassifier`], with the [reasons] by meaning |
 //! | how far did a failed request come? | [`TransportFault`], found in the errors of hyper, hyper-util, h2, reqwest, tonic; [`AnyTransportError`] for all of them |
-//! | when does the server allow a retry? | [`RetryAfter`], in a `PushbackLayer` |
+//! | when does the server allow a retry? | [`HttpPushback`], in a `PushbackLayer` |
 //! | may this POST be retried? | [`IdempotencyKeyLayer`] |
 //! | how is a body sent twice? | [`ReplayBody`](body::ReplayBody), [`ReplayBodyLayer`](body::ReplayBodyLayer) |
 //! | how is a response body bounded in time? | [`DeadlineBodyLayer`](body::DeadlineBodyLayer) |
@@ -20,10 +20,10 @@
 //! use std::time::Duration;
 //! use http::{Request, Response};
 //! use http_body_util::Full;
-//! use reattempt::strategy::Attempts;
+//! use reattempt::strategy::MaxAttempts;
 //! use reattempt::{PushbackLayer, RetryLayer};
 //! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
-//! use reattempt_http::{HttpStatus, RetryAfter};
+//! use reattempt_http::{HttpClassifier, HttpPushback};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //! # type Body = Full<bytes::Bytes>;
@@ -33,8 +33,8 @@
 //! # static CALLS: AtomicU32 = AtomicU32::new(0);
 //! let client = ServiceBuilder::new()
 //!     .layer(ReplayBodyLayer::new())
-//!     .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
-//!     .layer(PushbackLayer::new(RetryAfter::new()))
+//!     .layer(RetryLayer::new(HttpClassifier::new(), MaxAttempts::standard()))
+//!     .layer(PushbackLayer::new(HttpPushback::new()))
 //!     .service_fn(|_: Request<ReplayBody<Body>>| async {
 //!         # let busy = CALLS.fetch_add(1, Ordering::Relaxed) == 0;
 //!         # let mut response = Response::new(());
@@ -71,8 +71,8 @@ pub use any_error::AnyTransportError;
 pub use idempotency_key::{IdempotencyKey, IdempotencyKeyLayer};
 pub use info::{ExposeInfo, ExposeInfoFuture, ExposeInfoLayer};
 pub use policy::{HttpPolicies, LiveHttpPolicies};
-pub use retry_after::{BeyondCap, RetryAfter};
+pub use retry_after::{BeyondCap, HttpPushback};
 pub use route::HttpRoute;
-pub use status::HttpStatus;
+pub use status::HttpClassifier;
 pub use status_set::StatusSet;
 pub use transport::{RefusedStream, TransportError, TransportFault};

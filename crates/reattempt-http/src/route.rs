@@ -2,15 +2,15 @@
 
 use reattempt::CallContext;
 
-use crate::{HttpStatus, RetryAfter};
+use crate::{HttpClassifier, HttpPushback};
 
 /// The data of a `RoutePolicy` that every part of this crate reads its settings from. Settings that
 /// are not set stay as the layer was built.
 ///
 /// | setting | read by |
 /// | --- | --- |
-/// | [`status`](Self::status) | the classifier [`HttpStatus`] |
-/// | [`retry_after`](Self::retry_after) | [`RetryAfter`], in a `PushbackLayer` |
+/// | [`status`](Self::status) | the classifier [`HttpClassifier`] |
+/// | [`retry_after`](Self::retry_after) | [`HttpPushback`], in a `PushbackLayer` |
 /// | [`body_limit`](Self::body_limit) | [`ReplayBodyLayer`](crate::body::ReplayBodyLayer) |
 /// | [`idempotency_key`](Self::idempotency_key) | [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer) |
 ///
@@ -18,29 +18,29 @@ use crate::{HttpStatus, RetryAfter};
 ///
 /// ```
 /// use reattempt::{HedgePolicy, RoutePolicy};
-/// use reattempt_http::{HttpRoute, HttpStatus, RetryAfter, StatusSet};
+/// use reattempt_http::{HttpRoute, HttpClassifier, HttpPushback, StatusSet};
 /// use std::time::Duration;
 ///
 /// let search = RoutePolicy::new("search")
 ///     .hedge(HedgePolicy::new(2, Duration::from_millis(30)))
-///     .data(
+///     .with_data(
 ///         HttpRoute::new()
-///             .status(HttpStatus::new().retryable(StatusSet::of(&[429, 500, 503])))
-///             .retry_after(RetryAfter::new().milliseconds(false))
-///             .body_limit(4096)
-///             .idempotency_key(true),
+///             .with_classifier(HttpClassifier::new().retryable(StatusSet::of(&[429, 500, 503])))
+///             .with_pushback(HttpPushback::new().milliseconds(false))
+///             .with_body_limit(4096)
+///             .with_idempotency_key(true),
 ///     );
 /// assert_eq!(
 ///     search
-///         .get_data::<HttpRoute>()
-///         .and_then(HttpRoute::get_body_limit),
+///         .data::<HttpRoute>()
+///         .and_then(HttpRoute::body_limit),
 ///     Some(4096)
 /// );
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct HttpRoute {
-    status: Option<HttpStatus>,
-    retry_after: Option<RetryAfter>,
+    classifier: Option<HttpClassifier>,
+    pushback: Option<HttpPushback>,
     body_limit: Option<usize>,
     idempotency_key: Option<bool>,
 }
@@ -50,8 +50,8 @@ impl HttpRoute {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            status: None,
-            retry_after: None,
+            classifier: None,
+            pushback: None,
             body_limit: None,
             idempotency_key: None,
         }
@@ -60,58 +60,58 @@ impl HttpRoute {
     /// Classifies with these settings. Whether bodies are classified remains the layer's choice,
     /// because it depends on the layers around it.
     #[must_use]
-    pub const fn status(mut self, status: HttpStatus) -> Self {
-        self.status = Some(status);
+    pub const fn with_classifier(mut self, classifier: HttpClassifier) -> Self {
+        self.classifier = Some(classifier);
         self
     }
 
     /// Reads `Retry-After` with these settings; dates use the clock of the layer.
     #[must_use]
-    pub fn retry_after(mut self, retry_after: RetryAfter) -> Self {
-        self.retry_after = Some(retry_after);
+    pub fn with_pushback(mut self, pushback: HttpPushback) -> Self {
+        self.pushback = Some(pushback);
         self
     }
 
     /// Buffers at most this many bytes of a request's body for further attempts.
     #[must_use]
-    pub const fn body_limit(mut self, bytes: usize) -> Self {
+    pub const fn with_body_limit(mut self, bytes: usize) -> Self {
         self.body_limit = Some(bytes);
         self
     }
 
     /// Whether a request with an `Idempotency-Key` counts as idempotent.
     #[must_use]
-    pub const fn idempotency_key(mut self, counts: bool) -> Self {
+    pub const fn with_idempotency_key(mut self, counts: bool) -> Self {
         self.idempotency_key = Some(counts);
         self
     }
 
     /// The settings of the classifier.
     #[must_use]
-    pub const fn get_status(&self) -> Option<&HttpStatus> {
-        self.status.as_ref()
+    pub const fn classifier(&self) -> Option<&HttpClassifier> {
+        self.classifier.as_ref()
     }
 
     /// The settings for `Retry-After`.
     #[must_use]
-    pub const fn get_retry_after(&self) -> Option<&RetryAfter> {
-        self.retry_after.as_ref()
+    pub const fn pushback(&self) -> Option<&HttpPushback> {
+        self.pushback.as_ref()
     }
 
     /// The maximum of buffered bytes of one body.
     #[must_use]
-    pub const fn get_body_limit(&self) -> Option<usize> {
+    pub const fn body_limit(&self) -> Option<usize> {
         self.body_limit
     }
 
     /// Whether an `Idempotency-Key` counts.
     #[must_use]
-    pub const fn get_idempotency_key(&self) -> Option<bool> {
+    pub const fn idempotency_key(&self) -> Option<bool> {
         self.idempotency_key
     }
 
     /// The settings of this call's route.
     pub(crate) fn of(context: &CallContext) -> Option<&Self> {
-        context.policy()?.get_data()
+        context.policy()?.data()
     }
 }

@@ -1,4 +1,4 @@
-//! `HttpStatus`: classifies HTTP statuses and transport errors.
+//! `HttpClassifier`: classifies HTTP statuses and transport errors.
 
 use reattempt::order::OpenAnswers;
 use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
@@ -14,24 +14,24 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | outcome | verdict |
 /// | --- | --- |
 /// | status below 400 | success |
-/// | 408, 425, 429, 500, 502, 503, 504 ([`HttpStatus::retryable`]) | retry |
+/// | 408, 425, 429, 500, 502, 503, 504 ([`HttpClassifier::retryable`]) | retry |
 /// | any other from 400 up | fatal |
 /// | transport error | see [`TransportFault`](crate::TransportFault) |
 ///
 /// A request that is not idempotent is retried only after 425 and 429, which state that it was not
-/// processed ([`HttpStatus::safe`]), after errors before it was sent, and after REFUSED_STREAM
-/// ([`HttpStatus::refused`]). Not after 503, even with `Retry-After`: gateways return it also for
+/// processed ([`HttpClassifier::safe`]), after errors before it was sent, and after REFUSED_STREAM
+/// ([`HttpClassifier::refused`]). Not after 503, even with `Retry-After`: gateways return it also for
 /// requests that they had forwarded.
 ///
-/// The settings of a route take precedence over the layer's: [`HttpRoute::status`].
+/// The settings of a route take precedence over the layer's: [`HttpRoute::classifier`].
 ///
 /// ```
 /// use http::Response;
 /// use reattempt::{CallContext, Classify, Verdict};
-/// use reattempt_http::HttpStatus;
+/// use reattempt_http::HttpClassifier;
 /// use reattempt_http::reasons::HTTP_SERVICE_UNAVAILABLE;
 ///
-/// let classifier = HttpStatus::new().also_retryable(520);
+/// let classifier = HttpClassifier::new().also_retryable(520);
 /// let answer = Response::builder().status(503).body(()).unwrap();
 /// let verdict = Classify::<_, std::io::Error>::classify(
 ///     &classifier,
@@ -48,7 +48,7 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// assert!(!failure.safe, "a POST is not retried");
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct HttpStatus {
+pub struct HttpClassifier {
     retryable: StatusSet,
     safe: StatusSet,
     transport: bool,
@@ -56,7 +56,7 @@ pub struct HttpStatus {
     refused: Option<RefusedStream>,
 }
 
-impl HttpStatus {
+impl HttpClassifier {
     /// The retryable statuses, by default.
     pub const RETRYABLE: StatusSet = StatusSet::of(&[408, 425, 429, 500, 502, 503, 504]);
     /// The statuses that state that the request was not processed, by default.
@@ -122,7 +122,7 @@ impl HttpStatus {
 
     /// The retryable statuses.
     #[must_use]
-    pub const fn get_retryable(&self) -> StatusSet {
+    pub const fn retryable_statuses(&self) -> StatusSet {
         self.retryable
     }
 
@@ -146,15 +146,15 @@ impl HttpStatus {
     }
 }
 
-impl Default for HttpStatus {
+impl Default for HttpClassifier {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpStatus {
+impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpClassifier {
     fn classify(&self, outcome: Result<&http::Response<B>, &E>, context: &CallContext) -> Verdict {
-        let of_route = HttpRoute::of(context).and_then(HttpRoute::get_status);
+        let of_route = HttpRoute::of(context).and_then(HttpRoute::classifier);
         let settings = of_route.unwrap_or(self);
         match outcome {
             Ok(response) => match settings.of_status(response.status().as_u16()) {
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::reasons::*;
 
-    fn verdict(classifier: HttpStatus, status: u16) -> Verdict {
+    fn verdict(classifier: HttpClassifier, status: u16) -> Verdict {
         let response = http::Response::builder().status(status).body(()).unwrap();
         let context = CallContext::default();
         Classify::<_, std::io::Error>::classify(&classifier, Ok(&response), &context)
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn statuses_mean_what_http_says() {
-        let http = HttpStatus::new();
+        let http = HttpClassifier::new();
         for status in [200, 204, 301, 304] {
             assert_eq!(verdict(http, status), Verdict::Success);
         }
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_safe_and_what_is_retried_can_be_said() {
-        let http = HttpStatus::new()
+        let http = HttpClassifier::new()
             .also_retryable(520)
             .safe(StatusSet::of(&[520]));
         let Verdict::Retry(failure) = verdict(http, 520) else {
@@ -247,14 +247,14 @@ mod tests {
     #[test]
     fn the_routes_settings_beat_the_layers() {
         let mut context = CallContext::default();
-        let data = HttpStatus::new()
+        let data = HttpClassifier::new()
             .retryable(StatusSet::of(&[404]))
             .transport_errors(false);
         context.stamp_policy(Arc::new(
-            RoutePolicy::new("r").data(HttpRoute::new().status(data)),
+            RoutePolicy::new("r").with_data(HttpRoute::new().with_classifier(data)),
         ));
         let response = http::Response::builder().status(404).body(()).unwrap();
-        let http = HttpStatus::new().judge_bodies();
+        let http = HttpClassifier::new().judge_bodies();
         let on_404 = Classify::<_, std::io::Error>::classify(&http, Ok(&response), &context);
         assert!(matches!(on_404, Verdict::Retry(_)));
         let good = http::Response::new(());
@@ -278,10 +278,10 @@ mod tests {
         use reattempt::Transparent;
 
         let refused = h2::Error::from(h2::Reason::REFUSED_STREAM);
-        let of = |layer: HttpStatus, route: HttpStatus| {
+        let of = |layer: HttpClassifier, route: HttpClassifier| {
             let mut context = CallContext::default();
-            let data = HttpRoute::new().status(route);
-            context.stamp_policy(Arc::new(RoutePolicy::new("r").data(data)));
+            let data = HttpRoute::new().with_classifier(route);
+            context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
             let verdict =
                 Classify::<http::Response<()>, _>::classify(&layer, Err(&refused), &context);
             let failure = *verdict.failure().unwrap();
@@ -290,7 +290,7 @@ mod tests {
         };
         let unprocessed = (HTTP_STREAM_REFUSED, true, Transparent::Once);
         let ambiguous = (HTTP_STREAM_RESET, false, Transparent::No);
-        let unset = HttpStatus::new();
+        let unset = HttpClassifier::new();
         let believes = unset.refused(RefusedStream::Unprocessed);
         let doubts = unset.refused(RefusedStream::Ambiguous);
         for (layer, route, expected) in [
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_good_status_can_be_left_open_until_its_body_ends() {
-        let http = HttpStatus::new().judge_bodies();
+        let http = HttpClassifier::new().judge_bodies();
         assert_eq!(verdict(http, 200), Verdict::Committed);
         assert!(matches!(verdict(http, 503), Verdict::Retry(_)));
     }

@@ -256,7 +256,7 @@ impl TransportFault {
 /// processed twice, which [`Ambiguous`](Self::Ambiguous) prevents. The last stream of a GOAWAY is
 /// trusted in either case.
 ///
-/// Set by [`HttpStatus::refused`](crate::HttpStatus::refused), by a route of
+/// Set by [`HttpClassifier::refused`](crate::HttpClassifier::refused), by a route of
 /// [policies](crate::policy) (`"refused": "ambiguous"`), and by gRPC's classifier and service
 /// config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use reattempt::pushback::ReadPushback;
 use reattempt::{AttemptKind, NextAttempt, Replay, ServerPushback};
 use reattempt_http::body::{BufferBudget, ReplayBody};
-use reattempt_http::{BeyondCap, RetryAfter};
+use reattempt_http::{BeyondCap, HttpPushback};
 
 const CAP: Duration = Duration::from_secs(60);
 /// All headers with a delay, and one that decides whether they count.
@@ -125,10 +125,10 @@ proptest! {
                 headers.append(NAMES[at % NAMES.len()], value);
             }
         }
-        let _ = RetryAfter::new().delay(&headers);
+        let _ = HttpPushback::new().delay(&headers);
         let mut response = Response::builder().status(503).body(()).unwrap();
         *response.headers_mut() = headers;
-        let reader = RetryAfter::new().cap(CAP, BeyondCap::Wait);
+        let reader = HttpPushback::new().cap(CAP, BeyondCap::Wait);
         if let Some(word) = ReadPushback::<_, ()>::read(&reader, Ok(&response)) {
             let within = matches!(word, ServerPushback::After(delay) if delay <= CAP);
             prop_assert!(within);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use reattempt::strategy::Once;
+use reattempt::strategy::RetryOnce;
 use reattempt::{DeadlineLayer, RetryLayer, RouteLayer, RoutePolicy, ThrottleLayer, TokenBucket};
 use reattempt_http::body::{DeadlineBodyLayer, OutcomeBodyLayer};
 use reattempt_http::hop::{AttemptHeadersLayer, GaveUpLayer};
-use reattempt_http::{HttpStatus, IdempotencyKeyLayer};
+use reattempt_http::{HttpClassifier, IdempotencyKeyLayer};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use reattempt::test_util as listen;
@@ -28,8 +28,8 @@ fn bucket() -> ThrottleLayer {
     ThrottleLayer::new(Arc::new(TokenBucket::new(10, 100).unwrap()))
 }
 
-fn judging() -> RetryLayer<HttpStatus> {
-    RetryLayer::new(HttpStatus::new().judge_bodies(), Once)
+fn judging() -> RetryLayer<HttpClassifier> {
+    RetryLayer::new(HttpClassifier::new().judge_bodies(), RetryOnce)
 }
 
 /// The classifier logs once per process, so one test covers both cases.
@@ -44,7 +44,7 @@ async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
     right.oneshot(request()).await.unwrap();
     let plain = ServiceBuilder::new()
         .layer(bucket())
-        .layer(RetryLayer::new(HttpStatus::new(), Once))
+        .layer(RetryLayer::new(HttpClassifier::new(), RetryOnce))
         .service_fn(works);
     plain.oneshot(request()).await.unwrap();
     assert_eq!(listener.heard(), [""; 0], "correct order");
@@ -65,14 +65,14 @@ async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
 #[tokio::test(start_paused = true)]
 async fn layers_in_wrong_places_say_so_once() {
     let listener = listen::listen();
-    let policy = Arc::new(RoutePolicy::new("orders").call_limit(Duration::from_secs(1)));
+    let policy = Arc::new(RoutePolicy::new("orders").with_timeout(Duration::from_secs(1)));
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(policy))
         .layer(AttemptHeadersLayer::new())
         .layer(OutcomeBodyLayer::new())
         .layer(DeadlineBodyLayer::new())
         .layer(DeadlineLayer::new(Duration::from_secs(9)))
-        .layer(RetryLayer::new(HttpStatus::new(), Once))
+        .layer(RetryLayer::new(HttpClassifier::new(), RetryOnce))
         .layer(IdempotencyKeyLayer::new())
         .layer(GaveUpLayer)
         .service_fn(works);

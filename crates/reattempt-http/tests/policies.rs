@@ -7,13 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    CallContext, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, Stage, Stopped,
+    DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RetryThrottle,
+    RouteLayer, Stage, StopReason,
 };
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
-use reattempt_http::{HttpPolicies, HttpStatus, IdempotencyKeyLayer, LiveHttpPolicies, RetryAfter};
+use reattempt_http::{
+    HttpClassifier, HttpPolicies, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies,
+};
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -95,12 +97,15 @@ async fn call(
         .layer(DeadlineLayer::unlimited())
         .layer(IdempotencyKeyLayer::new())
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
-        .layer(HedgeLayer::by_policy(HttpStatus::new()))
+        .layer(RetryLayer::new(
+            HttpClassifier::new(),
+            MaxAttempts::standard(),
+        ))
+        .layer(HedgeLayer::by_policy(HttpClassifier::new()))
         .layer(DeadlineLayer::unlimited())
-        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(PushbackLayer::new(HttpPushback::new()))
         .service_fn(move |request| server.clone().serve(began, request));
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let client = client.ready().await.unwrap();
     let outcome = client.call(request).await;
     let outcome = outcome.map(|response| response.status().as_u16());
@@ -156,7 +161,7 @@ async fn a_non_fatal_status_sends_the_next_hedge() {
     server.will(&[Step::Status(503), Step::Status(500)]);
     let (outcome, took, info) = call(&routes, &server, get("/read/1")).await;
     assert_eq!((outcome.unwrap(), took), (500, 0));
-    assert_eq!(info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(info.stopped(), Some(StopReason::Fatal));
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +182,7 @@ async fn a_post_with_a_key_is_retried_by_its_routes_backoff() {
     server.will(&[Step::Status(503)]);
     let (outcome, _, info) = call(&routes, &server, order()).await;
     assert_eq!((outcome.unwrap(), info.attempts()), (503, 1));
-    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,7 +196,7 @@ async fn a_key_counts_only_where_the_route_says_so() {
         .insert("idempotency-key", "1".parse().unwrap());
     let (outcome, _, info) = call(&routes, &server, keyed).await;
     assert_eq!(outcome.unwrap(), 503);
-    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +222,7 @@ async fn a_body_past_the_routes_limit_is_sent_once() {
         .insert("idempotency-key", "1".parse().unwrap());
     let (outcome, _, info) = call(&routes, &server, long).await;
     assert_eq!(outcome.unwrap(), 503);
-    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
 }
 
 #[tokio::test(start_paused = true)]
@@ -256,7 +261,7 @@ async fn attempts_and_calls_have_the_routes_time() {
     assert_eq!((took, elapsed.limit), (2000, Some(Duration::from_secs(2))));
     assert!(!elapsed.ambiguous);
     assert_eq!(server.times(), [0, 600, 1200, 1800]);
-    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(info.stopped(), Some(StopReason::Deadline));
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,12 +276,12 @@ async fn an_update_is_for_later_calls_and_keeps_the_throttle_state() {
     server.will(&[Step::Status(503); 9]);
     let (outcome, _, info) = call(&routes, &server, get("/")).await;
     assert_eq!((outcome.unwrap(), info.attempts()), (503, 2));
-    assert_eq!(info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(info.stopped(), Some(StopReason::Throttled));
 
     assert!(routes.update("{\"default\": 1}").is_err());
     routes.update(&one("backend", 2)).unwrap();
     let (_, _, info) = call(&routes, &server, get("/")).await;
-    assert_eq!(info.stopped(), Some(Stopped::Throttled), "still low");
+    assert_eq!(info.stopped(), Some(StopReason::Throttled), "still low");
     let bucket = Arc::clone(routes.load().throttle("backend").unwrap());
     assert_eq!(bucket.milli_tokens(), Some(1000));
 
@@ -284,7 +289,7 @@ async fn an_update_is_for_later_calls_and_keeps_the_throttle_state() {
     let (_, _, info) = call(&routes, &server, get("/")).await;
     assert_eq!(
         info.stopped(),
-        Some(Stopped::Attempts),
+        Some(StopReason::Attempts),
         "another name, a full bucket"
     );
 }
@@ -351,7 +356,7 @@ async fn a_presets_empty_quota_sends_once_and_other_routes_go_on() {
     server.will(&[Step::Status(500); 3]);
     let (outcome, _, info) = call(&routes, &server, get("/a")).await;
     assert_eq!((outcome.unwrap(), info.attempts()), (500, 2));
-    assert_eq!(info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(info.stopped(), Some(StopReason::Throttled));
     server.will(&[Step::Status(500)]);
     let (outcome, _, _) = call(&routes, &server, get("/b")).await;
     assert_eq!(outcome.unwrap(), 200);
@@ -375,7 +380,7 @@ async fn transport_errors_are_retried_unless_the_route_says_no() {
     server.will(&[Step::Broken]);
     let (outcome, _, info) = call(&routes, &server, request(Method::POST, "/", "x")).await;
     assert!(outcome.is_err());
-    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
     server.will(&[Step::Refused]);
     let (outcome, _, _) = call(&routes, &server, request(Method::POST, "/", "x")).await;
     assert_eq!(outcome.unwrap(), 200);
@@ -384,7 +389,10 @@ async fn transport_errors_are_retried_unless_the_route_says_no() {
     server.will(&[Step::Broken]);
     let (outcome, _, info) = call(&routes, &server, get("/")).await;
     assert!(outcome.is_err());
-    assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
+    assert_eq!(
+        (info.attempts(), info.stopped()),
+        (1, Some(StopReason::Fatal))
+    );
 }
 
 /// For any method, because nothing was sent; final if transport errors are not retried.
@@ -392,19 +400,23 @@ async fn transport_errors_are_retried_unless_the_route_says_no() {
 async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
     let server = Server::default();
     for (recovery, attempts, stopped) in [
-        (r#""retry": {"maxAttempts": 3}"#, 3, Stopped::Attempts),
-        (r#""retry": {"transportErrors": false}"#, 1, Stopped::Fatal),
+        (r#""retry": {"maxAttempts": 3}"#, 3, StopReason::Attempts),
+        (
+            r#""retry": {"transportErrors": false}"#,
+            1,
+            StopReason::Fatal,
+        ),
         (
             r#""hedge": {"maxAttempts": 2, "delay": "9s", "budgetPercent": 100}"#,
             2,
-            Stopped::Attempts,
+            StopReason::Attempts,
         ),
         (
             r#""hedge": {"delay": "9s", "transportErrors": false}"#,
             1,
-            Stopped::Fatal,
+            StopReason::Fatal,
         ),
-        (r#""timeout": "9s""#, 1, Stopped::Attempts),
+        (r#""timeout": "9s""#, 1, StopReason::Attempts),
     ] {
         let routes = routes(&format!(r#"{{"default": {{{recovery}}}}}"#));
         for method in [Method::GET, Method::POST] {

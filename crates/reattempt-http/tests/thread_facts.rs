@@ -10,8 +10,8 @@ use reattempt_http::body::{
     ReplayBodyService,
 };
 use reattempt_http::{
-    ExposeInfo, ExposeInfoFuture, HttpPolicies, HttpRoute, HttpStatus, IdempotencyKey,
-    LiveHttpPolicies, RetryAfter,
+    ExposeInfo, ExposeInfoFuture, HttpClassifier, HttpPolicies, HttpPushback, HttpRoute,
+    IdempotencyKey, LiveHttpPolicies,
 };
 
 type Body = Full<Bytes>;
@@ -26,11 +26,11 @@ const _: () = {
     service::<ReplayBodyService<()>>();
     service::<IdempotencyKey<()>>();
     service::<ExposeInfo<()>>();
-    service::<HttpStatus>();
+    service::<HttpClassifier>();
     service::<HttpRoute>();
     service::<HttpPolicies>();
     service::<LiveHttpPolicies>();
-    service::<RetryAfter>();
+    service::<HttpPushback>();
 };
 
 /// The assertions are compile-time checks; this test instantiates them.

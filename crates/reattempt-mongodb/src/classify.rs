@@ -290,7 +290,7 @@ impl<Res, Err: MongoFailure> Classify<Res, Err> for MongoClassifier {
             return Verdict::Success;
         };
         let gate_of = |policy: Option<&'_ Arc<RoutePolicy>>| -> Option<ReadGate> {
-            policy.and_then(|policy| policy.get_data()).copied()
+            policy.and_then(|policy| policy.data()).copied()
         };
         // The client's own gate first: no policy of a single call may allow more (M10).
         let gate = gate_of(context.route_policy()).or_else(|| gate_of(context.policy()));

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use reattempt::{Annotated, Call, CallContext, Idempotency, Reporter, Route, RoutePolicy};
+use reattempt::{
+    AttemptReporter, Call, CallContext, HasCallContext, Idempotency, Route, RoutePolicy,
+};
 
 use crate::nested::OnNested;
 use crate::{NestedRetries, NotEligible, ReadOperation, RetryableReads, eligible, supports_retry};
@@ -108,17 +110,17 @@ impl RetryReads {
             Arc::new(
                 RoutePolicy::new(name)
                     .no_recovery()
-                    .data(ReadGate::Once(why)),
+                    .with_data(ReadGate::Once(why)),
             )
         };
         let retried = |name| {
             let policy = RoutePolicy::new(name).retry(strategy.clone());
             match strategy.tokens() {
-                Some(tokens) => policy.throttle(Arc::new(tokens.clone())),
+                Some(tokens) => policy.with_throttle(Arc::new(tokens.clone())),
                 None => policy,
             }
         };
-        let overload = |name, why| Arc::new(retried(name).data(ReadGate::Overload(why)));
+        let overload = |name, why| Arc::new(retried(name).with_data(ReadGate::Overload(why)));
         Self {
             retry_reads,
             retry_writes: true,
@@ -131,7 +133,7 @@ impl RetryReads {
                     NotEligible::InTransaction,
                 ),
             }),
-            retry: Arc::new(retried("mongodb: retryable read").data(ReadGate::Retry)),
+            retry: Arc::new(retried("mongodb: retryable read").with_data(ReadGate::Retry)),
             disabled: once("mongodb: retryReads off", NotEligible::Disabled),
             operation: once("mongodb: never retried", NotEligible::Operation),
             in_transaction: once("mongodb: in transaction", NotEligible::InTransaction),
@@ -253,7 +255,7 @@ impl<Req: ReadCall> Route<Req> for RetryReads {
 /// further attempt the client must not send, and fails with
 /// [`FailureKind::NotSupported`](crate::FailureKind::NotSupported) so that the first error is
 /// raised.
-pub fn report_wire_version(reporter: &Reporter, max_wire_version: i32) -> bool {
+pub fn report_wire_version(reporter: &AttemptReporter, max_wire_version: i32) -> bool {
     let supported = supports_retry(max_wire_version);
     if !supported {
         reporter.forbid();

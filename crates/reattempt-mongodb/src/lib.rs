@@ -13,7 +13,7 @@
 //! | how often, when, and which error is raised? | [`RetryableReads`] |
 //!
 //! ```
-//! use reattempt::{Call, Annotated};
+//! use reattempt::{Call, HasCallContext};
 //! use reattempt_mongodb::{FailureKind, MongoClassifier, MongoFailure};
 //! use reattempt_mongodb::{ReadOperation, RetryReads, RetryableReads};
 //!
@@ -32,11 +32,11 @@
 //!     }
 //! }
 //!
-//! // Once per client: the retry layer takes the classifier and the strategy, the client the gate.
+//! // RetryOnce per client: the retry layer takes the classifier and the strategy, the client the gate.
 //! let (classifier, strategy) = (MongoClassifier::seed_2022(), RetryableReads::seed_2022());
 //! let gate = RetryReads::new(true);
 //!
-//! // Once per operation:
+//! // RetryOnce per operation:
 //! let mut call = Call::new("find");
 //! gate.stamp(call.context_mut(), ReadOperation::Find, false);
 //! # let _ = (classifier, strategy, DriverError::Io.kind());

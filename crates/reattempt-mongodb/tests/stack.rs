@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use reattempt::{Annotated, Call, CallContext, RetryLayer, RouteLayer, RoutePolicy, Stage};
+use reattempt::{
+    Call, CallContext, HasCallContext, RetryInfo, RetryLayer, RouteLayer, RoutePolicy, Stage,
+};
 use reattempt_mongodb::{
     FailureKind, MongoClassifier, MongoFailure, ReadCall, ReadOperation, RetryReads,
     RetryableReads, report_wire_version,
@@ -73,7 +75,7 @@ async fn run(
             }
         });
     let mut call = Call::new(command);
-    let watch = CallContext::watch(&mut call);
+    let watch = RetryInfo::track(&mut call);
     let answer = client.oneshot(call).await;
     (answer, watch.info().attempts())
 }

@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use reattempt::{Annotated, Reporter};
+use reattempt::{AttemptReporter, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Calls `F`, a `Fn(&Reporter, Result<&Res, &Err>)`, with every outcome. Place it inside the
+/// Calls `F`, a `Fn(&AttemptReporter, Result<&Res, &Err>)`, with every outcome. Place it inside the
 /// recovery layer, directly above the client. [`kv::report`](crate::kv::report) and
 /// [`mongodb::report`](crate::mongodb::report) have this signature.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +46,8 @@ pub struct Reporting<S, F> {
 impl<S, F, Req> Service<Req> for Reporting<S, F>
 where
     S: Service<Req>,
-    F: Fn(&Reporter, Result<&S::Response, &S::Error>) + Clone,
-    Req: Annotated,
+    F: Fn(&AttemptReporter, Result<&S::Response, &S::Error>) + Clone,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -74,14 +74,14 @@ pin_project! {
         #[pin]
         inner: F,
         report: R,
-        reporter: Option<Reporter>,
+        reporter: Option<AttemptReporter>,
     }
 }
 
 impl<F, R, Res, Err> Future for ReportFuture<F, R>
 where
     F: Future<Output = Result<Res, Err>>,
-    R: Fn(&Reporter, Result<&Res, &Err>),
+    R: Fn(&AttemptReporter, Result<&Res, &Err>),
 {
     type Output = Result<Res, Err>;
 

@@ -10,14 +10,14 @@ use tower_service::Service;
 /// conversion is missing, and for which types.
 ///
 /// ```
-/// use reattempt::{Call, CallContext, RetryLayer, Verdict, checked, strategy::Once};
+/// use reattempt::{Call, CallContext, RetryLayer, Verdict, checked, strategy::RetryOnce};
 /// use tower::{ServiceBuilder, ServiceExt};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), std::convert::Infallible> {
 /// let classifier = |_: Result<&u8, &std::convert::Infallible>, _: &CallContext| Verdict::Success;
 /// let stack = ServiceBuilder::new()
-///     .layer(RetryLayer::new(classifier, Once))
+///     .layer(RetryLayer::new(classifier, RetryOnce))
 ///     .service_fn(|_: Call<&'static str>| async { Ok(7) });
 /// let stack = checked::<Call<&'static str>, _>(stack);
 /// assert_eq!(stack.oneshot(Call::new("get")).await?, 7);
@@ -27,11 +27,11 @@ use tower_service::Service;
 /// A classifier for the responses of another protocol:
 ///
 /// ```compile_fail,E0277
-/// # use reattempt::{Call, CallContext, RetryLayer, Verdict, checked, strategy::Once};
+/// # use reattempt::{Call, CallContext, RetryLayer, Verdict, checked, strategy::RetryOnce};
 /// # use tower::ServiceBuilder;
 /// let classifier = |_: Result<&String, &std::convert::Infallible>, _: &CallContext| Verdict::Success;
 /// let stack = ServiceBuilder::new()
-///     .layer(RetryLayer::new(classifier, Once))
+///     .layer(RetryLayer::new(classifier, RetryOnce))
 ///     .service_fn(|_: Call<&'static str>| async { Ok::<u8, std::convert::Infallible>(7) });
 /// let stack = checked::<Call<&'static str>, _>(stack);
 /// ```

@@ -29,7 +29,7 @@
 //! | what does the server ask for? | [`ServerPushback`] |
 //! | whether and when again? | [`RetryStrategy`], with a [`Backoff`](backoff::Backoff) |
 //! | is the server overloaded? | [`RetryThrottle`] |
-//! | until when? | [`TimeLimit`] |
+//! | until when? | [`CallDeadline`] |
 //! | what happened? | [`RetryInfo`], of [`AttemptRecord`]s |
 //!
 //! Feature `tokio` (default) has the layers. Without it the crate has no runtime and no I/O: the
@@ -120,16 +120,16 @@ pub mod throttle;
 pub mod wrap;
 
 pub use call::{
-    Annotated, Backend, Call, CallContext, CallHandle, Conclusion, Findings, NextAttempt, Replay,
-    Reporter, ThrottleStamp, Watch, findings,
+    AttemptReport, AttemptReporter, Backend, Call, CallContext, CallHandle, Conclusion,
+    HasCallContext, NextAttempt, Replay, RetryInfoHandle, ThrottleStamp, findings,
 };
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{
     Failure, Idempotency, ReasonDef, RetryReason, ServerPushback, Stage, Transparent, Verdict,
     reason,
 };
-pub use info::{AttemptKind, AttemptOutcome, AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
-pub use limit::{DeadlineScope, Elapsed, OnDeadline, TimeLimit};
+pub use info::{AttemptKind, AttemptOutcome, AttemptRecord, MOST_RECORDS, RetryInfo, StopReason};
+pub use limit::{CallDeadline, DeadlineScope, Elapsed, OnDeadline};
 pub use observe::Observer;
 #[cfg(not(feature = "tokio"))]
 pub use policy::throttle;

@@ -7,7 +7,7 @@ use crate::RetryInfo;
 
 /// The instant by which a call or one attempt must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeLimit {
+pub struct CallDeadline {
     /// The instant of the limit.
     pub at: Instant,
     /// True if a `Deadline` layer ends the call at that instant; false if the limit was only
@@ -15,7 +15,7 @@ pub struct TimeLimit {
     pub enforced: bool,
 }
 
-impl TimeLimit {
+impl CallDeadline {
     /// A limit that is attached but not enforced.
     #[must_use]
     pub const fn stamped(at: Instant) -> Self {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_limit_has_passed_from_its_very_instant_on() {
-        let limit = TimeLimit::stamped(at(10));
+        let limit = CallDeadline::stamped(at(10));
         let seen = [9, 10, 11].map(|now| (limit.passed(at(now)), limit.left(at(now))));
         let left = Duration::from_millis(1);
         assert_eq!(
@@ -158,11 +158,11 @@ mod tests {
 
     #[test]
     fn of_two_limits_at_one_instant_the_enforced_one_counts() {
-        let (early, late) = (TimeLimit::stamped(at(1)), TimeLimit::enforced(at(2)));
+        let (early, late) = (CallDeadline::stamped(at(1)), CallDeadline::enforced(at(2)));
         assert_eq!(early.earlier(Some(late)), early);
         assert_eq!(late.earlier(Some(early)), early);
         assert_eq!(late.earlier(None), late);
-        let stamped = TimeLimit::stamped(at(2));
+        let stamped = CallDeadline::stamped(at(2));
         assert_eq!(stamped.earlier(Some(late)), late);
         assert_eq!(late.earlier(Some(stamped)), late);
         assert_eq!(stamped.earlier(Some(stamped)), stamped);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{CallContext, Recovery, Reporter, Stage};
+use crate::{AttemptReporter, CallContext, Recovery, Stage};
 
 /// A warning that is logged once; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ impl OpenAnswers {
     /// For the layer below, on a head whose response it follows to its end. A good head is never
     /// classified as a failure, so the stage can serve as the signal.
     #[inline]
-    pub fn follow(reporter: &Reporter) {
+    pub fn follow(reporter: &AttemptReporter) {
         reporter.stage(Stage::Response);
     }
 
@@ -104,7 +104,7 @@ impl OpenAnswers {
 impl OneWarning {
     /// For a recovery layer that acts on a call whose policy has a time limit, if none is attached.
     pub fn warn_if_unlimited(&self, layer: &'static str, context: &CallContext) {
-        let of_policy = |context: &CallContext| context.policy()?.get_call_limit();
+        let of_policy = |context: &CallContext| context.policy()?.timeout();
         if context.limit().is_none() && of_policy(context).is_some() {
             self.warn(
                 layer,
@@ -119,7 +119,7 @@ impl OneWarning {
     pub(crate) fn warn_if_attempts_unlimited(&self, layer: &'static str, context: &CallContext) {
         let limited = context
             .policy()
-            .is_some_and(|policy| policy.get_attempt_limit().is_some());
+            .is_some_and(|policy| policy.attempt_timeout().is_some());
         if limited && !context.is_attempt_limited() {
             self.warn(
                 layer,
@@ -132,7 +132,7 @@ impl OneWarning {
     pub fn warn_if_retry(&self, context: &CallContext) {
         let retries = context
             .policy()
-            .is_some_and(|policy| matches!(policy.get_recovery(), Recovery::Retry(_)));
+            .is_some_and(|policy| matches!(policy.recovery(), Recovery::Retry(_)));
         if retries || context.strategy().is_some() {
             self.warn(
                 "HedgeLayer",

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use reattempt::strategy::BestEffort;
 use reattempt::{
-    Annotated, Call, CallContext, Decision, Failure, Idempotency, RetryInfo, RetryLayer,
+    Call, CallContext, Decision, Failure, HasCallContext, Idempotency, RetryInfo, RetryLayer,
     RetryReason, RetryStrategy, RetryView, ServerPushback, Stage, Verdict, classify_fn, reason,
 };
 use tower::{Layer, ServiceExt, service_fn};
@@ -30,7 +30,7 @@ async fn call(why: RetryReason, idempotency: Idempotency) -> (Result<(), ()>, Re
     );
     let mut request = Call::new(());
     request.context_mut().set_idempotency(idempotency);
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let service = RetryLayer::new(classifier, BestEffort::new()).layer(server);
     let outcome = service.oneshot(request).await;
     (outcome, watch.info(), seen)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use reattempt::route::Routed;
 use reattempt::throttle::Throttle;
 use reattempt::wrap::{IntoCall, OutOfCall};
-use reattempt::{CallHandle, Conclusion, Reporter, RoutePolicy, Routes, Watch};
+use reattempt::{AttemptReporter, CallHandle, Conclusion, RetryInfoHandle, RoutePolicy, Routes};
 
 const fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
 
@@ -18,8 +18,8 @@ fn services_and_handles_can_be_shared_and_moved() {
     service::<Routed<(), Arc<RoutePolicy>>>();
     service::<Routed<(), Routes<()>>>();
     service::<Throttle<()>>();
-    service::<Reporter>();
+    service::<AttemptReporter>();
     service::<Conclusion>();
-    service::<Watch>();
+    service::<RetryInfoHandle>();
     service::<CallHandle>();
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use reattempt::reason::UNKNOWN;
 use reattempt::test_util::ms;
-use reattempt::{Annotated, CallContext, Failure, RetryInfo, Stage, TimeLimit};
+use reattempt::{CallContext, CallDeadline, Failure, HasCallContext, RetryInfo, Stage};
 use reattempt_tests::alive::Live;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -64,7 +64,7 @@ impl Caller<'_> {
             return None;
         }
         let mut request = R::make(self.world, self.call);
-        let info = plan.watched.then(|| CallContext::watch(&mut request));
+        let info = plan.watched.then(|| RetryInfo::track(&mut request));
         self.stamp(request.context_mut());
         let facts = self.facts::<R>(&request);
         self.note(Event::Begins);
@@ -91,7 +91,7 @@ impl Caller<'_> {
         }
         if let Some(limit) = plan.limit {
             let at = (Instant::now() + ms(limit)).into_std();
-            context.stamp_limit(TimeLimit::stamped(at));
+            context.stamp_limit(CallDeadline::stamped(at));
         }
         if let Some(strategy) = &plan.strategy {
             context.set_strategy(strategy.make(self.world));

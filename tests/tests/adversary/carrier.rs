@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::Request;
 use http_body::{Body, Frame};
-use reattempt::{Annotated, Call, Replay};
+use reattempt::{Call, HasCallContext, Replay};
 use reattempt_http::body::{BufferBudget, ReplayBody, ReplayBodyError, ReplayBodyLayer};
 use reattempt_tests::alive::Live;
 use tokio::time::Sleep;
@@ -24,9 +24,9 @@ use crate::world::World;
 pub(crate) type Stack<R> = BoxCloneService<R, Reply, Fault>;
 
 /// The request type that the layers see.
-pub(crate) trait Carrier: Annotated + Replay + Send + Sized + 'static {
+pub(crate) trait Carrier: HasCallContext + Replay + Send + Sized + 'static {
     /// The request type that the caller makes.
-    type Outside: Annotated + Send + 'static;
+    type Outside: HasCallContext + Send + 'static;
 
     fn make(world: &Arc<World>, call: usize) -> Self::Outside;
 

@@ -135,7 +135,7 @@ impl PolicyFacts {
     pub(crate) fn of_table(policy: &RoutePolicy) -> Self {
         let ms = |limit: Duration| u64::try_from(limit.as_millis()).expect("a few");
         Self {
-            recovery: match policy.get_recovery() {
+            recovery: match policy.recovery() {
                 Recovery::Default => RecoveryFacts::Default,
                 Recovery::None => RecoveryFacts::None,
                 Recovery::Retry(retry) => RecoveryFacts::Retry(of_table(retry)),
@@ -147,10 +147,10 @@ impl PolicyFacts {
                 }),
             },
             counts: policy
-                .get_throttle()
+                .throttle()
                 .map_or(Counts::Nowhere, |_| Counts::Unseen),
-            call_limit: policy.get_call_limit().map(ms),
-            attempt_limit: policy.get_attempt_limit().map(ms),
+            call_limit: policy.timeout().map(ms),
+            attempt_limit: policy.attempt_timeout().map(ms),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The events in order: written by the server, the caller, and the user code inside the layers.
 
-use reattempt::{AttemptKind, AttemptRecord, RetryInfo, Stopped, Verdict};
+use reattempt::{AttemptKind, AttemptRecord, RetryInfo, StopReason, Verdict};
 
 use crate::reply::Told;
 use crate::throttle::Op;
@@ -58,7 +58,7 @@ pub(crate) enum Event {
 pub(crate) enum Observed {
     Sent(u32, AttemptKind),
     Settled(AttemptRecord),
-    Refused(Stopped),
+    Refused(StopReason),
     Ended(RetryInfo),
 }
 

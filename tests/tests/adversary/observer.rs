@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reattempt::{AttemptRecord, CallContext, Observer, RetryInfo, Stopped};
+use reattempt::{AttemptRecord, CallContext, Observer, RetryInfo, StopReason};
 
 use crate::log::{Event, Observed};
 use crate::world::World;
@@ -25,7 +25,7 @@ impl Observer for Watcher {
         self.note(Observed::Settled(record.clone()));
     }
 
-    fn hedge_refused(&self, _: &CallContext, stopped: Stopped) {
+    fn hedge_refused(&self, _: &CallContext, stopped: StopReason) {
         self.note(Observed::Refused(stopped));
     }
 

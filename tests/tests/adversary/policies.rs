@@ -26,20 +26,20 @@ impl HedgePlan {
 
 impl PolicyPlan {
     pub(crate) fn make(&self, world: &Arc<World>, throttles: &[Arc<Witness>]) -> Arc<RoutePolicy> {
-        let mut policy = RoutePolicy::new("random").recovery(match &self.recovery {
+        let mut policy = RoutePolicy::new("random").with_recovery(match &self.recovery {
             RecoveryPlan::Default => Recovery::Default,
             RecoveryPlan::None => Recovery::None,
             RecoveryPlan::Retry(strategy) => Recovery::Retry(strategy.make(world)),
             RecoveryPlan::Hedge(hedge) => Recovery::Hedge(Arc::new(hedge.make())),
         });
         if let Some(throttle) = self.throttle {
-            policy = policy.throttle(throttles[throttle].clone());
+            policy = policy.with_throttle(throttles[throttle].clone());
         }
         if let Some(limit) = self.call_limit {
-            policy = policy.call_limit(ms(limit));
+            policy = policy.with_timeout(ms(limit));
         }
         if let Some(limit) = self.attempt_limit {
-            policy = policy.attempt_limit(ms(limit));
+            policy = policy.with_attempt_timeout(ms(limit));
         }
         Arc::new(policy)
     }

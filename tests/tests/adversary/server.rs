@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use reattempt::test_util::ms;
-use reattempt::{AttemptKind, Backend, CallContext, Conclusion, Reporter, ServerPushback};
+use reattempt::{AttemptKind, AttemptReporter, Backend, CallContext, Conclusion, ServerPushback};
 use reattempt_tests::alive::Live;
 use tokio::time::{Instant, Sleep};
 use tower_service::Service;
@@ -108,7 +108,7 @@ pub(crate) struct Attempt<R> {
     unread: bool,
     wait: Option<Pin<Box<Sleep>>>,
     limit: Option<Instant>,
-    reporter: Reporter,
+    reporter: AttemptReporter,
     conclusion: Conclusion,
     ended: bool,
     _live: Live,

@@ -7,7 +7,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
-use reattempt::strategy::{Attempts, BestEffort, ControlledBackoff, Extended, FailFast, Once};
+use reattempt::strategy::{
+    BestEffort, ControlledBackoff, Extended, MaxAttempts, NeverRetry, RetryOnce,
+};
 use reattempt::test_util::ms;
 use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Surface};
 use reattempt_http::aws::{AwsStandard, AwsVersion};
@@ -77,19 +79,19 @@ impl StrategyPlan {
                 let backoff = Backoff::exponential(ms(step), ms(200))
                     .jitter(Jitter::Full)
                     .randomness(Randomness::seeded(7));
-                Box::new(Attempts::new(max, backoff).on_deadline(on_deadline))
+                Box::new(MaxAttempts::new(max, backoff).on_deadline(on_deadline))
             }
             Self::BestEffort { on_deadline, .. } => {
                 let backoff = self.bound().expect("it has no maximum");
                 Box::new(BestEffort::with_backoff(backoff).on_deadline(on_deadline))
             }
             Self::Controlled => Box::new(ControlledBackoff),
-            Self::Once => Box::new(Once),
-            Self::FailFast => Box::new(FailFast),
+            Self::Once => Box::new(RetryOnce),
+            Self::FailFast => Box::new(NeverRetry),
             Self::Extended => {
                 let constant = Backoff::constant(ms(20));
                 let extended = Extended::new(BestEffort::new()).never(KV_LOCKED);
-                Box::new(extended.by(KV_TEMPORARY_FAILURE, Attempts::new(3, constant)))
+                Box::new(extended.by(KV_TEMPORARY_FAILURE, MaxAttempts::new(3, constant)))
             }
             Self::Aws => {
                 let aws = AwsStandard::new(AwsVersion::V2_1);

@@ -1,6 +1,6 @@
 //! Counts events, so that a run in which an event never happens is noticed.
 
-use reattempt::{AttemptKind, DeadlineScope, Stopped, Verdict};
+use reattempt::{AttemptKind, DeadlineScope, StopReason, Verdict};
 
 use crate::judge::Story;
 use crate::log::{Event, Observed};
@@ -59,7 +59,7 @@ impl Tally {
                     self.refused_hedges[*stopped as usize] += 1;
                 }
                 Event::Observed(Observed::Ended(info)) => {
-                    let stopped = info.stopped().unwrap_or(Stopped::Success);
+                    let stopped = info.stopped().unwrap_or(StopReason::Success);
                     self.stopped[stopped as usize] += 1;
                 }
                 _ => {}
@@ -80,10 +80,10 @@ impl Tally {
             self.broken,
             self.broke_off,
             self.left,
-            self.refused_hedges[Stopped::Throttled as usize],
-            self.refused_hedges[Stopped::Fatal as usize],
-            self.refused_hedges[Stopped::Pushback as usize],
-            self.refused_hedges[Stopped::NotReplayable as usize],
+            self.refused_hedges[StopReason::Throttled as usize],
+            self.refused_hedges[StopReason::Fatal as usize],
+            self.refused_hedges[StopReason::Pushback as usize],
+            self.refused_hedges[StopReason::NotReplayable as usize],
         ];
         let all = counts.iter().chain(&self.stopped).all(|count| *count > 0);
         assert!(all, "something never happened: {self:#?}");

@@ -3,7 +3,7 @@
 use super::server::{Server, Step};
 use super::stack::client;
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 
@@ -29,7 +29,7 @@ async fn a_request_beyond_the_buffer_goes_out_once() {
     let (request, watch) = watched(item(&name));
     let status = within(client.add(request)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
-    assert_eq!(watch.info().stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(watch.info().stopped(), Some(StopReason::NotReplayable));
     assert_eq!(server.seen().len(), 2);
 }
 

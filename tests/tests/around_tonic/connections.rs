@@ -8,7 +8,7 @@ use super::server::{Server, Step};
 use super::stack::{around, channel, client};
 use super::*;
 use hyper_util::rt::TokioIo;
-use reattempt::{Failure, Stage, Stopped};
+use reattempt::{Failure, Stage, StopReason};
 use reattempt_testbed::grpc::{ErrorCode, Server as ScriptedServer, Step as Scripted};
 use tokio::net::{TcpSocket, TcpStream};
 use tonic::Code;
@@ -25,7 +25,7 @@ pub(crate) fn nobody() -> (TcpSocket, std::net::SocketAddr) {
     (reserved, address)
 }
 
-fn last_failure(watch: &Watch) -> Failure {
+fn last_failure(watch: &RetryInfoHandle) -> Failure {
     let info = watch.info();
     let last = info.records().next_back().expect("a record");
     last.failure.expect("it failed")
@@ -41,7 +41,10 @@ async fn a_refused_connection_without_a_policy_is_unavailable_at_once() {
     let status = within(client.add(request)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
     let info = watch.info();
-    assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
+    assert_eq!(
+        (info.attempts(), info.stopped()),
+        (1, Some(StopReason::Fatal))
+    );
     let failure = last_failure(&watch);
     assert_eq!((failure.code, failure.stage), (Some(14), Stage::Dispatch));
     assert_eq!(tokens(&config), 10_000, "no policy calls it retryable");
@@ -58,7 +61,7 @@ async fn a_refused_connection_goes_by_the_policy() {
     assert_eq!(status.code(), Code::Unavailable);
     let info = watch.info();
     assert_eq!((info.attempts(), info.retries()), (3, 2));
-    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(info.stopped(), Some(StopReason::Attempts));
     assert_eq!(tokens(&config), 7_000);
 }
 
@@ -149,7 +152,7 @@ async fn a_call_that_waits_for_a_server_in_vain_ends_at_the_deadline() {
     let info = watch.info();
     assert_eq!(
         (info.attempts(), info.stopped()),
-        (1, Some(Stopped::Deadline))
+        (1, Some(StopReason::Deadline))
     );
 }
 
@@ -255,7 +258,7 @@ async fn a_server_that_dies_during_a_stream_counts_as_unavailable() {
     let info = watch.info();
     assert_eq!(
         (info.attempts(), info.stopped()),
-        (1, Some(Stopped::Committed))
+        (1, Some(StopReason::Committed))
     );
     assert_eq!(last_failure(&watch).code, Some(14));
     assert_eq!(tokens(&config), 9_000);

@@ -3,10 +3,10 @@
 use super::server::{Server, Step};
 use super::stack::{around, channel, client};
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 use tonic::Code;
 
-fn within_ms<M>(message: M, ms: u64) -> (Request<M>, Watch) {
+fn within_ms<M>(message: M, ms: u64) -> (Request<M>, RetryInfoHandle) {
     let (mut request, watch) = watched(message);
     request.set_timeout(Duration::from_millis(ms));
     (request, watch)
@@ -27,7 +27,7 @@ async fn the_callers_deadline_is_deadline_exceeded_every_time() {
         let status = within(client.add(request)).await.unwrap_err();
         assert!(began.elapsed() >= timeout);
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        assert_eq!(watch.info().stopped(), Some(Stopped::Deadline));
+        assert_eq!(watch.info().stopped(), Some(StopReason::Deadline));
     }
     let left = |seen: &Vec<Seen>| seen.iter().all(|call| call.cancelled);
     server.seen_when(left).await;
@@ -76,7 +76,7 @@ async fn a_backoff_ends_at_the_deadline_and_tells_what_had_failed() {
             .contains("(unambiguous timeout after 1 attempt(s)")
     );
     assert!(status.message().contains("GRPC_UNAVAILABLE"));
-    assert_eq!(watch.info().stopped(), Some(Stopped::Deadline));
+    assert_eq!(watch.info().stopped(), Some(StopReason::Deadline));
 }
 
 /// R14
@@ -92,7 +92,7 @@ async fn a_stream_ends_at_the_deadline_and_is_cancelled_on_the_server() {
     }
     let status = within(stream.message()).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
-    assert_eq!(watch.info().stopped(), Some(Stopped::Deadline));
+    assert_eq!(watch.info().stopped(), Some(StopReason::Deadline));
     server.seen_when(|seen| seen[0].cancelled).await;
 }
 
@@ -122,7 +122,7 @@ async fn a_timeout_of_the_servers_own_passes_unchanged() {
         (status.code(), status.message()),
         (Code::Cancelled, "Timeout expired")
     );
-    assert_eq!(watch.info().stopped(), Some(Stopped::Fatal));
+    assert_eq!(watch.info().stopped(), Some(StopReason::Fatal));
 }
 
 /// A channel with tonic's time limit for each attempt.
@@ -157,7 +157,10 @@ async fn a_timeout_of_tonics_endpoint_is_deadline_exceeded() {
     let status = within(client.add(request)).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
     let info = watch.info();
-    assert_eq!((info.attempts(), info.stopped()), (1, Some(Stopped::Fatal)));
+    assert_eq!(
+        (info.attempts(), info.stopped()),
+        (1, Some(StopReason::Fatal))
+    );
 }
 
 /// R14: nothing is sent if the deadline has already passed.

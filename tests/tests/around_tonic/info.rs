@@ -3,7 +3,7 @@
 use super::server::{Server, Step};
 use super::stack::client;
 use super::*;
-use reattempt::{AttemptKind, AttemptOutcome, RetryInfo, ServerPushback, Stage, Stopped};
+use reattempt::{AttemptKind, AttemptOutcome, RetryInfo, ServerPushback, Stage, StopReason};
 use tonic::Code;
 
 /// R31, R47: every attempt with code, pushback, delay and tokens, also those before a success.
@@ -16,7 +16,7 @@ async fn on_success_the_answer_carries_the_story() {
     let answer = within(client.add(request)).await.expect("an answer");
     let info = answer.extensions().get::<RetryInfo>().expect("its story");
     assert_eq!(info, &watch.info(), "the same by both ways");
-    assert_eq!(info.stopped(), Some(Stopped::Committed));
+    assert_eq!(info.stopped(), Some(StopReason::Committed));
     let [first, second, third] =
         <[_; 3]>::try_from(info.records().collect::<Vec<_>>()).expect("a record of each attempt");
     assert_eq!((first.number, first.kind), (1, AttemptKind::Initial));
@@ -31,7 +31,7 @@ async fn on_success_the_answer_carries_the_story() {
     assert_eq!(second.delay, Some(Duration::from_millis(1)), "half of 2 ms");
     assert_eq!(second.milli_tokens, Some(8_000));
     assert_eq!(third.outcome, AttemptOutcome::Committed);
-    assert_eq!(third.stopped, Some(Stopped::Committed));
+    assert_eq!(third.stopped, Some(StopReason::Committed));
 }
 
 /// tonic builds its `Status` only from head or trailers, so the call's records are in the watch.
@@ -64,7 +64,7 @@ async fn on_a_timeout_the_watch_has_the_attempt_that_was_still_out() {
     let info = watch.info();
     assert_eq!(
         (info.attempts(), info.stopped()),
-        (2, Some(Stopped::Deadline))
+        (2, Some(StopReason::Deadline))
     );
     let last = info.records().next_back().expect("a record");
     assert_eq!((last.number, last.kind), (2, AttemptKind::Retry));

@@ -21,7 +21,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use reattempt::backoff::Randomness;
-use reattempt::{CallContext, RetryThrottle, Watch};
+use reattempt::{CallContext, RetryInfo, RetryInfoHandle, RetryThrottle};
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use server::Seen;
 use tonic::{Request, Status};
@@ -111,9 +111,9 @@ fn items(name: &str, count: u32) -> Item {
 }
 
 /// A request, and a watch on its call.
-fn watched<M>(message: M) -> (Request<M>, Watch) {
+fn watched<M>(message: M) -> (Request<M>, RetryInfoHandle) {
     let mut request = Request::new(message);
-    let watch = CallContext::watch(request.extensions_mut());
+    let watch = RetryInfo::track(request.extensions_mut());
     (request, watch)
 }
 

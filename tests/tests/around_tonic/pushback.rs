@@ -3,7 +3,7 @@
 use super::server::{Server, Step};
 use super::stack::client;
 use super::*;
-use reattempt::{ServerPushback, Stopped};
+use reattempt::{ServerPushback, StopReason};
 
 /// R30, R31: the policy's own back-off is an hour.
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_stop_ends_the_call_with_the_servers_failure() {
         assert_eq!(status.message(), "busy");
         let word = status.metadata().get("grpc-retry-pushback-ms");
         assert_eq!(word.expect("the caller can read it too"), stop);
-        assert_eq!(watch.info().stopped(), Some(Stopped::Pushback), "{stop}");
+        assert_eq!(watch.info().stopped(), Some(StopReason::Pushback), "{stop}");
         assert_eq!((server.seen().len(), tokens(&config)), (1, 9_000));
     }
 }

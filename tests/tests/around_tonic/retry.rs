@@ -3,7 +3,7 @@
 use super::server::{Server, Step};
 use super::stack::client;
 use super::*;
-use reattempt::{RetryInfo, Stopped};
+use reattempt::{RetryInfo, StopReason};
 use tonic::Code;
 use tonic::metadata::MetadataMap;
 
@@ -40,7 +40,7 @@ async fn the_last_failure_is_returned_as_the_server_said_it() {
     assert_eq!(status.message(), "50% sold \u{fc}ber");
     assert_eq!(status.details(), b"\x01\x02");
     assert_eq!(status.metadata().get("shelf").expect("passed on"), "7");
-    assert_eq!(watch.info().stopped(), Some(Stopped::Attempts));
+    assert_eq!(watch.info().stopped(), Some(StopReason::Attempts));
 }
 
 /// R10
@@ -54,7 +54,7 @@ async fn another_code_is_the_callers_at_once() {
         (status.code(), status.message()),
         (Code::NotFound, "no pie")
     );
-    assert_eq!(watch.info().stopped(), Some(Stopped::Fatal));
+    assert_eq!(watch.info().stopped(), Some(StopReason::Fatal));
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -102,7 +102,7 @@ async fn a_call_that_its_caller_drops_sends_no_more() {
     let info = watch.info();
     assert_eq!(
         (info.attempts(), info.stopped()),
-        (1, Some(Stopped::Cancelled))
+        (1, Some(StopReason::Cancelled))
     );
     assert_eq!(server.seen().len(), 1);
 }

@@ -3,7 +3,7 @@
 use super::server::{Server, Step};
 use super::stack::{client, holding};
 use super::*;
-use reattempt::{AttemptOutcome, Stopped};
+use reattempt::{AttemptOutcome, StopReason};
 use reattempt_http::body::BufferBudget;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -96,7 +96,7 @@ async fn both_streams_talk_on_once_the_answer_has_begun() {
     let info = watch.info();
     assert_eq!(
         (info.attempts(), info.stopped()),
-        (2, Some(Stopped::Committed))
+        (2, Some(StopReason::Committed))
     );
     assert_eq!(server.seen()[1].items.len(), 200);
 }

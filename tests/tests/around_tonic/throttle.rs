@@ -3,7 +3,7 @@
 use super::server::{Server, Step};
 use super::stack::client;
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 
 /// R20, R21, R26
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn a_drained_bucket_returns_the_failure_at_once() {
     let (request, watch) = watched(item("pie"));
     let status = within(client.add(request)).await.unwrap_err();
     assert_eq!(status.message(), "busy", "the server's own message");
-    assert_eq!(watch.info().stopped(), Some(Stopped::Throttled));
+    assert_eq!(watch.info().stopped(), Some(StopReason::Throttled));
     assert_eq!(server.seen().len(), sent + 1, "one attempt, no more");
 }
 

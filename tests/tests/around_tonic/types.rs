@@ -5,7 +5,7 @@ use super::server::{Server, Step};
 use super::shop::cart_client::CartClient;
 use super::stack::channel;
 use super::*;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{DeadlineLayer, HedgeLayer, RetryLayer, Stage};
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, TonicStatusLayer, WaitForReadyLayer,
@@ -23,7 +23,10 @@ macro_rules! stack {
             .layer(TonicStatusLayer)
             .layer(DeadlineLayer::new(PATIENCE).on_elapsed(AsGrpcStatus))
             .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+            .layer(RetryLayer::new(
+                GrpcClassifier::new(),
+                MaxAttempts::standard(),
+            ))
             .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
             .layer(WaitForReadyLayer::new())
             .layer(GrpcOutcomeLayer::new())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use reattempt::Watch;
+use reattempt::RetryInfoHandle;
 use reattempt::backoff::Backoff;
 use reattempt::reason::{KV_NOT_MY_VBUCKET, NODE_NOT_AVAILABLE};
 use reattempt::strategy::BestEffort;
@@ -186,7 +186,7 @@ async fn ten_thousand_errors_at_once_lead_to_one_fetch_on_the_wire() {
     cluster.fail_over(0).await;
     until(|| fetches.count() > 0).await;
     begin(&mut calls);
-    let failed = |watch: &Watch| watch.info().records().count() == 1;
+    let failed = |watch: &RetryInfoHandle| watch.info().records().count() == 1;
     until(|| watches.iter().all(failed)).await;
     fetches.hold(false);
     while let Some(ended) = calls.join_next().await {

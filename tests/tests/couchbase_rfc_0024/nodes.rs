@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use reattempt::strategy::BestEffort;
-use reattempt::{Call, CallContext, ConfigPollLayer, DeadlineLayer, RetryLayer};
+use reattempt::{Call, ConfigPollLayer, DeadlineLayer, RetryInfo, RetryLayer};
 use reattempt_couchbase::cluster_config::Service;
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{KvClassifier, Network, StaleKvConfig};
@@ -78,7 +78,7 @@ async fn each_node_may_be_a_service_of_its_own() {
     let get = || {
         let mut call = Call::new(KvRequest::get(key.clone()));
         stamp_idempotency(&mut call);
-        let watch = CallContext::watch(&mut call);
+        let watch = RetryInfo::track(&mut call);
         let answer = stack.clone().oneshot(call);
         async move {
             let answer = within(answer).await.expect("an answer");

@@ -1,6 +1,6 @@
 //! A connection that is closed before, during and after a response.
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt::reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;
 use reattempt_testbed::kv::client::{ClientError, KvRequest};
 use reattempt_testbed::kv::{Cluster, Step, opcode};
@@ -59,7 +59,11 @@ async fn a_write_whose_connection_ends_before_the_answer_is_sent_once() {
             matches!(error, ClientError::ClosedInFlight { .. }),
             "{when}: {error}"
         );
-        assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent), "{when}");
+        assert_eq!(
+            ended.info.stopped(),
+            Some(StopReason::NotIdempotent),
+            "{when}"
+        );
         assert_eq!(count(&cluster, opcode::APPEND), 1, "{when}");
         let now = client.call(KvRequest::get("k")).await;
         assert_eq!(now.value(), if done { "ab" } else { "a" }, "{when}");

@@ -7,8 +7,8 @@ use reattempt::reason::{
     KV_ERROR_MAP_RETRY_INDICATED, KV_LOCKED, KV_NOT_MY_VBUCKET, KV_SYNC_WRITE_IN_PROGRESS,
     KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS, KV_TEMPORARY_FAILURE, NODE_NOT_AVAILABLE,
 };
-use reattempt::strategy::{BestEffort, FailFast};
-use reattempt::{DeadlineScope, Stopped};
+use reattempt::strategy::{BestEffort, NeverRetry};
+use reattempt::{DeadlineScope, StopReason};
 use reattempt_testbed::kv::client::KvRequest;
 use reattempt_testbed::kv::{Cluster, Step, opcode, status};
 use reattempt_tests::kv::{Client, data, until};
@@ -80,7 +80,7 @@ async fn other_statuses_are_the_callers() {
         cluster.node(0).script().push(Step::status(status));
         let ended = Client::of(&cluster).call(KvRequest::get("k")).await;
         assert_eq!(ended.status(), status);
-        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+        assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
         assert_eq!(count(&cluster, 0, opcode::GET), 1);
     }
 }
@@ -123,10 +123,10 @@ async fn fail_fast_returns_the_first_failure() {
     let cluster = start(1).await;
     let script = cluster.node(0).script();
     script.push(Step::status(status::ETMPFAIL));
-    let client = Client::of(&cluster).strategy(FailFast);
+    let client = Client::of(&cluster).strategy(NeverRetry);
     let ended = client.call(KvRequest::get("k")).await;
     assert_eq!(ended.status(), status::ETMPFAIL);
-    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Attempts));
     assert_eq!(count(&cluster, 0, opcode::GET), 1);
 }
 
@@ -134,7 +134,7 @@ async fn fail_fast_returns_the_first_failure() {
 #[tokio::test]
 async fn a_moved_vbucket_is_followed_under_fail_fast_too() {
     let cluster = start(2).await;
-    let client = Client::of(&cluster).strategy(FailFast);
+    let client = Client::of(&cluster).strategy(NeverRetry);
     let key = cluster.key_of(0, "k").expect("a key");
     let write = |value: &'static str| KvRequest::set(key.clone(), value, 0, 0);
     assert_eq!(client.call(write("old")).await.status(), 0);
@@ -165,7 +165,7 @@ async fn an_unknown_vbucket_is_retried_with_controlled_back_off() {
     let empty = Step::status(status::NOT_MY_VBUCKET);
     cluster.node(0).script().repeat(&empty, 4);
     let ended = Client::of(&cluster)
-        .strategy(FailFast)
+        .strategy(NeverRetry)
         .call(KvRequest::get("k"))
         .await;
     assert_eq!(ended.status(), status::KEY_ENOENT);
@@ -222,7 +222,7 @@ async fn a_write_in_flight_at_the_deadline_is_an_ambiguous_timeout() {
         elapsed.info.reasons().collect::<Vec<_>>(),
         [KV_TEMPORARY_FAILURE]
     );
-    assert_eq!(elapsed.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(elapsed.info.stopped(), Some(StopReason::Deadline));
 }
 
 /// C7: a read has no effect, answered or not.
@@ -288,7 +288,7 @@ async fn of_an_unknown_status_the_error_map_decides() {
             assert_eq!(ended.reasons(), [KV_ERROR_MAP_RETRY_INDICATED]);
         } else {
             assert_eq!(ended.status(), status);
-            assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+            assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
         }
     }
 }

@@ -6,7 +6,7 @@ use reattempt::reason::{
     KV_COLLECTION_OUTDATED, KV_LOCKED, KV_NOT_MY_VBUCKET, KV_SYNC_WRITE_IN_PROGRESS,
     KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS, KV_TEMPORARY_FAILURE, SERVICE_RESPONSE_CODE_INDICATED,
 };
-use reattempt::{RetryReason, Stopped};
+use reattempt::{RetryReason, StopReason};
 use reattempt_couchbase::kv::Status;
 use reattempt_testbed::kv::client::KvRequest;
 use reattempt_testbed::kv::{Cluster, Step, opcode, status};
@@ -49,9 +49,9 @@ async fn of_all_statuses_six_are_sent_again() {
             assert_eq!(ended.info.attempts(), 1, "{status}");
             // Partial success statuses belong to other operations, so they are final here.
             let stopped = if *status == Status::SUCCESS {
-                Stopped::Success
+                StopReason::Success
             } else {
-                Stopped::Fatal
+                StopReason::Fatal
             };
             assert_eq!(ended.info.stopped(), Some(stopped), "{status}");
         }

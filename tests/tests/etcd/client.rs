@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reattempt::{Backends, RetryInfo, Stage, Stopped};
+use reattempt::{Backends, RetryInfo, Stage, StopReason};
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use tonic::Request;
 use tonic::client::Grpc;
@@ -86,7 +86,7 @@ impl Client {
             match answer {
                 Ok(RangeResponse { kvs }) => return (kvs, attempts),
                 Err(status) => {
-                    let broken_off = info.stopped() == Some(Stopped::Committed);
+                    let broken_off = info.stopped() == Some(StopReason::Committed);
                     assert!(broken_off, "a read is lost: {status}\n{info:#}");
                 }
             }

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use prost::Message;
-use reattempt::strategy::Once;
-use reattempt::{
-    CallContext, DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer,
-};
+use reattempt::strategy::RetryOnce;
+use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
@@ -56,7 +54,7 @@ impl Stack {
             .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
             .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+            .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
             .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
             .layer(WaitForReadyLayer::new())
             .layer(PreviousAttemptsLayer)
@@ -83,7 +81,7 @@ impl Stack {
         A: Message + Default + 'static,
     {
         let mut request = Request::new(message);
-        let watch = CallContext::watch(request.extensions_mut());
+        let watch = RetryInfo::track(request.extensions_mut());
         let answer = within(unary(self.grpc.clone(), method, request)).await;
         (answer, watch.info())
     }

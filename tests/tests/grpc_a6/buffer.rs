@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use super::*;
 use http_body::Frame;
-use reattempt::{AttemptOutcome, Stopped};
+use reattempt::{AttemptOutcome, StopReason};
 use reattempt_testbed::grpc::ErrorCode;
 use tokio::sync::mpsc;
 
@@ -86,7 +86,7 @@ async fn a_request_over_the_buffers_limit_commits_the_call() {
         .call(request)
         .await;
     assert_eq!(ended.code, Code::Unavailable);
-    assert_eq!(ended.info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(ended.info.stopped(), Some(StopReason::NotReplayable));
     let seen = server.seen();
     assert_eq!(seen.len(), 1);
     assert_eq!(seen[0].messages, ["short", LONG], "nothing of it is lost");
@@ -112,7 +112,7 @@ async fn a_retry_over_the_buffers_limit_sends_all_and_is_final() {
     };
     let (ended, ()) = tokio::join!(channel.call(request), messages);
     assert_eq!(ended.code, Code::Unavailable);
-    assert_eq!(ended.info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(ended.info.stopped(), Some(StopReason::NotReplayable));
     let seen = server.seen();
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[1].messages, ["short", LONG]);
@@ -158,7 +158,7 @@ async fn hedges_that_are_cut_off_cost_no_tokens() {
         assert_eq!((ended.code, tokens(&config)), (code, Some(left)));
         let cancelled = ended.info.records().filter(|record| {
             record.outcome == AttemptOutcome::Cancelled
-                && record.stopped == Some(Stopped::NotReplayable)
+                && record.stopped == Some(StopReason::NotReplayable)
         });
         assert_eq!(cancelled.count(), 2);
         let whole = server.seen().into_iter().filter(|call| call.half_closed);

@@ -1,7 +1,7 @@
 //! One deadline over all attempts (R14, R48, R80).
 
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt_testbed::grpc::ErrorCode;
 
 /// R14, R80: the config's timeout ends the call, and the server receives it.
@@ -24,7 +24,7 @@ async fn a_backoff_beyond_the_deadline_ends_at_the_deadline() {
     let channel = Channel::new(&config(&policy));
     let ended = channel.call(unary(&server)).await;
     assert_eq!(ended.code, Code::DeadlineExceeded);
-    assert_eq!(ended.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Deadline));
     assert_eq!(server.seen_count(), 1);
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::raw_server::*;
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 
 /// For servers that never end a call.
 const BRIEF: &str = r#""timeout":"0.4s""#;
@@ -121,7 +121,7 @@ async fn a_flood_of_headers_is_an_error_and_no_answer() {
     .await
     {
         assert_eq!(survived.code, None, "{:?}", survived.info);
-        assert_ne!(survived.info.stopped(), Some(Stopped::Deadline));
+        assert_ne!(survived.info.stopped(), Some(StopReason::Deadline));
     }
 }
 
@@ -158,7 +158,7 @@ async fn ten_megabytes_of_trailers_break_the_answer() {
     .await
     {
         assert_ne!(survived.code, Some(Code::Ok));
-        assert_eq!(survived.info.stopped(), Some(Stopped::Committed));
+        assert_eq!(survived.info.stopped(), Some(StopReason::Committed));
     }
 }
 
@@ -367,7 +367,7 @@ async fn repeated_pushback_counts_once_and_any_other_is_a_stop() {
             (stopped.code, stopped.streams),
             (Some(Code::Unavailable), 1)
         );
-        assert_eq!(stopped.info.stopped(), Some(Stopped::Pushback));
+        assert_eq!(stopped.info.stopped(), Some(StopReason::Pushback));
     }
 }
 

@@ -31,10 +31,10 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Randomness;
-use reattempt::strategy::Once;
+use reattempt::strategy::RetryOnce;
 use reattempt::{
-    Annotated, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryInfo,
-    RetryLayer, RetryThrottle, RouteLayer, Watch,
+    CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, PushbackLayer, RetryInfo,
+    RetryInfoHandle, RetryLayer, RetryThrottle, RouteLayer,
 };
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
@@ -161,7 +161,7 @@ impl Channel {
                     .bytes_per_call(self.bytes_per_call)
                     .budget(self.budget.clone()),
             )
-            .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+            .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
             .layer(HedgeLayer::new(
                 GrpcClassifier::new(),
                 HedgePolicy::new(1, Duration::ZERO),
@@ -188,12 +188,12 @@ impl Channel {
     }
 }
 
-fn watched(mut request: Request<Body>) -> (Request<Body>, Watch) {
-    let watch = CallContext::watch(&mut request);
+fn watched(mut request: Request<Body>) -> (Request<Body>, RetryInfoHandle) {
+    let watch = RetryInfo::track(&mut request);
     (request, watch)
 }
 
-async fn ended<B>(answer: Response<B>, watch: &Watch) -> Ended
+async fn ended<B>(answer: Response<B>, watch: &RetryInfoHandle) -> Ended
 where
     B: http_body::Body<Data = Bytes, Error = BoxError>,
 {

@@ -2,7 +2,7 @@
 //! server sees them.
 
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt_testbed::grpc::ErrorCode;
 
 /// Limits, with a policy that would retry the code they fail with.
@@ -29,7 +29,7 @@ async fn a_request_message_that_is_too_long_never_reaches_the_server() {
     assert_eq!(ended.head["grpc-message"], said);
     assert_eq!(
         (ended.info.attempts(), ended.info.stopped()),
-        (1, Some(Stopped::Fatal))
+        (1, Some(StopReason::Fatal))
     );
     assert_eq!(tokens(&config), Some(10_000));
     // The head may have been sent by then, and the stream is reset.

@@ -1,7 +1,7 @@
 //! The server's own delay (R30 to R36).
 
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 
 /// R30, R31: pushback replaces a longer and a shorter back-off.
 #[tokio::test]
@@ -78,7 +78,11 @@ async fn a_stop_and_junk_end_the_call_with_the_servers_failure() {
             .call(unary(&server))
             .await;
         assert_eq!(ended.code, Code::Unavailable, "{value:?}");
-        assert_eq!(ended.info.stopped(), Some(Stopped::Pushback), "{value:?}");
+        assert_eq!(
+            ended.info.stopped(),
+            Some(StopReason::Pushback),
+            "{value:?}"
+        );
         assert_eq!(server.seen_count(), 1, "{value:?}");
     }
 }
@@ -100,7 +104,7 @@ async fn pushback_makes_no_attempt_beyond_the_maximum() {
     let ended = Channel::new(&retrying(3, "0.001s"))
         .call(unary(&server))
         .await;
-    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Attempts));
     assert_eq!(server.seen_count(), 3);
 }
 

@@ -1,7 +1,7 @@
 //! When a call is retried, and what ends it (R10, R13, R51).
 
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 
 /// R10
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_caller_who_leaves_during_the_backoff_sends_no_more() {
         () = within(failed) => {}
         _ = channel.send(request) => panic!("the back-off was skipped"),
     }
-    assert_eq!(watch.info().stopped(), Some(Stopped::Cancelled));
+    assert_eq!(watch.info().stopped(), Some(StopReason::Cancelled));
     let other = Channel::new(&retrying(4, "0.1s"))
         .call(unary(&server))
         .await;
@@ -85,7 +85,7 @@ async fn another_code_is_the_callers() {
         .call(unary(&server))
         .await;
     assert_eq!(ended.code, Code::InvalidArgument);
-    assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     assert_eq!(server.seen_count(), 1);
 }
 
@@ -103,7 +103,7 @@ async fn the_last_failure_is_returned_as_the_server_said_it() {
         .await;
     assert_eq!(ended.code, Code::Unavailable);
     assert_eq!(ended.head["grpc-message"], "third and last");
-    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Attempts));
     assert_eq!(server.seen_count(), 3);
 }
 
@@ -120,7 +120,7 @@ async fn response_headers_commit_the_call() {
         .call(unary(&server))
         .await;
     assert_eq!(ended.code, Code::Unavailable);
-    assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Committed));
     assert_eq!(server.seen_count(), 1);
 }
 

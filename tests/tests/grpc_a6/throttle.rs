@@ -1,7 +1,7 @@
 //! The token bucket (R20 to R26, R46).
 
 use super::*;
-use reattempt::Stopped;
+use reattempt::StopReason;
 
 /// R20, R21, R26
 #[tokio::test]
@@ -10,11 +10,11 @@ async fn a_drained_bucket_returns_the_failure_at_once() {
     let channel = Channel::new(&config);
     let server = start(busy()).await;
     let first = channel.call(unary(&server)).await;
-    assert_eq!(first.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(first.info.stopped(), Some(StopReason::Attempts));
     assert_eq!((server.seen_count(), tokens(&config)), (5, Some(5_000)));
     let second = channel.call(unary(&server)).await;
     assert_eq!(second.code, Code::Unavailable);
-    assert_eq!(second.info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(second.info.stopped(), Some(StopReason::Throttled));
     assert_eq!(server.seen_count(), 6);
 }
 
@@ -86,6 +86,6 @@ async fn hedges_that_are_held_back_are_seen_of_a_call_that_works() {
     assert_eq!((server.seen_count(), tokens(&config)), (5, Some(5_000)));
     let alone = channel.call(unary(&server)).await;
     assert_eq!((alone.code, server.seen_count()), (Code::Ok, 6));
-    assert_eq!(alone.info.refused(Stopped::Throttled), 4);
+    assert_eq!(alone.info.refused(StopReason::Throttled), 4);
     assert_eq!(alone.info.records().len(), 0, "no attempt, no record");
 }

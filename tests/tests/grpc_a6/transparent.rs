@@ -96,7 +96,7 @@ fn reserved() -> (TcpSocket, SocketAddr) {
     (reserved, address)
 }
 
-fn request_to(address: SocketAddr) -> (Request<Body>, Watch) {
+fn request_to(address: SocketAddr) -> (Request<Body>, RetryInfoHandle) {
     let request = Request::post(format!("http://{address}/shop.Cart/Add"))
         .header("content-type", "application/grpc")
         .body(one_message());
@@ -104,7 +104,10 @@ fn request_to(address: SocketAddr) -> (Request<Body>, Watch) {
 }
 
 /// A call to an address where a server starts when `until` is done.
-async fn call_and_come_up(channel: &Channel, until: impl AsyncFnOnce(&Watch)) -> (Ended, Server) {
+async fn call_and_come_up(
+    channel: &Channel,
+    until: impl AsyncFnOnce(&RetryInfoHandle),
+) -> (Ended, Server) {
     let (_reserved, address) = reserved();
     let (request, watch) = request_to(address);
     let up = async {
@@ -138,7 +141,7 @@ async fn a_refused_connection_fails_fast_or_goes_by_the_policy() {
 #[tokio::test]
 async fn a_call_that_waits_for_ready_is_one_attempt() {
     let config = config(r#""timeout":"25s","waitForReady":true"#);
-    let until = async |watch: &Watch| {
+    let until = async |watch: &RetryInfoHandle| {
         tokio::time::sleep(Duration::from_millis(150)).await;
         assert_eq!(watch.info().attempts(), 1);
     };

@@ -11,7 +11,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use rand::Rng;
 use rand::rngs::SmallRng;
-use reattempt::{Annotated, CallContext, DeadlineScope, Elapsed, RetryThrottle};
+use reattempt::{DeadlineScope, Elapsed, HasCallContext, RetryInfo, RetryThrottle};
 use reattempt::{Routes, TokenBucket};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_http::body::BufferBudget;
@@ -129,7 +129,7 @@ impl Caller {
                 .headers_mut()
                 .insert("grpc-previous-rpc-attempts", own);
         }
-        let watch = plan.watches.then(|| CallContext::watch(&mut request));
+        let watch = plan.watches.then(|| RetryInfo::track(&mut request));
         let context = request.context_mut();
         context.set_throttle(Arc::clone(&self.throttle));
         context.set_data(Live::one_of(&self.world.alive.contexts));

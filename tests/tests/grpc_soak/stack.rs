@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use reattempt::backoff::Randomness;
-use reattempt::strategy::Once;
+use reattempt::strategy::RetryOnce;
 use reattempt::{
     DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer, RouteLayer, Routes,
 };
@@ -126,7 +126,7 @@ pub(crate) fn stack(
                 .bytes_per_call(BYTES_PER_CALL)
                 .budget(budget.clone()),
         )
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .layer(HedgeLayer::new(
             GrpcClassifier::new(),
             HedgePolicy::new(1, Duration::ZERO),

@@ -18,9 +18,9 @@ use hyper_util::rt::TokioExecutor;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use reattempt::strategy::Once;
+use reattempt::strategy::RetryOnce;
 use reattempt::{
-    Annotated, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer, RouteLayer,
+    DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer, RouteLayer,
     Routes,
 };
 use reattempt_grpc::service_config::ServiceConfig;
@@ -149,7 +149,7 @@ fn stack(
                 .bytes_per_call(64)
                 .budget(budget.clone()),
         )
-        .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .layer(HedgeLayer::new(
             GrpcClassifier::new(),
             HedgePolicy::new(1, Duration::ZERO),

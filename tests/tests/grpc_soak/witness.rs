@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use reattempt::throttle::Settled;
 use reattempt::{
-    Annotated, CallContext, DeadlineScope, Elapsed, Failure, RetryThrottle, TokenBucket,
+    CallContext, DeadlineScope, Elapsed, Failure, HasCallContext, RetryThrottle, TokenBucket,
 };
 use tokio::time::Instant;
 use tower::Service;

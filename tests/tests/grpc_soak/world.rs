@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use http::Request;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use reattempt::{Annotated, Backend};
+use reattempt::{Backend, HasCallContext};
 use tokio::time::Instant;
 
 use super::CALLERS;

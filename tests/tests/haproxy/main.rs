@@ -15,11 +15,11 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use reattempt::strategy::FailFast;
-use reattempt::{CallContext, DeadlineLayer, RetryInfo, RetryLayer, RouteLayer, Stopped};
+use reattempt::strategy::NeverRetry;
+use reattempt::{DeadlineLayer, RetryInfo, RetryLayer, RouteLayer, StopReason};
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 use reattempt_http::reasons::{HTTP_STREAM_REFUSED, HTTP_STREAM_RESET};
-use reattempt_http::{HttpPolicies, HttpStatus};
+use reattempt_http::{HttpClassifier, HttpPolicies};
 use reattempt_testbed::http::{Options, Protocol, Script, Server, Step};
 use tokio::task::JoinSet;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -70,13 +70,13 @@ impl Caller {
             .uri(format!("{}{path}", self.uri))
             .body(Full::from("apples"))
             .expect("a request");
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let service = ServiceBuilder::new()
             .layer(RouteLayer::new(self.policies.clone()))
             .layer(DeadlineLayer::new(PATIENCE))
             .layer(ReplayBodyLayer::new())
             .map_err(BoxError::from)
-            .layer(RetryLayer::new(HttpStatus::new(), FailFast))
+            .layer(RetryLayer::new(HttpClassifier::new(), NeverRetry))
             .service(self.hyper.clone());
         let answer = async {
             let (head, body) = service.oneshot(request).await?.into_parts();
@@ -111,7 +111,7 @@ async fn an_ambiguous_refusal_does_a_post_exactly_once() {
     outcome.unwrap_err();
     assert_eq!(info.attempts(), 1);
     assert_eq!(info.count(HTTP_STREAM_RESET), 1);
-    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
     let done = server.seen();
     let done = done.iter().filter(|seen| seen.path == "/doubted");
     assert_eq!(done.count(), 1);
@@ -156,7 +156,7 @@ async fn ambiguous_refusals_under_load_double_no_post() {
                 match written {
                     Ok(status) => assert_eq!(status, 200),
                     Err(_) => {
-                        assert_eq!(info.stopped(), Some(Stopped::NotIdempotent), "{info:#}");
+                        assert_eq!(info.stopped(), Some(StopReason::NotIdempotent), "{info:#}");
                         lost += 1;
                     }
                 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use reattempt::backoff::{Backoff, Jitter};
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{DeadlineLayer, RetryLayer, RouteLayer, RoutePolicy, ThrottleLayer, TokenBucket};
-use reattempt_http::hop::{AttemptHeadersLayer, GaveUpLayer, Hop, ServeHopLayer};
-use reattempt_http::{AnyTransportError, HttpStatus};
+use reattempt_http::hop::{AttemptHeadersLayer, GaveUpLayer, Hop, ServerHopLayer};
+use reattempt_http::{AnyTransportError, HttpClassifier};
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
@@ -55,7 +55,7 @@ pub(crate) fn client(next: Next, habits: Habits) -> Next {
     let backoff = Backoff::exponential(ms(5), ms(20)).jitter(Jitter::Full);
     let mut policy = RoutePolicy::new("next");
     if let Some(limit) = habits.attempt {
-        policy = policy.attempt_limit(limit);
+        policy = policy.with_attempt_timeout(limit);
     }
     let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
     ServiceBuilder::new()
@@ -65,8 +65,8 @@ pub(crate) fn client(next: Next, habits: Habits) -> Next {
         .layer(DeadlineLayer::unlimited())
         .option_layer(habits.throttled.then(|| ThrottleLayer::new(bucket)))
         .layer(RetryLayer::new(
-            HttpStatus::new(),
-            Attempts::new(3, backoff),
+            HttpClassifier::new(),
+            MaxAttempts::new(3, backoff),
         ))
         .layer(DeadlineLayer::unlimited())
         .option_layer(habits.tell.then_some(AttemptHeadersLayer::new()))
@@ -91,7 +91,7 @@ pub(crate) fn hop(next: Next, habits: Habits, calls: Calls) -> Next {
     });
     ServiceBuilder::new()
         .layer(BoxCloneSyncService::layer())
-        .option_layer(habits.tell.then_some(ServeHopLayer::new()))
+        .option_layer(habits.tell.then_some(ServerHopLayer::new()))
         .service(serve)
 }
 

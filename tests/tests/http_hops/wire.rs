@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use reattempt_http::AnyTransportError;
-use reattempt_http::hop::{AmzSdkRequest, ServeHopLayer, do_not_retry};
+use reattempt_http::hop::{AmzSdkRequest, ServerHopLayer, do_not_retry};
 use tokio::net::TcpListener;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceBuilder, ServiceExt};
@@ -96,7 +96,7 @@ async fn five_hops_on_sockets_stay_below_five_quarters() {
 #[tokio::test]
 async fn a_request_that_comes_too_late_is_refused_on_the_wire() {
     let calls = Calls::default();
-    let server = ServeHopLayer::new().layer(bottom(|_| 200, calls.clone()));
+    let server = ServerHopLayer::new().layer(bottom(|_| 200, calls.clone()));
     let client = connect(listen(BoxCloneSyncService::new(server)).await, false);
     for (ttl, status) in [(60, 200), (-60, 504)] {
         let mut request = Request::new(());

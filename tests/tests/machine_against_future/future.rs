@@ -6,8 +6,8 @@ use reattempt::test_util::{
     Answer, Fault, Payload, Step, attempt, ms, probe, readiness, told, verdict,
 };
 use reattempt::{
-    Annotated, Call, CallContext, DeadlineLayer, HedgeLayer, Idempotency, NextAttempt, Replay,
-    RetryLayer, RetryThrottle, TimeLimit, Verdict,
+    Call, CallContext, CallDeadline, DeadlineLayer, HasCallContext, HedgeLayer, Idempotency,
+    NextAttempt, Replay, RetryInfo, RetryLayer, RetryThrottle, Verdict,
 };
 use tower::util::BoxService;
 use tower::{Layer, ServiceExt};
@@ -49,7 +49,7 @@ struct Request {
     cut_off: Arc<[u32]>,
 }
 
-impl Annotated for Request {
+impl HasCallContext for Request {
     fn context(&self) -> Option<&CallContext> {
         self.call.context()
     }
@@ -91,7 +91,7 @@ pub(crate) async fn drive(script: &Script) -> Trace {
         call: probe.request(),
         cut_off: cut_off.collect(),
     };
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let context = request.context_mut();
     if script.idempotent {
         context.set_idempotency(Idempotency::Idempotent);
@@ -102,7 +102,7 @@ pub(crate) async fn drive(script: &Script) -> Trace {
     }
     if let Some((after, false)) = script.limit {
         let at = tokio::time::Instant::now().into_std() + ms(after);
-        context.stamp_limit(TimeLimit::stamped(at));
+        context.stamp_limit(CallDeadline::stamped(at));
     }
 
     let verdict = verdict as Verdicts;

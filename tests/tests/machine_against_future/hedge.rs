@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use reattempt::machine::{Due, HedgeAction, HedgeMachine, Withdrawn};
 use reattempt::test_util::Told;
-use reattempt::{AttemptKind, HedgePolicy, Idempotency, Stopped, Verdict};
+use reattempt::{AttemptKind, HedgePolicy, Idempotency, StopReason, Verdict};
 
 use crate::Trace;
 use crate::script::Script;
@@ -70,7 +70,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         if hedging.call.now >= deadline.unwrap_or(u64::MAX) {
             let out: Vec<_> = hedging.out().copied().collect();
             for flight in &out {
-                hedging.call.cancelled(flight, Some(Stopped::Deadline));
+                hedging.call.cancelled(flight, Some(StopReason::Deadline));
             }
             return hedging.call.elapsed(out.iter().any(Flight::may_have_left));
         }
@@ -227,7 +227,7 @@ impl<'a> Hedging<'a> {
     fn ready(&mut self, kind: AttemptKind, breaks: bool) -> Turn {
         let (now, limit) = (self.call.instant(), self.call.limit());
         let permitted = if breaks {
-            Err(Stopped::Fatal)
+            Err(StopReason::Fatal)
         } else {
             self.machine.permit(now, limit)
         };
@@ -243,7 +243,7 @@ impl<'a> Hedging<'a> {
                     None => Turn::LeftOut,
                 };
             }
-            Ok(()) => Stopped::Throttled,
+            Ok(()) => StopReason::Throttled,
             Err(stopped) => stopped,
         };
         self.call.log.refused.push(stopped);
@@ -254,7 +254,7 @@ impl<'a> Hedging<'a> {
         } = self.machine.withdrawn(stopped, limit)
         {
             self.call.log.amend(attempt, stopped);
-            if stopped == Stopped::Throttled {
+            if stopped == StopReason::Throttled {
                 self.call.log.without_delay(attempt);
             }
             if !expire {

@@ -11,7 +11,7 @@ mod simulation;
 use reattempt::test_util::Told;
 use std::time::Instant;
 
-use reattempt::{AttemptKind, AttemptRecord, RetryInfo, Stopped};
+use reattempt::{AttemptKind, AttemptRecord, RetryInfo, StopReason};
 
 use script::{Mode, Script};
 
@@ -33,8 +33,8 @@ pub(crate) struct Log {
     pub(crate) attempts: u32,
     pub(crate) records: Vec<AttemptRecord>,
     /// Why hedges were refused.
-    pub(crate) refused: Vec<Stopped>,
-    pub(crate) stopped: Option<Stopped>,
+    pub(crate) refused: Vec<StopReason>,
+    pub(crate) stopped: Option<StopReason>,
 }
 
 impl Log {
@@ -54,7 +54,7 @@ impl Log {
         let most = reattempt::MOST_RECORDS;
         self.records
             .drain(..self.records.len().saturating_sub(most));
-        let mut reasons: Vec<Stopped> = Vec::new();
+        let mut reasons: Vec<StopReason> = Vec::new();
         for by in &self.refused {
             if !reasons.contains(by) {
                 reasons.push(*by);
@@ -71,7 +71,7 @@ impl Log {
     }
 
     /// The failure of this attempt ends the call after all.
-    pub(crate) fn amend(&mut self, attempt: u32, stopped: Stopped) {
+    pub(crate) fn amend(&mut self, attempt: u32, stopped: StopReason) {
         if let Some(record) = self.newest(attempt) {
             record.stopped = Some(stopped);
         }

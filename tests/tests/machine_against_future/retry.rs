@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use reattempt::machine::{Action, Keep, Resume, RetryMachine};
 use reattempt::test_util::Told;
-use reattempt::{AttemptKind, CallContext, RetryStrategy, Stopped, Surface, Verdict};
+use reattempt::{AttemptKind, CallContext, RetryStrategy, StopReason, Surface, Verdict};
 
 use crate::Trace;
 use crate::script::Script;
@@ -23,7 +23,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             kept = None;
         }
         if call.too_late(flight.ends) {
-            call.cancelled(&flight, Some(Stopped::Deadline));
+            call.cancelled(&flight, Some(StopReason::Deadline));
             return call.elapsed(flight.may_have_left());
         }
         call.now = flight.ends;
@@ -42,7 +42,10 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         if let Action::Ask(_) = action {
             let (takes, decision) = strategy.asked();
             if call.too_late(call.now + takes) {
-                call.record(failed.record(None, Some(Stopped::Deadline)), milli_tokens);
+                call.record(
+                    failed.record(None, Some(StopReason::Deadline)),
+                    milli_tokens,
+                );
                 return call.elapsed(false);
             }
             call.now += takes;
@@ -81,17 +84,17 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         }
         call.now = ready;
         if breaks {
-            call.log.amend(number, Stopped::Fatal);
+            call.log.amend(number, StopReason::Fatal);
             return call.told(kept.unwrap_or(Told::Broken));
         }
         match Resume::at(call.instant(), call.limit()) {
             Resume::Send => {}
             Resume::Return => {
-                call.log.amend(number, Stopped::Deadline);
+                call.log.amend(number, StopReason::Deadline);
                 return call.told(kept?);
             }
             Resume::Expire => {
-                call.log.amend(number, Stopped::Deadline);
+                call.log.amend(number, StopReason::Deadline);
                 return call.elapsed(false);
             }
         }

@@ -7,8 +7,8 @@ use reattempt::machine::{Facts, FailedAttempt};
 use reattempt::test_util::{Told, ms};
 use reattempt::throttle::Settled;
 use reattempt::{
-    AttemptKind, AttemptOutcome, AttemptRecord, Failure, RetryThrottle, Stage, Stopped, TimeLimit,
-    TokenBucket,
+    AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, Failure, RetryThrottle, Stage,
+    StopReason, TokenBucket,
 };
 
 use crate::script::{Attempt, Script};
@@ -73,10 +73,10 @@ impl<'a> Simulation<'a> {
         u64::try_from(nanos.div_ceil(1_000_000)).expect("no such delay here")
     }
 
-    pub(crate) fn limit(&self) -> Option<TimeLimit> {
+    pub(crate) fn limit(&self) -> Option<CallDeadline> {
         let (after, enforced) = self.script.limit?;
         let at = self.base + ms(after);
-        Some(TimeLimit { at, enforced })
+        Some(CallDeadline { at, enforced })
     }
 
     /// When a layer ends the call.
@@ -142,7 +142,7 @@ impl<'a> Simulation<'a> {
         self.log.records.push(record);
     }
 
-    pub(crate) fn cancelled(&mut self, flight: &Flight<'_>, stopped: Option<Stopped>) {
+    pub(crate) fn cancelled(&mut self, flight: &Flight<'_>, stopped: Option<StopReason>) {
         let outcome = AttemptOutcome::Cancelled;
         let mut record = AttemptRecord::new(flight.number, flight.kind, outcome);
         record.stopped = stopped;
@@ -152,9 +152,9 @@ impl<'a> Simulation<'a> {
     /// The attempt ended the call well. Only one of several leaves a record.
     pub(crate) fn succeeded(&mut self, flight: &Flight<'_>, committed: bool) {
         let (outcome, stopped) = if committed {
-            (AttemptOutcome::Committed, Stopped::Committed)
+            (AttemptOutcome::Committed, StopReason::Committed)
         } else {
-            (AttemptOutcome::Success, Stopped::Success)
+            (AttemptOutcome::Success, StopReason::Success)
         };
         if let (Some(throttle), false) = (&self.throttle, committed) {
             throttle.settled(Settled::Success);
@@ -188,7 +188,7 @@ impl<'a> Simulation<'a> {
     /// The deadline ends the call, while an attempt may have left the client or not.
     pub(crate) fn elapsed(mut self, may_have_left: bool) -> Option<Trace> {
         self.now = self.deadline().expect("only an enforced limit ends calls");
-        self.log.stopped = Some(Stopped::Deadline);
+        self.log.stopped = Some(StopReason::Deadline);
         let ambiguous = !self.script.idempotent && may_have_left;
         let mut trace = self.told(Told::Elapsed)?;
         trace.ambiguous = Some(ambiguous);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt_testbed::kv::client::KvRequest;
 use reattempt_testbed::kv::{opcode, status};
 use reattempt_tests::kv::Ended;
@@ -15,9 +15,9 @@ fn at_once(ended: &Ended, status: u16) {
     assert_eq!(ended.status(), status);
     assert_eq!(ended.info.attempts(), 1);
     let stopped = if status == 0 {
-        Stopped::Success
+        StopReason::Success
     } else {
-        Stopped::Fatal
+        StopReason::Fatal
     };
     assert_eq!(ended.info.stopped(), Some(stopped));
 }
@@ -180,7 +180,7 @@ async fn a_command_that_is_never_answered_ends_at_the_deadline() {
         let ended = client.clone().limit(SHORT).call(request).await;
         let elapsed = ended.elapsed();
         assert_eq!(elapsed.info.attempts(), 1, "{name}");
-        assert_eq!(elapsed.info.stopped(), Some(Stopped::Deadline), "{name}");
+        assert_eq!(elapsed.info.stopped(), Some(StopReason::Deadline), "{name}");
         // Neither is on the list of idempotent operations, and both were sent.
         assert!(elapsed.ambiguous, "{name}");
         assert_eq!(connection.outstanding(), 0, "{name}");

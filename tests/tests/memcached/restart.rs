@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reattempt::reason::{NODE_NOT_AVAILABLE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
-use reattempt::{Stopped, Watch};
+use reattempt::{RetryInfoHandle, StopReason};
 use reattempt_couchbase::ConfigPoller;
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_testbed::kv::client::{ClientError, KvRequest};
@@ -25,7 +25,7 @@ struct Load {
     /// Reads that were retried because their response was lost.
     asked_again: AtomicUsize,
     /// The watch on each caller's current call.
-    calls: Mutex<Vec<Option<Watch>>>,
+    calls: Mutex<Vec<Option<RetryInfoHandle>>>,
 }
 
 impl Load {
@@ -36,7 +36,7 @@ impl Load {
     /// The number of calls whose connection was refused.
     fn refused(&self) -> usize {
         let calls = self.calls.lock().expect("the calls");
-        let refused = |watch: &&Watch| watch.info().count(NODE_NOT_AVAILABLE) > 0;
+        let refused = |watch: &&RetryInfoHandle| watch.info().count(NODE_NOT_AVAILABLE) > 0;
         calls.iter().flatten().filter(refused).count()
     }
 
@@ -82,7 +82,7 @@ fn was_not_to_be_retried(ended: &Ended) {
         matches!(error, ClientError::ClosedInFlight { .. }),
         "{error}"
     );
-    assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(ended.info.stopped(), Some(StopReason::NotIdempotent));
     let last = ended
         .info
         .records()

@@ -3,7 +3,7 @@
 
 use super::*;
 use reattempt::backoff::Randomness;
-use reattempt::{Annotated, DeadlineLayer, Elapsed, Stopped};
+use reattempt::{DeadlineLayer, Elapsed, HasCallContext, StopReason};
 use reattempt_mongodb::Deprioritized;
 use reattempt_mongodb::reasons::MONGODB_SYSTEM_OVERLOADED;
 use reattempt_testbed::mongodb::client::{ConnectionString, TopologyKind};
@@ -66,7 +66,7 @@ impl Current {
             .layer(UncallLayer::new())
             .service(client.clone());
         let mut call = Call::new(request);
-        let watch = CallContext::watch(&mut call);
+        let watch = RetryInfo::track(&mut call);
         let outcome = within(service.oneshot(call)).await;
         (outcome, watch.info())
     }
@@ -105,7 +105,7 @@ async fn an_overloaded_server_is_asked_twice_more_with_its_own_base() {
     let (refused, info) = Current::new().call(&client, find()).await;
     assert_eq!(code(&refused), Some(462));
     assert_eq!((info.attempts(), delays(&info)), (3, vec![20, 40]));
-    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(info.stopped(), Some(StopReason::Attempts));
     assert_eq!(info.count(MONGODB_SYSTEM_OVERLOADED), 3);
     assert_eq!(node.seen_named("find").len(), 3);
 }
@@ -170,7 +170,7 @@ async fn a_backoff_beyond_the_deadline_raises_the_servers_error() {
     assert!(refused.as_ref().is_err_and(|error| !error.is::<Elapsed>()));
     assert_eq!(
         (code(&refused), info.stopped()),
-        (Some(462), Some(Stopped::Deadline))
+        (Some(462), Some(StopReason::Deadline))
     );
 }
 

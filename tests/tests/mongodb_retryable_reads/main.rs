@@ -12,7 +12,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bson::{Document, doc};
-use reattempt::{Call, CallContext, RetryInfo, RetryLayer, RouteLayer, UncallLayer};
+use reattempt::{Call, RetryInfo, RetryLayer, RouteLayer, UncallLayer};
 use reattempt_mongodb::{Deprioritized, MongoClassifier, RetryReads, RetryableReads};
 use reattempt_testbed::mongodb::client::{
     Client, ClientOptions, MongoError, MongoReply, MongoRequest,
@@ -48,7 +48,7 @@ async fn call_with(
         .layer(UncallLayer::new())
         .service(client.clone());
     let mut call = Call::new(request);
-    let watch = CallContext::watch(&mut call);
+    let watch = RetryInfo::track(&mut call);
     let outcome = within(service.oneshot(call)).await;
     (outcome, watch.info())
 }

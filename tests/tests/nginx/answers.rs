@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::Method;
-use reattempt::{ServerPushback, Stopped};
-use reattempt_http::RetryAfter;
+use reattempt::{ServerPushback, StopReason};
+use reattempt_http::HttpPushback;
 use reattempt_http::reasons::{
     HTTP_BAD_GATEWAY, HTTP_GATEWAY_TIMEOUT, HTTP_SERVICE_UNAVAILABLE, HTTP_TOO_MANY_REQUESTS,
 };
@@ -27,7 +27,7 @@ async fn a_503_with_retry_after_is_waited_out() {
         let client = Client::hyper_util(server.uri(http2), http2);
         let post = client.call(Method::POST, "/", "post").await;
         assert_eq!((post.status(), post.info.attempts()), (503, 1));
-        assert_eq!(post.info.stopped(), Some(Stopped::NotIdempotent));
+        assert_eq!(post.info.stopped(), Some(StopReason::NotIdempotent));
 
         let call = client.call(Method::GET, "/", "get");
         let was_asked = || server.log().iter().any(|(name, _)| name == "get");
@@ -56,7 +56,7 @@ async fn a_rate_limit_is_met_and_waited_for() {
     let Some(server) = Nginx::start(limited).await else {
         return;
     };
-    let reader = RetryAfter::new().spread(Duration::from_millis(500));
+    let reader = HttpPushback::new().spread(Duration::from_millis(500));
     let client = Client::hyper_util(server.uri(false), false).retry_after(reader);
     let mut calls = JoinSet::new();
     for n in 0..12 {
@@ -102,12 +102,12 @@ async fn a_gateway_without_anything_behind_it() {
     ] {
         let post = client.call(Method::POST, path, "post").await;
         assert_eq!((post.status(), post.info.attempts()), (status, 1));
-        assert_eq!(post.info.stopped(), Some(Stopped::NotIdempotent));
+        assert_eq!(post.info.stopped(), Some(StopReason::NotIdempotent));
         let call = client.call(Method::GET, path, "get");
         let ended = tokio::time::timeout(Duration::from_millis(400), call).await;
         // Either a hundred attempts were made, or the call is still retrying.
         if let Ok(ended) = ended {
-            assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+            assert_eq!(ended.info.stopped(), Some(StopReason::Attempts));
             assert_eq!(ended.info.count(reason), 100);
         }
     }

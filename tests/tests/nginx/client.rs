@@ -11,10 +11,10 @@ use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Backoff;
-use reattempt::strategy::Attempts;
-use reattempt::{CallContext, DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer};
+use reattempt::strategy::MaxAttempts;
+use reattempt::{DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer};
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
-use reattempt_http::{AnyTransportError, HttpStatus, RetryAfter};
+use reattempt_http::{AnyTransportError, HttpClassifier, HttpPushback};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -38,7 +38,7 @@ type Http = BoxCloneSyncService<
 pub(crate) struct Client {
     http: Http,
     uri: String,
-    retry_after: RetryAfter,
+    retry_after: HttpPushback,
 }
 
 /// How a call ended.
@@ -93,11 +93,11 @@ impl Client {
         Self {
             http,
             uri,
-            retry_after: RetryAfter::new(),
+            retry_after: HttpPushback::new(),
         }
     }
 
-    pub(crate) fn retry_after(mut self, reader: RetryAfter) -> Self {
+    pub(crate) fn retry_after(mut self, reader: HttpPushback) -> Self {
         self.retry_after = reader;
         self
     }
@@ -111,13 +111,13 @@ impl Client {
             .header("x-name", name)
             .body(Full::from(body))
             .expect("a request");
-        let watch = CallContext::watch(&mut request);
-        let strategy = Attempts::new(100, Backoff::constant(Duration::from_millis(5)));
+        let watch = RetryInfo::track(&mut request);
+        let strategy = MaxAttempts::new(100, Backoff::constant(Duration::from_millis(5)));
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::new(PATIENCE))
             .layer(ReplayBodyLayer::new())
             .map_err(BoxError::from)
-            .layer(RetryLayer::new(HttpStatus::new(), strategy))
+            .layer(RetryLayer::new(HttpClassifier::new(), strategy))
             .layer(PushbackLayer::new(self.retry_after.clone()))
             .service(self.http.clone());
         let began = tokio::time::Instant::now();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Method;
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt_http::TransportFault;
 use reattempt_tests::nginx::{Logged, Nginx};
 use tokio::task::JoinSet;
@@ -60,13 +60,13 @@ impl Load {
             }
             Err(error) => {
                 // A response that ends early is returned to the caller, also of a read.
-                if ended.info.stopped() != Some(Stopped::Success) {
+                if ended.info.stopped() != Some(StopReason::Success) {
                     assert_eq!(
                         method,
                         Method::POST,
                         "a read is sent until it is answered: {error}"
                     );
-                    assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+                    assert_eq!(ended.info.stopped(), Some(StopReason::NotIdempotent));
                 }
                 let fault = TransportFault::of(&**error);
                 let gone = [

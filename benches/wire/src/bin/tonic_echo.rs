@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::strategy::{Attempts, Once};
+use reattempt::strategy::{MaxAttempts, RetryOnce};
 use reattempt::{Backends, DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
@@ -163,7 +163,7 @@ where
 }
 
 fn retry() -> RetryLayer<GrpcClassifier> {
-    RetryLayer::new(GrpcClassifier::new(), Once)
+    RetryLayer::new(GrpcClassifier::new(), RetryOnce)
 }
 
 fn hedge() -> HedgeLayer<GrpcClassifier> {
@@ -239,7 +239,10 @@ fn cases(channel: impl Fn() -> Channel) -> Vec<Case> {
             "replayable body + retry",
             ServiceBuilder::new()
                 .layer(ReplayBodyLayer::new())
-                .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+                .layer(RetryLayer::new(
+                    GrpcClassifier::new(),
+                    MaxAttempts::standard()
+                ))
                 .map_request(boxed)
                 .service(channel())
         ),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use reattempt::{
-    Annotated, AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Failure, Observer,
-    RetryInfo, ServerPushback, Stage, Stopped,
+    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Failure, HasCallContext, Observer,
+    RetryInfo, ServerPushback, Stage, StopReason,
 };
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
@@ -84,7 +84,7 @@ struct Sent {
 
 impl Journal {
     /// Creates a journal of a call that starts now, and attaches it to its context.
-    pub(crate) fn of<R: Annotated>(request: &mut R) -> Self {
+    pub(crate) fn of<R: HasCallContext>(request: &mut R) -> Self {
         let journal = Self(Arc::new(Mutex::new(Pages {
             began: Instant::now(),
             sent: Vec::new(),
@@ -151,7 +151,7 @@ impl Journal {
                     .or_else(|| kept.and_then(|record| record.failure));
                 let verdict = match (outcome, ending) {
                     // Not retryable by its code, but retried transparently.
-                    (Some(AttemptOutcome::Fatal), _) if stopped_by != Some(Stopped::Fatal) => {
+                    (Some(AttemptOutcome::Fatal), _) if stopped_by != Some(StopReason::Fatal) => {
                         "retry"
                     }
                     (Some(AttemptOutcome::Fatal), _) => "fatal",
@@ -198,10 +198,14 @@ impl Journal {
 pub(crate) fn stopped(info: &RetryInfo, ending: Ending) -> Option<&'static str> {
     let at_head = info.stopped();
     let stopped = match (at_head, ending) {
-        (_, Ending::Cancelled) => Stopped::Cancelled,
-        (Some(Stopped::Success | Stopped::Committed) | None, Ending::Deadline) => Stopped::Deadline,
-        (Some(Stopped::Success | Stopped::Committed), Ending::Success) => Stopped::Success,
-        (Some(Stopped::Success | Stopped::Committed), Ending::Failure) => Stopped::Committed,
+        (_, Ending::Cancelled) => StopReason::Cancelled,
+        (Some(StopReason::Success | StopReason::Committed) | None, Ending::Deadline) => {
+            StopReason::Deadline
+        }
+        (Some(StopReason::Success | StopReason::Committed), Ending::Success) => StopReason::Success,
+        (Some(StopReason::Success | StopReason::Committed), Ending::Failure) => {
+            StopReason::Committed
+        }
         (at_head, _) => at_head?,
     };
     Some(stopped.name())
@@ -241,7 +245,7 @@ pub(crate) struct Journaled<S> {
 impl<S, Req> Service<Req> for Journaled<S>
 where
     S: Service<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;

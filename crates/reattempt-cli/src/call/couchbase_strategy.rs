@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::Backoff;
-use reattempt::strategy::{Attempts, BestEffort};
+use reattempt::strategy::{BestEffort, MaxAttempts};
 use reattempt::{Decision, OnDeadline, RetryStrategy, RetryView};
 use serde::Deserialize;
 use serde_json::Value;
@@ -64,13 +64,13 @@ impl Strategy {
         let best_effort = BestEffort::new().on_deadline(setup.on_deadline);
         match self {
             Self::Named(Name::BestEffort) => Arc::new(best_effort),
-            Self::Named(Name::FailFast) => Arc::new(FailFast(setup.on_deadline)),
+            Self::Named(Name::FailFast) => Arc::new(NeverRetry(setup.on_deadline)),
             Self::Named(Name::ErrorMap) => error_map(best_effort),
             Self::Constant {
                 delay,
                 max_attempts,
             } => Arc::new(
-                Attempts::new(max_attempts.get(), Backoff::constant(delay))
+                MaxAttempts::new(max_attempts.get(), Backoff::constant(delay))
                     .on_deadline(setup.on_deadline),
             ),
         }
@@ -80,9 +80,9 @@ impl Strategy {
 /// RFC 0049's fail fast: never retries. Always-retry reasons bypass it, and end at the deadline as
 /// the document configures.
 #[derive(Clone, Copy, Debug)]
-struct FailFast(OnDeadline);
+struct NeverRetry(OnDeadline);
 
-impl RetryStrategy for FailFast {
+impl RetryStrategy for NeverRetry {
     fn decide(&self, _: &RetryView<'_>) -> Decision {
         Decision::Stop
     }

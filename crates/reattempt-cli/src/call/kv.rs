@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use reattempt::observe::LogObserver;
 use reattempt::{
-    Annotated, Call, ConfigPollLayer, DeadlineLayer, Elapsed, Idempotency, Observer, PushbackLayer,
-    RetryLayer,
+    Call, ConfigPollLayer, DeadlineLayer, Elapsed, HasCallContext, Idempotency, Observer,
+    PushbackLayer, RetryLayer,
 };
 use reattempt_couchbase::cluster_config::{ConfigPollerOptions, NetworkChoice};
 use reattempt_couchbase::kv::stamp_idempotency;
@@ -180,7 +180,7 @@ impl Settings {
         let strategy = self.strategy.make(setup, |best_effort| {
             Arc::new(ErrorMapStrategy::new(maps.clone()).otherwise(best_effort))
         });
-        let report = |reporter: &reattempt::Reporter,
+        let report = |reporter: &reattempt::AttemptReporter,
                       outcome: Result<&KvResponse, &ClientError>| {
             kv::report(reporter, outcome);
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::Document as Bson;
 use reattempt::observe::LogObserver;
 use reattempt::{
-    Annotated, Call, DeadlineLayer, Elapsed, Failure, Idempotency, RetryLayer, RetryStrategy,
+    Call, DeadlineLayer, Elapsed, Failure, HasCallContext, Idempotency, RetryLayer, RetryStrategy,
     RouteLayer, Surface, UncallLayer,
 };
 use reattempt_mongodb::{

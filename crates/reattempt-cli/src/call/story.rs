@@ -1,6 +1,6 @@
 //! Tracking of one call, from its request to its answer.
 
-use reattempt::{Annotated, CallContext, Failure, RetryInfo, TimeLimit, Watch};
+use reattempt::{CallDeadline, Failure, HasCallContext, RetryInfo, RetryInfoHandle};
 use tokio::time::Instant;
 
 use super::answer::Answer;
@@ -11,21 +11,21 @@ use super::in_millis::InMillis;
 /// Tracks one call from its start.
 #[derive(Debug)]
 pub(crate) struct Story {
-    watch: Watch,
+    watch: RetryInfoHandle,
     journal: Journal,
-    limit: Option<TimeLimit>,
+    limit: Option<CallDeadline>,
 }
 
 impl Story {
     /// Starts the call: sets its deadline and attaches its journal.
-    pub(crate) fn begin<R: Annotated>(head: &Head, request: &mut R) -> Self {
-        let watch = CallContext::watch(request);
+    pub(crate) fn begin<R: HasCallContext>(head: &Head, request: &mut R) -> Self {
+        let watch = RetryInfo::track(request);
         let journal = Journal::of(request);
         // A timeout that the clock cannot represent means none.
         let end = head
             .timeout
             .and_then(|timeout| Instant::now().checked_add(timeout));
-        let limit = end.map(|end| TimeLimit::stamped(end.into_std()));
+        let limit = end.map(|end| CallDeadline::stamped(end.into_std()));
         if let Some(limit) = limit {
             request.context_mut().stamp_limit(limit);
         }
@@ -36,7 +36,7 @@ impl Story {
         }
     }
 
-    pub(crate) const fn limit(&self) -> Option<TimeLimit> {
+    pub(crate) const fn limit(&self) -> Option<CallDeadline> {
         self.limit
     }
 

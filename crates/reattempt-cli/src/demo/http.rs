@@ -18,7 +18,7 @@ use reattempt::{
     ThrottleLayer,
 };
 use reattempt_http::body::ReplayBodyLayer;
-use reattempt_http::{HttpStatus, RetryAfter, TransportError, TransportFault};
+use reattempt_http::{HttpClassifier, HttpPushback, TransportError, TransportFault};
 use reattempt_testbed::http::{Options, SeenRequest, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(
     let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket(plan)?);
     let policies = Policies::new(plan);
     let strategy = policies.strategy();
-    let classifier = HttpStatus::new();
+    let classifier = HttpClassifier::new();
     let stack = ServiceBuilder::new()
         .layer(RouteLayer::new(move |request: &Request<_>| {
             let _: &Request<Full<Bytes>> = request;
@@ -68,7 +68,7 @@ pub(crate) async fn run(
         .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))
         .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(JournalObserver)))
         .layer(JournalLayer)
-        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(PushbackLayer::new(HttpPushback::new()))
         .service(client());
     drive(plan, Through { stack, address }, &mut scene, progress).await
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use reattempt::{Annotated, CallContext, RetryInfo, Stopped};
+use reattempt::{HasCallContext, RetryInfo, StopReason};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tower::{Service, ServiceExt};
@@ -74,7 +74,7 @@ impl CallRecord {
             .map_or(1, |story| story.info.attempts().max(1))
     }
 
-    pub(crate) fn stopped(&self) -> Option<Stopped> {
+    pub(crate) fn stopped(&self) -> Option<StopReason> {
         self.story.as_ref()?.info.stopped()
     }
 }
@@ -180,16 +180,16 @@ pub(crate) async fn through<S, Req, Fut>(
 ) -> Outcome
 where
     S: Service<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
     Fut: Future<Output = Seen>,
 {
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let journal = Journal::of(&mut request);
     let seen = judge(stack.oneshot(request).await).await;
     let info = watch.info();
     let ending = match (&seen, info.stopped()) {
         (Ok(()), _) => Ending::Success,
-        (Err(_), Some(Stopped::Deadline)) => Ending::Deadline,
+        (Err(_), Some(StopReason::Deadline)) => Ending::Deadline,
         (Err(_), _) => Ending::Failure,
     };
     let attempts = journal.attempts(&info, ending);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bson::{Document, doc};
 use indicatif::ProgressBar;
 use reattempt::{
-    Annotated, Call, DeadlineLayer, Elapsed, HedgeLayer, RetryLayer, RetryThrottle, RouteLayer,
-    RoutePolicy, ThrottleLayer, UncallLayer,
+    Call, DeadlineLayer, Elapsed, HasCallContext, HedgeLayer, RetryLayer, RetryThrottle,
+    RouteLayer, RoutePolicy, ThrottleLayer, UncallLayer,
 };
 use reattempt_mongodb::{MongoClassifier, ReadCall, ReadGate, RetryReads, RetryableReads};
 use reattempt_testbed::mongodb::client::{ClientOptions, Operation};
@@ -61,7 +61,7 @@ pub(crate) async fn run(
     let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket(plan)?);
     let gate = RetryReads::new(true);
     let search = RoutePolicy::new("search").hedge(hedge());
-    let search = Arc::new(search.data(ReadGate::Retry));
+    let search = Arc::new(search.with_data(ReadGate::Retry));
     let classifier = MongoClassifier::seed_2022().with_codes_134_and_262();
     let strategy = RetryableReads::seed_2022();
     let stack = ServiceBuilder::new()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter, Randomness};
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::throttle::InvalidTokenBucket;
 use reattempt::{HedgePolicy, RoutePolicy, TokenBucket};
 
@@ -25,7 +25,7 @@ pub(crate) const MILLI_RATIO: u32 = 500;
 pub(crate) struct Policies {
     get: Arc<RoutePolicy>,
     search: Arc<RoutePolicy>,
-    strategy: Attempts,
+    strategy: MaxAttempts,
 }
 
 impl Policies {
@@ -33,7 +33,7 @@ impl Policies {
         let backoff = Backoff::exponential(FIRST_BACKOFF, LONGEST_BACKOFF)
             .jitter(Jitter::Proportional(0.2))
             .randomness(Randomness::seeded(plan.seed));
-        let strategy = Attempts::new(MOST_ATTEMPTS, backoff);
+        let strategy = MaxAttempts::new(MOST_ATTEMPTS, backoff);
         Self {
             get: Arc::new(RoutePolicy::new("get").retry(strategy.clone())),
             search: Arc::new(RoutePolicy::new("search").hedge(hedge())),
@@ -41,7 +41,7 @@ impl Policies {
         }
     }
 
-    pub(crate) fn strategy(&self) -> Attempts {
+    pub(crate) fn strategy(&self) -> MaxAttempts {
         self.strategy.clone()
     }
 

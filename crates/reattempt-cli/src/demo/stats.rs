@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 
 use super::load::CallRecord;
 
@@ -61,7 +61,7 @@ impl Side {
     }
 
     /// The number of calls whose further attempts this gate prevented.
-    pub(crate) fn stopped_by(&self, gate: Stopped) -> usize {
+    pub(crate) fn stopped_by(&self, gate: StopReason) -> usize {
         let stopped = self.records.iter();
         stopped.filter(|call| call.stopped() == Some(gate)).count()
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 
 use super::comparison::Comparison;
 use super::load::Plan;
@@ -103,7 +103,7 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
         "held by the throttle",
         [
             "–".to_owned(),
-            grouped(with.stopped_by(Stopped::Throttled) as u64),
+            grouped(with.stopped_by(StopReason::Throttled) as u64),
         ],
         "calls not retried, to avoid more overload",
     );

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use reattempt::{ServerPushback, Stopped};
+use reattempt::{ServerPushback, StopReason};
 
 use super::comparison::Comparison;
 use super::load::{CallRecord, Story};
@@ -37,7 +37,7 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
         })
     };
     let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts() > 1);
-    let held = calls(Weather::Overload).find(|call| call.stopped() == Some(Stopped::Throttled));
+    let held = calls(Weather::Overload).find(|call| call.stopped() == Some(StopReason::Throttled));
     [
         (
             hardest(Weather::Temporary),
@@ -106,7 +106,7 @@ pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> S
     );
     if let Some(stopped) = info
         .stopped()
-        .filter(|s| *s != Stopped::Success && *s != Stopped::Committed)
+        .filter(|s| *s != StopReason::Success && *s != StopReason::Committed)
     {
         let _ = write!(out, ", stopped: {}", stopped.name());
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use reattempt::{Annotated, Call, Idempotency, RetryReason, Stage, reason};
+use reattempt::{Call, HasCallContext, Idempotency, RetryReason, Stage, reason};
 
 use super::{ErrorMap, Opcode};
 use crate::cluster_config::Address;
@@ -100,7 +100,7 @@ pub trait KvTransportError {
 /// effect only if the operation is known to be idempotent.
 ///
 /// ```
-/// use reattempt::{Annotated, Call, Idempotency};
+/// use reattempt::{HasCallContext, Call, Idempotency};
 /// use reattempt_couchbase::KvRequest;
 /// use reattempt_couchbase::kv::{Opcode, stamp_idempotency};
 ///
@@ -119,7 +119,7 @@ pub trait KvTransportError {
 ///     Idempotency::Idempotent
 /// );
 /// ```
-pub fn stamp_idempotency<R: KvRequest + Annotated>(request: &mut R) {
+pub fn stamp_idempotency<R: KvRequest + HasCallContext>(request: &mut R) {
     let of_operation = if Opcode(request.opcode()).is_idempotent() {
         Idempotency::Idempotent
     } else {

@@ -10,7 +10,7 @@ use super::ErrorMap;
 /// The error maps of a cluster, one per node (RFC 0013, Getting the Error Map). Clones share them.
 ///
 /// A connection that has received its node's map inserts it under the name that it also reports
-/// with `Reporter::backend`.
+/// with `AttemptReporter::backend`.
 #[derive(Clone, Debug, Default)]
 pub struct ErrorMaps(Arc<Maps>);
 

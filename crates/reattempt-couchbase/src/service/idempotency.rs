@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use http::{Request, Response};
-//! use reattempt::{Annotated, Idempotency};
+//! use reattempt::{HasCallContext, Idempotency};
 //! use reattempt_couchbase::service::{HttpService, ReadOnly, ServiceIdempotencyLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
@@ -30,7 +30,7 @@
 use std::task::{Context, Poll};
 
 use reattempt::order::OutsideRecovery;
-use reattempt::{Annotated, Idempotency};
+use reattempt::{HasCallContext, Idempotency};
 use tower_layer::Layer;
 use tower_service::Service;
 

@@ -11,7 +11,7 @@
 //! The verdict needs part of the response's body, which a layer below the recovery layer reads:
 //! [`ServiceErrorLayer`]. The classifier at the recovery layer uses the result:
 //! [`ServiceClassifier`]. Lost attempts are classified by the classifier of the HTTP client in use,
-//! such as reattempt-http's `HttpStatus`; only the stage of its verdict counts.
+//! such as reattempt-http's `HttpClassifier`; only the stage of its verdict counts.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -29,7 +29,7 @@
 //! # static CALLS: AtomicU32 = AtomicU32::new(0);
 //! let query = HttpService::query();
 //! let lost = classify_fn(|_: Result<&Response<_>, &BoxError>, _: &CallContext| {
-//!     Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::InFlight)) // or `HttpStatus::new()`
+//!     Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::InFlight)) // or `HttpClassifier::new()`
 //! });
 //! let client = ServiceBuilder::new()
 //!     .layer(ServiceIdempotencyLayer::new(query))

@@ -12,7 +12,7 @@
 //! ```
 //! use http::{HeaderMap, Request, Response};
 //! use reattempt::RetryLayer;
-//! use reattempt::strategy::Attempts;
+//! use reattempt::strategy::MaxAttempts;
 //! use reattempt_grpc::{CallCredentialsLayer, Code, ControlPlaneFailure, GrpcClassifier};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //! # use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +34,7 @@
 //!     }
 //! };
 //! let service = ServiceBuilder::new()
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard()))
 //!     .layer(CallCredentialsLayer::new(token))
 //!     .service_fn(|request: Request<()>| async move {
 //!         let mut response = Response::new(());
@@ -55,7 +55,7 @@ use std::task::{Context, Poll};
 
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
-use reattempt::Annotated;
+use reattempt::HasCallContext;
 use reattempt::order::InsideRecovery;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -68,7 +68,7 @@ use crate::ControlPlaneFailure;
 /// `Fn(&http::request::Parts) -> impl Future`.
 ///
 /// The attempt number and the backends tried before are in the context (`parts.extensions`,
-/// `Annotated`).
+/// `HasCallContext`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` makes no metadata for an attempt",
     note = "use a closure `|call: &http::request::Parts| async {{ Ok::<HeaderMap, ControlPlaneFailure>(…) }}`"

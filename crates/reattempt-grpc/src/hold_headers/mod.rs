@@ -19,7 +19,7 @@
 //! use http::{HeaderMap, Request, Response};
 //! use http_body_util::{BodyExt, Empty};
 //! use reattempt::RetryLayer;
-//! use reattempt::strategy::Once;
+//! use reattempt::strategy::RetryOnce;
 //! use reattempt_grpc::{GrpcClassifier, GrpcOutcomeLayer, HoldHeadersLayer, Unary};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //! # use bytes::Bytes;
@@ -28,7 +28,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
 //! let service = ServiceBuilder::new()
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
 //!     .layer(GrpcOutcomeLayer::new())
 //!     .layer(HoldHeadersLayer::new())
 //!     .service_fn(|_: Request<()>| async {
@@ -57,7 +57,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use reattempt::order::InsideRecovery;
-use reattempt::{Annotated, CallContext};
+use reattempt::{CallContext, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 

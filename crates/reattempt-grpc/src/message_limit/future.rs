@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use http::Response;
 use pin_project_lite::pin_project;
-use reattempt::{CallHandle, Stopped};
+use reattempt::{CallHandle, StopReason};
 
 use super::link::CallSide;
 use super::prefixes::Sieve;
@@ -59,7 +59,7 @@ impl<F> MessageLimitFuture<F> {
         // Dropped first, so that the cancelled attempts are recorded before the end of the call.
         this.inner.set(None);
         if let Some(limited) = this.limited.take() {
-            limited.handle.stop(Stopped::Fatal);
+            limited.handle.stop(StopReason::Fatal);
         }
         let mut answer = trailers_only(Code::ResourceExhausted, &too_long.to_string());
         answer.extensions_mut().insert(too_long);

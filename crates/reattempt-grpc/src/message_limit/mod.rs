@@ -23,7 +23,7 @@
 //! use http::{Request, Response};
 //! use http_body_util::{BodyExt, Empty, Full};
 //! use reattempt::RetryLayer;
-//! use reattempt::strategy::Attempts;
+//! use reattempt::strategy::MaxAttempts;
 //! use reattempt_grpc::{GrpcClassifier, LimitedRequestBody, MessageLimitLayer};
 //! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -32,7 +32,7 @@
 //! let service = ServiceBuilder::new()
 //!     .layer(MessageLimitLayer::new().request(4))
 //!     .layer(ReplayBodyLayer::new())
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard()))
 //!     .service_fn(|request: Request<ReplayBody<LimitedRequestBody<Full<Bytes>>>>| async {
 //!         request.into_body().collect().await?;
 //!         Ok::<_, BoxError>(Response::new(Empty::<Bytes>::new()))
@@ -54,7 +54,7 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::Annotated;
+use reattempt::HasCallContext;
 use reattempt::order::OutsideRecovery;
 use tower_layer::Layer;
 use tower_service::Service;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::Backoff;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{OnDeadline, Recovery, RoutePolicy, TokenBucket};
 use reattempt_http::RefusedStream;
 use reattempt_http::json::{Json, Members, Place};
@@ -170,13 +170,13 @@ impl Entry {
         data.wait_for_ready = self.wait_for_ready;
         data.refused = self.refused;
         let mut policy = RoutePolicy::new(name.as_str().to_owned())
-            .recovery(self.recovery.clone())
-            .data(data);
+            .with_recovery(self.recovery.clone())
+            .with_data(data);
         if let Some(timeout) = self.timeout {
-            policy = policy.call_limit(timeout);
+            policy = policy.with_timeout(timeout);
         }
         if let Some(bucket) = bucket {
-            policy = policy.throttle(Arc::clone(bucket) as _);
+            policy = policy.with_throttle(Arc::clone(bucket) as _);
         }
         Arc::new(MethodConfig {
             policy: Arc::new(policy),
@@ -216,7 +216,7 @@ fn no_policy(options: &Options) -> Recovery {
     match options.on_deadline {
         OnDeadline::Cap => Recovery::None,
         OnDeadline::GiveUp => {
-            let once = Attempts::new(1, Backoff::constant(Duration::ZERO));
+            let once = MaxAttempts::new(1, Backoff::constant(Duration::ZERO));
             Recovery::Retry(Arc::new(once.on_deadline(OnDeadline::GiveUp)))
         }
     }

@@ -27,11 +27,11 @@
 //! live.update(r#"{"methodConfig": [{"name": [{"service": "a.B"}], "timeout": "0.25s"}]}"#)?;
 //! let request = http::Request::post("http://h/a.B/C").body(()).unwrap();
 //! let policy = live.route(&request).unwrap();
-//! assert_eq!(policy.get_call_limit(), Some(Duration::from_millis(250)));
+//! assert_eq!(policy.timeout(), Some(Duration::from_millis(250)));
 //!
 //! // Later: a call keeps the policy it started with, the next one gets the newer config.
 //! live.update(r#"{"methodConfig": []}"#)?;
-//! assert_eq!(live.route(&request).unwrap().get_call_limit(), None);
+//! assert_eq!(live.route(&request).unwrap().timeout(), None);
 //! # Ok::<(), reattempt_grpc::service_config::InvalidServiceConfig>(())
 //! ```
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use http_body::Body;
 use reattempt::order::OneWarning;
-use reattempt::{Annotated, AttemptKind, CallContext};
+use reattempt::{AttemptKind, CallContext, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 use tracing::field::Empty;

@@ -16,7 +16,7 @@
 //! use http::{Request, Response};
 //! use http_body_util::{Empty, Full};
 //! use reattempt::RetryLayer;
-//! use reattempt::strategy::Once;
+//! use reattempt::strategy::RetryOnce;
 //! use reattempt_grpc::GrpcClassifier;
 //! use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 //! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
@@ -27,7 +27,7 @@
 //! let channel = ServiceBuilder::new()
 //!     .layer(CallSpanLayer::new())
 //!     .layer(ReplayBodyLayer::new())
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
 //!     .layer(AttemptSpanLayer::new())
 //!     .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
 //!         tracing::info!("inside of Attempt, which is inside of Sent");
@@ -41,7 +41,7 @@
 mod attempt;
 mod call;
 
-use reattempt::TimeLimit;
+use reattempt::CallDeadline;
 use tracing::Span;
 
 use crate::Code;
@@ -60,12 +60,12 @@ fn dotted(path: &str) -> String {
 #[derive(Debug)]
 pub struct OpenSpan {
     span: Span,
-    limit: Option<TimeLimit>,
+    limit: Option<CallDeadline>,
     told: bool,
 }
 
 impl OpenSpan {
-    fn new(span: Span, limit: Option<TimeLimit>) -> Self {
+    fn new(span: Span, limit: Option<CallDeadline>) -> Self {
         Self {
             told: span.is_disabled(),
             span,

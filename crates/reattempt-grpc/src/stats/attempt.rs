@@ -8,7 +8,7 @@ use bytes::Buf;
 use http::{Request, Response};
 use http_body::Body;
 use reattempt::order::OneWarning;
-use reattempt::{Annotated, AttemptKind, CallContext, TimeLimit};
+use reattempt::{AttemptKind, CallContext, CallDeadline, HasCallContext};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -153,7 +153,7 @@ struct Attempt {
     progress: Option<Arc<Progress>>,
     method: Arc<Method>,
     kind: AttemptKind,
-    limit: Option<TimeLimit>,
+    limit: Option<CallDeadline>,
     began: Instant,
     sent: Arc<AtomicU64>,
     received: u64,

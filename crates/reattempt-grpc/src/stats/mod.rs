@@ -37,7 +37,7 @@
 //! ```
 //! use http::{Request, Response};
 //! use http_body_util::{Empty, Full};
-//! use reattempt::strategy::Attempts;
+//! use reattempt::strategy::MaxAttempts;
 //! use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
 //! use reattempt_grpc::service_config::ServiceConfig;
 //! use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
@@ -81,7 +81,7 @@
 //!     .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
 //!     .layer(ReplayBodyLayer::new())
 //!     .layer(
-//!         RetryLayer::new(GrpcClassifier::new(), Attempts::standard())
+//!         RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard())
 //!             .observer(stats.observer()),
 //!     )
 //!     .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use reattempt::{
-    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo, Stopped,
+    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo, StopReason,
 };
 
 use super::GrpcStats;
@@ -53,13 +53,13 @@ impl Observer for GrpcStats {
         let (method, progress) = self.told(context);
         if let Some(progress) = progress {
             // With a delay that would pass the deadline, the call waits until the deadline.
-            let waits = matches!(record.stopped, None | Some(Stopped::Deadline));
+            let waits = matches!(record.stopped, None | Some(StopReason::Deadline));
             progress.settled(waits && record.outcome == AttemptOutcome::Retry);
         }
         // A stream that has begun is counted by the attempt layer.
         let failed = match record.outcome {
             AttemptOutcome::Retry | AttemptOutcome::Fatal => true,
-            AttemptOutcome::Cancelled => record.stopped == Some(Stopped::Deadline),
+            AttemptOutcome::Cancelled => record.stopped == Some(StopReason::Deadline),
             AttemptOutcome::Success | AttemptOutcome::Committed => false,
         };
         if failed && is_retry_attempt(record.kind) {

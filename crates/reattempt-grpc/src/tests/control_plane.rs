@@ -1,7 +1,7 @@
 //! Failures and metadata of the client side, attempt by attempt (R17, R24, R49, R64).
 
 use http::request::Parts;
-use reattempt::{Annotated, AttemptKind, AttemptOutcome};
+use reattempt::{AttemptKind, AttemptOutcome, HasCallContext};
 
 use super::*;
 
@@ -34,7 +34,10 @@ async fn call_with(config: &ServiceConfig, server: &Server, credentials: Credent
         .layer(RouteLayer::new(config.clone()))
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(RetryLayer::new(
+            GrpcClassifier::new(),
+            MaxAttempts::standard(),
+        ))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(PreviousAttemptsLayer)
         .layer(CallCredentialsLayer::new(of_attempt))
@@ -44,7 +47,7 @@ async fn call_with(config: &ServiceConfig, server: &Server, credentials: Credent
             server_of_attempt.clone().attempt(request)
         });
     let mut request = request();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let (head, body) = service.oneshot(request).await.unwrap().into_parts();
     let data = body.collect().await.unwrap().to_bytes();
     Ended {
@@ -123,7 +126,7 @@ async fn a_drop_is_neither_retried_nor_counted() {
         let ended = call_with(&config, &server, drops).await;
         assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 2));
         assert_eq!(ended.head[GRPC_MESSAGE], "too many calls");
-        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+        assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
         assert_eq!(tokens(&config), Some(9_000), "the server's failure alone");
     }
     // A dropped hedge ends the call and cancels the other attempts.

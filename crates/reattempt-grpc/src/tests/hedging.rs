@@ -85,7 +85,7 @@ async fn a_drop_below_sends_no_more() {
     let server = Server::new([Drops(Code::Unavailable), Status(Code::Ok)]);
     let ended = call(&retrying(4, "14"), &server, request()).await;
     assert_eq!((ended.code, server.times()), (Code::Unavailable, vec![0]));
-    assert_eq!(ended.info.stopped(), Some(Stopped::Pushback));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Pushback));
 }
 
 /// R48

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http_body::{Body as _, Frame};
-use reattempt::{Annotated, TimeLimit};
+use reattempt::{CallDeadline, HasCallContext};
 use tower::{Layer, Service};
 
 use super::*;
@@ -33,7 +33,7 @@ async fn a_failure_in_real_trailers_is_retried_for_unary_calls() {
     let (config, server) = (retrying(3, "14"), Server::new(script));
     let ended = call(&config, &server, request()).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 1));
-    assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Committed));
     assert_eq!(tokens(&config), Some(9_000));
 }
 
@@ -41,8 +41,8 @@ async fn a_failure_in_real_trailers_is_retried_for_unary_calls() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_is_final_keeps_its_status_and_its_metadata() {
     for (code, attempts, stopped) in [
-        (Code::InvalidArgument, 1, Stopped::Fatal),
-        (Code::Unavailable, 2, Stopped::Attempts),
+        (Code::InvalidArgument, 1, StopReason::Fatal),
+        (Code::Unavailable, 2, StopReason::Attempts),
     ] {
         let server = Server::new([Late(code)]);
         let ended = call(&retrying(2, "14"), &server, unary()).await;
@@ -61,7 +61,7 @@ async fn pushback_in_real_trailers_is_the_servers_word_too() {
     assert_eq!((ended.code, server.times()), (Code::Ok, vec![0, 700]));
     let server = Server::new([LatePushback(Code::Unavailable, "-1")]);
     let ended = call(&retrying(2, "14"), &server, unary()).await;
-    assert_eq!(ended.info.stopped(), Some(Stopped::Pushback));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Pushback));
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,7 +243,7 @@ async fn methods_can_be_named_and_a_limit_that_is_only_stamped_counts() {
         let mut request = Request::post(format!("http://h{path}")).body(()).unwrap();
         if let Some(limit) = limit {
             let at = Instant::now() + limit;
-            let limit = TimeLimit::stamped(at.into_std());
+            let limit = CallDeadline::stamped(at.into_std());
             request.context_mut().stamp_limit(limit);
         }
         let call = held(layer.clone(), request, body);

@@ -107,7 +107,10 @@ fn channel(
         .layer(RouteLayer::new(config.clone()))
         .layer(limits)
         .layer(ReplayBodyLayer::new().budget(budget.clone()))
-        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(RetryLayer::new(
+            GrpcClassifier::new(),
+            MaxAttempts::standard(),
+        ))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(GrpcOutcomeLayer::new())
         .service_fn(move |request: Request<Limited>| {
@@ -126,9 +129,9 @@ fn channel(
     BoxService::new(service)
 }
 
-fn begin(body: Told) -> (Request<Told>, reattempt::Watch) {
+fn begin(body: Told) -> (Request<Told>, reattempt::RetryInfoHandle) {
     let mut request = Request::post("http://h/shop.Cart/Add").body(body).unwrap();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     (request, watch)
 }
 
@@ -174,7 +177,7 @@ async fn a_request_message_that_is_too_long_ends_the_call_unsent() {
             let said =
                 format!("a request message has {length} bytes, and at most {limit} are allowed");
             assert_eq!(answer.headers()[GRPC_MESSAGE], said);
-            assert_eq!(watch.info().stopped(), Some(Stopped::Fatal));
+            assert_eq!(watch.info().stopped(), Some(StopReason::Fatal));
             assert_eq!(
                 wire.received().await,
                 [(0, true)],

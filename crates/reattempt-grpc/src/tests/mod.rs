@@ -27,12 +27,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
 use reattempt::backoff::{Backoff, Randomness};
 use reattempt::pushback::ReadPushback;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::throttle::Settled;
 use reattempt::{
-    Annotated, Backends, CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, OnDeadline,
-    PushbackLayer, RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer, ServerPushback, Stage,
-    Stopped, Transparent, Verdict,
+    Backends, CallContext, Classify, DeadlineLayer, Failure, HasCallContext, HedgeLayer,
+    OnDeadline, PushbackLayer, RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer,
+    ServerPushback, Stage, StopReason, Transparent, Verdict,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};
@@ -296,7 +296,10 @@ where
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(MessageLimitLayer::new())
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(RetryLayer::new(
+            GrpcClassifier::new(),
+            MaxAttempts::standard(),
+        ))
         .layer(HedgeLayer::new(
             GrpcClassifier::new(),
             reattempt::HedgePolicy::new(1, Duration::ZERO),
@@ -308,7 +311,7 @@ where
         .layer(HoldHeadersLayer::new())
         .service(transport);
     let mut request = request;
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = service.oneshot(request).await;
     let (code, head, data) = match outcome {
         Err(error) => (

@@ -77,7 +77,7 @@ async fn a_stop_ends_the_call_with_the_servers_failure() {
     let server = Server::new([Pushback(Code::Unavailable, "-1")]);
     let ended = call(&retrying(3, "14"), &server, request()).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 1));
-    assert_eq!(ended.info.stopped(), Some(Stopped::Pushback));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Pushback));
 }
 
 /// R35, R36

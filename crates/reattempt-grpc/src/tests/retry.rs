@@ -8,11 +8,11 @@ async fn only_retryable_codes_are_retried_the_last_failure_unchanged() {
     let server = Server::new([Status(Code::Unavailable)]);
     let ended = call(&retrying(3, "14"), &server, request()).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 3));
-    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Attempts));
     let server = Server::new([Status(Code::Internal)]);
     let ended = call(&retrying(3, "14"), &server, request()).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Internal, 1));
-    assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
 }
 
 /// R10
@@ -21,7 +21,7 @@ async fn response_headers_commit_the_call() {
     let server = Server::new([Late(Code::Unavailable), Status(Code::Ok)]);
     let ended = call(&retrying(3, "14"), &server, request()).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 1));
-    assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Committed));
 }
 
 /// R10: a head that ends the stream has no trailers that could carry a status, and does not commit.
@@ -29,7 +29,7 @@ async fn response_headers_commit_the_call() {
 async fn a_head_that_ends_the_stream_without_a_status_is_unknown() {
     let server = Server::new([HeadAlone]);
     let ended = call(&retrying(3, "14"), &server, request()).await;
-    assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     assert_eq!(ended.info.attempts(), 1);
     let server = Server::new([HeadAlone, Status(Code::Ok)]);
     let ended = call(&retrying(3, "2"), &server, request()).await;
@@ -99,11 +99,11 @@ async fn a_stream_ends_at_the_deadline_with_the_status_in_trailers() {
     let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;
     assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 500));
     // Trailers cannot say whose deadline passed; the watch can.
-    assert_eq!(ended.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Deadline));
     let server = Server::new([Late(Code::DeadlineExceeded)]);
     let ended = call(&config(r#""timeout":"0.5s""#), &server, request()).await;
     assert_eq!(ended.code, Code::DeadlineExceeded);
-    assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Committed));
 }
 
 /// R16, R62: a connection that cannot be made fails at once with UNAVAILABLE.
@@ -125,7 +125,7 @@ async fn a_connection_that_cannot_be_made_goes_by_the_policy() {
     let (server, policy) = (Server::new(refused()), retrying(3, "14"));
     let ended = call(&policy, &server, request()).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Unavailable, 3));
-    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Attempts));
     let previous = [None, Some("1"), Some("2")];
     assert_eq!(server.previous(), previous.map(|n| n.map(str::to_owned)));
     assert_eq!(policy.throttle().unwrap().milli_tokens(), Some(7_000));
@@ -229,7 +229,7 @@ async fn a_method_without_a_policy_can_give_up_at_the_deadline() {
         let config = ServiceConfig::parse_with(text, &options).unwrap();
         let ended = call(&config, &Server::new([unsent()]), request()).await;
         assert_eq!(ended.info.attempts(), 6);
-        assert_eq!(ended.info.stopped(), Some(Stopped::Deadline));
+        assert_eq!(ended.info.stopped(), Some(StopReason::Deadline));
         (ended.code, ended.at_ms)
     };
     assert_eq!(ended(OnDeadline::GiveUp).await, (Code::Unavailable, 3));

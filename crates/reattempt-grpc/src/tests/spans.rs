@@ -154,7 +154,10 @@ async fn spanned_call(config: &ServiceConfig, server: &Server) {
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(RetryLayer::new(
+            GrpcClassifier::new(),
+            MaxAttempts::standard(),
+        ))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(AttemptSpanLayer::new().errors(errors))
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))

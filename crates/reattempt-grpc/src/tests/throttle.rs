@@ -9,7 +9,7 @@ async fn a_drained_bucket_returns_the_failure_at_once() {
     let server = Server::new([Status(Code::Unavailable)]);
     let first = call(&config, &server, request()).await;
     assert_eq!(first.info.attempts(), 5);
-    assert_eq!(first.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(first.info.stopped(), Some(StopReason::Attempts));
     assert_eq!(
         config.throttle().unwrap().milli_tokens(),
         Some(5_000),
@@ -21,7 +21,7 @@ async fn a_drained_bucket_returns_the_failure_at_once() {
         (second.code, second.info.attempts()),
         (Code::Unavailable, 1)
     );
-    assert_eq!(second.info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(second.info.stopped(), Some(StopReason::Throttled));
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 

@@ -2,8 +2,8 @@
 
 use std::task::{Context, Poll};
 
-use reattempt::strategy::FailFast;
-use reattempt::{Annotated, TimeLimit};
+use reattempt::strategy::NeverRetry;
+use reattempt::{CallDeadline, HasCallContext};
 use tower::Service;
 
 use super::*;
@@ -164,7 +164,10 @@ async fn a_drop_is_not_waited_out() {
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(config(WAITS)))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(RetryLayer::new(
+            GrpcClassifier::new(),
+            MaxAttempts::standard(),
+        ))
         .layer(WaitForReadyLayer::new())
         .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
             Ok::<_, Broken>(ControlPlaneFailure::dropped("too many calls").into_response::<()>())
@@ -182,7 +185,7 @@ async fn a_drop_is_not_waited_out() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_is_only_stamped_ends_the_wait_too() {
     let service = ServiceBuilder::new()
-        .layer(RetryLayer::new(GrpcClassifier::new(), FailFast).transparent(false))
+        .layer(RetryLayer::new(GrpcClassifier::new(), NeverRetry).transparent(false))
         .layer(WaitForReadyLayer::new().backoff(Backoff::constant(Duration::from_millis(100))))
         .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
             Err::<Response<()>, _>(Broken(TransportFault::ConnectFailed))
@@ -191,7 +194,7 @@ async fn a_limit_that_is_only_stamped_ends_the_wait_too() {
     request.extensions_mut().insert(WaitForReady(true));
     let at = Instant::now() + Duration::from_millis(350);
     let context = request.context_mut();
-    context.stamp_limit(TimeLimit::stamped(at.into_std()));
+    context.stamp_limit(CallDeadline::stamped(at.into_std()));
     let began = Instant::now();
     let error = service.oneshot(request).await.unwrap_err();
     assert_eq!(error.0, TransportFault::ConnectFailed);
@@ -237,7 +240,10 @@ async fn a_service_that_is_not_ready_is_waited_for() {
     let began = Instant::now();
     let service = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), Attempts::standard()))
+        .layer(RetryLayer::new(
+            GrpcClassifier::new(),
+            MaxAttempts::standard(),
+        ))
         .layer(WaitForReadyLayer::new())
         .service(Connects {
             ready_at: began + Duration::from_secs(5),
@@ -245,7 +251,7 @@ async fn a_service_that_is_not_ready_is_waited_for() {
         });
     let mut request = request();
     request.extensions_mut().insert(WaitForReady(true));
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     service.oneshot(request).await.unwrap();
     assert_eq!(watch.info().attempts(), 1);
     assert_eq!(began.elapsed(), Duration::from_secs(5));

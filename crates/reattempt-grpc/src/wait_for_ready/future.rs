@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Request;
 use pin_project_lite::pin_project;
 use reattempt::backoff::Backoff;
-use reattempt::{Annotated, MOST_RECORDS, Replay, Reporter, Stage};
+use reattempt::{AttemptReporter, HasCallContext, MOST_RECORDS, Replay, Stage};
 use reattempt_http::{TransportError, TransportFault};
 use tokio::time::Sleep;
 use tower_service::Service;
@@ -22,7 +22,7 @@ pub(super) struct Waiting<S, B> {
     tries: u32,
     delay: Option<Duration>,
     sleep: Option<Pin<Box<Sleep>>>,
-    reporter: Option<Reporter>,
+    reporter: Option<AttemptReporter>,
 }
 
 /// Bounds of every delay: the task yields, and no clock overflows.

@@ -23,7 +23,7 @@
 //! use std::time::Duration;
 //! use http::{Request, Response};
 //! use http_body_util::Empty;
-//! use reattempt::strategy::Once;
+//! use reattempt::strategy::RetryOnce;
 //! use reattempt::{CallContext, RetryLayer};
 //! use reattempt_grpc::{GrpcClassifier, WaitForReady, WaitForReadyLayer};
 //! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
@@ -35,7 +35,7 @@
 //! let began = tokio::time::Instant::now();
 //! let service = ServiceBuilder::new()
 //!     .layer(ReplayBodyLayer::new())
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), Once))
+//!     .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
 //!     .layer(WaitForReadyLayer::new())
 //!     .service_fn(move |_: Request<ReplayBody<Empty<Bytes>>>| async move {
 //!         // A server that starts after ten minutes.
@@ -46,7 +46,7 @@
 //!     });
 //! let mut request = Request::new(Empty::new());
 //! request.extensions_mut().insert(WaitForReady(true));
-//! let watch = CallContext::watch(&mut request);
+//! let watch = RetryInfo::track(&mut request);
 //! assert_eq!(service.oneshot(request).await?.headers()["grpc-status"], "0");
 //! assert_eq!(watch.info().attempts(), 1);
 //! # Ok(()) }
@@ -60,7 +60,7 @@ use std::time::Duration;
 use http::Request;
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::order::InsideRecovery;
-use reattempt::{Annotated, AttemptKind, CallContext, NextAttempt, Replay};
+use reattempt::{AttemptKind, CallContext, HasCallContext, NextAttempt, Replay};
 use reattempt_http::TransportError;
 use tower_layer::Layer;
 use tower_service::Service;

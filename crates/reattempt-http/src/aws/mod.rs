@@ -29,24 +29,24 @@
 //!
 //! reattempt's own rules still apply: a request that is not idempotent is retried only where that
 //! is safe, while the SDKs retry every operation. Stamp such calls as idempotent, or list statuses
-//! that are [safe](crate::HttpStatus::safe).
+//! that are [safe](crate::HttpClassifier::safe).
 //!
 //! ```
 //! use std::sync::Arc;
 //! use http::{Request, Response};
 //! use reattempt::{PushbackLayer, RetryLayer, ThrottleLayer};
 //! use reattempt_http::aws::{AwsQuota, AwsStandard, AwsVersion};
-//! use reattempt_http::{HttpStatus, RetryAfter};
+//! use reattempt_http::{HttpClassifier, HttpPushback};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let quota = Arc::new(AwsQuota::new(AwsVersion::V2_1)); // one for all calls to a service
-//! let classifier = HttpStatus::new().retryable(AwsVersion::STATUSES);
+//! let classifier = HttpClassifier::new().retryable(AwsVersion::STATUSES);
 //! let client = ServiceBuilder::new()
 //!     .layer(ThrottleLayer::new(quota.clone()))
 //!     .layer(RetryLayer::new(classifier, AwsStandard::new(AwsVersion::V2_1)))
-//!     .layer(PushbackLayer::new(RetryAfter::amz()))
+//!     .layer(PushbackLayer::new(HttpPushback::amz()))
 //!     .service_fn(|_: Request<()>| async {
 //!         Ok::<_, std::convert::Infallible>(Response::builder().status(500).body(()).unwrap())
 //!     });

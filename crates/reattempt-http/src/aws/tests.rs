@@ -7,13 +7,13 @@ use std::time::Duration;
 use http::{Request, Response};
 use reattempt::backoff::{Jitter, Randomness};
 use reattempt::{
-    CallContext, DeadlineLayer, PushbackLayer, RetryLayer, RetryThrottle, Stopped, ThrottleLayer,
+    DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer, RetryThrottle, StopReason, ThrottleLayer,
 };
 use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::*;
-use crate::{HttpStatus, RetryAfter};
+use crate::{HttpClassifier, HttpPushback};
 
 /// How the service handles one attempt.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ struct Told {
     sent: Vec<u128>,
     /// The quota when each attempt was sent.
     tokens: Vec<u32>,
-    stopped: Option<Stopped>,
+    stopped: Option<StopReason>,
 }
 
 struct Client {
@@ -61,12 +61,12 @@ impl Client {
         let service = ServiceBuilder::new()
             .layer(ThrottleLayer::new(self.quota.clone()))
             .layer(RetryLayer::new(
-                HttpStatus::new().retryable(AwsVersion::STATUSES),
+                HttpClassifier::new().retryable(AwsVersion::STATUSES),
                 self.strategy.clone(),
             ))
             // One millisecond per attempt: an attempt that hangs is a timeout.
             .layer(DeadlineLayer::new(Duration::from_millis(1)))
-            .layer(PushbackLayer::new(RetryAfter::amz()))
+            .layer(PushbackLayer::new(HttpPushback::amz()))
             .service_fn(move |_: Request<()>| {
                 let step = script.lock().unwrap().next().expect("one attempt too many");
                 let mut log = log.lock().unwrap();
@@ -85,7 +85,7 @@ impl Client {
                 }
             });
         let mut request = Request::new(());
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let outcome = service.oneshot(request).await;
         let (sent, tokens) = std::mem::take(&mut *seen.lock().unwrap());
         Told {
@@ -129,7 +129,7 @@ async fn version_2_0_takes_10_after_a_timeout() {
 async fn version_2_0_treats_throttling_as_the_rest() {
     let (told, left) = standard(AwsVersion::V2_0, &[Says(429), Says(429), Says(429)]).await;
     assert_eq!(told.status, 429);
-    assert_eq!(told.stopped, Some(Stopped::Attempts));
+    assert_eq!(told.stopped, Some(StopReason::Attempts));
     assert_eq!((told.sent, left), (vec![0, 1000, 3000], 490));
 }
 
@@ -147,7 +147,7 @@ async fn version_2_1_takes_14_and_gives_the_last_price_back() {
 #[tokio::test(start_paused = true)]
 async fn version_2_1_ends_after_three_attempts() {
     let (told, left) = standard(AwsVersion::V2_1, &[Says(502); 3]).await;
-    assert_eq!(told.stopped, Some(Stopped::Attempts));
+    assert_eq!(told.stopped, Some(StopReason::Attempts));
     assert_eq!((told.sent, left), (vec![0, 50, 150], 472));
 }
 
@@ -210,13 +210,16 @@ async fn an_empty_quota_sends_nothing_again() {
     for (tokens, sent, left) in [(14, vec![0, 50], 0), (20, vec![0, 50], 6), (0, vec![0], 0)] {
         let client = Client::new(AwsVersion::V2_1, tokens).strategy(|s| s.max_attempts(5));
         let told = client.call(&[Says(500), Says(500)]).await;
-        assert_eq!((told.status, told.stopped), (500, Some(Stopped::Throttled)));
+        assert_eq!(
+            (told.status, told.stopped),
+            (500, Some(StopReason::Throttled))
+        );
         assert_eq!((told.sent, client.quota.tokens()), (sent, left));
     }
     // A quota too small for one price may suffice for another.
     let client = Client::new(AwsVersion::V2_0, 7);
     let told = client.call(&[Hangs]).await;
-    assert_eq!(told.stopped, Some(Stopped::Throttled));
+    assert_eq!(told.stopped, Some(StopReason::Throttled));
     client.call(&[Says(503), Says(200)]).await;
     assert_eq!(client.quota.tokens(), 7);
 }
@@ -288,7 +291,7 @@ async fn a_body_that_ends_the_call_gives_the_price_back_as_well() {
     let service = ServiceBuilder::new()
         .layer(ThrottleLayer::new(quota.clone()))
         .layer(RetryLayer::new(
-            HttpStatus::new().judge_bodies(),
+            HttpClassifier::new().judge_bodies(),
             AwsStandard::new(AwsVersion::V2_1),
         ))
         .layer(OutcomeBodyLayer::new())

@@ -43,7 +43,9 @@ use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use reattempt::order::OneWarning;
-use reattempt::{Annotated, CallContext, CallHandle, DeadlineScope, Elapsed, Idempotency, Stopped};
+use reattempt::{
+    CallContext, CallHandle, DeadlineScope, Elapsed, HasCallContext, Idempotency, StopReason,
+};
 use tokio::time::Sleep;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -148,7 +150,7 @@ fn is_above_deadline(context: &CallContext) -> bool {
             Some(limit) => !limit.enforced,
             None => context
                 .policy()
-                .is_some_and(|policy| policy.get_call_limit().is_some()),
+                .is_some_and(|policy| policy.timeout().is_some()),
         }
 }
 
@@ -157,7 +159,7 @@ where
     S: Service<Req, Response = Response<B>>,
     B: Body,
     M: OnBodyElapsed<B::Error> + Clone,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = Response<DeadlineBody<B, M>>;
     type Error = S::Error;
@@ -244,7 +246,7 @@ struct Armed {
 impl Armed {
     fn elapsed(&self) -> Elapsed {
         if self.scope == DeadlineScope::Call {
-            self.handle.stop(Stopped::Deadline);
+            self.handle.stop(StopReason::Deadline);
         }
         Elapsed {
             scope: self.scope,

@@ -2,7 +2,7 @@
 //! error.
 //!
 //! Put it below the recovery layer, whose classifier leaves successful heads undecided
-//! ([`HttpStatus::judge_bodies`](crate::HttpStatus::judge_bodies)). At the body's end the result is
+//! ([`HttpClassifier::judge_bodies`](crate::HttpClassifier::judge_bodies)). At the body's end the result is
 //! reported to the throttle: a success at a clean end, a failure ([`HTTP_BODY_FAILED`]) on an
 //! error. A caller that drops the body early counts as neither. It changes the response type:
 //! `Response<B>` becomes `Response<OutcomeBody<B>>`.
@@ -12,10 +12,10 @@
 //! use bytes::Bytes;
 //! use http::{Request, Response};
 //! use http_body_util::{BodyExt, Full};
-//! use reattempt::strategy::Once;
+//! use reattempt::strategy::RetryOnce;
 //! use reattempt::throttle::Settled;
 //! use reattempt::{Failure, RetryLayer, RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason};
-//! use reattempt_http::HttpStatus;
+//! use reattempt_http::HttpClassifier;
 //! use reattempt_http::body::OutcomeBodyLayer;
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 //!
@@ -25,7 +25,7 @@
 //! bucket.settled(Settled::Failure(&Failure::new(reason::UNKNOWN, Stage::Response)));
 //! let service = ServiceBuilder::new()
 //!     .layer(ThrottleLayer::new(Arc::clone(&bucket)))
-//!     .layer(RetryLayer::new(HttpStatus::new().judge_bodies(), Once))
+//!     .layer(RetryLayer::new(HttpClassifier::new().judge_bodies(), RetryOnce))
 //!     .layer(OutcomeBodyLayer::new())
 //!     .service_fn(|_: Request<()>| async {
 //!         Ok::<_, BoxError>(Response::new(Full::<Bytes>::from("complete")))
@@ -46,7 +46,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use reattempt::order::{InsideRecovery, OpenAnswers};
-use reattempt::{Annotated, Conclusion, Failure, Reporter, Stage};
+use reattempt::{AttemptReporter, Conclusion, Failure, HasCallContext, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -86,7 +86,7 @@ impl<S, Req, B> Service<Req> for OutcomeBodyService<S>
 where
     S: Service<Req, Response = Response<B>>,
     B: Body,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = Response<OutcomeBody<B>>;
     type Error = S::Error;
@@ -114,7 +114,7 @@ pin_project! {
     pub struct OutcomeBodyFuture<F> {
         #[pin]
         inner: F,
-        open: Option<(Conclusion, Reporter)>,
+        open: Option<(Conclusion, AttemptReporter)>,
     }
 }
 

@@ -8,8 +8,8 @@
 //! use http::{Request, Response};
 //! use http_body_util::{BodyExt, Full};
 //! use reattempt::RetryLayer;
-//! use reattempt::strategy::Once;
-//! use reattempt_http::HttpStatus;
+//! use reattempt::strategy::RetryOnce;
+//! use reattempt_http::HttpClassifier;
 //! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
@@ -17,7 +17,7 @@
 //! # async fn main() -> Result<(), std::io::Error> {
 //! let service = ServiceBuilder::new()
 //!     .layer(ReplayBodyLayer::new().bytes_per_call(64 * 1024))
-//!     .layer(RetryLayer::new(HttpStatus::new(), Once))
+//!     .layer(RetryLayer::new(HttpClassifier::new(), RetryOnce))
 //!     .service_fn(|request: Request<ReplayBody<Full<Bytes>>>| async {
 //!         let body = request.into_body().collect().await.map_err(std::io::Error::other)?;
 //!         assert_eq!(body.to_bytes(), "the whole body, each time");
@@ -32,7 +32,7 @@ use std::task::{Context, Poll};
 
 use http::Request;
 use http_body::Body;
-use reattempt::Annotated;
+use reattempt::HasCallContext;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -121,9 +121,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let ReplayBodyLayer { bytes, budget } = &self.limits;
         let of_route = request.context().and_then(HttpRoute::of);
-        let bytes = of_route
-            .and_then(HttpRoute::get_body_limit)
-            .unwrap_or(*bytes);
+        let bytes = of_route.and_then(HttpRoute::body_limit).unwrap_or(*bytes);
         let wrap = |body| ReplayBody::with_limits(body, bytes, budget.clone());
         self.inner.call(request.map(wrap))
     }

@@ -10,17 +10,18 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Empty, Full};
-use reattempt::strategy::{Attempts, Once};
+use reattempt::RetryInfo;
+use reattempt::strategy::{MaxAttempts, RetryOnce};
 use reattempt::throttle::Settled;
 use reattempt::{
-    Annotated, AttemptKind, CallContext, DeadlineLayer, Failure, NextAttempt, Replay, RetryLayer,
-    RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason,
+    AttemptKind, CallContext, DeadlineLayer, Failure, HasCallContext, NextAttempt, Replay,
+    RetryLayer, RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason,
 };
 use tokio::sync::mpsc;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 use super::*;
-use crate::HttpStatus;
+use crate::HttpClassifier;
 
 const NEXT: NextAttempt<'static> = NextAttempt {
     number: 2,
@@ -311,7 +312,7 @@ async fn without_a_template_the_body_streams_through_unbuffered() {
         0,
         "the response has arrived: no copy needs it"
     );
-    give(&feed, "much more than three");
+    give(&feed, "a good deal more than three");
     assert_eq!(text(&mut copy).await, "a good deal more than three");
 }
 
@@ -384,7 +385,10 @@ fn a_body_known_to_be_too_large_is_not_kept_at_all() {
 async fn a_too_large_body_is_sent_once_and_the_failure_is_returned() {
     let service = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new().bytes_per_call(4))
-        .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+        .layer(RetryLayer::new(
+            HttpClassifier::new(),
+            MaxAttempts::standard(),
+        ))
         .service_fn(|request: Request<ReplayBody<Full<Bytes>>>| async {
             let body = request.into_body().collect().await?.to_bytes();
             assert_eq!(body, "12345");
@@ -393,7 +397,7 @@ async fn a_too_large_body_is_sent_once_and_the_failure_is_returned() {
     let mut request = Request::put("/")
         .body(Full::new(Bytes::from("12345")))
         .unwrap();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     assert_eq!(service.oneshot(request).await.unwrap().status(), 503);
     assert_eq!(watch.info().attempts(), 1);
 }
@@ -488,7 +492,10 @@ async fn tokens_after(use_body: impl AsyncFnOnce(Feed, OutcomeBody<Fed>)) -> u64
     let body = Arc::new(std::sync::Mutex::new(Some(body)));
     let service = ServiceBuilder::new()
         .layer(ThrottleLayer::new(Arc::clone(&bucket)))
-        .layer(RetryLayer::new(HttpStatus::new().judge_bodies(), Once))
+        .layer(RetryLayer::new(
+            HttpClassifier::new().judge_bodies(),
+            RetryOnce,
+        ))
         .layer(OutcomeBodyLayer::new())
         .service_fn(move |_: Request<()>| {
             let body = body.lock().unwrap().take().unwrap();
@@ -529,7 +536,10 @@ async fn an_empty_answer_counts_without_being_read() {
     )));
     let service = ServiceBuilder::new()
         .layer(ThrottleLayer::new(Arc::clone(&bucket)))
-        .layer(RetryLayer::new(HttpStatus::new().judge_bodies(), Once))
+        .layer(RetryLayer::new(
+            HttpClassifier::new().judge_bodies(),
+            RetryOnce,
+        ))
         .layer(OutcomeBodyLayer::new())
         .service_fn(|_: Request<()>| async {
             Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))

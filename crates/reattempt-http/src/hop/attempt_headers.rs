@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, Request, Response};
 use pin_project_lite::pin_project;
 use reattempt::order::InsideRecovery;
-use reattempt::{Annotated, AttemptKind, CallContext, Recovery, Reporter, TimeLimit};
+use reattempt::{
+    AttemptKind, AttemptReporter, CallContext, CallDeadline, HasCallContext, Recovery,
+};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -169,7 +171,7 @@ impl Settings {
                 set_retry_reason(headers, reason.as_deref().unwrap_or_default());
             }
         }
-        let left = |limit: TimeLimit| limit.left(Instant::now().into_std());
+        let left = |limit: CallDeadline| limit.left(Instant::now().into_std());
         let left = context
             .limit()
             .map(|limit| left(limit).saturating_sub(self.reserve));
@@ -195,7 +197,7 @@ fn most(context: &CallContext) -> Option<u32> {
     if let Some(strategy) = context.strategy() {
         return strategy.max_attempts();
     }
-    match context.policy()?.get_recovery() {
+    match context.policy()?.recovery() {
         Recovery::Retry(strategy) => strategy.max_attempts(),
         Recovery::Hedge(hedge) => Some(hedge.max_attempts()),
         Recovery::None => Some(1),
@@ -209,7 +211,7 @@ pin_project! {
     pub struct AttemptHeadersFuture<F> {
         #[pin]
         inner: F,
-        reporter: Reporter,
+        reporter: AttemptReporter,
         heeds_envoy: bool,
     }
 }

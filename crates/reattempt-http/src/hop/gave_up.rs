@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use reattempt::order::OutsideRecovery;
-use reattempt::{Annotated, CallHandle, RetryInfo, Stopped};
+use reattempt::{CallHandle, HasCallContext, RetryInfo, StopReason};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -16,7 +16,7 @@ use super::headers::do_not_retry;
 
 /// Extension of a response: the call has given up, for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GaveUp(pub Stopped);
+pub struct GaveUp(pub StopReason);
 
 /// Reports to the [`Hop`] being served that a call made for it has given up, and puts [`GaveUp`]
 /// into the response's extensions, so that a gateway that forwards the response needs nothing else.
@@ -80,16 +80,16 @@ pin_project! {
 
 /// Why a call with this outcome has given up, if it has: only then an attempt of another hop would
 /// multiply the attempts.
-fn why(info: &RetryInfo) -> Option<Stopped> {
+fn why(info: &RetryInfo) -> Option<StopReason> {
     let stopped = info.stopped()?;
     match stopped {
-        Stopped::Success | Stopped::Committed | Stopped::Cancelled => None,
-        Stopped::Throttled | Stopped::Pushback | Stopped::Deadline => Some(stopped),
-        Stopped::Fatal
-        | Stopped::Attempts
-        | Stopped::Strategy
-        | Stopped::NotIdempotent
-        | Stopped::NotReplayable => (info.retries() > 0).then_some(stopped),
+        StopReason::Success | StopReason::Committed | StopReason::Cancelled => None,
+        StopReason::Throttled | StopReason::Pushback | StopReason::Deadline => Some(stopped),
+        StopReason::Fatal
+        | StopReason::Attempts
+        | StopReason::Strategy
+        | StopReason::NotIdempotent
+        | StopReason::NotReplayable => (info.retries() > 0).then_some(stopped),
     }
 }
 
@@ -103,11 +103,14 @@ where
         let this = self.project();
         let mut outcome = ready!(this.inner.poll(cx));
         let info = this.handle.info();
-        let failed = !matches!(info.stopped(), Some(Stopped::Success | Stopped::Committed));
+        let failed = !matches!(
+            info.stopped(),
+            Some(StopReason::Success | StopReason::Committed)
+        );
         // Obeyed even if this hop's policy would not have retried anyway.
         let told = |response: &Response<C>| {
             let told = failed && do_not_retry(response.headers()).is_some();
-            told.then_some(Stopped::Pushback)
+            told.then_some(StopReason::Pushback)
         };
         let why = why(&info).or_else(|| told(outcome.as_ref().ok()?));
         if let Some(why) = why {

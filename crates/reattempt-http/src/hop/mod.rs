@@ -14,11 +14,11 @@
 //! | [`amz-sdk-request`](AMZ_SDK_REQUEST) | request | `ttl=20260131T120000Z; attempt=2; max=3`: an instant, the number, the maximum of attempts |
 //! | [`x-reattempt-do-not-retry`](DO_NOT_RETRY) | response | do not retry this call, and why |
 //! | `grpc-retry-pushback-ms: -1` | response | the same for gRPC, if the head is the whole response |
-//! | [`x-envoy-ratelimited`](ENVOY_RATELIMITED) | response | the same for Envoy; only by [option](ServeHopLayer::for_envoy), because it also indicates a rate limit |
+//! | [`x-envoy-ratelimited`](ENVOY_RATELIMITED) | response | the same for Envoy; only by [option](ServerHopLayer::for_envoy), because it also indicates a rate limit |
 //!
 //! Three layers read and write them:
 //!
-//! - [`ServeHopLayer`], outermost in a **server**: puts a [`Hop`] into the request's extensions,
+//! - [`ServerHopLayer`], outermost in a **server**: puts a [`Hop`] into the request's extensions,
 //!   refuses a request whose deadline has passed, stops work that the caller no longer waits for,
 //!   and marks failures of a request whose own calls have given up.
 //! - [`GaveUpLayer`], outermost in a **client**: reports to the hop being served that a call made
@@ -36,7 +36,7 @@
 //! hop before decides by its own policy. A response below 400 is never marked.
 //!
 //! Headers are only as trustworthy as their sender. Those of a request only shorten its own work,
-//! but they can end a handler midway ([`ServeHopLayer::finish_late_work`] lets it finish), and
+//! but they can end a handler midway ([`ServerHopLayer::finish_late_work`] lets it finish), and
 //! those of a response reveal what is behind the service: remove both at the edge.
 //!
 //! A server without the layer sets no headers, and its clients follow their own policy and
@@ -48,21 +48,21 @@
 //! ```
 //! use std::convert::Infallible;
 //! use http::{Request, Response};
-//! use reattempt::strategy::Attempts;
+//! use reattempt::strategy::MaxAttempts;
 //! use reattempt::RetryLayer;
-//! use reattempt_http::HttpStatus;
-//! use reattempt_http::hop::{self, AttemptHeadersLayer, GaveUpLayer, Hop, ServeHopLayer};
+//! use reattempt_http::HttpClassifier;
+//! use reattempt_http::hop::{self, AttemptHeadersLayer, GaveUpLayer, Hop, ServerHopLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Infallible> {
 //! // A service that calls another one, which is down.
 //! let server = ServiceBuilder::new()
-//!     .layer(ServeHopLayer::new())
+//!     .layer(ServerHopLayer::new())
 //!     .service_fn(|request: Request<()>| async move {
 //!         let client = ServiceBuilder::new()
 //!             .layer(GaveUpLayer)
-//!             .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+//!             .layer(RetryLayer::new(HttpClassifier::new(), MaxAttempts::standard()))
 //!             .layer(AttemptHeadersLayer::new())
 //!             .service_fn(|attempt: Request<()>| async move {
 //!                 assert!((1..=3).contains(&hop::attempt_count(attempt.headers()).unwrap()));
@@ -98,4 +98,4 @@ pub use headers::{
     set_do_not_retry, set_expected_timeout, set_retry_reason,
 };
 pub use served::Hop;
-pub use serving::{ServeHop, ServeHopFuture, ServeHopLayer};
+pub use serving::{ServeHopFuture, ServerHop, ServerHopLayer};

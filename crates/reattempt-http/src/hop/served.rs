@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, Request};
-use reattempt::{Annotated, Stopped, TimeLimit};
+use reattempt::{CallDeadline, HasCallContext, StopReason};
 
 use super::AmzSdkRequest;
 use super::headers::{attempt_count, expected_timeout, retry_reason};
@@ -14,7 +14,7 @@ use super::serving::ClockSkew;
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// What the calling service reported about the request being served.
-/// [`ServeHopLayer`](super::ServeHopLayer) puts it into the request's extensions; clones share it.
+/// [`ServerHopLayer`](super::ServerHopLayer) puts it into the request's extensions; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Hop(Arc<Served>);
 
@@ -24,7 +24,7 @@ struct Served {
     max_attempts: Option<u32>,
     reason: Option<String>,
     limit: Option<Instant>,
-    gave_up: OnceLock<Stopped>,
+    gave_up: OnceLock<StopReason>,
 }
 
 impl Hop {
@@ -85,20 +85,20 @@ impl Hop {
     /// call should not mark it.
     pub fn pass_on<B>(&self, request: &mut Request<B>) {
         if let Some(at) = self.limit() {
-            request.context_mut().stamp_limit(TimeLimit::stamped(at));
+            request.context_mut().stamp_limit(CallDeadline::stamped(at));
         }
         request.extensions_mut().insert(self.clone());
     }
 
     /// A call for this hop has given up: if the response is a failure it is marked "do not retry".
     /// The first reason is kept.
-    pub fn give_up(&self, why: Stopped) {
+    pub fn give_up(&self, why: StopReason) {
         let _ = self.0.gave_up.set(why);
     }
 
     /// Why a call for this hop has given up, if one has.
     #[must_use]
-    pub fn gave_up(&self) -> Option<Stopped> {
+    pub fn gave_up(&self) -> Option<StopReason> {
         self.0.gave_up.get().copied()
     }
 }

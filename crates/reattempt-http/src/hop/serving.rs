@@ -1,4 +1,4 @@
-//! `ServeHopLayer`: reads what the calling service reported, and marks responses "do not retry" if
+//! `ServerHopLayer`: reads what the calling service reported, and marks responses "do not retry" if
 //! this service has already retried.
 
 use std::future::Future;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use pin_project_lite::pin_project;
-use reattempt::{Annotated, Stopped, TimeLimit};
+use reattempt::{CallDeadline, HasCallContext, StopReason};
 use tokio::time::Sleep;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -36,7 +36,7 @@ impl ClockSkew {
 /// own. A refused request gets a marked 504; for gRPC a status of `DEADLINE_EXCEEDED`. The body of
 /// such a response is its type's default.
 #[derive(Clone, Copy, Debug)]
-pub struct ServeHopLayer {
+pub struct ServerHopLayer {
     settings: Settings,
 }
 
@@ -48,7 +48,7 @@ struct Settings {
     finishes: bool,
 }
 
-impl ServeHopLayer {
+impl ServerHopLayer {
     /// With a clock skew of one second, work stopped at its deadline, and without the header for
     /// Envoy.
     #[must_use]
@@ -101,31 +101,31 @@ impl ServeHopLayer {
     }
 }
 
-impl Default for ServeHopLayer {
+impl Default for ServerHopLayer {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<S> Layer<S> for ServeHopLayer {
-    type Service = ServeHop<S>;
+impl<S> Layer<S> for ServerHopLayer {
+    type Service = ServerHop<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        ServeHop {
+        ServerHop {
             inner,
             settings: self.settings,
         }
     }
 }
 
-/// Created by [`ServeHopLayer`].
+/// Created by [`ServerHopLayer`].
 #[derive(Clone, Debug)]
-pub struct ServeHop<S> {
+pub struct ServerHop<S> {
     inner: S,
     settings: Settings,
 }
 
-impl<S, B, C> Service<Request<B>> for ServeHop<S>
+impl<S, B, C> Service<Request<B>> for ServerHop<S>
 where
     S: Service<Request<B>, Response = Response<C>>,
     C: Default,
@@ -153,7 +153,7 @@ where
             None
         } else {
             if let Some(at) = limit {
-                request.context_mut().stamp_limit(TimeLimit::stamped(at));
+                request.context_mut().stamp_limit(CallDeadline::stamped(at));
             }
             request.extensions_mut().insert(hop.clone());
             Some(self.inner.call(request))
@@ -175,7 +175,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 pin_project! {
-    /// The future of [`ServeHop`].
+    /// The future of [`ServerHop`].
     #[derive(Debug)]
     pub struct ServeHopFuture<F> {
         // None: its deadline passed before it started.
@@ -245,7 +245,7 @@ fn is_failure<C>(response: &Response<C>) -> bool {
     response.status().as_u16() >= 400 || grpc.is_some_and(|status| status.as_bytes() != b"0")
 }
 
-fn mark(headers: &mut HeaderMap, why: Stopped, envoy: bool) {
+fn mark(headers: &mut HeaderMap, why: StopReason, envoy: bool) {
     set_do_not_retry(headers, why.name());
     if headers.contains_key(GRPC_STATUS) {
         headers.insert(GRPC_PUSHBACK, HeaderValue::from_static("-1"));
@@ -272,6 +272,6 @@ fn too_late<C: Default>(grpc: bool, envoy: bool) -> Response<C> {
     } else {
         *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
     }
-    mark(response.headers_mut(), Stopped::Deadline, envoy);
+    mark(response.headers_mut(), StopReason::Deadline, envoy);
     response
 }

@@ -7,16 +7,16 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, Request, Response};
 use proptest::prelude::*;
 use reattempt::backoff::Backoff;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    Annotated, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, RoutePolicy, Stopped, ThrottleLayer, TokenBucket,
+    CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer,
+    RetryThrottle, RouteLayer, RoutePolicy, StopReason, ThrottleLayer, TokenBucket,
 };
 use tokio::time::{Instant, sleep};
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use super::*;
-use crate::HttpStatus;
+use crate::HttpClassifier;
 
 type Answer = Result<Response<String>, BoxError>;
 
@@ -25,8 +25,8 @@ const fn ms(n: u64) -> Duration {
 }
 
 /// Three attempts, 100 ms apart.
-fn three() -> Attempts {
-    Attempts::new(3, Backoff::constant(ms(100)))
+fn three() -> MaxAttempts {
+    MaxAttempts::new(3, Backoff::constant(ms(100)))
 }
 
 fn status(status: u16) -> Answer {
@@ -74,7 +74,7 @@ where
         answers: Arc::new(script),
     };
     let mut request = request;
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = layer.layer(headers.layer(service)).oneshot(request).await;
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     (outcome, watch.info(), seen)
@@ -111,8 +111,8 @@ impl Service<Request<()>> for Script {
     }
 }
 
-fn retries() -> RetryLayer<HttpStatus> {
-    RetryLayer::new(HttpStatus::new(), three())
+fn retries() -> RetryLayer<HttpClassifier> {
+    RetryLayer::new(HttpClassifier::new(), three())
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ async fn each_attempt_says_its_number_and_what_it_is_sent_after() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hedge_says_that_it_is_one() {
-    let hedge = HedgeLayer::new(HttpStatus::new(), HedgePolicy::new(2, ms(10)));
+    let hedge = HedgeLayer::new(HttpClassifier::new(), HedgePolicy::new(2, ms(10)));
     let (_, _, seen) = call(hedge, AttemptHeadersLayer::new(), get(), |_| status(200)).await;
     let said: Vec<_> = seen.iter().map(retry_reason).collect();
     assert_eq!(said, [None, Some("HEDGE")]);
@@ -183,8 +183,8 @@ async fn each_attempt_reports_the_time_left_and_the_maximum() {
         .layer(RouteLayer::new(policy))
         .layer(DeadlineLayer::new(ms(2000)))
         .layer(RetryLayer::new(
-            HttpStatus::new(),
-            Attempts::new(9, Backoff::constant(ms(1))),
+            HttpClassifier::new(),
+            MaxAttempts::new(9, Backoff::constant(ms(1))),
         ));
     let headers = AttemptHeadersLayer::new()
         .amz_sdk_request()
@@ -240,7 +240,7 @@ async fn an_answer_that_says_do_not_retry_ends_the_call_unchanged() {
         let script = move |_| marked("x-reattempt-do-not-retry", value);
         let (answer, info, seen) = call(stack, headers, get(), script).await;
         assert_eq!((answer.unwrap().status().as_u16(), seen.len()), (503, 1));
-        assert_eq!(info.stopped(), Some(Stopped::Pushback));
+        assert_eq!(info.stopped(), Some(StopReason::Pushback));
         assert_eq!(bucket.milli_tokens(), Some(9000), "it counts as a failure");
     }
     let script = |_| {
@@ -249,14 +249,14 @@ async fn an_answer_that_says_do_not_retry_ends_the_call_unchanged() {
         Ok(good)
     };
     let (_, info, _) = call(retries(), AttemptHeadersLayer::new(), get(), script).await;
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_says_do_not_retry_sends_no_further_hedge() {
     let script = |_| marked("x-reattempt-do-not-retry", "throttled");
     for (delay, attempts) in [(50, 1), (12, 3)] {
-        let hedge = HedgeLayer::new(HttpStatus::new(), HedgePolicy::new(9, ms(delay)));
+        let hedge = HedgeLayer::new(HttpClassifier::new(), HedgePolicy::new(9, ms(delay)));
         let (answer, info, _) = call(hedge, AttemptHeadersLayer::new(), get(), script).await;
         assert_eq!(answer.unwrap().status(), 503);
         // Those in flight before the first response, after 30 ms, and no more.
@@ -279,7 +279,7 @@ async fn envoys_word_is_heeded_where_that_is_asked_for() {
 
 /// One request to a server with the layer, and how often its service was called.
 async fn serve<F>(
-    layer: ServeHopLayer,
+    layer: ServerHopLayer,
     request: Request<()>,
     handler: impl Fn(Request<()>) -> F,
 ) -> (Response<String>, u32)
@@ -358,7 +358,7 @@ async fn a_server_sees_what_the_hop_before_said() {
         ),
     ];
     for (headers, (attempt, max, reason, left)) in cases {
-        let layer = ServeHopLayer::new().wall_clock(noon);
+        let layer = ServerHopLayer::new().wall_clock(noon);
         let began = Instant::now();
         let (answer, calls) = serve(layer, with(headers), |request| {
             let hop = Hop::of(&request).unwrap();
@@ -378,7 +378,7 @@ async fn a_server_sees_what_the_hop_before_said() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_whose_time_is_over_is_refused_unseen() {
-    let layer = ServeHopLayer::new().wall_clock(noon);
+    let layer = ServerHopLayer::new().wall_clock(noon);
     for (ttl, refused) in [
         ("20260131T115958Z", true),
         ("20260131T115959Z", true),
@@ -414,7 +414,7 @@ async fn grpc_is_refused_in_its_own_words() {
         ("content-type", "application/grpc+proto"),
         ("amz-sdk-request", "ttl=20000101T000000Z"),
     ]);
-    let layer = ServeHopLayer::new().wall_clock(noon);
+    let layer = ServerHopLayer::new().wall_clock(noon);
     let (answer, calls) = serve(layer, request, |_| ready(status(200))).await;
     let headers = answer.headers();
     assert_eq!((answer.status().as_u16(), calls), (200, 0));
@@ -427,7 +427,7 @@ async fn grpc_is_refused_in_its_own_words() {
 async fn work_that_nobody_waits_for_any_more_is_ended() {
     let soon = || with(&[("x-envoy-expected-rq-timeout-ms", "250")]);
     let began = Instant::now();
-    let (answer, calls) = serve(ServeHopLayer::new(), soon(), |_| pending()).await;
+    let (answer, calls) = serve(ServerHopLayer::new(), soon(), |_| pending()).await;
     assert_eq!((answer.status().as_u16(), calls), (504, 1));
     assert_eq!(began.elapsed(), ms(250));
     assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
@@ -435,14 +435,14 @@ async fn work_that_nobody_waits_for_any_more_is_ended() {
         sleep(ms(400)).await;
         status(200)
     };
-    let (answer, _) = serve(ServeHopLayer::new().finish_late_work(), soon(), slow).await;
+    let (answer, _) = serve(ServerHopLayer::new().finish_late_work(), soon(), slow).await;
     assert_eq!(answer.status(), 200);
     // A response at the exact instant wins.
     let just = |_| async {
         sleep(ms(250)).await;
         status(200)
     };
-    let (answer, _) = serve(ServeHopLayer::new(), soon(), just).await;
+    let (answer, _) = serve(ServerHopLayer::new(), soon(), just).await;
     assert_eq!(answer.status(), 200);
 }
 
@@ -460,7 +460,7 @@ async fn call_behind(
         .layer(GaveUpLayer)
         .layer(RouteLayer::new(Arc::new(policy)))
         .layer(DeadlineLayer::unlimited())
-        .layer(RetryLayer::new(HttpStatus::new(), three()))
+        .layer(RetryLayer::new(HttpClassifier::new(), three()))
         .layer(AttemptHeadersLayer::new())
         .service_fn(move |_: Request<()>| ready(answers()))
         .oneshot(call)
@@ -489,7 +489,7 @@ async fn a_failure_is_marked_only_if_a_call_of_its_hop_gave_up() {
         ),
         (
             "held back",
-            plain().throttle(low()),
+            plain().with_throttle(low()),
             http::Method::GET,
             down,
             Some("throttled"),
@@ -510,7 +510,7 @@ async fn a_failure_is_marked_only_if_a_call_of_its_hop_gave_up() {
         ),
         (
             "no time left",
-            plain().call_limit(ms(150)),
+            plain().with_timeout(ms(150)),
             http::Method::GET,
             down,
             Some("deadline"),
@@ -527,7 +527,7 @@ async fn a_failure_is_marked_only_if_a_call_of_its_hop_gave_up() {
     ];
     for (name, policy, method, behind, why) in cases {
         let policy = Mutex::new(Some(policy));
-        let (answer, _) = serve(ServeHopLayer::new(), get(), |request| {
+        let (answer, _) = serve(ServerHopLayer::new(), get(), |request| {
             let mut call = get();
             *call.method_mut() = method.clone();
             let policy = policy.lock().unwrap().take().unwrap();
@@ -546,13 +546,13 @@ async fn a_failure_is_marked_only_if_a_call_of_its_hop_gave_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fallback_that_works_is_not_marked() {
-    let (answer, _) = serve(ServeHopLayer::new(), get(), |request| async move {
+    let (answer, _) = serve(ServerHopLayer::new(), get(), |request| async move {
         let plain = RoutePolicy::new("r");
         let behind = call_behind(get(), Hop::of(&request), plain, || status(503)).await?;
         assert_eq!(behind.status(), 503);
         assert_eq!(
             Hop::of(&request).unwrap().gave_up(),
-            Some(Stopped::Attempts)
+            Some(StopReason::Attempts)
         );
         status(200)
     })
@@ -564,7 +564,7 @@ async fn a_fallback_that_works_is_not_marked() {
 async fn a_gateway_that_forwards_both_needs_nothing_else() {
     let request = with(&[("x-envoy-expected-rq-timeout-ms", "150")]);
     let began = Instant::now();
-    let (answer, _) = serve(ServeHopLayer::new().for_envoy(), request, |request| {
+    let (answer, _) = serve(ServerHopLayer::new().for_envoy(), request, |request| {
         call_behind(request, None, RoutePolicy::new("r"), || status(503))
     })
     .await;
@@ -572,7 +572,7 @@ async fn a_gateway_that_forwards_both_needs_nothing_else() {
     assert_eq!((answer.status().as_u16(), began.elapsed()), (504, ms(150)));
     assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
 
-    let (answer, _) = serve(ServeHopLayer::new().for_envoy(), get(), |request| {
+    let (answer, _) = serve(ServerHopLayer::new().for_envoy(), get(), |request| {
         // Only the response is forwarded.
         drop(request);
         call_behind(get(), None, RoutePolicy::new("r"), || status(503))
@@ -584,8 +584,8 @@ async fn a_gateway_that_forwards_both_needs_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_may_say_it_by_itself() {
-    let (answer, _) = serve(ServeHopLayer::new(), get(), |request| async move {
-        Hop::of(&request).unwrap().give_up(Stopped::Throttled);
+    let (answer, _) = serve(ServerHopLayer::new(), get(), |request| async move {
+        Hop::of(&request).unwrap().give_up(StopReason::Throttled);
         status(429)
     })
     .await;
@@ -595,8 +595,8 @@ async fn a_service_may_say_it_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn grpc_failures_are_marked_where_the_head_is_the_whole_answer() {
     for (code, mark) in [(Some("14"), Some("-1")), (Some("0"), None), (None, None)] {
-        let (answer, _) = serve(ServeHopLayer::new(), get(), |request| async move {
-            Hop::of(&request).unwrap().give_up(Stopped::Attempts);
+        let (answer, _) = serve(ServerHopLayer::new(), get(), |request| async move {
+            Hop::of(&request).unwrap().give_up(StopReason::Attempts);
             let mut answer = status(200)?;
             if let Some(code) = code {
                 answer.headers_mut().insert("grpc-status", code.parse()?);
@@ -611,8 +611,8 @@ async fn grpc_failures_are_marked_where_the_head_is_the_whole_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn errors_of_the_service_come_through() {
-    let service = ServeHopLayer::new().layer(tower::service_fn(|request: Request<()>| {
-        Hop::of(&request).unwrap().give_up(Stopped::Attempts);
+    let service = ServerHopLayer::new().layer(tower::service_fn(|request: Request<()>| {
+        Hop::of(&request).unwrap().give_up(StopReason::Attempts);
         ready(Err::<Response<String>, _>("broken"))
     }));
     assert_eq!(service.oneshot(get()).await.unwrap_err(), "broken");
@@ -653,7 +653,7 @@ proptest! {
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send>() {}
-    service::<ServeHop<()>>();
+    service::<ServerHop<()>>();
     service::<ToldGaveUp<()>>();
     service::<AttemptHeaders<()>>();
     future::<ServeHopFuture<std::future::Ready<Result<Response<()>, Infallible>>>>();

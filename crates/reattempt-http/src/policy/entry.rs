@@ -7,7 +7,7 @@ use super::recovery::{self, Hedge, Retry};
 use super::shared::Shared;
 use crate::aws::AwsVersion;
 use crate::json::{self, Json, Members, Place};
-use crate::{HttpRoute, RefusedStream, RetryAfter};
+use crate::{HttpPushback, HttpRoute, RefusedStream};
 
 /// The settings of a route (or of the default).
 pub(super) struct Entry {
@@ -97,7 +97,7 @@ impl Entry {
         let mut status = match (&retry, &hedge) {
             (Some(retry), _) => retry.status,
             (None, Some(hedge)) => hedge.status,
-            (None, None) => crate::HttpStatus::new(),
+            (None, None) => crate::HttpClassifier::new(),
         };
         let refused = members.optional(place, "refused", |place, json| {
             json::one_of(place, json, &RefusedStream::ALL)
@@ -105,15 +105,15 @@ impl Entry {
         if let Some(refused) = refused {
             status = status.refused(refused);
         }
-        let mut http = HttpRoute::new().status(status);
+        let mut http = HttpRoute::new().with_classifier(status);
         let amz = retry.as_ref().and_then(|retry| retry.preset) == Some(AwsVersion::V2_1);
         let settings = members.optional(place, "retryAfter", |place, json| {
             recovery::retry_after(place, json, options)
         });
         match (settings, amz) {
-            (Some(settings), true) => http = http.retry_after(settings.also_amz()),
-            (Some(settings), false) => http = http.retry_after(settings),
-            (None, true) => http = http.retry_after(RetryAfter::amz()),
+            (Some(settings), true) => http = http.with_pushback(settings.also_amz()),
+            (Some(settings), false) => http = http.with_pushback(settings),
+            (None, true) => http = http.with_pushback(HttpPushback::amz()),
             (None, false) => {}
         }
         let limit = |place: &mut Place<'_>, json| json::duration(place, json, true);
@@ -131,7 +131,7 @@ impl Entry {
             json::integer(place, json, must, 0, u32::MAX.into())
         });
         if let Some(bytes) = bytes {
-            http = http.body_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+            http = http.with_body_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
         let key = members.optional(place, "idempotencyKey", json::boolean);
         Some(Self {
@@ -139,7 +139,7 @@ impl Entry {
             matching,
             retry,
             hedge,
-            http: http.idempotency_key(key.unwrap_or(false)),
+            http: http.with_idempotency_key(key.unwrap_or(false)),
             timeout,
             attempt_timeout,
             throttle,

@@ -34,9 +34,9 @@
 //! let routes = LiveHttpPolicies::new(parsed.policies);
 //! let of = |request: http::request::Builder| routes.route(&request.body(()).unwrap()).unwrap();
 //! let reads = of(Request::get("http://example.com:8080/v1/items"));
-//! assert!(matches!(reads.get_recovery(), Recovery::Hedge(hedge) if hedge.max_attempts() == 3));
+//! assert!(matches!(reads.recovery(), Recovery::Hedge(hedge) if hedge.max_attempts() == 3));
 //! assert_eq!(of(Request::post("/users/7/orders")).name(), "orders");
-//! assert_eq!(of(Request::delete("/")).get_call_limit(), Some(Duration::from_secs(5)));
+//! assert_eq!(of(Request::delete("/")).timeout(), Some(Duration::from_secs(5)));
 //!
 //! // An invalid text changes nothing, and the error contains all its faults.
 //! let bad = r#"{"routes": [{"match": {"methods": ["get"]}, "timeout": "5m"}]}"#;
@@ -166,7 +166,7 @@
 //! [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer),
 //! [`ReplayBodyLayer`](crate::body::ReplayBodyLayer), `RetryLayer` and `HedgeLayer` (each route
 //! uses one of them), a second `DeadlineLayer::unlimited()` for the attempts, and `PushbackLayer`
-//! with [`RetryAfter`](crate::RetryAfter). A policy's throttle and budget replace the bucket of a
+//! with [`HttpPushback`](crate::HttpPushback). A policy's throttle and budget replace the bucket of a
 //! `ThrottleLayer`.
 
 mod entry;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::policy::MOST_HEDGED_ATTEMPTS;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{HedgePolicy, RetryStrategy};
 
 use super::Options;
 use super::shared::Shared;
 use crate::aws::{AwsStandard, AwsVersion};
 use crate::json::{self, Json, Members, Place};
-use crate::{BeyondCap, HttpStatus, RetryAfter, StatusSet};
+use crate::{BeyondCap, HttpClassifier, HttpPushback, StatusSet};
 
 /// With more attempts than this, a server that is down receives a multiple of the load: a throttle
 /// is advised.
@@ -22,7 +22,7 @@ const MOST_ATTEMPTS: u32 = 1000;
 /// A parsed `retry`.
 pub(super) struct Retry {
     pub(super) strategy: Arc<dyn RetryStrategy>,
-    pub(super) status: HttpStatus,
+    pub(super) status: HttpClassifier,
     /// The version of its preset, if it has one.
     pub(super) preset: Option<AwsVersion>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Retry {
 /// A parsed `hedge`.
 pub(super) struct Hedge {
     pub(super) policy: HedgePolicy,
-    pub(super) status: HttpStatus,
+    pub(super) status: HttpClassifier,
     pub(super) budget: Option<Budget>,
 }
 
@@ -70,13 +70,13 @@ impl Retry {
             backoff(place, json, max, usual)
         });
         let backing = backing.unwrap_or(usual);
-        let mut usual_status = HttpStatus::new();
+        let mut usual_status = HttpClassifier::new();
         if preset.is_some() {
             usual_status = usual_status.retryable(AwsVersion::STATUSES);
         }
         let mut status = status(place, &members, usual_status);
         if let Some(safe) = members.optional(place, "safeStatuses", statuses) {
-            let retried = status.get_retryable();
+            let retried = status.retryable_statuses();
             if let Some(idle) = safe.iter().find(|status| !retried.contains(*status)) {
                 place.field("safeStatuses").warn(&format!(
                     "{idle} has no effect, because statuses does not list it"
@@ -131,7 +131,7 @@ impl Hedge {
         let delay = members.required(place, "delay", "a duration", |place, json| {
             json::duration(place, json, false)
         });
-        let status = status(place, &members, HttpStatus::new());
+        let status = status(place, &members, HttpClassifier::new());
         let own = members.optional(place, "budgetPercent", percent);
         let named = members.optional(place, "budget", |place, json| {
             shared.budgets.named(place, json, "budgets")
@@ -179,7 +179,7 @@ fn attempts(place: &mut Place<'_>, members: &Members<'_>, most: u32) -> Option<u
     })
 }
 
-/// The members of a back-off, with the defaults of [`Attempts::standard`].
+/// The members of a back-off, with the defaults of [`MaxAttempts::standard`].
 #[derive(Clone, Copy)]
 struct Backing {
     initial: Duration,
@@ -210,12 +210,12 @@ impl Backing {
         }
     }
 
-    fn into_attempts(self, max: u32, options: &Options) -> Attempts {
+    fn into_attempts(self, max: u32, options: &Options) -> MaxAttempts {
         let backoff = Backoff::exponential(self.initial, self.max)
             .multiplier(self.multiplier)
             .jitter(self.jitter)
             .randomness(options.randomness.clone());
-        Attempts::new(max, backoff).on_deadline(options.on_deadline)
+        MaxAttempts::new(max, backoff).on_deadline(options.on_deadline)
     }
 
     fn into_standard(self, version: AwsVersion, max: u32, options: &Options) -> AwsStandard {
@@ -262,7 +262,11 @@ fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32, usual: Backing) ->
 }
 
 /// `statuses` and `transportErrors`, which both retries and hedges have.
-fn status(place: &mut Place<'_>, members: &Members<'_>, mut status: HttpStatus) -> HttpStatus {
+fn status(
+    place: &mut Place<'_>,
+    members: &Members<'_>,
+    mut status: HttpClassifier,
+) -> HttpClassifier {
     if let Some(listed) = members.optional(place, "statuses", statuses) {
         status = status.retryable(listed);
     }
@@ -284,7 +288,7 @@ pub(super) fn retry_after(
     place: &mut Place<'_>,
     json: &Json,
     options: &Options,
-) -> Option<RetryAfter> {
+) -> Option<HttpPushback> {
     let known = [
         "honour",
         "milliseconds",
@@ -294,7 +298,7 @@ pub(super) fn retry_after(
         "spread",
     ];
     let members = Members::of(place, json, &known)?;
-    let mut settings = RetryAfter::new().randomness(options.randomness.clone());
+    let mut settings = HttpPushback::new().randomness(options.randomness.clone());
     if let Some(honour) = members.optional(place, "honour", json::boolean) {
         settings = settings.honour(honour);
     }

@@ -166,7 +166,7 @@ fn policy(
     table: &mut HttpPolicies,
     carried: &mut Carried,
 ) -> Arc<RoutePolicy> {
-    let mut policy = RoutePolicy::new(entry.name.clone()).data(entry.http);
+    let mut policy = RoutePolicy::new(entry.name.clone()).with_data(entry.http);
     let mut counted = entry
         .throttle
         .and_then(|name| table.throttles.get(&name))
@@ -179,7 +179,7 @@ fn policy(
                 table.own_quotas.insert(entry.name, Arc::clone(&quota));
                 counted = Some(Counted::Aws(quota));
             }
-            policy.recovery(Recovery::Retry(retry.strategy))
+            policy.with_recovery(Recovery::Retry(retry.strategy))
         }
         (None, Some(hedge)) => {
             budget = match hedge.budget {
@@ -207,13 +207,13 @@ fn policy(
         (None, None) => None,
     };
     if let Some(throttle) = throttle {
-        policy = policy.throttle(throttle);
+        policy = policy.with_throttle(throttle);
     }
     if let Some(limit) = entry.timeout {
-        policy = policy.call_limit(limit);
+        policy = policy.with_timeout(limit);
     }
     if let Some(limit) = entry.attempt_timeout {
-        policy = policy.attempt_limit(limit);
+        policy = policy.with_attempt_timeout(limit);
     }
     Arc::new(policy)
 }

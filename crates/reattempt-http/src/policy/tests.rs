@@ -351,29 +351,26 @@ fn settings_reach_the_policy_exactly() {
     let policy = only(
         r#""retry": {}, "timeout": "0.000000001s", "attemptTimeout": "1.5s", "bodyLimit": 7, "idempotencyKey": true"#,
     );
-    assert_eq!(policy.get_call_limit(), Some(Duration::from_nanos(1)));
+    assert_eq!(policy.timeout(), Some(Duration::from_nanos(1)));
+    assert_eq!(policy.attempt_timeout(), Some(Duration::from_millis(1500)));
+    let http = policy.data::<HttpRoute>().unwrap();
     assert_eq!(
-        policy.get_attempt_limit(),
-        Some(Duration::from_millis(1500))
-    );
-    let http = policy.get_data::<HttpRoute>().unwrap();
-    assert_eq!(
-        (http.get_body_limit(), http.get_idempotency_key()),
+        (http.body_limit(), http.idempotency_key()),
         (Some(7), Some(true))
     );
-    let Recovery::Retry(strategy) = policy.get_recovery() else {
+    let Recovery::Retry(strategy) = policy.recovery() else {
         panic!("{policy:?}")
     };
     assert_eq!(strategy.max_attempts(), Some(3));
 
     let nothing = only("");
-    assert!(matches!(nothing.get_recovery(), Recovery::None));
-    let http = nothing.get_data::<HttpRoute>().unwrap();
+    assert!(matches!(nothing.recovery(), Recovery::None));
+    let http = nothing.data::<HttpRoute>().unwrap();
     assert_eq!(
-        (http.get_body_limit(), http.get_idempotency_key()),
+        (http.body_limit(), http.idempotency_key()),
         (None, Some(false))
     );
-    assert!(http.get_retry_after().is_none() && nothing.get_throttle().is_none());
+    assert!(http.pushback().is_none() && nothing.throttle().is_none());
 }
 
 #[test]
@@ -405,7 +402,7 @@ fn throttles_are_shared_by_name_and_updates_keep_their_fill() {
     let first = live.load();
     let throttle = |table: &HttpPolicies, uri: &str| {
         let policy = table.route(&Request::get(uri).body(()).unwrap()).unwrap();
-        Arc::clone(policy.get_throttle().unwrap())
+        Arc::clone(policy.throttle().unwrap())
     };
     throttle(&first, "/b").settled(Settled::Failure(&FAILURE));
     assert_eq!(throttle(&first, "/a").milli_tokens(), Some(9000));

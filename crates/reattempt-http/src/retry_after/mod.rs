@@ -49,16 +49,16 @@ pub enum BeyondCap {
 /// too large saturates; of several values the longest counts. The settings of a route take
 /// precedence over the layer's: [`HttpRoute::retry_after`].
 ///
-/// There is no cap unless [`RetryAfter::cap`] sets one: a call without a deadline waits up to a day
+/// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a day
 /// if a server asks for it. Put a `DeadlineLayer` outside the recovery layer. And there is no
-/// jitter unless [`RetryAfter::spread`] sets it: clients that receive the same instant all return
+/// jitter unless [`HttpPushback::spread`] sets it: clients that receive the same instant all return
 /// at that instant.
 ///
 /// ```
 /// use http::Response;
 /// use reattempt::ServerPushback;
 /// use reattempt::pushback::ReadPushback;
-/// use reattempt_http::RetryAfter;
+/// use reattempt_http::HttpPushback;
 /// use std::time::Duration;
 ///
 /// let answer = Response::builder()
@@ -66,11 +66,11 @@ pub enum BeyondCap {
 ///     .header("retry-after", "7")
 ///     .body(())
 ///     .unwrap();
-/// let word = ReadPushback::<_, ()>::read(&RetryAfter::new(), Ok(&answer));
+/// let word = ReadPushback::<_, ()>::read(&HttpPushback::new(), Ok(&answer));
 /// assert_eq!(word, Some(ServerPushback::After(Duration::from_secs(7))));
 /// ```
 #[derive(Clone, Debug)]
-pub struct RetryAfter {
+pub struct HttpPushback {
     wall_clock: fn() -> SystemTime,
     honoured: bool,
     milliseconds: bool,
@@ -125,7 +125,7 @@ impl Word {
     }
 }
 
-impl RetryAfter {
+impl HttpPushback {
     /// With the system's clock for dates, all headers, no cap and no jitter.
     #[must_use]
     pub const fn new() -> Self {
@@ -209,10 +209,10 @@ impl RetryAfter {
     /// use http::Response;
     /// use reattempt::ServerPushback;
     /// use reattempt::pushback::ReadPushback;
-    /// use reattempt_http::RetryAfter;
+    /// use reattempt_http::HttpPushback;
     /// use std::time::Duration;
     ///
-    /// let reader = RetryAfter::new().spread(Duration::from_secs(2));
+    /// let reader = HttpPushback::new().spread(Duration::from_secs(2));
     /// let answer = Response::builder()
     ///     .status(503)
     ///     .header("retry-after", "7")
@@ -302,12 +302,12 @@ impl RetryAfter {
 
     /// The settings of the call's route, else these.
     fn in_force<'a>(&'a self, context: &'a CallContext) -> &'a Self {
-        let of_route = HttpRoute::of(context).and_then(HttpRoute::get_retry_after);
+        let of_route = HttpRoute::of(context).and_then(HttpRoute::pushback);
         of_route.unwrap_or(self)
     }
 }
 
-impl Default for RetryAfter {
+impl Default for HttpPushback {
     fn default() -> Self {
         Self::new()
     }
@@ -341,7 +341,7 @@ fn is_before_1970(text: &str) -> bool {
     httpdate::parse_http_date(&later).is_ok()
 }
 
-impl<B, E> ReadPushback<http::Response<B>, E> for RetryAfter {
+impl<B, E> ReadPushback<http::Response<B>, E> for HttpPushback {
     fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
         self.pushback(outcome.ok()?, self.wall_clock)
     }

@@ -5,7 +5,7 @@ fn then() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777)
 }
 
-fn read(reader: RetryAfter, status: u16, headers: &[(&str, &str)]) -> Option<ServerPushback> {
+fn read(reader: HttpPushback, status: u16, headers: &[(&str, &str)]) -> Option<ServerPushback> {
     let mut response = http::Response::builder().status(status);
     for (name, value) in headers {
         response = response.header(*name, *value);
@@ -15,7 +15,7 @@ fn read(reader: RetryAfter, status: u16, headers: &[(&str, &str)]) -> Option<Ser
 }
 
 fn after(value: &str) -> Option<Duration> {
-    match read(RetryAfter::new(), 503, &[("retry-after", value)]) {
+    match read(HttpPushback::new(), 503, &[("retry-after", value)]) {
         Some(ServerPushback::After(delay)) => Some(delay),
         Some(ServerPushback::Stop) => panic!("stop"),
         None => None,
@@ -74,14 +74,14 @@ fn milliseconds_go_first_unless_they_are_junk_or_switched_off() {
     let ms = |value| [("retry-after-ms", value), ("retry-after", "9")];
     let is = |word, delay| assert_eq!(word, Some(ServerPushback::After(delay)));
     is(
-        read(RetryAfter::new(), 429, &ms("250")),
+        read(HttpPushback::new(), 429, &ms("250")),
         Duration::from_millis(250),
     );
     is(
-        read(RetryAfter::new(), 429, &ms("x")),
+        read(HttpPushback::new(), 429, &ms("x")),
         Duration::from_secs(9),
     );
-    let off = RetryAfter::new().milliseconds(false);
+    let off = HttpPushback::new().milliseconds(false);
     is(read(off, 429, &ms("250")), Duration::from_secs(9));
 }
 
@@ -89,8 +89,8 @@ fn milliseconds_go_first_unless_they_are_junk_or_switched_off() {
 fn beyond_the_cap_it_stops_or_waits_the_cap() {
     let cap = Duration::from_secs(5);
     let long = [("retry-after", "6")];
-    let stop = RetryAfter::new().cap(cap, BeyondCap::Stop);
-    let wait = RetryAfter::new().cap(cap, BeyondCap::Wait);
+    let stop = HttpPushback::new().cap(cap, BeyondCap::Stop);
+    let wait = HttpPushback::new().cap(cap, BeyondCap::Wait);
     assert_eq!(read(stop.clone(), 503, &long), Some(ServerPushback::Stop));
     assert_eq!(read(wait, 503, &long), Some(ServerPushback::After(cap)));
     let just = [("retry-after", "5")];
@@ -107,23 +107,23 @@ fn the_routes_settings_beat_the_layers_but_not_its_clock() {
         .header("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")
         .body(())
         .unwrap();
-    let layer = RetryAfter::new().wall_clock(then);
+    let layer = HttpPushback::new().wall_clock(then);
     let read = |data: HttpRoute| {
         let mut context = CallContext::default();
-        context.stamp_policy(Arc::new(RoutePolicy::new("r").data(data)));
+        context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
         ReadPushback::<_, ()>::read_in(&layer, Ok(&response), &context)
     };
     let after = |seconds| Some(ServerPushback::After(Duration::from_secs(seconds)));
     assert_eq!(read(HttpRoute::new()), after(10));
-    let capped = RetryAfter::new().cap(Duration::from_secs(3), BeyondCap::Wait);
-    assert_eq!(read(HttpRoute::new().retry_after(capped)), after(3));
-    let deaf = RetryAfter::new().honour(false);
-    assert_eq!(read(HttpRoute::new().retry_after(deaf)), None);
+    let capped = HttpPushback::new().cap(Duration::from_secs(3), BeyondCap::Wait);
+    assert_eq!(read(HttpRoute::new().with_pushback(capped)), after(3));
+    let deaf = HttpPushback::new().honour(false);
+    assert_eq!(read(HttpRoute::new().with_pushback(deaf)), None);
 }
 
 #[test]
 fn a_good_answer_pushes_nothing_back() {
-    let asked = |status| read(RetryAfter::new(), status, &[("retry-after", "5")]);
+    let asked = |status| read(HttpPushback::new(), status, &[("retry-after", "5")]);
     assert_eq!([202, 299].map(asked), [None, None]);
     let five = Some(ServerPushback::After(Duration::from_secs(5)));
     assert_eq!([300, 404].map(asked), [five, five]);
@@ -131,7 +131,7 @@ fn a_good_answer_pushes_nothing_back() {
 
 #[test]
 fn the_delay_of_headers_alone_is_uncapped_and_without_jitter() {
-    let reader = RetryAfter::new()
+    let reader = HttpPushback::new()
         .cap(Duration::from_secs(3), BeyondCap::Stop)
         .spread(Duration::from_secs(2))
         .randomness(Randomness::Fixed(0.5));
@@ -145,14 +145,14 @@ fn the_delay_of_headers_alone_is_uncapped_and_without_jitter() {
     assert_eq!(reader.delay(&headers), Some(Duration::from_millis(700)));
     let also = reader.also_amz();
     assert_eq!(also.delay(&headers), Some(Duration::from_secs(25)));
-    assert_eq!(RetryAfter::amz().delay(&headers), also.delay(&headers));
+    assert_eq!(HttpPushback::amz().delay(&headers), also.delay(&headers));
 }
 
 fn limited(status: u16, reset: &str, more: &[(&str, &str)]) -> Option<ServerPushback> {
     let headers = [&[("x-ratelimit-reset", reset)], more].concat();
-    let by_old_name = read(RetryAfter::new(), status, &headers);
+    let by_old_name = read(HttpPushback::new(), status, &headers);
     let headers = [&[("ratelimit-reset", reset)], more].concat();
-    assert_eq!(read(RetryAfter::new(), status, &headers), by_old_name);
+    assert_eq!(read(HttpPushback::new(), status, &headers), by_old_name);
     by_old_name
 }
 
@@ -176,7 +176,7 @@ fn a_rate_limits_reset_is_a_delay_a_moment_or_a_date() {
             .header(headers[0].0, headers[0].1)
             .body(())
             .unwrap();
-        let reader = RetryAfter::new().wall_clock(now);
+        let reader = HttpPushback::new().wall_clock(now);
         let word = ReadPushback::<_, ()>::read(&reader, Ok(&response));
         let asked = ServerPushback::After(Duration::from_secs(seconds));
         assert_eq!(word, Some(asked), "{reset}");
@@ -206,16 +206,16 @@ fn retry_after_beats_a_rate_limits_reset() {
         let asked = ServerPushback::After(Duration::from_secs(seconds));
         assert_eq!(word, Some(asked));
     };
-    is(read(RetryAfter::new(), 429, &both), 2);
+    is(read(HttpPushback::new(), 429, &both), 2);
     let junk = [("retry-after", "x"), ("ratelimit-reset", "30")];
-    is(read(RetryAfter::new(), 429, &junk), 30);
-    let off = RetryAfter::new().rate_limits(false);
+    is(read(HttpPushback::new(), 429, &junk), 30);
+    let off = HttpPushback::new().rate_limits(false);
     assert_eq!(read(off, 429, &junk), None);
 }
 
 #[test]
 fn what_cannot_be_read_is_told_from_what_was_not_said() {
-    let unreadable = |status, headers: &[(&str, &str)], reader: RetryAfter| {
+    let unreadable = |status, headers: &[(&str, &str)], reader: HttpPushback| {
         let mut response = http::Response::builder().status(status);
         for (name, value) in headers {
             response = response.header(*name, *value);
@@ -223,7 +223,7 @@ fn what_cannot_be_read_is_told_from_what_was_not_said() {
         let response = response.body(()).unwrap();
         ReadPushback::<_, ()>::is_unreadable(&reader, Ok(&response), &CallContext::default())
     };
-    let new = RetryAfter::new;
+    let new = HttpPushback::new;
     for name in ["retry-after", "retry-after-ms", "ratelimit-reset"] {
         assert!(unreadable(429, &[(name, "soon")], new()), "{name}");
         assert!(!unreadable(429, &[(name, "soon")], new().honour(false)));
@@ -239,7 +239,7 @@ fn what_cannot_be_read_is_told_from_what_was_not_said() {
 /// share.
 #[test]
 fn ten_thousand_clients_with_one_instant_are_spread() {
-    let reader = RetryAfter::new()
+    let reader = HttpPushback::new()
         .spread(Duration::from_secs(1))
         .randomness(Randomness::seeded(7));
     let mut tenths = [0_u32; 10];
@@ -257,7 +257,7 @@ fn ten_thousand_clients_with_one_instant_are_spread() {
 #[test]
 fn the_spread_comes_on_top_of_the_cap_and_softens_no_stop() {
     let reader = |beyond| {
-        RetryAfter::new()
+        HttpPushback::new()
             .cap(Duration::from_secs(3), beyond)
             .spread(Duration::from_secs(2))
             .randomness(Randomness::Fixed(0.5))

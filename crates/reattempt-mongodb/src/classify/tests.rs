@@ -1,6 +1,6 @@
 //! Which errors are retryable, by kind, code, label and gate.
 
-use reattempt::strategy::Once;
+use reattempt::strategy::RetryOnce;
 use reattempt::{AttemptKind, RoutePolicy};
 
 use super::*;
@@ -141,9 +141,11 @@ fn what_failed_on_an_old_server_failed_for_good() {
 #[test]
 fn no_stamp_on_one_call_switches_retries_on() {
     let mut with_strategy = CallContext::default();
-    with_strategy.set_strategy(Arc::new(Once));
+    with_strategy.set_strategy(Arc::new(RetryOnce));
     let mut with_policy = CallContext::default();
-    with_policy.set_policy(Arc::new(RoutePolicy::new("the caller's own").retry(Once)));
+    with_policy.set_policy(Arc::new(
+        RoutePolicy::new("the caller's own").retry(RetryOnce),
+    ));
     for mut context in [with_strategy, with_policy] {
         RetryReads::new(false).stamp(&mut context, ReadOperation::Find, false);
         let verdict = classify(FailureKind::PoolCleared, &context);

@@ -9,14 +9,14 @@ use crate::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use crate::{ErrorLabels, FailureKind, MongoClassifier, MongoFailure, OuterAttempt};
 
 fn gate_of(policy: &RoutePolicy) -> Option<&ReadGate> {
-    policy.get_data()
+    policy.data()
 }
 
 /// M9
 #[test]
 fn reads_are_retried_by_default() {
     let policy = Arc::clone(RetryReads::default().policy_for(ReadOperation::Find, false));
-    assert!(matches!(policy.get_recovery(), Recovery::Retry(_)));
+    assert!(matches!(policy.recovery(), Recovery::Retry(_)));
     assert_eq!(gate_of(&policy), Some(&ReadGate::Retry));
 }
 
@@ -41,7 +41,7 @@ fn what_is_not_eligible_has_a_policy_that_never_recovers() {
     ];
     for (gate, operation, in_transaction, why) in cases {
         let policy = gate.policy_for(operation, in_transaction);
-        assert!(matches!(policy.get_recovery(), Recovery::None));
+        assert!(matches!(policy.recovery(), Recovery::None));
         assert_eq!(gate_of(policy), Some(&ReadGate::Once(why)));
     }
 }
@@ -138,7 +138,7 @@ fn retried(
     let policy = gate.policy_for(operation, in_transaction);
     let verdict = MongoClassifier::current().verdict_on(&Broken(labels), gate_of(policy));
     let sent_again = matches!(verdict, Verdict::Retry(_));
-    let recovers = matches!(policy.get_recovery(), Recovery::Retry(_));
+    let recovers = matches!(policy.recovery(), Recovery::Retry(_));
     assert!(recovers || !sent_again);
     if let (true, Some(failure)) = (sent_again, verdict.failure()) {
         assert!(failure.safe, "any command may be sent again");

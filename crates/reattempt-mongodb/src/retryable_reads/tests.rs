@@ -5,7 +5,7 @@ use std::time::Instant;
 use reattempt::machine::{Action, Keep, Wait};
 use reattempt::test_util::FailingCall;
 use reattempt::throttle::Settled;
-use reattempt::{AttemptKind, CallContext, Stopped, TimeLimit};
+use reattempt::{AttemptKind, CallContext, CallDeadline, StopReason};
 
 use super::*;
 use crate::FailureKind as Kind;
@@ -74,7 +74,7 @@ impl Read {
         self.call.fails(self.now, &verdict, &self.strategy)
     }
 
-    fn stopped(&self) -> Option<Stopped> {
+    fn stopped(&self) -> Option<StopReason> {
         self.call.context.info().stopped()
     }
 }
@@ -104,7 +104,7 @@ fn a_retryable_error_is_retried_once_and_at_once() {
     };
     assert_eq!(wait, at_once);
     assert_eq!(surfaced(&read.fails(STEPPED_DOWN)), Surface::New);
-    assert_eq!(read.stopped(), Some(Stopped::Attempts));
+    assert_eq!(read.stopped(), Some(StopReason::Attempts));
     assert_eq!(read.call.context.info().attempts(), 2);
 }
 
@@ -113,7 +113,7 @@ fn a_retryable_error_is_retried_once_and_at_once() {
 fn any_other_error_ends_the_call() {
     let mut read = Read::seed();
     assert_eq!(surfaced(&read.fails(Kind::command(Some(50)))), Surface::New);
-    assert_eq!(read.stopped(), Some(Stopped::Fatal));
+    assert_eq!(read.stopped(), Some(StopReason::Fatal));
 }
 
 /// M13
@@ -202,7 +202,7 @@ fn what_the_transport_knows_of_the_second_attempt_decides() {
 fn it_retries_until_the_deadline_and_raises_the_last_sent() {
     let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());
     let limit = read.now + Duration::from_secs(1);
-    read.call.context.stamp_limit(TimeLimit::stamped(limit));
+    read.call.context.stamp_limit(CallDeadline::stamped(limit));
     for kind in [STEPPED_DOWN, Kind::network_in_flight()] {
         assert!(matches!(
             read.fails(kind),
@@ -222,7 +222,7 @@ fn it_retries_until_the_deadline_and_raises_the_last_sent() {
     ));
     read.now = limit;
     assert_eq!(surfaced(&read.fails(Kind::PoolCleared)), Surface::Held);
-    assert_eq!(read.stopped(), Some(Stopped::Deadline));
+    assert_eq!(read.stopped(), Some(StopReason::Deadline));
 }
 
 #[test]
@@ -261,7 +261,7 @@ impl Read {
 
     fn limited(mut self, to: Duration) -> Self {
         let at = self.now + to;
-        self.call.context.stamp_limit(TimeLimit::enforced(at));
+        self.call.context.stamp_limit(CallDeadline::enforced(at));
         self
     }
 }
@@ -272,7 +272,7 @@ fn an_overloaded_server_gets_two_retries_with_growing_delays() {
     assert_eq!(read.waits_after(&BUSY), Some(ms(200)));
     assert_eq!(read.waits_after(&BUSY), Some(ms(400)));
     assert_eq!(surfaced(&read.fails_with(&BUSY)), Surface::New);
-    assert_eq!(read.stopped(), Some(Stopped::Attempts));
+    assert_eq!(read.stopped(), Some(StopReason::Attempts));
     assert_eq!(read.call.context.info().attempts(), 3);
 }
 
@@ -314,7 +314,7 @@ fn one_label_alone_is_no_overload_error() {
     for labels in ALONE {
         let mut read = current(1.0);
         assert_eq!(read.waits_after(&Broken(BUSY.0, labels, None)), None);
-        assert_eq!(read.stopped(), Some(Stopped::Fatal), "{labels:?}");
+        assert_eq!(read.stopped(), Some(StopReason::Fatal), "{labels:?}");
     }
 }
 
@@ -363,7 +363,7 @@ fn one_overload_error_caps_the_whole_call() {
         None,
         "without one there is one retry"
     );
-    assert_eq!(read.stopped(), Some(Stopped::Attempts));
+    assert_eq!(read.stopped(), Some(StopReason::Attempts));
 
     let mut read = current(1.0).limited(ms(60_000));
     for _ in 0..50 {
@@ -376,7 +376,7 @@ fn one_overload_error_caps_the_whole_call() {
 fn a_delay_beyond_the_deadline_is_not_begun() {
     let mut read = current(1.0).limited(ms(150));
     assert_eq!(surfaced(&read.fails_with(&BUSY)), Surface::New);
-    assert_eq!(read.stopped(), Some(Stopped::Deadline));
+    assert_eq!(read.stopped(), Some(StopReason::Deadline));
     assert_eq!(
         current(1.0).limited(ms(250)).waits_after(&BUSY),
         Some(ms(200))
@@ -503,7 +503,7 @@ fn a_retry_under_overload_needs_a_token() {
         "consumed only by a retry that fails with overload"
     );
     assert_eq!(first.waits_after(&BUSY), None);
-    assert_eq!(first.stopped(), Some(Stopped::Strategy));
+    assert_eq!(first.stopped(), Some(StopReason::Strategy));
     assert!(!tokens.has_one());
     assert_eq!(
         read().waits_after(&BUSY),
@@ -515,7 +515,7 @@ fn a_retry_under_overload_needs_a_token() {
 
     let reads = RetryReads::with_strategy(true, strategy);
     let policy = reads.policy_for(ReadOperation::Find, false);
-    let throttle = policy.get_throttle().expect("counts successful calls");
+    let throttle = policy.throttle().expect("counts successful calls");
     (0..10).for_each(|_| throttle.settled(Settled::Success));
     assert!(tokens.has_one());
 }

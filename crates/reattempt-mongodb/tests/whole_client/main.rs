@@ -9,7 +9,7 @@ use std::time::Duration;
 use reattempt::backoff::Randomness;
 use reattempt::{
     AttemptRecord, Call, CallContext, DeadlineLayer, DeadlineScope, Observer, RetryInfo,
-    RetryLayer, RetryThrottle, RouteLayer, Stopped,
+    RetryLayer, RetryThrottle, RouteLayer, StopReason,
 };
 use reattempt_mongodb::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use reattempt_mongodb::{AdaptiveTokens, FailureKind, MongoClassifier, RetryReads, RetryableReads};
@@ -83,7 +83,7 @@ impl Stack {
             .layer(limit(self.attempt))
             .service_fn(move |call: Call<Find>| below.clone().attempt(call));
         let mut call = Call::new(Find::new());
-        let watch = CallContext::watch(&mut call);
+        let watch = RetryInfo::track(&mut call);
         let answer = service.oneshot(call).await;
         (answer, watch.info(), began.elapsed())
     }
@@ -159,7 +159,7 @@ async fn an_old_server_is_asked_once_and_never_for_a_retry() {
         (answer, info.attempts()),
         (Err(Failed::Attempt(1, STEPPED_DOWN)), 1)
     );
-    assert_eq!(info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(info.stopped(), Some(StopReason::Fatal));
     let downgraded = [Step::FailsOn(6, STEPPED_DOWN), Step::WorksOn(5)];
     let client = Client::new(&["a"], &downgraded);
     let (answer, _, _) = Stack::seed().read(&client).await;
@@ -242,7 +242,10 @@ async fn an_overloaded_server_is_given_time() {
     let client = Client::new(&["a"], &[Step::Fails(BUSY); 9]);
     let (answer, info, took) = Stack::current().read(&client).await;
     assert_eq!(answer, Err(Failed::Attempt(3, BUSY)));
-    assert_eq!((info.stopped(), took), (Some(Stopped::Attempts), ms(600)));
+    assert_eq!(
+        (info.stopped(), took),
+        (Some(StopReason::Attempts), ms(600))
+    );
     let seed = Client::new(&["a"], &[Step::Fails(BUSY)]);
     let (answer, _, took) = Stack::seed().read(&seed).await;
     assert_eq!(
@@ -257,7 +260,10 @@ async fn a_backoff_beyond_the_deadline_raises_the_error_at_once() {
     let client = Client::new(&["a"], &[Step::Fails(BUSY); 9]);
     let (answer, info, took) = Stack::current().within(ms(500)).read(&client).await;
     assert_eq!(answer, Err(Failed::Attempt(2, BUSY)));
-    assert_eq!((info.stopped(), took), (Some(Stopped::Deadline), ms(200)));
+    assert_eq!(
+        (info.stopped(), took),
+        (Some(StopReason::Deadline), ms(200))
+    );
 }
 
 /// Retries without delay until the deadline.
@@ -319,7 +325,7 @@ async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
     );
     let (answer, info, _) = stack.read(&Client::new(&["a"], &[Step::Fails(BUSY)])).await;
     assert_eq!(answer, Err(Failed::Attempt(1, BUSY)));
-    assert_eq!(info.stopped(), Some(Stopped::Strategy));
+    assert_eq!(info.stopped(), Some(StopReason::Strategy));
     let (answer, _, _) = stack
         .read(&Client::new(&["a"], &[Step::Fails(BROKEN)]))
         .await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use reattempt::{Annotated, Backend, Call, Elapsed};
+use reattempt::{Backend, Call, Elapsed, HasCallContext};
 use reattempt_mongodb::{
     Deprioritized, ErrorLabels, FailureKind, MongoFailure, ReadCall, ReadOperation, WrittenFor,
     report_wire_version, unless_all,

@@ -6,7 +6,7 @@
 //! use reattempt_testbed::grpc::{Script, Server, Step};
 //!
 //! # async fn run() -> std::io::Result<()> {
-//! UNAVAILABLE twice, the second time with pushback, then an answer.
+//! // UNAVAILABLE twice, the second time with pushback, then an answer.
 //! let script = Script::new()
 //!     .then(Step::trailers_only(14, "not yet"))
 //!     .then(Step::trailers_only(14, "not yet").pushback("10"))

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reattempt::{Backend, Reporter, RetryReason, Stage, reason};
+use reattempt::{AttemptReporter, Backend, RetryReason, Stage, reason};
 use reattempt_couchbase::cluster_config::{FetchError, NetworkChoice, Service};
 use reattempt_couchbase::{
     Address, ClusterConfig, ConfigStore, ErrorMap, ErrorMaps, FetchConfig, KvAnswer,
@@ -92,7 +92,7 @@ impl KvTransportError for ClientError {
 }
 
 /// For a [`ReportLayer`](crate::report::ReportLayer): reports the node that answered or failed.
-pub fn report(reporter: &Reporter, outcome: Result<&KvResponse, &ClientError>) {
+pub fn report(reporter: &AttemptReporter, outcome: Result<&KvResponse, &ClientError>) {
     let node = match outcome {
         Ok(answer) => Some(&*answer.node),
         Err(error) => error.address(),

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
-use reattempt::{Annotated as _, Backend, Call, Reporter, Stage};
+use reattempt::{AttemptReporter, Backend, Call, HasCallContext as _, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -122,7 +122,7 @@ fn stage_of(future: &impl Dialling) -> Stage {
     }
 }
 
-fn say(reporter: &Option<Reporter>, said: &mut Option<Stage>, stage: Stage) {
+fn say(reporter: &Option<AttemptReporter>, said: &mut Option<Stage>, stage: Stage) {
     if let Some(reporter) = reporter.as_ref().filter(|_| *said != Some(stage)) {
         reporter.stage(stage);
         *said = Some(stage);
@@ -130,7 +130,7 @@ fn say(reporter: &Option<Reporter>, said: &mut Option<Stage>, stage: Stage) {
 }
 
 /// Reports the node early, because an attempt that is dropped has no response to name it.
-fn name(reporter: &Option<Reporter>, named: &mut bool, future: &impl Dialling) {
+fn name(reporter: &Option<AttemptReporter>, named: &mut bool, future: &impl Dialling) {
     if let (Some(reporter), false, Some(node)) = (reporter, *named, future.address()) {
         reporter.backend(Backend::new(node));
         *named = true;
@@ -144,7 +144,7 @@ pin_project! {
     pub struct StageFuture<F> {
         #[pin]
         inner: F,
-        reporter: Option<Reporter>,
+        reporter: Option<AttemptReporter>,
         said: Option<Stage>,
         named: bool,
     }

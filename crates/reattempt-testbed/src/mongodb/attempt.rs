@@ -1,6 +1,6 @@
 //! Connects an attempt and the client's request: each gets the facts that it needs of the other.
 
-use reattempt::{Annotated, Backend, Call, Stage};
+use reattempt::{Backend, Call, HasCallContext, Stage};
 use reattempt_mongodb::{Deprioritized, MIN_WIRE_VERSION};
 
 use super::client::{Client, MongoRequest, OnProgress, Progress, TopologyKind};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reattempt::{Backend, Reporter, Stage};
+use reattempt::{AttemptReporter, Backend, Stage};
 use reattempt_mongodb::labels::base_backoff_from_ms;
 use reattempt_mongodb::{
     ErrorLabels, FailureKind, MongoFailure, ReadCall, ReadOperation, report_wire_version,
@@ -80,7 +80,7 @@ impl ReadCall for MongoRequest {
 
 /// For a [`ReportLayer`](crate::report::ReportLayer): reports the server that answered or failed,
 /// and its wire version.
-pub fn report(reporter: &Reporter, outcome: Result<&MongoReply, &MongoError>) {
+pub fn report(reporter: &AttemptReporter, outcome: Result<&MongoReply, &MongoError>) {
     let (server, version) = match outcome {
         Ok(reply) => (Some(&*reply.server), Some(reply.max_wire_version)),
         Err(error) => (error.server(), error.max_wire_version()),

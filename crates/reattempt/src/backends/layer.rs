@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::{Annotated, Backend};
+use crate::{Backend, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -43,7 +43,7 @@ pub struct AtBackend<S> {
 impl<S, Req> Service<Req> for AtBackend<S>
 where
     S: Service<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;

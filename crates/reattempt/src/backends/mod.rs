@@ -13,7 +13,7 @@
 //! use std::time::Duration;
 //! use reattempt::backends::Backends;
 //! use reattempt::{
-//!     Annotated, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn,
+//!     HasCallContext, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn,
 //! };
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 //!
@@ -33,7 +33,7 @@
 //!
 //! let mut get = Call::new(());
 //! get.context_mut().set_idempotency(Idempotency::Idempotent);
-//! let watch = CallContext::watch(&mut get);
+//! let watch = RetryInfo::track(&mut get);
 //! assert_eq!(service.oneshot(get).await?, "quick");
 //! let went: Vec<_> = watch.info().records().filter_map(|record| record.backend.clone()).collect();
 //! assert_eq!(went.iter().map(|backend| backend.as_str()).collect::<Vec<_>>(), ["slow", "quick"]);
@@ -55,7 +55,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use crate::{Annotated, Backend, CallContext, MOST_RECORDS};
+use crate::{Backend, CallContext, HasCallContext, MOST_RECORDS};
 #[cfg(doc)]
 use crate::{Stage, Transparent};
 use tower_service::Service;
@@ -129,7 +129,7 @@ impl<S> List<S> {
 impl<S, Req> Service<Req> for Backends<S>
 where
     S: Service<Req> + Clone,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;

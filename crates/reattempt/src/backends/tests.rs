@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::Attempts;
+use crate::policy::strategy::MaxAttempts;
 use crate::{
-    AttemptKind, Call, Failure, HedgePolicy, RetryInfo, Stage, Stopped, Transparent, Verdict,
+    AttemptKind, Call, Failure, HedgePolicy, RetryInfo, Stage, StopReason, Transparent, Verdict,
     classify_fn,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -26,7 +26,7 @@ type Verdicts = fn(Result<&&'static str, &&'static str>, &CallContext) -> Verdic
 
 fn retrying(attempts: u32) -> RetryLayer<Verdicts> {
     let at_once = Backoff::constant(Duration::ZERO);
-    RetryLayer::new(verdict, Attempts::new(attempts, at_once))
+    RetryLayer::new(verdict, MaxAttempts::new(attempts, at_once))
 }
 
 fn hedging(attempts: u32) -> HedgeLayer<Verdicts> {
@@ -91,7 +91,7 @@ where
     S: Service<Call<()>, Response = &'static str, Error = &'static str>,
 {
     let mut request = Call::new(());
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let call = layer.layer(to.clone()).oneshot(request);
     let outcome = tokio::time::timeout(Duration::from_secs(30), call).await;
     (outcome.expect("it hangs"), watch.info())
@@ -124,7 +124,7 @@ async fn a_refused_connection_moves_on_uncounted() {
                 .transparent(Transparent::NextBackend),
         ),
     };
-    let at_once = |max| Attempts::new(max, Backoff::constant(Duration::ZERO));
+    let at_once = |max| MaxAttempts::new(max, Backoff::constant(Duration::ZERO));
     let kinds = |info: &RetryInfo| info.records().map(|record| record.kind).collect::<Vec<_>>();
     use AttemptKind::{Initial, Retry, Transparent as Next};
 
@@ -133,7 +133,7 @@ async fn a_refused_connection_moves_on_uncounted() {
     let (outcome, info) = send(&layer, &all_down).await;
     assert_eq!(outcome, Err("failed"));
     assert_eq!(kinds(&info), [Initial, Next, Next, Retry]);
-    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(info.stopped(), Some(StopReason::Attempts));
 
     let hedge = HedgeLayer::new(
         classify_fn(refused),
@@ -164,7 +164,7 @@ async fn attempts_go_to_distinct_backends_and_then_round_again() {
         others_take_turns(&busy);
         verdict(outcome, context)
     };
-    let at_once = Attempts::new(7, Backoff::constant(Duration::ZERO));
+    let at_once = MaxAttempts::new(7, Backoff::constant(Duration::ZERO));
     let (outcome, info) = send(&RetryLayer::new(classify_fn(classifier), at_once), &list).await;
     assert_eq!(outcome, Err("failed"));
     let went = went(&info);
@@ -233,7 +233,7 @@ async fn without_a_recovery_layer_it_takes_turns() {
 async fn a_balancer_of_ones_own_reports_by_the_layer() {
     let service = BackendLayer::new("10.0.0.1:11210").layer(Replica("one", Does::Fails));
     let mut request = Call::new(());
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = retrying(2).layer(service).oneshot(request).await;
     assert_eq!(outcome, Err("failed"));
     assert_eq!(went(&watch.info()), ["10.0.0.1:11210"; 2]);

@@ -5,16 +5,16 @@ mod models;
 
 use std::sync::PoisonError;
 
-use crate::call::findings::{Backend, ConfigWaiter, SLOTS, Seat, Slots};
-use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, Stopped};
+use crate::call::findings::{AttemptKey, AttemptSlots, Backend, ConfigWaiter, SLOTS};
+use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, StopReason};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
 
 /// One block per call. Every attempt writes the atomics; the rest is behind a lock that a call
 /// whose first attempt succeeds never takes.
 #[derive(Debug, Default)]
-pub(crate) struct CallBlock {
-    pub(crate) slots: Slots,
+pub(crate) struct CallState {
+    pub(crate) slots: AttemptSlots,
     /// Written by the recovery layer only, so a plain load and store is enough.
     progress: AtomicU64,
     /// True once the log is allocated.
@@ -35,7 +35,7 @@ const ATTEMPT_LIMITED: u64 = 1 << 61;
 const WON: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
 
-const fn stopped_bits(stopped: Stopped) -> u64 {
+const fn stopped_bits(stopped: StopReason) -> u64 {
     (stopped.to_byte() as u64) << STOPPED_SHIFT
 }
 
@@ -71,7 +71,7 @@ impl std::fmt::Debug for CallLog {
     }
 }
 
-impl CallBlock {
+impl CallState {
     fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         self.logged.store(true, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl CallBlock {
         self.progress.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
-    /// [`CallBlock::claim`] and [`CallBlock::sent`] for the first attempt in one step. Returns
+    /// [`CallState::claim`] and [`CallState::sent`] for the first attempt in one step. Returns
     /// false and changes nothing if a recovery layer already acts on the call.
     #[inline(always)]
     pub(crate) fn claim_first(&self) -> bool {
@@ -135,7 +135,7 @@ impl CallBlock {
     }
 
     #[inline]
-    pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> Seat {
+    pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> AttemptKey {
         let seat = self.slots.begin(attempt);
         let rest = self.progress() & !(SENT_MASK | STOPPED | WON);
         self.progress
@@ -153,21 +153,21 @@ impl CallBlock {
     }
 
     /// An attempt failed or was dropped.
-    pub(crate) fn settled(&self, seat: Seat) {
+    pub(crate) fn settled(&self, seat: AttemptKey) {
         self.slots.over(seat);
     }
 
     /// An attempt succeeded or its response is committed: the call is over for the recovery layer,
     /// and no attempt is in flight.
     #[inline]
-    pub(crate) fn won(&self, stopped: Stopped) {
+    pub(crate) fn won(&self, stopped: StopReason) {
         let rest = self.progress() & !STOPPED;
         self.progress
             .store(rest | WON | stopped_bits(stopped), Ordering::Relaxed);
     }
 
     /// A layer above may call this at any time, so it is one atomic step.
-    pub(crate) fn stop(&self, stopped: Stopped) {
+    pub(crate) fn stop(&self, stopped: StopReason) {
         let _ = self
             .progress
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |progress| {
@@ -227,7 +227,7 @@ impl CallBlock {
     }
 
     /// A planned hedge was refused.
-    pub(crate) fn refused(&self, stopped: Stopped) {
+    pub(crate) fn refused(&self, stopped: StopReason) {
         self.write(|log| log.info.count_refused(stopped));
     }
 
@@ -248,7 +248,13 @@ impl CallBlock {
 
     /// A committed response ended in a failure. The success path left no record of it, unless an
     /// observer wanted one.
-    pub(crate) fn concluded(&self, seat: Seat, kind: AttemptKind, failure: &Failure, counts: bool) {
+    pub(crate) fn concluded(
+        &self,
+        seat: AttemptKey,
+        kind: AttemptKind,
+        failure: &Failure,
+        counts: bool,
+    ) {
         self.write(|log| {
             if counts {
                 log.info.count_reason(failure.reason);
@@ -261,7 +267,7 @@ impl CallBlock {
             }
             let mut record = AttemptRecord::new(number, kind, AttemptOutcome::Committed);
             record.failure = Some(*failure);
-            record.stopped = Some(Stopped::Committed);
+            record.stopped = Some(StopReason::Committed);
             let mut backends = log.backends.iter().rev();
             record.backend = backends.find(|(n, _)| *n == number).map(|(_, b)| b.clone());
             log.info.push(record, None);
@@ -307,9 +313,9 @@ impl CallBlock {
     }
 
     /// Stores a waiter until its attempt is settled. If the attempt or the call is over, the waiter
-    /// is dropped at once: nothing would take it, and a `Watch` may keep the block alive for a long
+    /// is dropped at once: nothing would take it, and a `RetryInfoHandle` may keep the block alive for a long
     /// time.
-    pub(crate) fn leave_waiter(&self, seat: Seat, waiter: ConfigWaiter) {
+    pub(crate) fn leave_waiter(&self, seat: AttemptKey, waiter: ConfigWaiter) {
         if !self.slots.config_coming(seat) {
             return;
         }
@@ -338,7 +344,7 @@ impl CallBlock {
     pub(crate) fn info(&self) -> RetryInfo {
         let mut info = self.read(|log| log.info.clone()).unwrap_or_default();
         info.attempts = (self.progress() & SENT_MASK) as u32;
-        info.stopped = Stopped::from_byte((self.progress() >> STOPPED_SHIFT) as u8);
+        info.stopped = StopReason::from_byte((self.progress() >> STOPPED_SHIFT) as u8);
         info
     }
 }

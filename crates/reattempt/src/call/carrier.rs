@@ -1,6 +1,6 @@
 //! `Call<T>`: a request of any protocol with its context stored inline.
 
-use crate::{Annotated, CallContext};
+use crate::{CallContext, HasCallContext};
 
 /// A request of any protocol that carries its [`CallContext`] inline.
 ///
@@ -42,7 +42,7 @@ impl<T> From<T> for Call<T> {
     }
 }
 
-impl<T> Annotated for Call<T> {
+impl<T> HasCallContext for Call<T> {
     fn context(&self) -> Option<&CallContext> {
         Some(&self.context)
     }

@@ -49,7 +49,7 @@ pub type ConfigWaiter = Pin<Box<dyn Future<Output = bool> + Send + 'static>>;
 /// What one attempt reported, as the recovery layer reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Findings {
+pub struct AttemptReport {
     /// The server-provided pushback.
     pub pushback: Option<ServerPushback>,
     /// The server's pushback could not be parsed and counts as none.
@@ -76,12 +76,12 @@ pub(crate) const SLOTS: usize = 16;
 /// The slot does not follow from the number: transparent and forced retries continue past [`SLOTS`]
 /// while an early attempt may still be in flight, and none may take a slot in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seat {
+pub(crate) struct AttemptKey {
     pub(crate) attempt: u32,
     pub(crate) slot: u8,
 }
 
-impl Seat {
+impl AttemptKey {
     /// The slot that is tried first. For the first [`SLOTS`] attempts it is always free, since no
     /// earlier attempt used it.
     #[inline]
@@ -97,7 +97,7 @@ impl Seat {
 ///
 /// A report names its attempt; if a later attempt owns the slot, the report is ignored.
 #[derive(Debug, Default)]
-pub(crate) struct Slots([AtomicU64; SLOTS]);
+pub(crate) struct AttemptSlots([AtomicU64; SLOTS]);
 
 /// Fifty days, longer than any protocol's pushback.
 const VALUE_BITS: u32 = 42;
@@ -119,7 +119,7 @@ const fn tag(attempt: u32) -> u64 {
     (attempt as u64) << TAG_SHIFT
 }
 
-impl Slots {
+impl AttemptSlots {
     #[inline]
     fn slot(&self, slot: u8) -> &AtomicU64 {
         &self.0[slot as usize % SLOTS]
@@ -128,8 +128,8 @@ impl Slots {
     /// Assigns an empty slot to this attempt: its first choice or, if an earlier attempt is still
     /// in flight there, the slot of an attempt that is over.
     #[inline]
-    pub(crate) fn begin(&self, attempt: u32) -> Seat {
-        let mut seat = Seat::first_choice(attempt);
+    pub(crate) fn begin(&self, attempt: u32) -> AttemptKey {
+        let mut seat = AttemptKey::first_choice(attempt);
         // Up to this number every attempt is the first of this call in its slot, whose content is
         // left over from an earlier call.
         if attempt > SLOTS as u32 && !self.is_over(seat.slot) {
@@ -153,7 +153,7 @@ impl Slots {
     }
 
     /// Changes the word of this attempt; false if the slot belongs to a later attempt.
-    fn change(&self, seat: Seat, change: impl Fn(u64) -> u64) -> bool {
+    fn change(&self, seat: AttemptKey, change: impl Fn(u64) -> u64) -> bool {
         self.slot(seat.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
                 (word >> TAG_SHIFT == tag(seat.attempt) >> TAG_SHIFT).then(|| change(word))
@@ -161,7 +161,7 @@ impl Slots {
             .is_ok()
     }
 
-    pub(crate) fn pushback(&self, seat: Seat, pushback: ServerPushback) {
+    pub(crate) fn pushback(&self, seat: AttemptKey, pushback: ServerPushback) {
         self.change(seat, |word| {
             let word = word & !(FLAG_STOP | FLAG_AFTER | VALUE_MASK);
             match pushback {
@@ -174,35 +174,35 @@ impl Slots {
         });
     }
 
-    pub(crate) fn pushback_unreadable(&self, seat: Seat) {
+    pub(crate) fn pushback_unreadable(&self, seat: AttemptKey) {
         self.change(seat, |word| (word & !VALUE_MASK) | UNREADABLE);
     }
 
-    pub(crate) fn stage(&self, seat: Seat, stage: Stage) {
+    pub(crate) fn stage(&self, seat: AttemptKey, stage: Stage) {
         let bits = (stage as u64 + 1) << VALUE_BITS;
         self.change(seat, |word| (word & !FLAG_STAGE) | bits);
     }
 
-    pub(crate) fn forbid(&self, seat: Seat) {
+    pub(crate) fn forbid(&self, seat: AttemptKey) {
         self.change(seat, |word| word | FLAG_FORBID);
     }
 
-    pub(crate) fn own_answer(&self, seat: Seat) {
+    pub(crate) fn own_answer(&self, seat: AttemptKey) {
         self.change(seat, |word| word | FLAG_OWN_ANSWER);
     }
 
-    pub(crate) fn untried_backend(&self, seat: Seat, is_left: bool) {
+    pub(crate) fn untried_backend(&self, seat: AttemptKey, is_left: bool) {
         let bits = if is_left { FLAG_UNTRIED_BACKEND } else { 0 };
         self.change(seat, |word| (word & !FLAG_UNTRIED_BACKEND) | bits);
     }
 
     /// False if the slot belongs to a later attempt or this attempt is over.
-    pub(crate) fn config_coming(&self, seat: Seat) -> bool {
+    pub(crate) fn config_coming(&self, seat: AttemptKey) -> bool {
         self.change(seat, |word| word | FLAG_CONFIG) && !self.is_over(seat.slot)
     }
 
     /// Marks this attempt as over.
-    pub(crate) fn over(&self, seat: Seat) {
+    pub(crate) fn over(&self, seat: AttemptKey) {
         self.change(seat, |word| word | FLAG_OVER);
     }
 
@@ -218,12 +218,12 @@ impl Slots {
             })
     }
 
-    pub(crate) fn commit(&self, seat: Seat) {
+    pub(crate) fn commit(&self, seat: AttemptKey) {
         self.change(seat, |word| word | FLAG_COMMITTED);
     }
 
     /// True exactly once for a committed attempt: its final status may now be counted.
-    pub(crate) fn conclude(&self, seat: Seat) -> bool {
+    pub(crate) fn conclude(&self, seat: AttemptKey) -> bool {
         self.slot(seat.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
                 let mine = word >> TAG_SHIFT == tag(seat.attempt) >> TAG_SHIFT;
@@ -232,12 +232,12 @@ impl Slots {
             .is_ok()
     }
 
-    pub(crate) fn read(&self, seat: Seat) -> Findings {
+    pub(crate) fn read(&self, seat: AttemptKey) -> AttemptReport {
         let word = self.slot(seat.slot).load(Ordering::Acquire);
         if word >> TAG_SHIFT != tag(seat.attempt) >> TAG_SHIFT {
-            return Findings::default();
+            return AttemptReport::default();
         }
-        Findings {
+        AttemptReport {
             pushback: match word & UNREADABLE {
                 FLAG_STOP => Some(ServerPushback::Stop),
                 FLAG_AFTER => Some(ServerPushback::After(Duration::from_micros(
@@ -312,9 +312,9 @@ mod tests {
         fn a_report_changes_its_own_finding_of_its_own_attempt(
             reports in prop::collection::vec((0_usize..3, report()), 0..40),
         ) {
-            let slots = Slots::default();
+            let slots = AttemptSlots::default();
             let seats = [1, 2, 3].map(|attempt| slots.begin(attempt));
-            let mut plain = [Findings::default(); 3];
+            let mut plain = [AttemptReport::default(); 3];
             let (mut over, mut committed) = ([false; 3], [false; 3]);
             for (at, report) in reports {
                 let (seat, found) = (seats[at], &mut plain[at]);
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn only_attempts_that_were_sent_may_have_left() {
         for sent in 1..=20 {
-            let slots = Slots::default();
+            let slots = AttemptSlots::default();
             for attempt in 1..sent {
                 slots.over(slots.begin(attempt));
             }
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn reports_are_read_back() {
-        let slots = Slots::default();
+        let slots = AttemptSlots::default();
         let three = slots.begin(3);
         let after = ServerPushback::After(Duration::from_millis(250));
         slots.pushback(three, after);
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_late_writer_of_a_dead_attempt_is_ignored() {
-        let slots = Slots::default();
+        let slots = AttemptSlots::default();
         let one = slots.begin(1);
         slots.over(one);
         let later = slots.begin(1 + SLOTS as u32);
@@ -407,19 +407,19 @@ mod tests {
         slots.forbid(one);
         slots.commit(later);
         assert!(!slots.config_coming(one) && !slots.conclude(one));
-        assert_eq!(slots.read(later), Findings::default());
-        assert_eq!(slots.read(one), Findings::default());
+        assert_eq!(slots.read(later), AttemptReport::default());
+        assert_eq!(slots.read(one), AttemptReport::default());
         assert!(slots.conclude(later));
     }
 
     #[test]
     fn an_attempt_in_flight_keeps_its_slot_while_others_follow() {
-        let slots = Slots::default();
+        let slots = AttemptSlots::default();
         let one = slots.begin(1);
         slots.pushback(one, ServerPushback::Stop);
         for n in 2..200 {
             let seat = slots.begin(n);
-            assert_eq!(slots.read(seat), Findings::default());
+            assert_eq!(slots.read(seat), AttemptReport::default());
             slots.over(seat);
             assert!(slots.any_may_have_left(n), "{n}");
         }
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn the_slot_of_an_attempt_that_is_over_is_taken_and_no_other() {
-        let slots = Slots::default();
+        let slots = AttemptSlots::default();
         let seats: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
         seats.iter().for_each(|seat| slots.forbid(*seat));
         slots.over(seats[7]);
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn concurrent_attempts_do_not_mix() {
-        let slots = Slots::default();
+        let slots = AttemptSlots::default();
         let seats: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
         slots.forbid(seats[4]);
         let forbidden = seats.iter().filter(|seat| slots.read(**seat).forbidden);
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_huge_pushback_saturates() {
-        let slots = Slots::default();
+        let slots = AttemptSlots::default();
         let one = slots.begin(1);
         slots.pushback(one, ServerPushback::After(Duration::MAX));
         assert_eq!(
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn the_latest_pushback_counts_even_if_unreadable() {
-        let slots = Slots::default();
+        let slots = AttemptSlots::default();
         let one = slots.begin(1);
         for word in [
             ServerPushback::After(Duration::from_secs(1)),
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn a_committed_attempt_is_concluded_once() {
-        let slots = Slots::default();
+        let slots = AttemptSlots::default();
         let one = slots.begin(1);
         assert!(!slots.conclude(one), "not committed yet");
         slots.commit(one);

@@ -1,6 +1,6 @@
 //! The small facts of an attempt packed into one word, so that a context is cheap to copy.
 
-use crate::call::findings::Seat;
+use crate::call::findings::AttemptKey;
 use crate::{AttemptKind, Idempotency};
 
 /// Flags, kind and idempotency are in the low half, where one instruction tests them; the attempt
@@ -40,15 +40,15 @@ impl Marks {
     }
 
     #[inline]
-    pub(crate) const fn seat(self) -> Seat {
-        Seat {
+    pub(crate) const fn seat(self) -> AttemptKey {
+        AttemptKey {
             attempt: self.attempt(),
             slot: ((self.0 & SLOT) >> SLOT_SHIFT) as u8,
         }
     }
 
     #[inline]
-    pub(crate) const fn set_attempt(&mut self, seat: Seat, kind: AttemptKind) {
+    pub(crate) const fn set_attempt(&mut self, seat: AttemptKey, kind: AttemptKind) {
         let rest = self.0 & ((1 << NUMBER_SHIFT) - 1) & !(KIND | SLOT);
         self.0 = rest
             | (seat.attempt as u64) << NUMBER_SHIFT
@@ -108,7 +108,7 @@ mod tests {
         marks.set(ENFORCED);
         marks.claim_first();
         assert!(marks.has(CLAIMED) && marks.has(ENFORCED));
-        assert_eq!(marks.seat(), Seat::first_choice(1));
+        assert_eq!(marks.seat(), AttemptKey::first_choice(1));
         assert_eq!(marks.kind(), AttemptKind::Initial);
     }
 
@@ -126,7 +126,7 @@ mod tests {
                 Idempotency::Idempotent,
                 Idempotency::Unknown,
             ] {
-                let seat = Seat {
+                let seat = AttemptKey {
                     attempt: u32::MAX,
                     slot: 15,
                 };

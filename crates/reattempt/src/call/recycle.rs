@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::call::block::CallBlock;
+use crate::call::block::CallState;
 
 /// The maximum number of blocks kept per thread, about 11 kB.
 const MOST_KEPT: usize = 64;
@@ -18,24 +18,24 @@ thread_local! {
     };
 }
 
-/// Blocks of finished calls. A handle, a `Watch` or a late reporter may still refer to some of
+/// Blocks of finished calls. A handle, a `RetryInfoHandle` or a late reporter may still refer to some of
 /// them.
 struct Kept {
     /// Enough when one call follows another.
-    next: Cell<Option<Arc<CallBlock>>>,
-    others: RefCell<Vec<Arc<CallBlock>>>,
+    next: Cell<Option<Arc<CallState>>>,
+    others: RefCell<Vec<Arc<CallState>>>,
 }
 
 impl Kept {
     #[cold]
     #[inline(never)]
-    fn pop(&self) -> Option<Arc<CallBlock>> {
+    fn pop(&self) -> Option<Arc<CallState>> {
         self.others.try_borrow_mut().ok()?.pop()
     }
 
     #[cold]
     #[inline(never)]
-    fn push(&self, block: Arc<CallBlock>) {
+    fn push(&self, block: Arc<CallState>) {
         if let Ok(mut others) = self.others.try_borrow_mut() {
             if others.len() < MOST_KEPT - 1 {
                 others.push(block);
@@ -46,7 +46,7 @@ impl Kept {
 
 /// Returns a block that no other call uses.
 #[inline(always)]
-pub(crate) fn fresh() -> Arc<CallBlock> {
+pub(crate) fn fresh() -> Arc<CallState> {
     // A thread that is shutting down keeps nothing.
     let kept = KEPT.try_with(|kept| kept.next.take().or_else(|| kept.pop()));
     match kept {
@@ -72,20 +72,20 @@ pub(crate) fn fresh() -> Arc<CallBlock> {
 
 #[cold]
 #[inline(never)]
-fn make() -> Arc<CallBlock> {
+fn make() -> Arc<CallState> {
     Arc::default()
 }
 
 #[cold]
 #[inline(never)]
-fn instead_of(block: Arc<CallBlock>) -> Arc<CallBlock> {
+fn instead_of(block: Arc<CallState>) -> Arc<CallState> {
     drop(block);
     Arc::default()
 }
 
 #[cold]
 #[inline(never)]
-fn without_log(mut block: Arc<CallBlock>) -> Arc<CallBlock> {
+fn without_log(mut block: Arc<CallState>) -> Arc<CallState> {
     match Arc::get_mut(&mut block) {
         Some(block) => block.clear_log(),
         None => block = Arc::default(),
@@ -95,7 +95,7 @@ fn without_log(mut block: Arc<CallBlock>) -> Arc<CallBlock> {
 
 /// Stores the block of a finished call that left no log.
 #[inline(always)]
-pub(crate) fn put_by(block: Arc<CallBlock>) {
+pub(crate) fn put_by(block: Arc<CallState>) {
     // Fails only on a thread that is shutting down, which frees the block.
     let _ = KEPT.try_with(|kept| {
         if let Some(before) = kept.next.replace(Some(block)) {
@@ -107,8 +107,8 @@ pub(crate) fn put_by(block: Arc<CallBlock>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::info::Stopped;
-    use crate::{AttemptKind, CallContext, Findings, RetryInfo, ServerPushback};
+    use crate::info::StopReason;
+    use crate::{AttemptKind, AttemptReport, CallContext, RetryInfo, ServerPushback};
 
     fn kept() -> usize {
         KEPT.with(|kept| {
@@ -119,7 +119,7 @@ mod tests {
         })
     }
 
-    fn block_of(context: &CallContext) -> *const CallBlock {
+    fn block_of(context: &CallContext) -> *const CallState {
         std::ptr::from_ref(context.shared().expect("has begun"))
     }
 
@@ -131,7 +131,7 @@ mod tests {
         first.claim_first();
         first.reporter().forbid();
         first.settle_success(true);
-        first.stop(Stopped::Fatal);
+        first.stop(StopReason::Fatal);
         let block = block_of(&first);
         let late = first.reporter();
         first.retire();
@@ -144,17 +144,17 @@ mod tests {
         assert_eq!(kept(), 0);
         assert!(std::ptr::eq(block_of(&second), block));
         assert_eq!(second.info(), RetryInfo::default());
-        assert_eq!(second.findings(), Findings::default());
+        assert_eq!(second.findings(), AttemptReport::default());
         assert!(!handle.is_claimed() && second.backends_tried().is_empty());
         second.claim_first();
-        assert_eq!(second.findings(), Findings::default());
+        assert_eq!(second.findings(), AttemptReport::default());
         assert!(handle.in_flight());
     }
 
     #[test]
     fn a_block_that_is_still_referenced_is_not_reused() {
         let mut request = crate::Call::new(());
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let mut context = request.into_parts().1;
         context.start_attempt(1, AttemptKind::Initial);
         let (block, late) = (block_of(&context), context.reporter());

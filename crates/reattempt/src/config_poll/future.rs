@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::Reporter;
+use crate::AttemptReporter;
 use pin_project_lite::pin_project;
 
 use super::StaleConfig;
@@ -17,13 +17,13 @@ pin_project! {
         inner: F,
         poll: P,
         note: Option<N>,
-        reporter: Option<Reporter>,
+        reporter: Option<AttemptReporter>,
         request: PhantomData<fn(Req)>,
     }
 }
 
 impl<F, P, N, Req> ConfigPollFuture<F, P, N, Req> {
-    pub(super) const fn new(inner: F, poll: P, note: N, reporter: Option<Reporter>) -> Self {
+    pub(super) const fn new(inner: F, poll: P, note: N, reporter: Option<AttemptReporter>) -> Self {
         Self {
             inner,
             poll,

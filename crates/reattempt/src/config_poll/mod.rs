@@ -42,7 +42,7 @@ mod tests;
 use std::task::{Context, Poll};
 
 use crate::call::findings::ConfigWaiter;
-use crate::{Annotated, CallContext};
+use crate::{CallContext, HasCallContext};
 use tower_service::Service;
 
 pub use future::ConfigPollFuture;
@@ -77,7 +77,7 @@ impl<S, P, Req> Service<Req> for ConfigPoll<S, P>
 where
     S: Service<Req>,
     P: StaleConfig<Req, S::Response, S::Error> + Clone,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;

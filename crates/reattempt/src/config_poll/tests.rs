@@ -66,7 +66,7 @@ async fn send_by(
     probe: &Probe,
 ) -> (Told, RetryInfo) {
     let mut request = probe.request();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let polling = ConfigPollLayer::new(Asks(asks)).layer(probe.inner());
     let outcome = layer.layer(polling).oneshot(request).await;
     (told(&outcome), watch.info())
@@ -82,7 +82,7 @@ fn hedge(attempts: u32) -> HedgeLayer<Verdicts> {
 
 async fn send(asks: fn(u32) -> Option<ConfigWaiter>, probe: &Probe) -> (Told, RetryInfo) {
     let mut request = probe.request();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = stack(Asks(asks), probe).oneshot(request).await;
     (told(&outcome), watch.info())
 }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use crate::{CallHandle, DeadlineScope, Elapsed, Stage, Stopped};
+use crate::{CallHandle, DeadlineScope, Elapsed, Stage, StopReason};
 use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
@@ -155,7 +155,7 @@ impl<F, M> DeadlineFuture<F, M> {
 impl Armed {
     fn elapsed(self, ambiguous: bool) -> Elapsed {
         match self.scope {
-            DeadlineScope::Call => self.handle.stop(Stopped::Deadline),
+            DeadlineScope::Call => self.handle.stop(StopReason::Deadline),
             DeadlineScope::Attempt => self.handle.own_answer(),
         }
         Elapsed {

@@ -29,7 +29,9 @@ mod tests;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::{Annotated, CallContext, DeadlineScope, Elapsed, Idempotency, RoutePolicy, TimeLimit};
+use crate::{
+    CallContext, CallDeadline, DeadlineScope, Elapsed, HasCallContext, Idempotency, RoutePolicy,
+};
 use tower_service::Service;
 
 use crate::clock;
@@ -82,7 +84,7 @@ impl<S, M, Req> Service<Req> for Deadline<S, M>
 where
     S: Service<Req>,
     M: OnElapsed<S::Response, S::Error> + Clone,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -146,8 +148,8 @@ impl<S, M> Deadline<S, M> {
     #[inline(never)]
     fn with_policy(&self, policy: Option<&RoutePolicy>, scope: DeadlineScope) -> Option<Duration> {
         let of_policy = policy.and_then(|policy| match scope {
-            DeadlineScope::Call => policy.get_call_limit(),
-            DeadlineScope::Attempt => policy.get_attempt_limit(),
+            DeadlineScope::Call => policy.timeout(),
+            DeadlineScope::Attempt => policy.attempt_timeout(),
         });
         match (self.timeout, of_policy) {
             (Some(own), Some(policy)) => Some(own.min(policy)),
@@ -159,7 +161,7 @@ impl<S, M> Deadline<S, M> {
 /// The instant to enforce, from the layer's own limit and one that is already attached; whether it
 /// is the layer's own, and whether it has passed. The layer's own never has, since it starts now.
 #[inline(never)]
-fn between(own: Option<Instant>, stamped: Option<TimeLimit>) -> Option<(Instant, bool, bool)> {
+fn between(own: Option<Instant>, stamped: Option<CallDeadline>) -> Option<(Instant, bool, bool)> {
     let outer = match (own, stamped) {
         // An outer layer enforces an earlier limit: nothing to do here.
         (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => {

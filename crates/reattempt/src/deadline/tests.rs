@@ -5,10 +5,10 @@ use std::task::Waker;
 
 use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::{Attempts, BestEffort};
+use crate::policy::strategy::{BestEffort, MaxAttempts};
 use crate::{
     AttemptOutcome, Call, CallContext, Failure, OnDeadline, RetryInfo, RetryStrategy, RoutePolicy,
-    Stage, Stopped, Verdict, classify_fn,
+    Stage, StopReason, Verdict, classify_fn,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
@@ -24,8 +24,8 @@ fn retry(strategy: impl RetryStrategy + 'static) -> RetryLayer<Verdicts> {
     RetryLayer::new(verdict, strategy)
 }
 
-fn every(delay: u64) -> Attempts {
-    Attempts::new(9, Backoff::constant(ms(delay)))
+fn every(delay: u64) -> MaxAttempts {
+    MaxAttempts::new(9, Backoff::constant(ms(delay)))
 }
 
 type Outcome = Result<Answer, Fault>;
@@ -34,7 +34,7 @@ async fn send<S>(service: S, mut request: Call<Payload>) -> (Outcome, RetryInfo)
 where
     S: Service<Call<Payload>, Response = Answer, Error = Fault>,
 {
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     (service.oneshot(request).await, watch.info())
 }
 
@@ -92,15 +92,15 @@ async fn an_echo_counts_as_the_deadline_only_once_it_has_passed() {
         let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(at))]);
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::new(ms(limit)).on_elapsed(ErrorsEcho))
-            .layer(retry(Attempts::new(1, Backoff::constant(ms(1)))))
+            .layer(retry(MaxAttempts::new(1, Backoff::constant(ms(1)))))
             .service(probe.inner());
         let (outcome, info) = send(service, probe.request()).await;
         if is_deadline {
             assert!(elapsed(outcome).ambiguous, "it was in flight");
-            assert_eq!(info.stopped(), Some(Stopped::Deadline));
+            assert_eq!(info.stopped(), Some(StopReason::Deadline));
         } else {
             assert_eq!(told(&outcome), Told::Error(1));
-            assert_eq!(info.stopped(), Some(Stopped::Attempts));
+            assert_eq!(info.stopped(), Some(StopReason::Attempts));
         }
     }
 }
@@ -111,7 +111,7 @@ async fn an_echo_on_an_idempotent_call_is_unambiguous() {
         let probe = probe([attempt(1).fails(KV_LOCKED).reaches(stage).after(ms(50))]);
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
-            .layer(retry(Attempts::new(1, Backoff::constant(ms(1)))))
+            .layer(retry(MaxAttempts::new(1, Backoff::constant(ms(1)))))
             .service(probe.inner());
         let mut request = probe.request();
         request.context_mut().set_idempotency(idempotency);
@@ -144,7 +144,7 @@ async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
     assert!(!story.ambiguous, "both attempts had responses");
     assert_eq!(story.info.attempts(), 2);
     assert_eq!(story.info.count(KV_TEMPORARY_FAILURE), 2);
-    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(info.stopped(), Some(StopReason::Deadline));
     assert_eq!(
         probe.log().outcome_dropped(2),
         Some(20),
@@ -166,7 +166,7 @@ async fn giving_up_returns_the_servers_failure_now() {
     let strategy = every(20).on_deadline(OnDeadline::GiveUp);
     let (outcome, info) = bounded(35, strategy, &probe).await;
     assert_eq!((told(&outcome), probe.log().now()), (Told::Error(2), 20));
-    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(info.stopped(), Some(StopReason::Deadline));
 }
 
 /// R14
@@ -182,7 +182,7 @@ async fn the_deadline_spans_all_attempts() {
     assert_eq!((last.number, last.outcome), (2, AttemptOutcome::Cancelled));
     assert_eq!(
         last.stopped,
-        Some(Stopped::Deadline),
+        Some(StopReason::Deadline),
         "not cancelled by the caller"
     );
     assert_eq!(info, *story.info, "the watch has the same history");
@@ -222,7 +222,7 @@ async fn waiting_for_readiness_past_the_deadline_is_unambiguous() {
     let probe = probe([attempt(1).fails(KV_LOCKED)]).ready([readiness(2).never()]);
     let (outcome, info) = bounded(50, every(10), &probe).await;
     assert!(!elapsed(outcome).ambiguous);
-    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(info.stopped(), Some(StopReason::Deadline));
 }
 
 /// E2: below the recovery layer it is a per-attempt timeout, which is retried.
@@ -241,7 +241,7 @@ async fn inside_the_recovery_layer_it_bounds_each_attempt() {
     let (outcome, info) = send(service, request).await;
     assert_eq!(told(&outcome), Told::Answer(2));
     assert_eq!(probe.log().times(), [0, 60]);
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,7 +258,7 @@ async fn inside_a_hedge_layer_a_timed_out_attempt_sends_the_next() {
     let (outcome, info) = send(service, probe.request()).await;
     assert_eq!(told(&outcome), Told::Answer(2));
     assert_eq!(probe.log().times(), [0, 50]);
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,7 +274,7 @@ async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
         (story.scope, story.limit),
         (DeadlineScope::Attempt, Some(ms(50)))
     );
-    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,7 +293,7 @@ async fn an_earlier_limit_further_out_is_left_to_that_layer() {
             (DeadlineScope::Call, Some(ms(50)))
         );
         assert!(story.ambiguous, "the attempt was still out");
-        assert_eq!(info.stopped(), Some(Stopped::Deadline));
+        assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
 }
 
@@ -303,8 +303,8 @@ async fn of_several_limits_the_earliest_counts() {
     let policy = || {
         Arc::new(
             RoutePolicy::new("p")
-                .call_limit(ms(40))
-                .attempt_limit(ms(7)),
+                .with_timeout(ms(40))
+                .with_attempt_timeout(ms(7)),
         )
     };
     for (layer, stamped, ends) in [(30, None, 30), (90, None, 40), (90, Some(20), 20)] {
@@ -313,7 +313,7 @@ async fn of_several_limits_the_earliest_counts() {
         let context = request.context_mut();
         context.set_policy(policy());
         if let Some(stamped) = stamped {
-            context.stamp_limit(TimeLimit::stamped(clock::now() + ms(stamped)));
+            context.stamp_limit(CallDeadline::stamped(clock::now() + ms(stamped)));
         }
         let service = DeadlineLayer::new(ms(layer)).layer(probe.inner());
         let story = elapsed(service.oneshot(request).await);
@@ -326,10 +326,10 @@ async fn of_several_limits_the_earliest_counts() {
 async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     let probe = probe([attempt(1).hangs()]);
     let mut request = probe.request();
-    let policy = RoutePolicy::new("p").attempt_limit(ms(7));
+    let policy = RoutePolicy::new("p").with_attempt_timeout(ms(7));
     let context = request.context_mut();
     context.set_policy(Arc::new(policy));
-    context.stamp_limit(TimeLimit::stamped(clock::now() + ms(20)));
+    context.stamp_limit(CallDeadline::stamped(clock::now() + ms(20)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::unlimited())
         .layer(retry(every(10)))
@@ -360,7 +360,7 @@ async fn it_marks_a_call_whose_attempts_it_limits() {
     let retry = || RetryLayer::new(classify_fn(works), every(10));
     let request = || {
         let mut request = probe([]).request();
-        let policy = RoutePolicy::new("p").attempt_limit(ms(7));
+        let policy = RoutePolicy::new("p").with_attempt_timeout(ms(7));
         request.context_mut().set_policy(Arc::new(policy));
         request
     };
@@ -379,7 +379,7 @@ async fn a_limit_that_has_passed_already_sends_nothing() {
         request
             .context_mut()
             .set_idempotency(Idempotency::NotIdempotent)
-            .stamp_limit(TimeLimit::stamped(clock::now()));
+            .stamp_limit(CallDeadline::stamped(clock::now()));
         let service = ServiceBuilder::new()
             .layer(layer)
             .layer(retry(every(10)))
@@ -390,7 +390,7 @@ async fn a_limit_that_has_passed_already_sends_nothing() {
         assert!(!story.ambiguous, "nothing was sent");
         assert_eq!(
             (info.attempts(), info.stopped()),
-            (0, Some(Stopped::Deadline))
+            (0, Some(StopReason::Deadline))
         );
     }
 }
@@ -452,7 +452,7 @@ async fn it_ends_all_hedges() {
     for n in 1..=3 {
         assert_eq!(probe.log().future_dropped(n), Some((50, false)));
     }
-    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(info.stopped(), Some(StopReason::Deadline));
     assert_eq!(info.records().len(), 3);
 }
 
@@ -494,7 +494,7 @@ async fn an_attempts_limit_is_no_answer_of_the_servers() {
         let service = ServiceBuilder::new()
             .layer(RetryLayer::new(
                 classify_fn(unavailable),
-                Attempts::new(2, Backoff::constant(ms(0))),
+                MaxAttempts::new(2, Backoff::constant(ms(0))),
             ))
             .layer(DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead))
             .service(probe.inner());
@@ -504,7 +504,7 @@ async fn an_attempts_limit_is_no_answer_of_the_servers() {
         let stage = info.records().next().unwrap().failure.unwrap().stage;
         (stage, info.stopped(), info.attempts())
     };
-    let lost = (Stage::InFlight, Some(Stopped::NotIdempotent), 1);
+    let lost = (Stage::InFlight, Some(StopReason::NotIdempotent), 1);
     let write = Idempotency::NotIdempotent;
     assert_eq!(run(attempt(1).hangs(), write).await, lost);
     let queued = attempt(1).hangs().reaches(Stage::Dispatch);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Effects;
 use crate::machine::{Facts, HedgeAction, HedgeMachine, Withdrawn};
 use crate::policy::HedgePolicy;
-use crate::{AttemptKind, Idempotency, Stopped, Verdict};
+use crate::{AttemptKind, Idempotency, StopReason, Verdict};
 
 /// Whether a planned attempt is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +44,14 @@ impl HedgeDriver {
         effects: &Effects<'_>,
     ) -> HedgeAction {
         let Some(failed) = self.machine.attempt_failed(facts, verdict) else {
-            return HedgeAction::Return(Stopped::Success);
+            return HedgeAction::Return(StopReason::Success);
         };
         effects.close_slot();
         let milli_tokens = effects.count(&failed);
         let (action, record) = self.machine.decide(&failed, policy);
         effects.record_failure(record, milli_tokens);
         if action == HedgeAction::Expire {
-            effects.ended(Stopped::Deadline);
+            effects.ended(StopReason::Deadline);
         }
         action
     }
@@ -77,7 +77,7 @@ impl HedgeDriver {
         let mut permitted = self.machine.permit(now, effects.context.limit());
         let counted = kind == AttemptKind::Hedge;
         if permitted.is_ok() && counted && !(effects.allows(None) && effects.spend(None)) {
-            permitted = Err(Stopped::Throttled);
+            permitted = Err(StopReason::Throttled);
         }
         match permitted {
             Ok(()) => Permit::Send(self.machine.sent(kind)),
@@ -86,7 +86,7 @@ impl HedgeDriver {
     }
 
     /// A planned attempt is not sent.
-    pub(crate) fn withdrawn(&mut self, stopped: Stopped, effects: &Effects<'_>) -> Permit {
+    pub(crate) fn withdrawn(&mut self, stopped: StopReason, effects: &Effects<'_>) -> Permit {
         effects.refused(stopped);
         match self.machine.withdrawn(stopped, effects.context.limit()) {
             Withdrawn::OthersGoOn => Permit::Refused,
@@ -98,7 +98,7 @@ impl HedgeDriver {
                 effects.amend(attempt, |record| {
                     record.stopped = Some(stopped);
                     // No attempt follows it, and no deadline is waited for.
-                    if stopped == Stopped::Throttled {
+                    if stopped == StopReason::Throttled {
                         record.delay = None;
                     }
                 });

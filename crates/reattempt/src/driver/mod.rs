@@ -11,11 +11,11 @@ use std::time::Instant;
 pub(crate) use hedge::{HedgeDriver, Permit};
 pub(crate) use retry::RetryDriver;
 
-use crate::call::block::CallBlock;
+use crate::call::block::CallState;
 use crate::info::AttemptRecord;
 use crate::machine::{Facts, FailedAttempt};
 use crate::policy::throttle::Settled;
-use crate::{AttemptOutcome, CallContext, Failure, Observer, RetryThrottle, Stopped, Verdict};
+use crate::{AttemptOutcome, CallContext, Failure, Observer, RetryThrottle, StopReason, Verdict};
 
 /// The effects on one attempt's call: its context, and what the layer was built with.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl<'a> Effects<'a> {
 
     /// Refunds what was spent for a retry that was not sent.
     fn refund(&self) {
-        let spent_after = self.context.shared().and_then(CallBlock::last_permitted);
+        let spent_after = self.context.shared().and_then(CallState::last_permitted);
         if let (Some(failure), Some(throttle)) = (spent_after, self.throttle()) {
             throttle.refund(Some(&failure));
         }
@@ -130,7 +130,7 @@ impl<'a> Effects<'a> {
         let sees = |observer: &&dyn Observer| observer.sees_success();
         // The first attempt of several may succeed too. Then the records of the others need this
         // one beside them.
-        let one_of_several = self.context.shared().is_some_and(CallBlock::sent_several);
+        let one_of_several = self.context.shared().is_some_and(CallState::sent_several);
         if one_of_several {
             self.context.settle_recovery(committed);
         } else {
@@ -144,9 +144,9 @@ impl<'a> Effects<'a> {
     #[cold]
     fn record_success(&self, committed: bool) {
         let (outcome, stopped) = if committed {
-            (AttemptOutcome::Committed, Stopped::Committed)
+            (AttemptOutcome::Committed, StopReason::Committed)
         } else {
-            (AttemptOutcome::Success, Stopped::Success)
+            (AttemptOutcome::Success, StopReason::Success)
         };
         if self.context.shared().is_some() {
             let mut record = self.blank(outcome);
@@ -183,15 +183,15 @@ impl<'a> Effects<'a> {
     }
 
     /// Why a call is dropped at this instant: by the deadline, or else by its caller.
-    pub(crate) fn why_dropped(&self, now: Instant) -> Stopped {
+    pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
         match self.context.limit() {
-            Some(limit) if limit.enforced && limit.passed(now) => Stopped::Deadline,
-            _ => Stopped::Cancelled,
+            Some(limit) if limit.enforced && limit.passed(now) => StopReason::Deadline,
+            _ => StopReason::Cancelled,
         }
     }
 
     /// An attempt was dropped before it ended.
-    pub(crate) fn cancelled(&self, stopped: Option<Stopped>) {
+    pub(crate) fn cancelled(&self, stopped: Option<StopReason>) {
         if self.context.shared().is_some() {
             self.close_slot();
             let mut record = self.blank(AttemptOutcome::Cancelled);
@@ -201,7 +201,7 @@ impl<'a> Effects<'a> {
     }
 
     /// A planned hedge was refused. No attempt was made, so no record shows it.
-    fn refused(&self, stopped: Stopped) {
+    fn refused(&self, stopped: StopReason) {
         if let Some(block) = self.context.shared() {
             block.refused(stopped);
         }
@@ -211,7 +211,7 @@ impl<'a> Effects<'a> {
     }
 
     /// The call ended for this reason.
-    pub(crate) fn ended(&self, stopped: Stopped) {
+    pub(crate) fn ended(&self, stopped: StopReason) {
         let Some(block) = self.context.shared() else {
             return;
         };

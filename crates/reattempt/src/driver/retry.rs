@@ -6,7 +6,7 @@ use super::Effects;
 use crate::info::AttemptRecord;
 use crate::machine::{Action, Facts, FailedAttempt, Resume, RetryMachine};
 use crate::policy::strategy::StrategyError;
-use crate::{RetryStrategy, Stopped, Surface, Verdict};
+use crate::{RetryStrategy, StopReason, Surface, Verdict};
 
 /// A retry machine, and what its throttle spent.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl RetryDriver {
                 self.spent = effects.spend(Some(failed.failure()));
                 if !self.spent {
                     record.delay = None;
-                    record.stopped = Some(Stopped::Throttled);
+                    record.stopped = Some(StopReason::Throttled);
                     action = Action::Return(surface);
                 }
             }
@@ -96,7 +96,7 @@ impl RetryDriver {
     pub(crate) fn resume(&mut self, now: Instant, effects: &Effects<'_>) -> Resume {
         let resume = Resume::at(now, effects.context.limit());
         if resume != Resume::Send {
-            self.late(Stopped::Deadline, effects);
+            self.late(StopReason::Deadline, effects);
         }
         resume
     }
@@ -113,16 +113,16 @@ impl RetryDriver {
 
     /// The request refused to be copied after all: the kept failure is returned.
     pub(crate) fn refused(&mut self, effects: &Effects<'_>) {
-        self.late(Stopped::NotReplayable, effects);
+        self.late(StopReason::NotReplayable, effects);
     }
 
     /// The service failed before it was ready for another attempt: the kept failure is returned.
     pub(crate) fn broken(&mut self, effects: &Effects<'_>) {
-        self.late(Stopped::Fatal, effects);
+        self.late(StopReason::Fatal, effects);
     }
 
     /// The call was dropped. A failure whose decision was still open is recorded now.
-    pub(crate) fn dropped(&mut self, stopped: Stopped, effects: &Effects<'_>) {
+    pub(crate) fn dropped(&mut self, stopped: StopReason, effects: &Effects<'_>) {
         if let Some(failed) = self.asked.take() {
             effects.record_failure(failed.record(None, Some(stopped)), self.milli_tokens);
         }
@@ -137,7 +137,7 @@ impl RetryDriver {
         }
     }
 
-    fn late(&mut self, stopped: Stopped, effects: &Effects<'_>) {
+    fn late(&mut self, stopped: StopReason, effects: &Effects<'_>) {
         self.give_back(effects);
         let attempt = effects.context.attempt();
         effects.amend(attempt, |record| record.stopped = Some(stopped));

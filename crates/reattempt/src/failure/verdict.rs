@@ -19,7 +19,7 @@ pub enum Transparent {
     /// otherwise as [`Transparent::No`].
     IfUnread,
     /// No connection could be made: retried at once while there is a backend that the call has not
-    /// tried ([`Findings::untried_backend`](crate::Findings::untried_backend)), at most
+    /// tried ([`AttemptReport::untried_backend`](crate::AttemptReport::untried_backend)), at most
     /// [`MOST_RECORDS`](crate::MOST_RECORDS) times; otherwise as [`Transparent::No`].
     NextBackend,
     /// It never left the client: retried until the deadline.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::{Annotated, CallContext, Classify, HedgePolicy, Replay, Verdict};
+use crate::{CallContext, Classify, HasCallContext, HedgePolicy, Replay, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -30,7 +30,7 @@ pin_project! {
     pub struct HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
-        Req: Annotated,
+        Req: HasCallContext,
     {
         #[pin]
         pub(super) state: State<S::Future, Hedging<S, Req>>,
@@ -41,7 +41,7 @@ pin_project! {
     impl<S, C, Req> PinnedDrop for HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
-        Req: Annotated,
+        Req: HasCallContext,
     {
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
@@ -86,7 +86,7 @@ impl<S, C, Req> Future for HedgeFuture<S, C, Req>
 where
     S: Service<Req> + Clone,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     type Output = Outcome<S, Req>;
 
@@ -132,7 +132,7 @@ impl<S, C, Req> HedgeFuture<S, C, Req>
 where
     S: Service<Req> + Clone,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     /// The first attempt was pending for the first time: its delay runs from here.
     #[inline(never)]
@@ -272,7 +272,7 @@ where
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
     S: Service<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     /// The call, while attempts may run side by side.
     pub(super) fn call(self: Pin<&mut Self>) -> Option<Call<'_, S, C, Req>> {
@@ -332,7 +332,7 @@ where
 impl<S, C, Req> fmt::Debug for HedgeFuture<S, C, Req>
 where
     S: Service<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HedgeFuture")

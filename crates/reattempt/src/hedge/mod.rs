@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use reattempt::{Annotated, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn};
+//! use reattempt::{HasCallContext, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
@@ -44,8 +44,8 @@ use std::task::{Context, Poll};
 
 use crate::driver::Effects;
 use crate::{
-    Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, Recovery,
-    Replay,
+    AttemptKind, CallContext, Classify, HasCallContext, Idempotency, NextAttempt, Observer,
+    Recovery, Replay,
 };
 use tower_service::Service;
 
@@ -95,7 +95,7 @@ impl<C> Config<C> {
             // The caller asked for this one call to be retried.
             return None;
         }
-        match context.policy().map(|policy| policy.get_recovery()) {
+        match context.policy().map(|policy| policy.recovery()) {
             Some(Recovery::Hedge(policy)) => Some(Arc::clone(policy)),
             Some(Recovery::None | Recovery::Retry(_)) => None,
             Some(Recovery::Default) | None => self.policy.clone(),
@@ -131,7 +131,7 @@ impl<S, C, Req> Service<Req> for Hedge<S, C>
 where
     S: Service<Req> + Clone,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -206,7 +206,7 @@ impl<S, C> Hedge<S, C> {
     fn pass<Req>(&mut self, mut request: Req) -> HedgeFuture<S, C, Req>
     where
         S: Service<Req>,
-        Req: Annotated,
+        Req: HasCallContext,
     {
         let source = Source::Last(request.context_mut().clone());
         let future = self.inner.call(request);

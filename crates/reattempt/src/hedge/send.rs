@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use crate::driver::Permit;
 use crate::machine::Due;
-use crate::{Annotated, Classify, NextAttempt, Replay, Stopped};
+use crate::{Classify, HasCallContext, NextAttempt, Replay, StopReason};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome};
@@ -17,7 +17,7 @@ use crate::retry::Source;
 impl<S, C, Req> Call<'_, S, C, Req>
 where
     S: Service<Req> + Clone,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     /// Begins to get a service ready for each attempt that is due. True if there is one.
     pub(super) fn plan(&mut self, cx: &mut Context<'_>) -> bool {
@@ -63,7 +63,9 @@ where
                 // recorded when the first hedge is missed.
                 (Due::Plan(_), Source::Last(context)) => {
                     let effects = self.config.effects(context);
-                    hedging.driver.withdrawn(Stopped::NotReplayable, &effects);
+                    hedging
+                        .driver
+                        .withdrawn(StopReason::NotReplayable, &effects);
                     break;
                 }
                 (Due::Nothing, _) => break,
@@ -77,7 +79,7 @@ impl<S, C, Req> HedgeFuture<S, C, Req>
 where
     S: Service<Req> + Clone,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     /// A planned attempt's service is ready, or failed: send the attempt, unless the machine
     /// refuses it.
@@ -110,8 +112,8 @@ where
         let driver = &mut hedging.driver;
         let permit = match (&ready, &copy) {
             (Ok(()), Some(_)) => driver.permit(clock::now(), kind, &effects),
-            (Ok(()), None) => driver.withdrawn(Stopped::NotReplayable, &effects),
-            (Err(_), _) => driver.withdrawn(Stopped::Fatal, &effects),
+            (Ok(()), None) => driver.withdrawn(StopReason::NotReplayable, &effects),
+            (Err(_), _) => driver.withdrawn(StopReason::Fatal, &effects),
         };
         match (permit, copy) {
             (Permit::Send(number), Some(mut request)) => {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::Context;
 
 use crate::machine::{Facts, HedgeAction};
-use crate::{Annotated, AttemptKind, CallContext, Classify, NextAttempt, Replay, Verdict};
+use crate::{AttemptKind, CallContext, Classify, HasCallContext, NextAttempt, Replay, Verdict};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
@@ -16,7 +16,7 @@ impl<S, C, Req> HedgeFuture<S, C, Req>
 where
     S: Service<Req> + Clone,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     /// An attempt ended, and its future is dropped: classify it.
     pub(super) fn settle(

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::call::findings::Backend;
     use crate::failure::reason::KV_LOCKED;
-    use crate::{AttemptKind, AttemptOutcome, Failure, Stage, Stopped};
+    use crate::{AttemptKind, AttemptOutcome, Failure, Stage, StopReason};
 
     fn record() -> AttemptRecord {
         let mut record = AttemptRecord::new(1, AttemptKind::Initial, AttemptOutcome::Retry);
@@ -110,7 +110,7 @@ mod tests {
         full.pushback = Some(ServerPushback::After(Duration::from_millis(250)));
         full.delay = Some(Duration::from_millis(250));
         full.milli_tokens = Some(9_050);
-        full.stopped = Some(Stopped::Deadline);
+        full.stopped = Some(StopReason::Deadline);
         assert_eq!(
             full.to_string(),
             "attempt 1 (initial) at 10.0.0.1:11210: retry, KV_LOCKED, code 9, response; pushback 250ms; 9.05 tokens; \
@@ -122,7 +122,7 @@ mod tests {
             full.to_string()
                 .contains("; pushback unreadable, ignored; 9.05")
         );
-        full.stopped = Some(Stopped::Fatal);
+        full.stopped = Some(StopReason::Fatal);
         full.outcome = AttemptOutcome::Fatal;
         assert!(full.to_string().ends_with("; next after 250ms"));
         full.milli_tokens = Some(10_000);
@@ -135,9 +135,9 @@ mod tests {
         assert_eq!(info.to_string(), "0 attempts, in progress");
         info.attempts = 3;
         info.transparent = 1;
-        info.stopped = Some(Stopped::Success);
+        info.stopped = Some(StopReason::Success);
         info.push(record(), Some(KV_LOCKED));
-        info.count_refused(Stopped::Throttled);
+        info.count_refused(StopReason::Throttled);
         let line = "3 attempts (1 transparent), ended by success; failed for KV_LOCKED (1); \
                     hedges refused by throttled (1)";
         assert_eq!(info.to_string(), line);

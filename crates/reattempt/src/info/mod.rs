@@ -43,7 +43,7 @@ impl AttemptKind {
 
 /// Why no further attempt was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stopped {
+pub enum StopReason {
     /// It succeeded.
     Success,
     /// The classifier treats the failure as fatal.
@@ -55,7 +55,7 @@ pub enum Stopped {
     /// The request is not idempotent and may have been carried out.
     NotIdempotent,
     /// The server asked for no retry, or a layer forbade another attempt
-    /// ([`Reporter::forbid`](crate::Reporter::forbid)), in which case the record has no pushback.
+    /// ([`AttemptReporter::forbid`](crate::AttemptReporter::forbid)), in which case the record has no pushback.
     Pushback,
     /// The throttle refused.
     Throttled,
@@ -69,7 +69,7 @@ pub enum Stopped {
     Cancelled,
 }
 
-impl Stopped {
+impl StopReason {
     /// The name in logs and in the program's output.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -159,7 +159,7 @@ pub struct AttemptRecord {
     /// The delay chosen before the next attempt.
     pub delay: Option<Duration>,
     /// The gate that refused a further attempt.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StopReason>,
     /// Where it was sent, if the transport reported it.
     pub backend: Option<Backend>,
     /// When it ended, if the clock was read (it is not for a success).
@@ -194,11 +194,11 @@ pub struct RetryInfo {
     pub(crate) attempts: u32,
     pub(crate) transparent: u32,
     pub(crate) reasons: Vec<(RetryReason, u32)>,
-    /// One entry per gate, so at most one for each variant of [`Stopped`].
-    pub(crate) refused: Vec<(Stopped, u32)>,
+    /// One entry per gate, so at most one for each variant of [`StopReason`].
+    pub(crate) refused: Vec<(StopReason, u32)>,
     pub(crate) records: VecDeque<AttemptRecord>,
     pub(crate) dropped: u32,
-    pub(crate) stopped: Option<Stopped>,
+    pub(crate) stopped: Option<StopReason>,
 }
 
 impl RetryInfo {
@@ -210,7 +210,7 @@ impl RetryInfo {
         }
     }
 
-    pub(crate) fn count_refused(&mut self, stopped: Stopped) {
+    pub(crate) fn count_refused(&mut self, stopped: StopReason) {
         match self.refused.iter_mut().find(|(by, _)| *by == stopped) {
             Some(seen) => seen.1 = seen.1.saturating_add(1),
             None => self.refused.push((stopped, 1)),
@@ -262,13 +262,13 @@ impl RetryInfo {
     ///
     /// They were never attempts, so they have no records, even if the call then succeeded. Why a
     /// retry was refused is in the record of the failure before it.
-    pub fn refusals(&self) -> impl Iterator<Item = Stopped> + '_ {
+    pub fn refusals(&self) -> impl Iterator<Item = StopReason> + '_ {
         self.refused.iter().map(|(by, _)| *by)
     }
 
     /// How many planned hedges were refused for this reason.
     #[must_use]
-    pub fn refused(&self, by: Stopped) -> u32 {
+    pub fn refused(&self, by: StopReason) -> u32 {
         let seen = self.refused.iter().find(|(stopped, _)| *stopped == by);
         seen.map_or(0, |(_, n)| *n)
     }
@@ -288,7 +288,7 @@ impl RetryInfo {
 
     /// Why no further attempt was made; `None` while the call is running.
     #[must_use]
-    pub const fn stopped(&self) -> Option<Stopped> {
+    pub const fn stopped(&self) -> Option<StopReason> {
         self.stopped
     }
 }

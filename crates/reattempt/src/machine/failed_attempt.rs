@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::failure::reason::UNKNOWN;
 use crate::info::AttemptRecord;
 use crate::{
-    AttemptKind, AttemptOutcome, Failure, Findings, ServerPushback, Stage, Stopped, TimeLimit,
-    Transparent, Verdict,
+    AttemptKind, AttemptOutcome, AttemptReport, CallDeadline, Failure, ServerPushback, Stage,
+    StopReason, Transparent, Verdict,
 };
 
 /// At most this many retries of one call are sent at once because a newer configuration moved the
@@ -27,7 +27,7 @@ pub struct Facts {
     /// Why it was sent.
     pub kind: AttemptKind,
     /// What inner layers and the transport reported of it.
-    pub report: Findings,
+    pub report: AttemptReport,
     /// The request could be sent once more.
     pub replayable: bool,
     /// The request itself ended the attempt, because another attempt goes on alone (A6, Memory
@@ -43,7 +43,7 @@ pub struct Facts {
     /// The request may take effect twice.
     pub idempotent: bool,
     /// The call's deadline.
-    pub limit: Option<TimeLimit>,
+    pub limit: Option<CallDeadline>,
 }
 
 impl Facts {
@@ -55,7 +55,7 @@ impl Facts {
             now,
             attempt,
             kind,
-            report: Findings::default(),
+            report: AttemptReport::default(),
             replayable: true,
             cut_off: false,
             unread: false,
@@ -192,7 +192,7 @@ impl FailedAttempt {
 
     /// Its record, without what only the driver knows: the backend and the throttle's fill.
     #[must_use]
-    pub fn record(&self, delay: Option<Duration>, stopped: Option<Stopped>) -> AttemptRecord {
+    pub fn record(&self, delay: Option<Duration>, stopped: Option<StopReason>) -> AttemptRecord {
         let outcome = if self.facts.cut_off {
             AttemptOutcome::Cancelled
         } else if self.retryable || self.transparent.is_some() {
@@ -215,9 +215,9 @@ impl FailedAttempt {
     #[must_use]
     pub fn record_passed(&self) -> AttemptRecord {
         let stopped = if self.retryable {
-            Stopped::Strategy
+            StopReason::Strategy
         } else {
-            Stopped::Fatal
+            StopReason::Fatal
         };
         self.record(None, Some(stopped))
     }
@@ -225,7 +225,7 @@ impl FailedAttempt {
 
 /// The stage that replaces the classifier's, if one does. A server's response is final: what a
 /// transport reported before it does not make the request safe to send again.
-fn stage(classified: Stage, unread: bool, report: &Findings) -> Option<Stage> {
+fn stage(classified: Stage, unread: bool, report: &AttemptReport) -> Option<Stage> {
     if report.own_answer {
         return Some(report.stage.unwrap_or(Stage::InFlight));
     }

@@ -8,7 +8,7 @@ use super::transparent::TransparentRetries;
 use crate::info::AttemptRecord;
 use crate::policy::HedgePolicy;
 use crate::policy::backoff::Backoff;
-use crate::{AttemptKind, Idempotency, OnDeadline, Stopped, TimeLimit, Verdict};
+use crate::{AttemptKind, CallDeadline, Idempotency, OnDeadline, StopReason, Verdict};
 
 /// What is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Withdrawn {
         /// The attempt that failed last; its record gets the reason.
         attempt: u32,
         /// Why no further attempt is sent.
-        stopped: Stopped,
+        stopped: StopReason,
         /// The deadline ends the call instead of the failure.
         expire: bool,
     },
@@ -39,7 +39,7 @@ pub enum Withdrawn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgeAction {
     /// End the call with this failure, after the other attempts were dropped.
-    Return(Stopped),
+    Return(StopReason),
     /// Keep this failure as the last one, and go on. One that was [cut off](Facts::cut_off) is kept
     /// only if there is no other.
     Go,
@@ -78,7 +78,7 @@ pub struct HedgeMachine {
     asked: bool,
     /// One for each failure that does not count, so that two at one instant are two attempts.
     replacements: Vec<Replacement>,
-    frozen: Option<Stopped>,
+    frozen: Option<StopReason>,
     /// No attempt is sent beside another: the call is not idempotent, and its policy is for calls
     /// that are.
     alone: bool,
@@ -218,11 +218,11 @@ impl HedgeMachine {
     /// # Errors
     ///
     /// Why not. [`HedgeMachine::withdrawn`] follows.
-    pub fn permit(&self, now: Instant, limit: Option<TimeLimit>) -> Result<(), Stopped> {
+    pub fn permit(&self, now: Instant, limit: Option<CallDeadline>) -> Result<(), StopReason> {
         match self.frozen {
             // Decided while the service became ready: no new hedge after a "do not retry".
             Some(stopped) => Err(stopped),
-            None if limit.is_some_and(|limit| limit.passed(now)) => Err(Stopped::Deadline),
+            None if limit.is_some_and(|limit| limit.passed(now)) => Err(StopReason::Deadline),
             None => Ok(()),
         }
     }
@@ -243,18 +243,18 @@ impl HedgeMachine {
     }
 
     /// A planned attempt is not sent, and is used up: the throttle or [`HedgeMachine::permit`]
-    /// refused it, its service failed ([`Stopped::Fatal`]), or the request cannot be copied
-    /// ([`Stopped::NotReplayable`]).
-    pub fn withdrawn(&mut self, stopped: Stopped, limit: Option<TimeLimit>) -> Withdrawn {
+    /// refused it, its service failed ([`StopReason::Fatal`]), or the request cannot be copied
+    /// ([`StopReason::NotReplayable`]).
+    pub fn withdrawn(&mut self, stopped: StopReason, limit: Option<CallDeadline>) -> Withdrawn {
         self.readying = self.readying.saturating_sub(1);
-        self.throttled |= stopped == Stopped::Throttled;
+        self.throttled |= stopped == StopReason::Throttled;
         match stopped {
             // A throttled call does not wait until the throttle has recovered: with nothing in
             // flight that could succeed, the failure is returned now (A6). The throttle does not
             // refuse replacements.
-            Stopped::Throttled if self.in_flight == 0 => self.next = None,
+            StopReason::Throttled if self.in_flight == 0 => self.next = None,
             // One clone of the service that failed says nothing about the next.
-            Stopped::Throttled | Stopped::Fatal => {}
+            StopReason::Throttled | StopReason::Fatal => {}
             _ => self.freeze(stopped),
         }
         if !self.is_over() {
@@ -265,13 +265,13 @@ impl HedgeMachine {
         Withdrawn::Over {
             attempt: self.last_failed,
             stopped,
-            expire: stopped == Stopped::Deadline && enforced,
+            expire: stopped == StopReason::Deadline && enforced,
         }
     }
 
     /// No further attempt from here on; those in flight may still succeed (a request that no longer
     /// fits its buffer).
-    pub fn freeze(&mut self, stopped: Stopped) {
+    pub fn freeze(&mut self, stopped: StopReason) {
         self.frozen.get_or_insert(stopped);
         self.next = None;
         self.replacements.clear();
@@ -313,18 +313,18 @@ impl HedgeMachine {
     ) -> (HedgeAction, AttemptRecord) {
         let facts = &failed.facts;
         if facts.cut_off || !facts.replayable {
-            self.freeze(Stopped::NotReplayable);
+            self.freeze(StopReason::NotReplayable);
         }
         if facts.cut_off {
             // The server said nothing: neither counted nor the call's failure.
             return self.after_failure(failed, policy);
         }
         if failed.transparent.is_none() && !failed.retryable {
-            let record = failed.record(None, Some(Stopped::Fatal));
-            return (HedgeAction::Return(Stopped::Fatal), record);
+            let record = failed.record(None, Some(StopReason::Fatal));
+            return (HedgeAction::Return(StopReason::Fatal), record);
         }
         if failed.is_stop() {
-            self.freeze(Stopped::Pushback);
+            self.freeze(StopReason::Pushback);
         }
         let asked = failed.pushback_delay();
         if let Some(delay) = failed.transparent {
@@ -336,7 +336,7 @@ impl HedgeMachine {
             self.replace(delay, AttemptKind::Retry, failed);
             self.forced = self.forced.saturating_add(1);
         } else if self.alone && !failed.failure.safe {
-            self.freeze(Stopped::NotIdempotent);
+            self.freeze(StopReason::NotIdempotent);
         } else {
             self.plan(facts.now, asked.unwrap_or_default());
             self.asked = asked.is_some();
@@ -358,9 +358,9 @@ impl HedgeMachine {
         }
         let Some(at) = self.wake() else {
             let used_up = if self.throttled {
-                Stopped::Throttled
+                StopReason::Throttled
             } else {
-                Stopped::Attempts
+                StopReason::Attempts
             };
             let stopped = self.frozen.unwrap_or(used_up);
             let record = failed.record(None, Some(stopped));
@@ -369,12 +369,12 @@ impl HedgeMachine {
         let delay = at.saturating_duration_since(now);
         match limit {
             Some(limit) if at >= limit.at => {
-                self.freeze(Stopped::Deadline);
-                let stopped = Some(Stopped::Deadline);
+                self.freeze(StopReason::Deadline);
+                let stopped = Some(StopReason::Deadline);
                 if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
                     (HedgeAction::Expire, failed.record(Some(delay), stopped))
                 } else {
-                    let action = HedgeAction::Return(Stopped::Deadline);
+                    let action = HedgeAction::Return(StopReason::Deadline);
                     (action, failed.record(None, stopped))
                 }
             }

@@ -10,8 +10,8 @@ use crate::info::AttemptRecord;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{Deferred, StrategyError};
 use crate::{
-    AttemptKind, CallContext, Decision, Failure, OnDeadline, RetryReason, RetryStrategy, RetryView,
-    Stopped, Surface, TimeLimit, Verdict,
+    AttemptKind, CallContext, CallDeadline, Decision, Failure, OnDeadline, RetryReason,
+    RetryStrategy, RetryView, StopReason, Surface, Verdict,
 };
 
 /// What the driver keeps while it waits.
@@ -78,7 +78,7 @@ pub enum Resume {
 impl Resume {
     /// Whether the attempt that was waited for may be sent at `now`.
     #[must_use]
-    pub fn at(now: Instant, limit: Option<TimeLimit>) -> Self {
+    pub fn at(now: Instant, limit: Option<CallDeadline>) -> Self {
         match limit {
             Some(limit) if limit.passed(now) && limit.enforced => Self::Expire,
             Some(limit) if limit.passed(now) => Self::Return,
@@ -162,16 +162,16 @@ impl RetryMachine {
     ) -> (Action, Option<AttemptRecord>) {
         let facts = &failed.facts;
         if facts.cut_off {
-            return self.stop(Stopped::NotReplayable, &failed, strategy);
+            return self.stop(StopReason::NotReplayable, &failed, strategy);
         }
         if let Some(delay) = failed.transparent {
             return self.wait(delay, AttemptKind::Transparent, &failed, strategy);
         }
         if !failed.retryable {
-            return self.stop(Stopped::Fatal, &failed, strategy);
+            return self.stop(StopReason::Fatal, &failed, strategy);
         }
         if failed.is_stop() {
-            return self.stop(Stopped::Pushback, &failed, strategy);
+            return self.stop(StopReason::Pushback, &failed, strategy);
         }
         if failed.is_forced() {
             let own = Backoff::controlled().delay(self.retries, None);
@@ -184,10 +184,10 @@ impl RetryMachine {
             return self.schedule(delay, &failed, strategy);
         }
         if !failed.failure.safe && !facts.idempotent {
-            return self.stop(Stopped::NotIdempotent, &failed, strategy);
+            return self.stop(StopReason::NotIdempotent, &failed, strategy);
         }
         if self.exhausted(strategy) {
-            return self.stop(Stopped::Attempts, &failed, strategy);
+            return self.stop(StopReason::Attempts, &failed, strategy);
         }
         let streak = self
             .streak
@@ -205,8 +205,8 @@ impl RetryMachine {
             context,
         });
         match decision {
-            Decision::Stop => self.stop(Stopped::Strategy, &failed, strategy),
-            Decision::Exhausted => self.stop(Stopped::Attempts, &failed, strategy),
+            Decision::Stop => self.stop(StopReason::Strategy, &failed, strategy),
+            Decision::Exhausted => self.stop(StopReason::Attempts, &failed, strategy),
             Decision::After(delay) => self.gates(delay, &failed, allowed, strategy),
             Decision::Defer(deferred) => (Action::Ask(deferred), None),
         }
@@ -224,7 +224,7 @@ impl RetryMachine {
         strategy: &dyn RetryStrategy,
     ) -> (Action, Option<AttemptRecord>) {
         let Ok(Some(delay)) = decision else {
-            return self.stop(Stopped::Strategy, &failed, strategy);
+            return self.stop(StopReason::Strategy, &failed, strategy);
         };
         let mut late = failed;
         (late.facts.now, late.facts.replayable) = (now, replayable);
@@ -246,7 +246,7 @@ impl RetryMachine {
         strategy: &dyn RetryStrategy,
     ) -> (Action, Option<AttemptRecord>) {
         if !allowed {
-            return self.stop(Stopped::Throttled, failed, strategy);
+            return self.stop(StopReason::Throttled, failed, strategy);
         }
         let delay = match failed.pushback_delay() {
             Some(asked) => {
@@ -270,7 +270,7 @@ impl RetryMachine {
         strategy: &dyn RetryStrategy,
     ) -> (Action, Option<AttemptRecord>) {
         if !failed.facts.replayable {
-            return self.stop(Stopped::NotReplayable, failed, strategy);
+            return self.stop(StopReason::NotReplayable, failed, strategy);
         }
         let decided = self.wait(delay, AttemptKind::Retry, failed, strategy);
         if matches!(decided.0, Action::Wait(_)) {
@@ -298,9 +298,9 @@ impl RetryMachine {
         let until = later(failed.facts.now, delay);
         if let Some(limit) = limit.filter(|limit| until >= limit.at) {
             if !limit.enforced || strategy.on_deadline() == OnDeadline::GiveUp {
-                return self.stop(Stopped::Deadline, failed, strategy);
+                return self.stop(StopReason::Deadline, failed, strategy);
             }
-            let record = failed.record(Some(delay), Some(Stopped::Deadline));
+            let record = failed.record(Some(delay), Some(StopReason::Deadline));
             return (Action::Expire, Some(record));
         }
         let spends = (kind == AttemptKind::Retry && !failed.is_forced())
@@ -334,7 +334,7 @@ impl RetryMachine {
 
     fn stop(
         &self,
-        stopped: Stopped,
+        stopped: StopReason,
         failed: &FailedAttempt,
         strategy: &dyn RetryStrategy,
     ) -> (Action, Option<AttemptRecord>) {

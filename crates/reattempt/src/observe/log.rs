@@ -1,6 +1,6 @@
 //! `LogObserver`: logs every decision with `tracing` (requested by RFC 0049, Retry Orchestration).
 
-use crate::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopped};
+use crate::{AttemptOutcome, AttemptRecord, CallContext, Observer, StopReason};
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ impl Observer for LogObserver {
                 target: "reattempt",
                 attempt = record.number,
                 reason = %failure.reason,
-                stopped = stopped.map(Stopped::name),
+                stopped = stopped.map(StopReason::name),
                 route,
                 backend,
                 "attempt was cut off because another attempt continues alone"
@@ -54,7 +54,7 @@ impl Observer for LogObserver {
                 reason = %failure.reason,
                 stage = failure.stage.name(),
                 code = failure.code,
-                stopped = stopped.map(Stopped::name),
+                stopped = stopped.map(StopReason::name),
                 milli_tokens = record.milli_tokens,
                 route,
                 backend,
@@ -63,7 +63,7 @@ impl Observer for LogObserver {
         }
     }
 
-    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+    fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
         let route = context.policy().map_or("", |policy| policy.name());
         let milli_tokens = context
             .throttle()

@@ -5,7 +5,7 @@ mod log;
 
 use std::fmt::Debug;
 
-use crate::{AttemptRecord, CallContext, RetryInfo, Stopped};
+use crate::{AttemptRecord, CallContext, RetryInfo, StopReason};
 #[cfg(feature = "tokio")]
 pub use log::LogObserver;
 
@@ -33,7 +33,7 @@ pub trait Observer: Debug + Send + Sync {
 
     /// A planned hedge was refused at the time it was due, and is used up; others may still be in
     /// flight. No attempt was made, so there is no record of it: [`RetryInfo::refused`] counts it.
-    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+    fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
         let _ = (context, stopped);
     }
 
@@ -59,7 +59,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.attempt_settled(context, record);
     }
 
-    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+    fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
         self.0.hedge_refused(context, stopped);
         self.1.hedge_refused(context, stopped);
     }
@@ -83,7 +83,7 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
         (**self).attempt_settled(context, record);
     }
 
-    fn hedge_refused(&self, context: &CallContext, stopped: Stopped) {
+    fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
         (**self).hedge_refused(context, stopped);
     }
 

@@ -122,8 +122,8 @@ pub struct RoutePolicy {
     name: Cow<'static, str>,
     recovery: Recovery,
     throttle: Option<Arc<dyn RetryThrottle>>,
-    call_limit: Option<Duration>,
-    attempt_limit: Option<Duration>,
+    timeout: Option<Duration>,
+    attempt_timeout: Option<Duration>,
     data: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -133,8 +133,8 @@ impl fmt::Debug for RoutePolicy {
             .field("name", &self.name)
             .field("recovery", &self.recovery)
             .field("throttle", &self.throttle)
-            .field("call_limit", &self.call_limit)
-            .field("attempt_limit", &self.attempt_limit)
+            .field("timeout", &self.timeout)
+            .field("attempt_timeout", &self.attempt_timeout)
             .finish_non_exhaustive()
     }
 }
@@ -152,52 +152,52 @@ impl RoutePolicy {
     /// Retries with this strategy.
     #[must_use]
     pub fn retry(self, strategy: impl RetryStrategy + 'static) -> Self {
-        self.recovery(Recovery::Retry(Arc::new(strategy)))
+        self.with_recovery(Recovery::Retry(Arc::new(strategy)))
     }
 
     /// Hedges with this policy.
     #[must_use]
     pub fn hedge(self, hedge: HedgePolicy) -> Self {
-        self.recovery(Recovery::Hedge(Arc::new(hedge)))
+        self.with_recovery(Recovery::Hedge(Arc::new(hedge)))
     }
 
     /// Neither retries nor hedges.
     #[must_use]
     pub fn no_recovery(self) -> Self {
-        self.recovery(Recovery::None)
+        self.with_recovery(Recovery::None)
     }
 
     /// Sets the recovery.
     #[must_use]
-    pub fn recovery(mut self, recovery: Recovery) -> Self {
+    pub fn with_recovery(mut self, recovery: Recovery) -> Self {
         self.recovery = recovery;
         self
     }
 
     /// Uses this throttle.
     #[must_use]
-    pub fn throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
+    pub fn with_throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
         self.throttle = Some(throttle);
         self
     }
 
     /// Limits the duration of a whole call. Needs a `Deadline` layer outside the recovery layer.
     #[must_use]
-    pub const fn call_limit(mut self, limit: Duration) -> Self {
-        self.call_limit = Some(limit);
+    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
     /// Limits the duration of each attempt. Needs a `Deadline` layer inside the recovery layer.
     #[must_use]
-    pub const fn attempt_limit(mut self, limit: Duration) -> Self {
-        self.attempt_limit = Some(limit);
+    pub const fn with_attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = Some(timeout);
         self
     }
 
     /// Attaches protocol data for the classifier (retryable codes and the like).
     #[must_use]
-    pub fn data<T: Any + Send + Sync>(mut self, data: T) -> Self {
+    pub fn with_data<T: Any + Send + Sync>(mut self, data: T) -> Self {
         self.data = Some(Arc::new(data));
         self
     }
@@ -210,31 +210,31 @@ impl RoutePolicy {
 
     /// The recovery.
     #[must_use]
-    pub const fn get_recovery(&self) -> &Recovery {
+    pub const fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
     /// The throttle.
     #[must_use]
-    pub const fn get_throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
+    pub const fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
         self.throttle.as_ref()
     }
 
     /// The limit of a whole call.
     #[must_use]
-    pub const fn get_call_limit(&self) -> Option<Duration> {
-        self.call_limit
+    pub const fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// The limit of one attempt.
     #[must_use]
-    pub const fn get_attempt_limit(&self) -> Option<Duration> {
-        self.attempt_limit
+    pub const fn attempt_timeout(&self) -> Option<Duration> {
+        self.attempt_timeout
     }
 
     /// The protocol data, if it has this type.
     #[must_use]
-    pub fn get_data<T: Any + Send + Sync>(&self) -> Option<&T> {
+    pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.data.as_ref()?.downcast_ref()
     }
 }

@@ -33,7 +33,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use crate::{Annotated, CallContext, ServerPushback};
+use crate::{CallContext, HasCallContext, ServerPushback};
 use tower_service::Service;
 
 pub use future::PushbackFuture;
@@ -90,7 +90,7 @@ impl<S, R, Req> Service<Req> for Pushback<S, R>
 where
     S: Service<Req>,
     R: ReadPushback<S::Response, S::Error> + Clone,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;

@@ -1,7 +1,7 @@
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::Attempts;
-use crate::{Call, RetryInfo, Stopped, TokenBucket, Verdict};
+use crate::policy::strategy::MaxAttempts;
+use crate::{Call, RetryInfo, StopReason, TokenBucket, Verdict};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
@@ -37,13 +37,13 @@ fn fails(n: u32) -> Step {
 
 /// Up to four attempts, with a back-off that doubles from 10 ms.
 async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
-    let strategy = Attempts::new(4, Backoff::exponential(ms(10), ms(1000)));
+    let strategy = MaxAttempts::new(4, Backoff::exponential(ms(10), ms(1000)));
     let service = ServiceBuilder::new()
         .layer(RetryLayer::new(verdict as Verdicts, strategy))
         .layer(PushbackLayer::new(Reader(words)))
         .service(probe.inner());
     let mut request = probe.request();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = service.oneshot(request).await;
     (told(&outcome), watch.info())
 }
@@ -76,7 +76,7 @@ async fn a_stop_returns_the_servers_failure() {
     let probe = probe([fails(1)]);
     let (told, info) = send(|_| Some(ServerPushback::Stop), &probe).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::Pushback));
+    assert_eq!(info.stopped(), Some(StopReason::Pushback));
     assert_eq!(
         info.records().next().unwrap().pushback,
         Some(ServerPushback::Stop)
@@ -89,7 +89,7 @@ async fn it_never_adds_attempts() {
     let probe = probe((1..=4).map(fails));
     let (told, info) = send(|_| after(1), &probe).await;
     assert_eq!(told, Told::Error(4));
-    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(info.stopped(), Some(StopReason::Attempts));
 }
 
 /// R34
@@ -105,7 +105,7 @@ async fn on_a_success_it_is_ignored() {
     let probe = probe([attempt(1)]);
     let (told, info) = send(|_| Some(ServerPushback::Stop), &probe).await;
     assert_eq!(told, Told::Answer(1));
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 /// R22 R23: a stop on any code counts, also if no layer recovers the call.
@@ -122,7 +122,7 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
         let context = request.context_mut();
         context.set_policy(std::sync::Arc::new(policy));
         context.set_throttle(bucket.clone());
-        let strategy = Attempts::new(4, Backoff::constant(ms(10)));
+        let strategy = MaxAttempts::new(4, Backoff::constant(ms(10)));
         let service = ServiceBuilder::new()
             .layer(RetryLayer::new(verdict as Verdicts, strategy))
             .layer(PushbackLayer::new(Reader(|_| Some(ServerPushback::Stop))))
@@ -183,13 +183,13 @@ impl ReadPushback<Answer, Fault> for Baffled {
 #[tokio::test(start_paused = true)]
 async fn unreadable_pushback_counts_as_none_and_is_recorded() {
     let probe = probe([fails(1), attempt(2)]);
-    let strategy = Attempts::new(4, Backoff::exponential(ms(10), ms(1000)));
+    let strategy = MaxAttempts::new(4, Backoff::exponential(ms(10), ms(1000)));
     let service = ServiceBuilder::new()
         .layer(RetryLayer::new(verdict as Verdicts, strategy))
         .layer(PushbackLayer::new(Baffled))
         .service(probe.inner());
     let mut request = probe.request();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     assert_eq!(told(&service.oneshot(request).await), Told::Answer(2));
     assert_eq!(probe.log().times(), [0, 10], "by the back-off");
     let info = watch.info();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::policy::strategy::Deferred;
-use crate::{Annotated, Classify, Replay, Verdict};
+use crate::{Classify, HasCallContext, Replay, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -31,7 +31,7 @@ pin_project! {
     pub struct RetryFuture<S, C, Req>
     where
         S: Service<Req>,
-        Req: Annotated,
+        Req: HasCallContext,
     {
         #[pin]
         pub(super) state: State<S::Future, Outcome<S, Req>>,
@@ -42,7 +42,7 @@ pin_project! {
     impl<S, C, Req> PinnedDrop for RetryFuture<S, C, Req>
     where
         S: Service<Req>,
-        Req: Annotated,
+        Req: HasCallContext,
     {
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
@@ -111,7 +111,7 @@ impl<S, C, Req> Future for RetryFuture<S, C, Req>
 where
     S: Service<Req>,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     type Output = Outcome<S, Req>;
 
@@ -146,7 +146,7 @@ impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     // An `Option`, so that the cold path does not share the memory of the hot path's outcome, which
     // then stays in registers.
@@ -254,7 +254,7 @@ where
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     /// Dropped before it had an outcome.
     #[cold]
@@ -281,7 +281,7 @@ where
 impl<S, C, Req> fmt::Debug for RetryFuture<S, C, Req>
 where
     S: Service<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryFuture")

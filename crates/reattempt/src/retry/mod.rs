@@ -29,7 +29,7 @@
 //!     });
 //!
 //! let mut request = Call::new("get");
-//! let watch = CallContext::watch(&mut request);
+//! let watch = RetryInfo::track(&mut request);
 //! assert_eq!(service.oneshot(request).await?, 0x00);
 //! assert_eq!(watch.info().attempts(), 3);
 //! assert!(watch.info().reasons().eq([reason::KV_TEMPORARY_FAILURE]));
@@ -52,10 +52,10 @@ use std::time::Duration;
 
 use crate::driver::Effects;
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::{Attempts, FailFast};
+use crate::policy::strategy::{MaxAttempts, NeverRetry};
 use crate::{
-    Annotated, AttemptKind, CallContext, Classify, Idempotency, NextAttempt, Observer, OnDeadline,
-    Recovery, Replay, RetryStrategy, RoutePolicy,
+    AttemptKind, CallContext, Classify, HasCallContext, Idempotency, NextAttempt, Observer,
+    OnDeadline, Recovery, Replay, RetryStrategy, RoutePolicy,
 };
 use tower_service::Service;
 
@@ -90,7 +90,7 @@ impl<C> Config<C> {
         if let Some(strategy) = context.strategy() {
             return &**strategy;
         }
-        match context.policy().map(|policy| policy.get_recovery()) {
+        match context.policy().map(|policy| policy.recovery()) {
             Some(Recovery::Retry(strategy)) => &**strategy,
             Some(Recovery::None) => self.no_recovery,
             Some(Recovery::Default | Recovery::Hedge(_)) | None => &*self.strategy,
@@ -109,10 +109,10 @@ impl<C> Config<C> {
 /// Sends no call again, and treats a transparent retry that does not fit before the deadline as the
 /// layer's strategy does: of that the policy says nothing.
 fn no_recovery(layer: &dyn RetryStrategy) -> &'static dyn RetryStrategy {
-    static GIVES_UP: Attempts =
-        Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(OnDeadline::GiveUp);
+    static GIVES_UP: MaxAttempts =
+        MaxAttempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(OnDeadline::GiveUp);
     match layer.on_deadline() {
-        OnDeadline::Cap => &FailFast,
+        OnDeadline::Cap => &NeverRetry,
         OnDeadline::GiveUp => &GIVES_UP,
     }
 }
@@ -150,7 +150,7 @@ impl<S, C, Req> Service<Req> for Retry<S, C>
 where
     S: Service<Req> + Clone,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -221,7 +221,7 @@ impl<S, C> Retry<S, C> {
     fn call_moved<Req>(&mut self, mut request: Req, part: Part) -> RetryFuture<S, C, Req>
     where
         S: Service<Req>,
-        Req: Annotated,
+        Req: HasCallContext,
     {
         let context = request.context_mut();
         if matches!(part, Part::Other) {
@@ -279,7 +279,7 @@ impl<C> Config<C> {
         }
         // A policy's limit of one attempt is enforced by a layer below: after the attempt it is
         // checked whether there is one.
-        let limits_attempts = |policy: &Arc<RoutePolicy>| policy.get_attempt_limit().is_some();
+        let limits_attempts = |policy: &Arc<RoutePolicy>| policy.attempt_timeout().is_some();
         let observed = self.hears || context.policy().is_some_and(limits_attempts);
         let may_follow = self.classifier.may_force() || may_follow(self.strategy(context));
         Part::Act {
@@ -305,11 +305,11 @@ impl<C> Config<C> {
         let Some(policy) = policy else {
             return false;
         };
-        let hedges = matches!(policy.get_recovery(), Recovery::Hedge(_));
+        let hedges = matches!(policy.recovery(), Recovery::Hedge(_));
         if hedges && !has_strategy {
             return true;
         }
-        if !has_limit && policy.get_call_limit().is_some() {
+        if !has_limit && policy.timeout().is_some() {
             self.no_deadline_layer.warn(
                 "RetryLayer",
                 "got a policy with a time limit for the call, but no DeadlineLayer stands above it",

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 
 use crate::machine::Resume;
-use crate::{Annotated, Classify, NextAttempt, Replay};
+use crate::{Classify, HasCallContext, NextAttempt, Replay};
 use tower_service::Service;
 
 use super::future::{Outcome, RetryFuture, State, StateOwned};
@@ -16,7 +16,7 @@ impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     /// The service failed before it was ready again. The server's own failure is returned first.
     pub(super) fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::machine::Action;
 use crate::policy::strategy::StrategyError;
-use crate::{Annotated, AttemptKind, Classify, NextAttempt, Replay, Surface, Verdict};
+use crate::{AttemptKind, Classify, HasCallContext, NextAttempt, Replay, Surface, Verdict};
 use tower_service::Service;
 
 use super::failing::Failing;
@@ -29,7 +29,7 @@ impl<S, C, Req> RetryFuture<S, C, Req>
 where
     S: Service<Req>,
     C: Classify<S::Response, S::Error>,
-    Req: Annotated + Replay,
+    Req: HasCallContext + Replay,
 {
     /// An attempt ended: classify it.
     pub(super) fn settle(

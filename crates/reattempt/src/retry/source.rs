@@ -1,6 +1,6 @@
 //! What is left of a request that is out: its template, or only its context.
 
-use crate::{Annotated, CallContext, Replay};
+use crate::{CallContext, HasCallContext, Replay};
 
 /// One context a call: where there is a template it carries it.
 pub(crate) enum Source<S, Req> {
@@ -11,7 +11,7 @@ pub(crate) enum Source<S, Req> {
     Last(CallContext),
 }
 
-impl<S, Req: Annotated> Source<S, Req> {
+impl<S, Req: HasCallContext> Source<S, Req> {
     /// The context of the attempt that is out or was out last.
     #[inline]
     pub(crate) fn context(&self) -> Option<&CallContext> {
@@ -51,7 +51,7 @@ impl<S, Req: Replay> Source<S, Req> {
 
 /// The copy with the original's context, which most copies carry already.
 #[inline(always)]
-pub(crate) fn with_context<Req: Annotated>(copy: Req, request: &mut Req) -> Req {
+pub(crate) fn with_context<Req: HasCallContext>(copy: Req, request: &mut Req) -> Req {
     let context = request.context_mut();
     match copy.context() {
         Some(copied) if copied.is_copy_of(context) => copy,
@@ -61,7 +61,7 @@ pub(crate) fn with_context<Req: Annotated>(copy: Req, request: &mut Req) -> Req 
 
 #[cold]
 #[inline(never)]
-fn in_context<Req: Annotated>(mut copy: Req, context: CallContext) -> Req {
+fn in_context<Req: HasCallContext>(mut copy: Req, context: CallContext) -> Req {
     *copy.context_mut() = context;
     copy
 }

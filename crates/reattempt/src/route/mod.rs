@@ -5,13 +5,13 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use reattempt::{Annotated, Call, RoutePolicy, RouteLayer};
-//! use reattempt::strategy::Once;
+//! use reattempt::{HasCallContext, Call, RoutePolicy, RouteLayer};
+//! use reattempt::strategy::RetryOnce;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), std::convert::Infallible> {
-//! let reads = Arc::new(RoutePolicy::new("reads").retry(Once));
+//! let reads = Arc::new(RoutePolicy::new("reads").retry(RetryOnce));
 //! let writes = Arc::new(RoutePolicy::new("writes").no_recovery());
 //! let service = ServiceBuilder::new()
 //!     .layer(RouteLayer::new(move |call: &Call<&'static str>| {
@@ -31,7 +31,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use crate::{Annotated, Route};
+use crate::{HasCallContext, Route};
 use tower_service::Service;
 
 use crate::order::{OneWarning, OutsideRecovery};
@@ -50,7 +50,7 @@ impl<S, R, Req> Service<Req> for Routed<S, R>
 where
     S: Service<Req>,
     R: Route<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -68,8 +68,7 @@ where
         };
         let context = request.context_mut();
         self.order.check("RouteLayer", context);
-        if policy.get_call_limit().is_some() && context.limit().is_some_and(|limit| limit.enforced)
-        {
+        if policy.timeout().is_some() && context.limit().is_some_and(|limit| limit.enforced) {
             self.below_deadline.warn(
                 "RouteLayer",
                 "is below the DeadlineLayer, which cannot see the policy's time limit: \

@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use crate::{Annotated, Call, RoutePolicy, Routes};
+use crate::{Call, HasCallContext, RoutePolicy, Routes};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
 use super::*;

@@ -4,7 +4,7 @@
 //! ```
 //! use reattempt::backoff::Backoff;
 //! use reattempt::reason::KV_TEMPORARY_FAILURE;
-//! use reattempt::strategy::Attempts;
+//! use reattempt::strategy::MaxAttempts;
 //! use reattempt::test_util::{Told, attempt, ms, probe, told, verdict};
 //! use reattempt::RetryLayer;
 //! use tower::{Layer, ServiceExt};
@@ -12,7 +12,7 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! // Your own strategy goes here. Time is tokio's, so a paused clock makes the test instant.
-//! let layer = RetryLayer::new(verdict, Attempts::new(3, Backoff::constant(ms(10))));
+//! let layer = RetryLayer::new(verdict, MaxAttempts::new(3, Backoff::constant(ms(10))));
 //! let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1)), attempt(2)]);
 //! let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
 //! assert_eq!(told(&outcome), Told::Answer(2));

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::call::findings::ConfigWaiter;
-use crate::{Backend, Failure, Reporter, RetryReason, ServerPushback, Stage, Transparent, Verdict};
+use crate::{
+    AttemptReporter, Backend, Failure, RetryReason, ServerPushback, Stage, Transparent, Verdict,
+};
 
 /// The result of one attempt.
 pub struct Step {
@@ -160,7 +162,7 @@ impl Step {
         self
     }
 
-    pub(super) fn report_sent(&self, reporter: &Reporter) {
+    pub(super) fn report_sent(&self, reporter: &AttemptReporter) {
         if let Some(stage) = self.stage {
             reporter.stage(stage);
         }
@@ -169,7 +171,7 @@ impl Step {
         }
     }
 
-    pub(super) fn report_ended(&mut self, reporter: &Reporter) {
+    pub(super) fn report_ended(&mut self, reporter: &AttemptReporter) {
         if let Some(pushback) = self.pushback {
             reporter.pushback(pushback);
         }

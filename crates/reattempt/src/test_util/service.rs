@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::{Annotated, Call, Reporter};
+use crate::{AttemptReporter, Call, HasCallContext};
 use tokio::time::Sleep;
 use tower_service::Service;
 
@@ -117,7 +117,7 @@ impl Clone for Probe {
     }
 }
 
-impl<Req: Annotated> Service<Req> for Probe {
+impl<Req: HasCallContext> Service<Req> for Probe {
     type Response = Answer;
     type Error = Fault;
     type Future = ProbeFuture;
@@ -177,7 +177,7 @@ pub struct ProbeFuture {
     log: Arc<Log>,
     step: Step,
     wait: Wait,
-    reporter: Reporter,
+    reporter: AttemptReporter,
     ended: bool,
 }
 

@@ -27,7 +27,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use crate::{Annotated, ThrottleStamp};
+use crate::{HasCallContext, ThrottleStamp};
 use tower_service::Service;
 
 use crate::order::OutsideRecovery;
@@ -46,7 +46,7 @@ pub struct Throttle<S> {
 impl<S, Req> Service<Req> for Throttle<S>
 where
     S: Service<Req>,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
-use crate::policy::strategy::Once;
+use crate::policy::strategy::RetryOnce;
 use crate::{Call, CallContext, Failure, RetryThrottle, RoutePolicy, Stage, Verdict};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
@@ -22,7 +22,7 @@ fn fill(bucket: &TokenBucket) -> u64 {
 fn stack(bucket: &Arc<TokenBucket>, probe: &Probe) -> impl Service<Call<Payload>> + use<> {
     ServiceBuilder::new()
         .layer(ThrottleLayer::new(bucket.clone()))
-        .layer(RetryLayer::new(verdict as Verdicts, Once))
+        .layer(RetryLayer::new(verdict as Verdicts, RetryOnce))
         .service(probe.inner())
 }
 
@@ -69,7 +69,7 @@ async fn throttles_apply_in_the_order_caller_policy_layer() {
         stack(&layer, &probe).oneshot(request)
     };
     let stamp_policy: fn(&mut CallContext, [&Arc<TokenBucket>; 2]) = |context, [_, policy]| {
-        let policy = RoutePolicy::new("p").throttle(policy.clone());
+        let policy = RoutePolicy::new("p").with_throttle(policy.clone());
         context.set_policy(Arc::new(policy));
     };
     let _ = send(|_, _| ()).await;
@@ -77,7 +77,7 @@ async fn throttles_apply_in_the_order_caller_policy_layer() {
     let _ = send(stamp_policy).await;
     assert_eq!(fills([&caller, &policy, &layer]), [10_000, 8000, 8000]);
     let _ = send(|context, [caller, policy]| {
-        let of_policy = RoutePolicy::new("p").throttle(policy.clone());
+        let of_policy = RoutePolicy::new("p").with_throttle(policy.clone());
         context
             .set_policy(Arc::new(of_policy))
             .set_throttle(caller.clone());
@@ -93,7 +93,8 @@ async fn below_the_recovery_layer_it_warns_once() {
     let layer = ThrottleLayer::new(bucket.clone());
     for _ in 0..2 {
         let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
-        let service = RetryLayer::new(verdict as Verdicts, Once).layer(layer.layer(probe.inner()));
+        let service =
+            RetryLayer::new(verdict as Verdicts, RetryOnce).layer(layer.layer(probe.inner()));
         let _ = service.oneshot(probe.request()).await;
     }
     let heard = listener.heard();
@@ -150,7 +151,7 @@ impl RetryThrottle for Priced {
 
 #[tokio::test(start_paused = true)]
 async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
-    use crate::policy::strategy::Attempts;
+    use crate::policy::strategy::MaxAttempts;
     use crate::{Transparent, backoff::Backoff};
 
     let fails = |n: u32, code| attempt(n).fails(KV_TEMPORARY_FAILURE).code(code);
@@ -184,7 +185,7 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
         let probe = probe(steps);
         // One throttle of a pair pays as it does alone.
         let pair = crate::policy::throttle::Both(throttle.clone(), full());
-        let strategy = Attempts::new(4, Backoff::constant(std::time::Duration::ZERO));
+        let strategy = MaxAttempts::new(4, Backoff::constant(std::time::Duration::ZERO));
         let service = ServiceBuilder::new()
             .layer(ThrottleLayer::new(Arc::new(pair)))
             .layer(RetryLayer::new(verdict as Verdicts, strategy))
@@ -198,9 +199,9 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
 async fn a_throttle_pays_only_for_retries_that_are_sent() {
     use std::time::Duration;
 
-    use crate::TimeLimit;
+    use crate::CallDeadline;
     use crate::policy::backoff::Backoff;
-    use crate::policy::strategy::Attempts;
+    use crate::policy::strategy::MaxAttempts;
 
     let second = Duration::from_secs(1);
     let run = async |limit: Option<Duration>, patience: Duration| {
@@ -211,13 +212,13 @@ async fn a_throttle_pays_only_for_retries_that_are_sent() {
             .layer(ThrottleLayer::new(throttle.clone()))
             .layer(RetryLayer::new(
                 verdict as Verdicts,
-                Attempts::new(2, Backoff::constant(second)),
+                MaxAttempts::new(2, Backoff::constant(second)),
             ))
             .service(probe.inner());
         let mut request = probe.request();
         if let Some(limit) = limit {
             let at = tokio::time::Instant::now().into_std() + limit;
-            request.context_mut().stamp_limit(TimeLimit::stamped(at));
+            request.context_mut().stamp_limit(CallDeadline::stamped(at));
         }
         let outcome = tokio::time::timeout(patience, service.oneshot(request)).await;
         drop(outcome);

@@ -1,6 +1,6 @@
 use std::convert::Infallible;
 
-use crate::{Annotated, Call};
+use crate::{Call, HasCallContext};
 use tower::{ServiceBuilder, ServiceExt};
 
 use super::*;

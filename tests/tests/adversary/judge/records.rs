@@ -1,6 +1,6 @@
 //! What an observer and a watching caller receive: each end once and last, each attempt once.
 
-use reattempt::{AttemptKind, AttemptOutcome, AttemptRecord, RetryInfo, Stopped, Verdict};
+use reattempt::{AttemptKind, AttemptOutcome, AttemptRecord, RetryInfo, StopReason, Verdict};
 
 use super::Faults;
 use super::story::{Mark, Story};
@@ -75,15 +75,15 @@ fn ends_once(
     let right = match (&story.over, stopped) {
         (_, None) => false,
         (Some((_, Told::Attempt(_, Verdict::Success))), stopped) => {
-            stopped == Some(Stopped::Success)
+            stopped == Some(StopReason::Success)
         }
         (Some((_, Told::Attempt(_, Verdict::Committed))), stopped) => {
-            stopped == Some(Stopped::Committed)
+            stopped == Some(StopReason::Committed)
         }
-        (None, Some(stopped)) => matches!(stopped, Stopped::Cancelled | Stopped::Deadline),
+        (None, Some(stopped)) => matches!(stopped, StopReason::Cancelled | StopReason::Deadline),
         (Some(_), Some(stopped)) => !matches!(
             stopped,
-            Stopped::Success | Stopped::Committed | Stopped::Cancelled
+            StopReason::Success | StopReason::Committed | StopReason::Cancelled
         ),
     };
     faults.check(right, || format!("{:?} ended with {stopped:?}", story.over));

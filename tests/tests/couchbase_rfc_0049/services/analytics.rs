@@ -1,6 +1,6 @@
 //! The analytics service.
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt::reason::ANALYTICS_TEMPORARY_FAILURE;
 
 use super::*;
@@ -46,7 +46,7 @@ async fn other_errors_are_the_callers() {
         node.server.set_script(step);
         let before = node.sent();
         let ended = node.read_only().await;
-        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+        assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
         assert_eq!(node.sent() - before, 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Bodies in chunks, truncated, broken off, endless, and not JSON.
 
 use reattempt::reason::{QUERY_PREPARED_STATEMENT_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
-use reattempt::{Stage, Stopped};
+use reattempt::{Stage, StopReason};
 
 use super::*;
 
@@ -106,7 +106,7 @@ async fn an_error_that_breaks_off_is_a_socket_that_was_closed() {
             );
             node.server.script_push(step);
             let ended = node.post().await;
-            assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+            assert_eq!(ended.info.stopped(), Some(StopReason::NotIdempotent));
             let failure = ended.info.records().next().expect("a record").failure;
             assert_eq!(failure.expect("a failure").stage, Stage::InFlight);
             let (head, body) = ended.outcome.expect("the answer as it came");
@@ -133,7 +133,7 @@ async fn answers_of_any_size_are_delivered_whole() {
         ended.text().len(),
         rows.len()
     );
-    assert_eq!(ended.info.stopped(), Some(Stopped::Committed));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Committed));
 
     let padded = format!(
         r#"{{"x": "{}", "errors": [{{"code": 4040}}]}}"#,
@@ -146,7 +146,7 @@ async fn answers_of_any_size_are_delivered_whole() {
     assert!(ended.text() == padded);
     assert_eq!(
         (ended.info.stopped(), node.sent() - before),
-        (Some(Stopped::Fatal), 1)
+        (Some(StopReason::Fatal), 1)
     );
 }
 

@@ -1,6 +1,6 @@
 //! Cluster management.
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt::reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;
 
 use super::*;
@@ -15,7 +15,7 @@ async fn no_status_is_sent_again() {
         let before = node.sent();
         let ended = node.call(node.request(Method::GET)).await;
         assert_eq!((ended.status(), node.sent() - before), (status, 1));
-        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+        assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     }
 }
 
@@ -35,7 +35,7 @@ async fn only_a_get_that_was_lost_is_sent_again() {
         if sent == 2 {
             assert_eq!(ended.reasons(), [SOCKET_CLOSED_WHILE_IN_FLIGHT]);
         } else {
-            assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+            assert_eq!(ended.info.stopped(), Some(StopReason::NotIdempotent));
         }
     }
 }

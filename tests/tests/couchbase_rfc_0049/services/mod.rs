@@ -18,14 +18,12 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use reattempt::strategy::BestEffort;
-use reattempt::{
-    CallContext, DeadlineLayer, Elapsed, RetryInfo, RetryLayer, RetryReason, RetryStrategy,
-};
+use reattempt::{DeadlineLayer, Elapsed, RetryInfo, RetryLayer, RetryReason, RetryStrategy};
 use reattempt_couchbase::service::{
     HttpService, ReadOnly, ServiceAnswer, ServiceBody, ServiceClassifier, ServiceErrorLayer,
     ServiceIdempotencyLayer,
 };
-use reattempt_http::HttpStatus;
+use reattempt_http::HttpClassifier;
 use reattempt_http::body::ReplayBodyLayer;
 use reattempt_testbed::http::{Script, Server, Step};
 use reattempt_tests::kv::{PATIENCE, within};
@@ -118,7 +116,7 @@ impl Node {
     }
 
     async fn call(&self, mut request: Request<Full<Bytes>>) -> Ended {
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let client = Client::builder(TokioExecutor::new())
             .retry_canceled_requests(false)
             .build_http();
@@ -128,7 +126,7 @@ impl Node {
             .layer(ReplayBodyLayer::new())
             .map_err(BoxError::from)
             .layer(RetryLayer::new(
-                ServiceClassifier::new(self.service, HttpStatus::new()),
+                ServiceClassifier::new(self.service, HttpClassifier::new()),
                 Arc::clone(&self.strategy),
             ))
             .layer(ServiceErrorLayer::new(self.service))

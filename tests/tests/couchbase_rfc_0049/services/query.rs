@@ -1,11 +1,11 @@
 //! The query service.
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt::reason::{
     QUERY_INDEX_NOT_FOUND, QUERY_PREPARED_STATEMENT_FAILURE, SERVICE_RESPONSE_CODE_INDICATED,
     SOCKET_CLOSED_WHILE_IN_FLIGHT, SOCKET_NOT_AVAILABLE,
 };
-use reattempt::strategy::FailFast;
+use reattempt::strategy::NeverRetry;
 
 use super::*;
 
@@ -65,7 +65,7 @@ async fn other_errors_are_the_callers() {
         let ended = node.read_only().await;
         assert_eq!((ended.status(), ended.code()), (status, Some(code)));
         assert_eq!(ended.text(), error(code, message), "unchanged");
-        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal), "{code}");
+        assert_eq!(ended.info.stopped(), Some(StopReason::Fatal), "{code}");
         assert_eq!(node.sent() - before, 1);
     }
 }
@@ -113,13 +113,13 @@ async fn a_statement_that_is_never_there_ends_at_the_deadline() {
 async fn fail_fast_returns_the_first_error() {
     let node = Node::start(QUERY, fails(404, 4040, ""))
         .await
-        .strategy(FailFast);
+        .strategy(NeverRetry);
     let ended = node.post().await;
     assert_eq!(
         (ended.status(), ended.code(), node.sent()),
         (404, Some(4040), 1)
     );
-    assert_eq!(ended.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Attempts));
 }
 
 /// C12, C32: the statement may have been executed.
@@ -134,7 +134,7 @@ async fn a_statement_lost_in_flight_is_retried_only_if_read_only() {
         node.server.script_push(lost);
         let ended = node.post().await;
         assert!(ended.outcome.is_err(), "the client's own error");
-        assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+        assert_eq!(ended.info.stopped(), Some(StopReason::NotIdempotent));
         assert_eq!(node.sent(), 3);
     }
 }

@@ -1,6 +1,6 @@
 //! The search service.
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt::reason::{SEARCH_TOO_MANY_REQUESTS, SOCKET_CLOSED_WHILE_IN_FLIGHT};
 
 use super::*;
@@ -32,7 +32,7 @@ async fn a_429_is_sent_again_and_no_other_status() {
         let before = node.sent();
         let ended = node.post().await;
         assert_eq!((ended.status(), node.sent() - before), (status, 1));
-        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+        assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     }
 }
 
@@ -47,7 +47,7 @@ async fn with_the_option_a_limit_is_final() {
     );
     let ended = node.post().await;
     assert_eq!((ended.status(), node.sent()), (429, 2));
-    assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     assert!(ended.text().contains("num_concurrent_requests"));
 }
 

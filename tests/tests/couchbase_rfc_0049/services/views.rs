@@ -1,10 +1,10 @@
 //! The view engine.
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 use reattempt::reason::{
     SOCKET_CLOSED_WHILE_IN_FLIGHT, VIEWS_NO_ACTIVE_PARTITION, VIEWS_TEMPORARY_FAILURE,
 };
-use reattempt::strategy::FailFast;
+use reattempt::strategy::NeverRetry;
 
 use super::*;
 
@@ -15,7 +15,7 @@ const VIEWS: HttpService = HttpService::views();
 async fn a_302_is_asked_again_in_a_controlled_way() {
     let moved = Step::status(302).header("location", "http://127.0.0.1:1/elsewhere");
     let script = Script::new().then_times(4, moved).otherwise(works());
-    let node = Node::start(VIEWS, script).await.strategy(FailFast);
+    let node = Node::start(VIEWS, script).await.strategy(NeverRetry);
     let ended = node.call(node.request(Method::GET)).await;
     assert_eq!(
         (ended.status(), ended.delays()),
@@ -45,7 +45,7 @@ async fn the_listed_statuses_are_sent_again() {
         let before = node.sent();
         let ended = node.post().await;
         assert_eq!((ended.status(), node.sent() - before), (status, 1));
-        assert_eq!(ended.info.stopped(), Some(Stopped::Fatal));
+        assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     }
 }
 

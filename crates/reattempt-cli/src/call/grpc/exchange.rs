@@ -3,7 +3,7 @@
 use http::Request;
 use http_body::Body;
 use http_body_util::BodyExt;
-use reattempt::{Elapsed, RetryInfo, Stopped};
+use reattempt::{Elapsed, RetryInfo, StopReason};
 use reattempt_grpc::{BodyErrorCode, ByTransportError, Code};
 use reattempt_testbed::grpc::{MessageError, Messages};
 use tower::ServiceExt;
@@ -161,7 +161,8 @@ pub(super) fn end(read: Option<Read>, kind: Kind, reply: &Reply, info: &RetryInf
             let status = reply
                 .status()
                 .unwrap_or_else(|| broken("the stream ended without trailers"));
-            if info.stopped() == Some(Stopped::Deadline) && status.code == Code::DeadlineExceeded {
+            if info.stopped() == Some(StopReason::Deadline) && status.code == Code::DeadlineExceeded
+            {
                 // The answer had begun, so the server has the request, and the request is not known
                 // to be idempotent.
                 return End::deadline(status, Timeout::Ambiguous);

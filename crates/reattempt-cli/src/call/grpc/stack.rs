@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use reattempt::backoff::Backoff;
 use reattempt::observe::LogObserver;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{
     DeadlineLayer, HedgeLayer, PushbackLayer, Recovery, RetryLayer, Route, RouteLayer, RoutePolicy,
 };
@@ -124,7 +124,7 @@ impl<B> Route<Request<B>> for Policies {
             return Some(policy);
         }
         // A6, Disabling Retries: deadline and throttle still apply.
-        Some(Arc::new((*policy).clone().recovery(Recovery::None)))
+        Some(Arc::new((*policy).clone().with_recovery(Recovery::None)))
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) fn stack(
         .retryable(CodeSet::EMPTY)
         .refused(options.refused);
     let no_policy =
-        Attempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(setup.on_deadline);
+        MaxAttempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(setup.on_deadline);
     let observer = Arc::new((LogObserver, JournalObserver));
     let transparent = options.enable_retries;
     let policies = Policies {

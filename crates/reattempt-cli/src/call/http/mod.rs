@@ -10,7 +10,7 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use reattempt::{Annotated, Elapsed, Idempotency};
+use reattempt::{Elapsed, HasCallContext, Idempotency};
 use reattempt_couchbase::service::{ReadOnly, ServiceAnswer};
 use reattempt_http::body::DeadlineBodyError;
 use serde_json::{Map, Value};

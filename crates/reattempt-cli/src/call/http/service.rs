@@ -10,7 +10,7 @@ use reattempt_couchbase::service::{
     HttpService, ServiceAnswer, ServiceClassifier, ServiceError, ServiceErrorLayer,
     ServiceIdempotencyLayer,
 };
-use reattempt_http::HttpStatus;
+use reattempt_http::HttpClassifier;
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use serde::Deserialize;
 use tower::ServiceBuilder;
@@ -83,7 +83,7 @@ impl Settings {
         let strategy = self
             .strategy
             .make(setup, |best_effort| Arc::new(best_effort));
-        let classifier = ServiceClassifier::new(self.service, HttpStatus::new());
+        let classifier = ServiceClassifier::new(self.service, HttpClassifier::new());
         let service = ServiceBuilder::new()
             .map_response(boxed)
             // Above the deadline, which uses the idempotency to decide whether a timeout is

@@ -10,13 +10,13 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::observe::LogObserver;
-use reattempt::strategy::Attempts;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, Route, RouteLayer};
 use reattempt_http::body::{
     DeadlineBodyLayer, DrainBodyLayer, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer,
 };
 use reattempt_http::policy::{HttpPolicies, Options};
-use reattempt_http::{HttpStatus, IdempotencyKeyLayer, RetryAfter};
+use reattempt_http::{HttpClassifier, HttpPushback, IdempotencyKeyLayer};
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
@@ -70,11 +70,11 @@ pub(super) fn stack(
     policies: Option<HttpPolicies>,
     transport: Transport<ReplayBody<Full<Bytes>>>,
 ) -> Stack {
-    let classifier = HttpStatus::new().judge_bodies();
+    let classifier = HttpClassifier::new().judge_bodies();
     let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(20))
         .jitter(Jitter::Full)
         .randomness(setup.randomness.clone());
-    let strategy = Attempts::new(3, backoff).on_deadline(setup.on_deadline);
+    let strategy = MaxAttempts::new(3, backoff).on_deadline(setup.on_deadline);
     let observer = Arc::new((LogObserver, JournalObserver));
     let policies = policies.map(Arc::new);
     let routes =
@@ -97,7 +97,7 @@ pub(super) fn stack(
         .layer(OutcomeBodyLayer::new())
         .layer(DeadlineLayer::unlimited())
         .layer(DeadlineBodyLayer::new())
-        .layer(PushbackLayer::new(RetryAfter::new()))
+        .layer(PushbackLayer::new(HttpPushback::new()))
         .layer(JournalLayer)
         .layer(DrainBodyLayer::new())
         .service(transport);

@@ -9,7 +9,7 @@ use http::{Request, Response, Uri, Version};
 use http_body::Body;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
-use reattempt::{Reporter, Stage};
+use reattempt::{AttemptReporter, Stage};
 
 use super::heard::Heard;
 use super::{Address, AnswerBody, TransportError, sending};
@@ -118,7 +118,7 @@ where
         &self,
         address: &Address,
         mut request: Request<B>,
-        reporter: &Reporter,
+        reporter: &AttemptReporter,
     ) -> Result<Response<AnswerBody>, TransportError> {
         if !request.headers().contains_key(HOST) {
             let host = HeaderValue::from_str(&address.authority)?;
@@ -156,7 +156,7 @@ mod tests {
     use std::sync::mpsc;
 
     use http_body_util::{BodyExt as _, Full};
-    use reattempt::{Annotated as _, Backend, Call};
+    use reattempt::{Backend, Call, HasCallContext as _};
 
     use super::*;
 

@@ -6,7 +6,7 @@ use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use reattempt::{Annotated, CallContext, Idempotency, Reporter, Stage};
+use reattempt::{AttemptReporter, CallContext, HasCallContext, Idempotency, Stage};
 use reattempt_http::TransportFault;
 use tokio::sync::Mutex;
 
@@ -89,7 +89,7 @@ where
     }
 
     /// The next call dials anew, unless another has done so already.
-    async fn forget(&self, number: u64, reporter: &Reporter) {
+    async fn forget(&self, number: u64, reporter: &AttemptReporter) {
         let mut slot = self.0.lock().await;
         if slot.number == number {
             let attempt = reporter.attempt();
@@ -103,7 +103,7 @@ where
         address: &Address,
         length: Length,
         mut request: Request<B>,
-        reporter: &Reporter,
+        reporter: &AttemptReporter,
     ) -> Result<Response<AnswerBody>, TransportError> {
         *request.version_mut() = Version::HTTP_2;
         if length == Length::Said {

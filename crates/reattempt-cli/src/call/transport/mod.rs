@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use reattempt::{Annotated, Backend, Reporter, Stage};
+use reattempt::{AttemptReporter, Backend, HasCallContext, Stage};
 use tokio::net::TcpStream;
 use tower_service::Service;
 
@@ -152,7 +152,10 @@ where
 type Unanswered<B> = (TransportError, Option<Request<B>>);
 
 /// Waits for the answer of a request. If the request was not sent, the reported stage is reset.
-async fn sending<B, F>(reporter: &Reporter, sending: F) -> Result<Response<Incoming>, Unanswered<B>>
+async fn sending<B, F>(
+    reporter: &AttemptReporter,
+    sending: F,
+) -> Result<Response<Incoming>, Unanswered<B>>
 where
     F: Future<Output = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<B>>>>,
 {

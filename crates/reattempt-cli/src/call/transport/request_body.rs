@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
-use reattempt::{Reporter, Stage};
+use reattempt::{AttemptReporter, Stage};
 use tokio::sync::oneshot;
 
 use super::TransportError;
@@ -30,7 +30,7 @@ pub(super) struct RequestBody<B> {
     inner: B,
     length: Length,
     over: Option<oneshot::Receiver<Reason>>,
-    reporter: Option<Reporter>,
+    reporter: Option<AttemptReporter>,
     /// Whether an empty body may end with the request's head.
     ends_with_head: bool,
 }
@@ -64,7 +64,11 @@ impl Stopped {
 }
 
 impl<B> RequestBody<B> {
-    pub(super) fn new(inner: B, length: Length, reporter: &Reporter) -> (Self, EndOfRequest) {
+    pub(super) fn new(
+        inner: B,
+        length: Length,
+        reporter: &AttemptReporter,
+    ) -> (Self, EndOfRequest) {
         let (end, over) = oneshot::channel();
         let body = Self {
             inner,

@@ -5,7 +5,7 @@ mod plot;
 
 use std::fmt::Write;
 
-use reattempt::Stopped;
+use reattempt::StopReason;
 
 use super::comparison::Comparison;
 use super::load::Plan;
@@ -123,7 +123,7 @@ fn tiles(out: &mut String, comparison: &Comparison) {
             "held by the throttle",
             [
                 "–".to_owned(),
-                grouped(with.stopped_by(Stopped::Throttled) as u64),
+                grouped(with.stopped_by(StopReason::Throttled) as u64),
             ],
         ),
         (

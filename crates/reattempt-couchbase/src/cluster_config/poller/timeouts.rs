@@ -1,6 +1,6 @@
 //! Nodes that never answer (RFC 0024, Conclusion: "host not found, timeouts, etc").
 
-use reattempt::{AttemptOutcome, AttemptRecord, CallContext, Observer, Stopped};
+use reattempt::{AttemptOutcome, AttemptRecord, CallContext, Observer, StopReason};
 
 use super::ConfigPoller;
 use crate::cluster_config::Address;
@@ -30,7 +30,7 @@ impl Observer for ConfigPoller {
 
     fn attempt_settled(&self, _: &CallContext, record: &AttemptRecord) {
         let timed_out = record.outcome == AttemptOutcome::Cancelled
-            && record.stopped == Some(Stopped::Deadline);
+            && record.stopped == Some(StopReason::Deadline);
         if timed_out {
             let node = record.backend.as_ref();
             let node = node.and_then(|node| node.as_str().parse::<Address>().ok());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reattempt::observe::LogObserver;
 use reattempt::strategy::BestEffort;
 use reattempt::{
-    Annotated, Backend, Call, CallContext, ConfigPollLayer, DeadlineLayer, RetryLayer, Stage,
+    Backend, Call, CallContext, ConfigPollLayer, DeadlineLayer, HasCallContext, RetryLayer, Stage,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};

@@ -4,7 +4,7 @@ use std::time::Duration;
 use reattempt::backoff::Randomness;
 use reattempt::config_poll::StaleConfig;
 use reattempt::findings::ConfigWaiter;
-use reattempt::{Annotated, Call, Stage};
+use reattempt::{Call, HasCallContext, Stage};
 use reattempt::{ConfigPollLayer, RetryLayer, strategy::BestEffort};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{ServiceBuilder, ServiceExt};

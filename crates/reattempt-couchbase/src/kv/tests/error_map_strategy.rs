@@ -2,9 +2,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::reason::KV_LOCKED;
-use reattempt::strategy::{Attempts, BestEffort};
+use reattempt::strategy::{BestEffort, MaxAttempts};
 use reattempt::{
-    Annotated, Backend, Call, CallContext, DeadlineLayer, Decision, Failure, OnDeadline,
+    Backend, Call, CallContext, DeadlineLayer, Decision, Failure, HasCallContext, OnDeadline,
     RetryLayer, RetryStrategy, RetryView, Stage, Surface,
 };
 use tokio::time::Instant;
@@ -179,7 +179,12 @@ async fn what_has_no_specification_is_left_to_another_strategy() {
         let (_, sends) = sent(by_map(), until(4, status), 10_000).await;
         assert_eq!(sends, [0, 1, 3, 7], "{status:x}");
     }
-    let once = || by_map().otherwise(Attempts::new(2, reattempt::backoff::Backoff::controlled()));
+    let once = || {
+        by_map().otherwise(MaxAttempts::new(
+            2,
+            reattempt::backoff::Backoff::controlled(),
+        ))
+    };
     let (outcome, sends) = sent(once(), |_| 0x86, 10_000).await;
     assert_eq!((outcome, sends), (Ok(0x86), vec![0, 1]));
     let (_, sends) = sent(once(), until(4, 0xfff0), 10_000).await;

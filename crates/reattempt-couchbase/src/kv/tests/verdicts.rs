@@ -265,7 +265,7 @@ fn twelve_operations_are_idempotent() {
 /// C31
 #[test]
 fn the_callers_word_on_idempotency_beats_the_operations() {
-    use reattempt::Annotated;
+    use reattempt::HasCallContext;
     let mut touch = Call::new(Request {
         opcode: Opcode::GET_AND_TOUCH,
         key: None,

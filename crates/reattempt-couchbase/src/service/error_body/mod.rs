@@ -29,7 +29,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use http_body::Body;
-use reattempt::Annotated;
+use reattempt::HasCallContext;
 use reattempt::order::InsideRecovery;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -114,7 +114,7 @@ impl<S, Req, B> Service<Req> for ServiceErrorService<S>
 where
     S: Service<Req, Response = Response<B>>,
     B: Body<Data = Bytes> + Unpin,
-    Req: Annotated,
+    Req: HasCallContext,
 {
     type Response = Response<ServiceBody<B>>;
     type Error = S::Error;

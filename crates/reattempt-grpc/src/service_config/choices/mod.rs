@@ -24,7 +24,7 @@
 //!     Some(config) => drop(live.update(&config)?),
 //!     None => live.use_default(),
 //! }
-//! let limit = live.load().method("/a.B/C").policy.get_call_limit();
+//! let limit = live.load().method("/a.B/C").policy.timeout();
 //! assert_eq!(limit.map(|limit| limit.as_secs()), Some(2));
 //!
 //! assert_eq!(choices::choose(&list, &Client::new(10))?.as_deref(), Some("{}"));

@@ -26,16 +26,16 @@ fn policy(live: &LiveServiceConfig) -> Arc<RoutePolicy> {
 
 fn fail(policy: &RoutePolicy, times: u32) {
     let failure = Failure::new(GRPC_UNAVAILABLE, Stage::Response);
-    let throttle = policy.get_throttle().unwrap();
+    let throttle = policy.throttle().unwrap();
     (0..times).for_each(|_| throttle.settled(Settled::Failure(&failure)));
 }
 
 fn tokens(policy: &RoutePolicy) -> Option<u64> {
-    policy.get_throttle()?.milli_tokens()
+    policy.throttle()?.milli_tokens()
 }
 
 fn limit(policy: &RoutePolicy) -> Option<u64> {
-    policy.get_call_limit().map(|limit| limit.as_secs())
+    policy.timeout().map(|limit| limit.as_secs())
 }
 
 /// R25
@@ -105,7 +105,7 @@ fn clones_share_config_and_bucket_and_another_name_has_its_own() {
     one.update(&throttled(4)).unwrap();
     fail(&policy(&other), 2);
     assert_eq!(tokens(&policy(&one)), Some(2_000));
-    assert!(!policy(&one).get_throttle().unwrap().allows(None));
+    assert!(!policy(&one).throttle().unwrap().allows(None));
 
     let elsewhere = LiveServiceConfig::default();
     elsewhere.update(&throttled(4)).unwrap();
@@ -134,13 +134,13 @@ fn a_config_without_throttling_suspends_the_bucket() {
 #[test]
 fn without_a_config_calls_are_neither_retried_nor_hedged() {
     let live = LiveServiceConfig::default();
-    assert!(matches!(policy(&live).get_recovery(), Recovery::None));
+    assert!(matches!(policy(&live).recovery(), Recovery::None));
     assert_eq!(
         (limit(&policy(&live)), tokens(&policy(&live))),
         (None, None)
     );
     assert!(live.update("{").is_err());
-    assert!(matches!(policy(&live).get_recovery(), Recovery::None));
+    assert!(matches!(policy(&live).recovery(), Recovery::None));
 }
 
 /// A21: without a config from the resolver the default applies; an invalid one does not restore it.
@@ -170,7 +170,7 @@ fn options_hold_for_every_update() {
         .max_attempts_limit(8)
         .on_deadline(OnDeadline::GiveUp);
     let live = LiveServiceConfig::new(options);
-    let gives_up = |live: &LiveServiceConfig| match policy(live).get_recovery() {
+    let gives_up = |live: &LiveServiceConfig| match policy(live).recovery() {
         Recovery::Retry(strategy) => {
             (strategy.max_attempts(), strategy.on_deadline()) == (Some(1), OnDeadline::GiveUp)
         }
@@ -180,7 +180,7 @@ fn options_hold_for_every_update() {
     let warnings = live.update(policy_of_six).unwrap();
     assert!(!warnings.is_empty(), "they are given to whoever updates");
     let policy = policy(&live);
-    let Recovery::Hedge(hedge) = policy.get_recovery() else {
+    let Recovery::Hedge(hedge) = policy.recovery() else {
         panic!()
     };
     assert_eq!((hedge.max_attempts(), hedge.delay(1)), (6, Duration::ZERO));
@@ -217,7 +217,7 @@ fn updates_calls_and_counting_go_on_at_once() {
                     let policy = policy(&live);
                     assert!(matches!(limit(&policy), Some(999 | 1000)));
                     fail(&policy, 1);
-                    policy.get_throttle().unwrap().settled(Settled::Success);
+                    policy.throttle().unwrap().settled(Settled::Success);
                 }
             });
         }

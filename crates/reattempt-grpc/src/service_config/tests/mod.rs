@@ -50,7 +50,7 @@ fn takes_entry(members: &str) -> bool {
 }
 
 fn retry_of(config: &ServiceConfig, path: &str) -> Option<u32> {
-    match config.method(path).policy.get_recovery() {
+    match config.method(path).policy.recovery() {
         Recovery::Retry(strategy) => strategy.max_attempts(),
         _ => None,
     }
@@ -60,12 +60,12 @@ fn hedge_of(members: &str, options: &Options) -> (Arc<HedgePolicy>, CodeSet) {
     let text = format!(r#"{{"methodConfig":[{{"name":[{{}}],"hedgingPolicy":{{{members}}}}}]}}"#);
     let config = ServiceConfig::parse_with(&text, options).unwrap();
     let policy = &config.method("/a/b").policy;
-    let Recovery::Hedge(hedge) = policy.get_recovery() else {
+    let Recovery::Hedge(hedge) = policy.recovery() else {
         panic!()
     };
     (
         Arc::clone(hedge),
-        policy.get_data::<MethodPolicy>().unwrap().retryable,
+        policy.data::<MethodPolicy>().unwrap().retryable,
     )
 }
 
@@ -249,8 +249,8 @@ fn the_most_special_entry_applies_and_levels_do_not_merge() {
     assert_eq!(retry_of(&config, "/a.X/D"), Some(3));
     assert_eq!(retry_of(&config, "/z.Z/C"), Some(4));
     assert_eq!(retry_of(&config, "/a.B/Bare"), None);
-    assert_eq!(config.method("/a.B/Bare").policy.get_call_limit(), None);
-    let of_service = config.method("/a.B/D").policy.get_call_limit();
+    assert_eq!(config.method("/a.B/Bare").policy.timeout(), None);
+    let of_service = config.method("/a.B/D").policy.timeout();
     assert_eq!(of_service, Some(Duration::from_secs(3)));
 }
 

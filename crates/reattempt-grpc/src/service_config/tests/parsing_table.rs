@@ -318,7 +318,7 @@ fn delay(policy: &dyn reattempt::RetryStrategy, retries: u32) -> Duration {
 }
 
 fn recovery(policy: &RoutePolicy) -> String {
-    match policy.get_recovery() {
+    match policy.recovery() {
         Recovery::Retry(retry) => {
             let (first, second) = (delay(&**retry, 0), delay(&**retry, 1));
             let attempts = retry.max_attempts().unwrap();
@@ -348,8 +348,8 @@ fn shown(config: &ServiceConfig) -> String {
     format!(
         "{}; {:?}; timeout {:?}; wait {:?}; request {:?}; response {:?}; {bucket};",
         recovery(&method.policy),
-        method.policy.get_data::<MethodPolicy>().unwrap().retryable,
-        method.policy.get_call_limit(),
+        method.policy.data::<MethodPolicy>().unwrap().retryable,
+        method.policy.timeout(),
         method.wait_for_ready,
         method.max_request_message_bytes,
         method.max_response_message_bytes,

@@ -104,7 +104,7 @@ impl Measured {
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
             .layer(ReplayBodyLayer::new())
             .layer(
-                RetryLayer::new(GrpcClassifier::new(), Attempts::standard())
+                RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard())
                     .observer(self.stats.observer()),
             )
             .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(self.stats.observer()))

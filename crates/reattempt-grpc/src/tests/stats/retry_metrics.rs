@@ -114,7 +114,7 @@ async fn time_after_the_last_attempt_is_no_delay() {
         })
         .layer(ReplayBodyLayer::new())
         .layer(
-            RetryLayer::new(GrpcClassifier::new(), Attempts::standard())
+            RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard())
                 .observer(measured.stats.observer()),
         )
         .layer(measured.stats.attempt_layer())

@@ -13,15 +13,15 @@
 //! use http::{Request, Response};
 //! use http_body_util::Full;
 //! use reattempt::RetryLayer;
-//! use reattempt::strategy::Once;
-//! use reattempt_http::HttpStatus;
+//! use reattempt::strategy::RetryOnce;
+//! use reattempt_http::HttpClassifier;
 //! use reattempt_http::body::DrainBodyLayer;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let client = ServiceBuilder::new()
-//!     .layer(RetryLayer::new(HttpStatus::new(), Once))
+//!     .layer(RetryLayer::new(HttpClassifier::new(), RetryOnce))
 //!     .layer(DrainBodyLayer::new().bytes(4096))
 //!     .service_fn(|_: Request<()>| async {
 //!         // your HTTP client

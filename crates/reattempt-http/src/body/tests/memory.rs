@@ -41,7 +41,10 @@ async fn an_answered_call_buffers_nothing_while_its_future_lives() {
         let budget = BufferBudget::new(100);
         let mut service = ServiceBuilder::new()
             .layer(ReplayBodyLayer::new().budget(budget.clone()))
-            .layer(RetryLayer::new(HttpStatus::new(), Attempts::standard()))
+            .layer(RetryLayer::new(
+                HttpClassifier::new(),
+                MaxAttempts::standard(),
+            ))
             .service_fn(move |mut request: Request<ReplayBody<Fed>>| async move {
                 text(request.body_mut()).await;
                 let attempt = request.context().map_or(0, CallContext::attempt);

@@ -23,7 +23,7 @@ fn of(table: &HttpPolicies, uri: &str) -> Arc<RoutePolicy> {
 
 fn after(policy: &RoutePolicy) -> bool {
     let failure = Failure::new(HTTP_SERVICE_UNAVAILABLE, Stage::Response);
-    policy.get_throttle().unwrap().spend(Some(&failure))
+    policy.throttle().unwrap().spend(Some(&failure))
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_preset_adds_a_quota_unless_the_route_names_one() {
 #[test]
 fn a_budget_is_shared_by_the_routes_that_name_it() {
     let table = table(BEFORE);
-    let spends = |uri: &str| of(&table, uri).get_throttle().unwrap().spend(None);
+    let spends = |uri: &str| of(&table, uri).throttle().unwrap().spend(None);
     assert!(spends("/reads"), "the first hedge is free");
     assert!(!spends("/finds") && !spends("/reads"), "for both of them");
     assert_eq!(
@@ -62,18 +62,18 @@ fn an_update_keeps_what_is_left_of_quotas_and_budgets() {
     let live = LiveHttpPolicies::new(table(BEFORE));
     let first = live.load();
     assert!(after(&of(&first, "/own")) && after(&of(&first, "/one")));
-    assert!(of(&first, "/reads").get_throttle().unwrap().spend(None));
+    assert!(of(&first, "/reads").throttle().unwrap().spend(None));
     live.update(&BEFORE.replace("0.1", "50")).unwrap();
     let second = live.load();
     let left = |name| second.quota(name).map(|quota| quota.tokens());
     assert_eq!((left("own"), left("s3")), (Some(486), Some(495)));
     let reads = of(&second, "/reads");
     assert!(
-        !reads.get_throttle().unwrap().spend(None),
+        !reads.throttle().unwrap().spend(None),
         "spent tokens stay spent"
     );
-    (0..2).for_each(|_| reads.get_throttle().unwrap().settled(Settled::Success));
-    assert!(reads.get_throttle().unwrap().spend(None), "at the new rate");
+    (0..2).for_each(|_| reads.throttle().unwrap().settled(Settled::Success));
+    assert!(reads.throttle().unwrap().spend(None), "at the new rate");
 
     // Other parameters, or another kind of throttle: nothing is carried over.
     live.update(&BEFORE.replace("standard-2.0", "standard-2.1"))
@@ -95,7 +95,7 @@ fn first_delay(members: &str, reason: reattempt::RetryReason) -> Duration {
     let options = Options::new().randomness(reattempt::backoff::Randomness::Fixed(1.0));
     let table = HttpPolicies::parse_with(&text, &options).unwrap().policies;
     let policy = table.route(&Request::new(())).unwrap();
-    let Recovery::Retry(strategy) = policy.get_recovery() else {
+    let Recovery::Retry(strategy) = policy.recovery() else {
         panic!("{policy:?}")
     };
     let failure = Failure::new(reason, Stage::Response);
@@ -123,13 +123,13 @@ fn what_a_route_says_beside_a_preset_beats_it() {
     assert_eq!(first_delay(&quicker, HTTP_TOO_MANY_REQUESTS), ms(1000));
 
     let policy = only(&format!(r#""retry": {{{preset}}}"#));
-    let Recovery::Retry(strategy) = policy.get_recovery() else {
+    let Recovery::Retry(strategy) = policy.recovery() else {
         panic!("{policy:?}")
     };
     assert_eq!(strategy.max_attempts(), Some(3));
     let status = |policy: &RoutePolicy| {
-        let http = policy.get_data::<HttpRoute>().unwrap();
-        let retried = http.get_status().unwrap().get_retryable();
+        let http = policy.data::<HttpRoute>().unwrap();
+        let retried = http.classifier().unwrap().retryable_statuses();
         retried.iter().collect::<Vec<_>>()
     };
     assert_eq!(status(&policy), [429, 500, 502, 503, 504]);
@@ -137,7 +137,7 @@ fn what_a_route_says_beside_a_preset_beats_it() {
         r#""retry": {{{preset}, "maxAttempts": 9, "statuses": [503]}}"#
     ));
     assert_eq!(status(&policy), [503]);
-    let Recovery::Retry(strategy) = policy.get_recovery() else {
+    let Recovery::Retry(strategy) = policy.recovery() else {
         panic!("{policy:?}")
     };
     assert_eq!(strategy.max_attempts(), Some(9));

@@ -8,9 +8,9 @@ use crate::Stage;
 
 /// Runs two threads, one of them the current one.
 fn both<T: 'static>(
-    block: &Arc<CallBlock>,
-    other: impl FnOnce(&CallBlock) -> T + 'static,
-    mine: impl FnOnce(&CallBlock),
+    block: &Arc<CallState>,
+    other: impl FnOnce(&CallState) -> T + 'static,
+    mine: impl FnOnce(&CallState),
 ) -> T {
     let shared = Arc::clone(block);
     let thread = thread::spawn(move || other(&shared));
@@ -22,9 +22,9 @@ fn both<T: 'static>(
 fn of_two_clones_of_a_request_one_claims_the_block() {
     for first in [true, false] {
         loom::model(move || {
-            let block = Arc::new(CallBlock::default());
+            let block = Arc::new(CallState::default());
             let mut mine = false;
-            let claim = move |block: &CallBlock| {
+            let claim = move |block: &CallState| {
                 if first {
                     block.claim_first()
                 } else {
@@ -41,15 +41,15 @@ fn of_two_clones_of_a_request_one_claims_the_block() {
 #[test]
 fn a_stop_from_a_layer_above_keeps_the_calls_progress() {
     loom::model(|| {
-        let block = Arc::new(CallBlock::default());
+        let block = Arc::new(CallState::default());
         assert!(block.claim_first());
-        let stop = |block: &CallBlock| block.stop(Stopped::Deadline);
-        both(&block, stop, CallBlock::limit_attempts);
+        let stop = |block: &CallState| block.stop(StopReason::Deadline);
+        both(&block, stop, CallState::limit_attempts);
         assert!(block.is_claimed() && block.is_attempt_limited());
         let info = block.info();
         assert_eq!(
             (info.attempts(), info.stopped()),
-            (1, Some(Stopped::Deadline))
+            (1, Some(StopReason::Deadline))
         );
     });
 }
@@ -58,11 +58,11 @@ fn a_stop_from_a_layer_above_keeps_the_calls_progress() {
 #[test]
 fn the_end_of_one_attempt_never_hides_another_in_flight() {
     loom::model(|| {
-        let block = Arc::new(CallBlock::default());
+        let block = Arc::new(CallState::default());
         assert!(block.claim_first());
-        let asks = both(&block, CallBlock::in_flight, |block| {
+        let asks = both(&block, CallState::in_flight, |block| {
             let second = block.sent(2, false);
-            block.settled(Seat::first_choice(1));
+            block.settled(AttemptKey::first_choice(1));
             assert_eq!(second.attempt, 2);
         });
         assert!(asks);
@@ -73,10 +73,14 @@ fn the_end_of_one_attempt_never_hides_another_in_flight() {
 #[test]
 fn an_answer_is_seen_as_the_end_of_all_attempts() {
     loom::model(|| {
-        let block = Arc::new(CallBlock::default());
+        let block = Arc::new(CallState::default());
         assert!(block.claim_first());
-        let late = |block: &CallBlock| block.slots.stage(Seat::first_choice(1), Stage::InFlight);
-        both(&block, late, |block| block.won(Stopped::Success));
+        let late = |block: &CallState| {
+            block
+                .slots
+                .stage(AttemptKey::first_choice(1), Stage::InFlight)
+        };
+        both(&block, late, |block| block.won(StopReason::Success));
         assert!(!block.in_flight());
     });
 }
@@ -84,12 +88,12 @@ fn an_answer_is_seen_as_the_end_of_all_attempts() {
 #[test]
 fn entries_logged_by_two_threads_are_both_kept() {
     loom::model(|| {
-        let block = Arc::new(CallBlock::default());
+        let block = Arc::new(CallState::default());
         assert!(block.claim_first());
-        let goes = |block: &CallBlock| block.backend(1, Backend::new("a"));
-        both(&block, goes, |block| block.refused(Stopped::Throttled));
+        let goes = |block: &CallState| block.backend(1, Backend::new("a"));
+        both(&block, goes, |block| block.refused(StopReason::Throttled));
         assert!(block.is_logged());
         assert_eq!(block.backend_of(1), Some(Backend::new("a")));
-        assert_eq!(block.info().refused(Stopped::Throttled), 1);
+        assert_eq!(block.info().refused(StopReason::Throttled), 1);
     });
 }

@@ -3,28 +3,15 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{CallContext, Conclusion, Reporter, Stamps, Watch};
+use super::{AttemptReporter, CallContext, Conclusion, Stamps};
 use crate::call::findings::Backend;
 use crate::call::marks::{CALLER, CLAIMED, ENFORCED};
 use crate::{
-    Annotated, AttemptKind, Idempotency, RetryInfo, RetryStrategy, RetryThrottle, RoutePolicy,
-    TimeLimit,
+    AttemptKind, CallDeadline, Idempotency, RetryInfo, RetryStrategy, RetryThrottle, RoutePolicy,
 };
 
 /// What callers read and set.
 impl CallContext {
-    /// Makes the result of this request's call visible to the caller: read [`Watch::info`] after
-    /// the call, whether it succeeded, failed, timed out or was dropped.
-    pub fn watch<R: Annotated + ?Sized>(request: &mut R) -> Watch {
-        let watch = Watch::default();
-        let context = request.context_mut();
-        if let Some(block) = &context.block {
-            watch.see(block);
-        }
-        context.own_mut().watch = Some(watch.clone());
-        watch
-    }
-
     /// The options that the caller set; few calls have any.
     #[inline]
     pub(super) fn caller(&self) -> Option<&Stamps> {
@@ -35,7 +22,7 @@ impl CallContext {
         }
     }
 
-    fn own_mut(&mut self) -> &mut Stamps {
+    pub(super) fn own_mut(&mut self) -> &mut Stamps {
         self.marks.set(CALLER);
         Arc::make_mut(self.stamps.get_or_insert_default())
     }
@@ -78,9 +65,9 @@ impl CallContext {
     /// The time limit that applies here.
     #[must_use]
     #[inline]
-    pub const fn limit(&self) -> Option<TimeLimit> {
+    pub const fn limit(&self) -> Option<CallDeadline> {
         match self.limit {
-            Some(at) => Some(TimeLimit {
+            Some(at) => Some(CallDeadline {
                 at,
                 enforced: self.marks.has(ENFORCED),
             }),
@@ -90,7 +77,7 @@ impl CallContext {
 
     /// Attaches a time limit, unless an earlier one is present.
     #[inline]
-    pub fn stamp_limit(&mut self, limit: TimeLimit) -> &mut Self {
+    pub fn stamp_limit(&mut self, limit: CallDeadline) -> &mut Self {
         let limit = limit.earlier(self.limit());
         self.limit = Some(limit.at);
         self.marks.put(ENFORCED, limit.enforced);
@@ -146,7 +133,7 @@ impl CallContext {
     pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
         self.caller()
             .and_then(|own| own.throttle.as_ref())
-            .or_else(|| self.policy()?.get_throttle())
+            .or_else(|| self.policy()?.throttle())
             .or_else(|| self.stamps.as_ref()?.layer_throttle.as_ref())
     }
 
@@ -193,8 +180,8 @@ impl CallContext {
     /// For an inner layer or transport: the handle to report on this attempt.
     #[must_use]
     #[inline]
-    pub fn reporter(&self) -> Reporter {
-        Reporter {
+    pub fn reporter(&self) -> AttemptReporter {
+        AttemptReporter {
             block: self.block.clone(),
             seat: self.marks.seat(),
         }

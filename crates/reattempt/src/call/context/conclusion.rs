@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Reporter;
+use super::AttemptReporter;
 use crate::policy::throttle::Settled;
 use crate::{AttemptKind, Failure, RetryThrottle};
 
 /// Reports to the throttle how a committed response ended.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
-    pub(super) reporter: Reporter,
+    pub(super) reporter: AttemptReporter,
     pub(super) kind: AttemptKind,
     pub(super) throttle: Option<Arc<dyn RetryThrottle>>,
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::call::block::CallBlock;
-use crate::call::findings::Seat;
+use crate::call::block::CallState;
+use crate::call::findings::AttemptKey;
 use crate::call::recycle;
-use crate::{RetryInfo, Stopped};
+use crate::{RetryInfo, StopReason};
 
 /// For layers: a handle to a call's block that outlives the request.
 #[derive(Clone, Debug)]
-pub struct CallHandle(pub(super) Option<Arc<CallBlock>>, pub(super) Seat);
+pub struct CallHandle(pub(super) Option<Arc<CallState>>, pub(super) AttemptKey);
 
 impl CallHandle {
     /// The call succeeded: if no recovery layer acted on it (which would do this itself), its block
@@ -37,7 +37,7 @@ impl CallHandle {
     }
 
     /// The response of the current attempt is the layer's own: see
-    /// [`Reporter::own_answer`](crate::Reporter::own_answer).
+    /// [`AttemptReporter::own_answer`](crate::AttemptReporter::own_answer).
     pub fn own_answer(&self) {
         if let Some(block) = self.0.as_ref() {
             block.slots.own_answer(self.1);
@@ -45,7 +45,7 @@ impl CallHandle {
     }
 
     /// Stores why the call ended.
-    pub fn stop(&self, stopped: Stopped) {
+    pub fn stop(&self, stopped: StopReason) {
         if let Some(block) = self.0.as_ref() {
             block.stop(stopped);
         }

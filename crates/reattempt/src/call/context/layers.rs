@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use super::stamps::shown;
 use super::{CallContext, CallHandle, ThrottleStamp};
-use crate::call::block::CallBlock;
-use crate::call::findings::{ConfigWaiter, Seat};
+use crate::call::block::CallState;
+use crate::call::findings::{AttemptKey, ConfigWaiter};
 use crate::call::marks::{CLAIMED, ENFORCED};
 use crate::call::recycle;
 use crate::policy::throttle::Settled;
-use crate::{AttemptKind, Findings, RoutePolicy, Stopped};
+use crate::{AttemptKind, AttemptReport, RoutePolicy, StopReason};
 
 /// Methods for layers.
 impl CallContext {
@@ -56,13 +56,13 @@ impl CallContext {
     #[must_use]
     #[inline(always)]
     pub fn is_taken_up(&self) -> bool {
-        self.shared().is_some_and(CallBlock::is_claimed)
+        self.shared().is_some_and(CallState::is_claimed)
     }
 
     // The cold functions below take and return handles by value: without an address taken, a
     // context stays in registers on its way through the layers.
     #[inline(always)]
-    fn block(&mut self) -> Option<&CallBlock> {
+    fn block(&mut self) -> Option<&CallState> {
         if self.block.is_none() {
             self.block = Some(self.begun());
         }
@@ -70,7 +70,7 @@ impl CallContext {
     }
 
     #[inline(always)]
-    fn begun(&self) -> Arc<CallBlock> {
+    fn begun(&self) -> Arc<CallState> {
         let block = recycle::fresh();
         match self.caller() {
             Some(stamps) => shown(stamps, block),
@@ -81,10 +81,10 @@ impl CallContext {
     /// For recovery layers: this layer acts on the call; others pass it through.
     #[inline(always)]
     pub fn claim(&mut self) {
-        if !self.block().is_none_or(CallBlock::claim) {
+        if !self.block().is_none_or(CallState::claim) {
             // A service above cloned the request after its call had begun: this is another call.
             self.block = Some(self.begun());
-            self.shared().map(CallBlock::claim);
+            self.shared().map(CallState::claim);
         }
         self.marks.set(CLAIMED);
     }
@@ -92,9 +92,9 @@ impl CallContext {
     /// For recovery layers: claims the call and makes this the context of its first attempt.
     #[inline(always)]
     pub fn claim_first(&mut self) {
-        if !self.block().is_none_or(CallBlock::claim_first) {
+        if !self.block().is_none_or(CallState::claim_first) {
             self.block = Some(self.begun());
-            self.shared().map(CallBlock::claim_first);
+            self.shared().map(CallState::claim_first);
         }
         self.marks.claim_first();
     }
@@ -104,7 +104,7 @@ impl CallContext {
     pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
         let seat = match self.block() {
             Some(block) => block.sent(number, kind == AttemptKind::Transparent),
-            None => Seat::first_choice(number),
+            None => AttemptKey::first_choice(number),
         };
         self.marks.set_attempt(seat, kind);
     }
@@ -119,7 +119,7 @@ impl CallContext {
     /// For recovery layers: true once a layer below enforced the policy's attempt timeout.
     #[must_use]
     pub fn is_attempt_limited(&self) -> bool {
-        self.shared().is_some_and(CallBlock::is_attempt_limited)
+        self.shared().is_some_and(CallState::is_attempt_limited)
     }
 
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
@@ -131,12 +131,12 @@ impl CallContext {
             if let Some(block) = block {
                 block.slots.commit(self.seat());
             }
-            Stopped::Committed
+            StopReason::Committed
         } else {
             if let Some(throttle) = self.throttle() {
                 throttle.settled(Settled::Success);
             }
-            Stopped::Success
+            StopReason::Success
         };
         if let Some(block) = block {
             block.won(stopped);
@@ -154,7 +154,7 @@ impl CallContext {
             (Some(failure), Some(throttle)) => {
                 throttle.recovered(&failure);
                 if let Some(block) = self.shared() {
-                    block.won(Stopped::Success);
+                    block.won(StopReason::Success);
                 }
             }
             _ => self.settle_success(committed),
@@ -176,7 +176,7 @@ impl CallContext {
     }
 
     /// For recovery layers: stores why the call ended.
-    pub fn stop(&self, stopped: Stopped) {
+    pub fn stop(&self, stopped: StopReason) {
         if let Some(block) = self.shared() {
             block.stop(stopped);
         }
@@ -197,10 +197,12 @@ impl CallContext {
 
     /// For recovery layers: the report of this attempt.
     #[must_use]
-    pub fn findings(&self) -> Findings {
+    pub fn findings(&self) -> AttemptReport {
         self.block
             .as_ref()
-            .map_or_else(Findings::default, |block| block.slots.read(self.seat()))
+            .map_or_else(AttemptReport::default, |block| {
+                block.slots.read(self.seat())
+            })
     }
 
     /// For recovery layers: the waiter that a config-poll layer stored for this attempt.

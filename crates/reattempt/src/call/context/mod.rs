@@ -3,26 +3,26 @@
 mod caller;
 mod conclusion;
 mod handle;
+mod info_handle;
 mod layers;
 mod reporter;
 mod stamps;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::RoutePolicy;
-use crate::call::block::CallBlock;
-use crate::call::findings::{Backend, Seat};
+use crate::call::block::CallState;
+use crate::call::findings::{AttemptKey, Backend};
 use crate::call::marks::Marks;
 pub use conclusion::Conclusion;
 pub use handle::CallHandle;
-pub use reporter::Reporter;
+pub use info_handle::RetryInfoHandle;
+pub use reporter::AttemptReporter;
 use stamps::Stamps;
 pub use stamps::ThrottleStamp;
-pub use watch::Watch;
 
 /// The state of a call: its attempt, limits, idempotency, policy, throttle, and user data.
 ///
@@ -34,7 +34,7 @@ pub use watch::Watch;
 /// limits the earlier applies.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
-    block: Option<Arc<CallBlock>>,
+    block: Option<Arc<CallState>>,
     stamps: Option<Arc<Stamps>>,
     /// The route's policy.
     policy: Option<Arc<RoutePolicy>>,
@@ -54,7 +54,7 @@ impl Drop for CallContext {
 
 #[inline(never)]
 fn let_go(
-    block: Option<Arc<CallBlock>>,
+    block: Option<Arc<CallState>>,
     stamps: Option<Arc<Stamps>>,
     policy: Option<Arc<RoutePolicy>>,
 ) {
@@ -63,12 +63,12 @@ fn let_go(
 
 impl CallContext {
     #[inline]
-    pub(crate) fn shared(&self) -> Option<&CallBlock> {
+    pub(crate) fn shared(&self) -> Option<&CallState> {
         self.block.as_deref()
     }
 
     #[inline]
-    pub(crate) const fn seat(&self) -> Seat {
+    pub(crate) const fn seat(&self) -> AttemptKey {
         self.marks.seat()
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::call::block::CallBlock;
-use crate::call::findings::{Backend, ConfigWaiter, Seat};
+use crate::call::block::CallState;
+use crate::call::findings::{AttemptKey, Backend, ConfigWaiter};
 use crate::{ServerPushback, Stage};
 
 /// Reports what an inner layer or a transport observes in one attempt.
@@ -11,13 +11,13 @@ use crate::{ServerPushback, Stage};
 /// Owned, cheap to clone, and safe to use late: a report on an attempt that is over is ignored, and
 /// without a recovery layer it has no effect.
 #[derive(Clone, Debug)]
-pub struct Reporter {
-    pub(super) block: Option<Arc<CallBlock>>,
-    pub(super) seat: Seat,
+pub struct AttemptReporter {
+    pub(super) block: Option<Arc<CallState>>,
+    pub(super) seat: AttemptKey,
 }
 
-impl Reporter {
-    fn with(&self, report: impl FnOnce(&CallBlock, Seat)) {
+impl AttemptReporter {
+    fn with(&self, report: impl FnOnce(&CallState, AttemptKey)) {
         if let Some(block) = &self.block {
             report(block, self.seat);
         }

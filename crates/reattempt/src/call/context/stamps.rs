@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::Watch;
-use crate::call::block::CallBlock;
+use super::RetryInfoHandle;
+use crate::call::block::CallState;
 use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 
 /// The caller's options and the layer's throttle. Shared: every attempt copies the context.
@@ -13,7 +13,7 @@ pub(super) struct Stamps {
     pub(super) strategy: Option<Arc<dyn RetryStrategy>>,
     pub(super) throttle: Option<Arc<dyn RetryThrottle>>,
     pub(super) policy: Option<Arc<RoutePolicy>>,
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<RetryInfoHandle>,
     /// One value per type.
     pub(super) data: Vec<Arc<dyn Any + Send + Sync>>,
     pub(super) layer_throttle: Option<Arc<dyn RetryThrottle>>,
@@ -59,7 +59,7 @@ impl ThrottleStamp {
 /// Makes the call's block visible to the caller.
 #[cold]
 #[inline(never)]
-pub(super) fn shown(stamps: &Stamps, block: Arc<CallBlock>) -> Arc<CallBlock> {
+pub(super) fn shown(stamps: &Stamps, block: Arc<CallState>) -> Arc<CallState> {
     if let Some(watch) = &stamps.watch {
         watch.see(&block);
     }

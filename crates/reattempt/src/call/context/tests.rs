@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::RetryInfo;
 use crate::call::findings::ConfigWaiter;
 use crate::policy::throttle::TokenBucket;
-use crate::{Annotated, AttemptKind, RetryThrottle, TimeLimit};
+use crate::{AttemptKind, CallDeadline, HasCallContext, RetryThrottle};
 use crate::{Call, policy::RoutePolicy};
 
 fn bucket() -> Arc<dyn RetryThrottle> {
@@ -17,7 +18,7 @@ fn the_callers_stamp_beats_the_policy_and_the_policy_the_layer() {
     context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
     assert!(Arc::ptr_eq(context.throttle().unwrap(), &layer));
     context.stamp_policy(Arc::new(
-        RoutePolicy::new("r").throttle(Arc::clone(&policy)),
+        RoutePolicy::new("r").with_throttle(Arc::clone(&policy)),
     ));
     assert!(Arc::ptr_eq(context.throttle().unwrap(), &policy));
     context.set_throttle(Arc::clone(&caller));
@@ -28,7 +29,7 @@ fn the_callers_stamp_beats_the_policy_and_the_policy_the_layer() {
 #[test]
 fn a_cloned_template_never_shares_its_calls_block() {
     let mut template = Call::new("get");
-    let watch = CallContext::watch(&mut template);
+    let watch = RetryInfo::track(&mut template);
     let (mut one, mut two) = (template.clone(), template);
     one.context_mut().start_attempt(1, AttemptKind::Initial);
     two.context_mut().start_attempt(1, AttemptKind::Initial);
@@ -100,11 +101,11 @@ fn of_two_limits_the_earlier_counts() {
     let later = now + std::time::Duration::from_secs(1);
     let mut context = CallContext::default();
     context
-        .stamp_limit(TimeLimit::enforced(later))
-        .stamp_limit(TimeLimit::stamped(now));
-    assert_eq!(context.limit(), Some(TimeLimit::stamped(now)));
-    context.stamp_limit(TimeLimit::enforced(now));
-    assert_eq!(context.limit(), Some(TimeLimit::enforced(now)));
+        .stamp_limit(CallDeadline::enforced(later))
+        .stamp_limit(CallDeadline::stamped(now));
+    assert_eq!(context.limit(), Some(CallDeadline::stamped(now)));
+    context.stamp_limit(CallDeadline::enforced(now));
+    assert_eq!(context.limit(), Some(CallDeadline::enforced(now)));
 }
 
 #[test]
@@ -137,11 +138,11 @@ fn a_waiter_that_arrives_after_the_calls_end_is_dropped() {
     let ends: [End; 3] = [
         |context| context.settle_success(false),
         |context| context.settle_success(true),
-        |context| context.stop(crate::Stopped::Attempts),
+        |context| context.stop(crate::StopReason::Attempts),
     ];
     for end in ends {
         let mut request = Call::new(());
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let mut context = request.into_parts().1;
         context.claim_first();
         let late = context.reporter();
@@ -174,7 +175,7 @@ fn a_waiter_of_an_attempt_that_is_over_is_dropped() {
 #[test]
 fn a_waiter_that_no_one_took_is_dropped_with_the_call() {
     let mut request = Call::new(());
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let mut context = request.into_parts().1;
     context.claim_first();
     let (waiter, alive) = waiter();

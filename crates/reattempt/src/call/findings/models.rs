@@ -6,7 +6,12 @@ use loom::thread;
 use super::*;
 
 /// Runs a reporter of this attempt concurrently with an action of the recovery layer.
-fn beside(slots: &Arc<Slots>, seat: Seat, report: fn(&Slots, Seat), act: impl FnOnce(&Slots)) {
+fn beside(
+    slots: &Arc<AttemptSlots>,
+    seat: AttemptKey,
+    report: fn(&AttemptSlots, AttemptKey),
+    act: impl FnOnce(&AttemptSlots),
+) {
     let shared = Arc::clone(slots);
     let other = thread::spawn(move || report(&shared, seat));
     act(slots);
@@ -16,9 +21,9 @@ fn beside(slots: &Arc<Slots>, seat: Seat, report: fn(&Slots, Seat), act: impl Fn
 #[test]
 fn two_reports_of_one_attempt_are_both_kept() {
     loom::model(|| {
-        let slots = Arc::new(Slots::default());
+        let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
-        let pushback_and_stage = |slots: &Slots, seat| {
+        let pushback_and_stage = |slots: &AttemptSlots, seat| {
             slots.pushback(seat, ServerPushback::Stop);
             slots.stage(seat, Stage::InFlight);
         };
@@ -36,9 +41,9 @@ fn two_reports_of_one_attempt_are_both_kept() {
 #[test]
 fn a_late_report_is_ignored_while_its_slot_is_reassigned() {
     loom::model(|| {
-        let slots = Arc::new(Slots::default());
+        let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
-        let late = |slots: &Slots, seat| {
+        let late = |slots: &AttemptSlots, seat| {
             slots.pushback(seat, ServerPushback::Stop);
             slots.forbid(seat);
         };
@@ -47,11 +52,11 @@ fn a_late_report_is_ignored_while_its_slot_is_reassigned() {
             let later = slots.begin(1 + SLOTS as u32);
             assert_eq!(
                 (later.slot, slots.read(later)),
-                (one.slot, Findings::default())
+                (one.slot, AttemptReport::default())
             );
         });
-        let later = Seat::first_choice(1 + SLOTS as u32);
-        assert_eq!(slots.read(later), Findings::default());
+        let later = AttemptKey::first_choice(1 + SLOTS as u32);
+        assert_eq!(slots.read(later), AttemptReport::default());
         assert!(slots.any_may_have_left(later.attempt), "it is in flight");
     });
 }
@@ -59,9 +64,9 @@ fn a_late_report_is_ignored_while_its_slot_is_reassigned() {
 #[test]
 fn a_late_report_never_revives_a_finished_attempt() {
     loom::model(|| {
-        let slots = Arc::new(Slots::default());
+        let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
-        let stage = |slots: &Slots, seat| slots.stage(seat, Stage::InFlight);
+        let stage = |slots: &AttemptSlots, seat| slots.stage(seat, Stage::InFlight);
         beside(&slots, one, stage, |slots| slots.over(one));
         assert!(!slots.any_may_have_left(1));
     });
@@ -70,7 +75,7 @@ fn a_late_report_never_revives_a_finished_attempt() {
 #[test]
 fn of_two_who_conclude_an_attempt_one_counts() {
     loom::model(|| {
-        let slots = Arc::new(Slots::default());
+        let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
         slots.commit(one);
         let other = {

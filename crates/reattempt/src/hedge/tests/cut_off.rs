@@ -12,7 +12,7 @@ async fn send_cut_off(
     let mut request = Scarce::new(probe, copies);
     request.cut_off = cut_off;
     request.context_mut().set_throttle(bucket.clone());
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = three().layer(probe.inner()).oneshot(request).await;
     (told(&outcome), watch.info(), bucket.milli_tokens().unwrap())
 }
@@ -37,7 +37,7 @@ async fn an_attempt_that_is_cut_off_is_a_loser_and_counts_as_neither() {
         use AttemptOutcome::{Cancelled, Success};
         assert_eq!(outcomes(&info), [(2, Cancelled), (1, Success)]);
         let record = info.records().next().unwrap();
-        assert_eq!(record.stopped, Some(Stopped::NotReplayable));
+        assert_eq!(record.stopped, Some(StopReason::NotReplayable));
         assert_eq!(info.reasons().count(), 0, "no reason to retry");
     }
 }
@@ -53,7 +53,7 @@ async fn the_failure_of_the_attempt_that_went_on_is_the_calls() {
         let probe = probe(steps);
         let (told, info, tokens) = send_cut_off(&probe, 2, &[2]).await;
         assert_eq!((told, tokens), (Told::Error(1), 9_000));
-        assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+        assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
         assert_eq!(info.attempts(), 2);
     }
 }
@@ -68,8 +68,8 @@ async fn a_call_whose_attempts_are_all_cut_off_returns_one_of_them() {
         (told, tokens, probe.log().now()),
         (Told::Error(1), 10_000, 15)
     );
-    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
-    assert_eq!(info.refused(Stopped::NotReplayable), 1);
+    assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
+    assert_eq!(info.refused(StopReason::NotReplayable), 1);
 }
 
 /// A server's response counts, also if the request was cut off at the same time.
@@ -95,7 +95,7 @@ async fn a_loser_that_stays_pending_is_cancelled_at_once() {
     let mut request = Scarce::new(&probe, 2);
     request.stalled = &[2];
     request.context_mut().set_throttle(bucket.clone());
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = three().layer(probe.inner()).oneshot(request).await;
     assert_eq!((told(&outcome), probe.log().now()), (Told::Error(1), 100));
     assert_eq!(bucket.milli_tokens(), Some(9_000));

@@ -58,7 +58,7 @@ async fn a_fatal_failure_ends_the_call_and_drops_the_others() {
     let (told, info) = send(&three(), &probe).await;
     assert_eq!((told, probe.log().now()), (Told::Error(2), 12));
     assert_eq!(probe.log().future_dropped(1), Some((12, false)));
-    assert_eq!(info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(info.stopped(), Some(StopReason::Fatal));
 }
 
 /// R47
@@ -72,7 +72,7 @@ async fn when_all_failed_the_last_to_arrive_is_returned() {
     let probe = probe(steps);
     let (told, info) = send(&three(), &probe).await;
     assert_eq!((told, probe.log().now()), (Told::Error(2), 70));
-    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(info.stopped(), Some(StopReason::Attempts));
     assert_eq!(
         (info.count(KV_LOCKED), info.count(KV_TEMPORARY_FAILURE)),
         (2, 1)

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::policy::strategy::Once;
+use crate::policy::strategy::RetryOnce;
 use crate::{AttemptRecord, Failure, Stage};
 
 use super::*;
@@ -52,7 +52,7 @@ async fn if_the_throttle_refuses_all_the_last_failure_is_returned() {
     request.context_mut().set_throttle(bucket.clone());
     let (told, info) = send_request(&three(), &probe, request).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(info.stopped(), Some(StopReason::Throttled));
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,10 +61,10 @@ async fn a_pushback_past_a_stamped_limit_returns_the_failure_now() {
     let probe = probe([attempt(1).fails(KV_LOCKED).pushback(pushback)]);
     let mut request = probe.request();
     let at = clock::now() + ms(30);
-    request.context_mut().stamp_limit(TimeLimit::stamped(at));
+    request.context_mut().stamp_limit(CallDeadline::stamped(at));
     let (told, info) = send_request(&three(), &probe, request).await;
     assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
-    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(info.stopped(), Some(StopReason::Deadline));
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,7 +85,7 @@ async fn the_routes_policy_beats_the_layers() {
 async fn a_call_that_is_not_hedged_is_counted_all_the_same() {
     let policies = [
         RoutePolicy::new("none").no_recovery(),
-        RoutePolicy::new("retries").retry(Once),
+        RoutePolicy::new("retries").retry(RetryOnce),
     ];
     for policy in policies {
         let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
@@ -107,7 +107,7 @@ async fn a_call_that_is_not_hedged_is_counted_all_the_same() {
 async fn a_caller_who_asks_for_retries_is_not_hedged() {
     let probe = probe([attempt(1).after(ms(50))]);
     let mut request = probe.request();
-    request.context_mut().set_strategy(Arc::new(Once));
+    request.context_mut().set_strategy(Arc::new(RetryOnce));
     assert_eq!(
         send_request(&three(), &probe, request).await.0,
         Told::Answer(1)
@@ -141,12 +141,12 @@ impl Observer for Diary {
         self.write(format!("{} {}", record.outcome.name(), record.number));
     }
 
-    fn hedge_refused(&self, _: &CallContext, stopped: Stopped) {
+    fn hedge_refused(&self, _: &CallContext, stopped: StopReason) {
         self.write(format!("refused: {}", stopped.name()));
     }
 
     fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
-        let stopped = info.stopped().map_or("?", Stopped::name);
+        let stopped = info.stopped().map_or("?", StopReason::name);
         self.write(format!("ended: {stopped}"));
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
 use crate::{
-    AttemptOutcome, AttemptRecord, Call, CallContext, RetryInfo, RetryThrottle, RoutePolicy,
-    ServerPushback, Stopped, TimeLimit, TokenBucket, Transparent, Verdict,
+    AttemptOutcome, AttemptRecord, Call, CallContext, CallDeadline, RetryInfo, RetryThrottle,
+    RoutePolicy, ServerPushback, StopReason, TokenBucket, Transparent, Verdict,
 };
 use tower::{Layer, ServiceExt};
 
@@ -43,7 +43,7 @@ async fn send_request<C: Classify<Answer, Fault> + Clone>(
     probe: &Probe,
     mut request: Call<Payload>,
 ) -> (Told, RetryInfo) {
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = layer.layer(probe.inner()).oneshot(request).await;
     (told(&outcome), watch.info())
 }
@@ -68,7 +68,7 @@ impl Scarce {
     }
 }
 
-impl Annotated for Scarce {
+impl HasCallContext for Scarce {
     fn context(&self) -> Option<&CallContext> {
         self.call.context()
     }

@@ -9,9 +9,9 @@ use super::*;
 /// The events and the info of a call that succeeds although its hedges were refused.
 async fn held_back<R>(probe: &Probe, mut request: R) -> (Vec<String>, RetryInfo)
 where
-    R: Annotated + Replay,
+    R: HasCallContext + Replay,
 {
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let diary = Arc::new(Diary::default());
     let layer = three().observer(diary.clone());
     let outcome = layer.layer(probe.inner()).oneshot(request).await;
@@ -19,7 +19,7 @@ where
     (diary.lines(), watch.info())
 }
 
-fn refusals(info: &RetryInfo) -> Vec<(Stopped, u32)> {
+fn refusals(info: &RetryInfo) -> Vec<(StopReason, u32)> {
     let by = info.refusals();
     by.map(|stopped| (stopped, info.refused(stopped))).collect()
 }
@@ -36,8 +36,12 @@ async fn the_info_shows_that_the_throttle_refused_hedges() {
     let (said, info) = held_back(&probe, request).await;
     let refused = "refused: throttled";
     assert_eq!(said, ["sent 1", refused, refused, "ended: success"]);
-    assert_eq!(refusals(&info), [(Stopped::Throttled, 2)]);
-    assert_eq!(info.stopped(), Some(Stopped::Success), "the call succeeded");
+    assert_eq!(refusals(&info), [(StopReason::Throttled, 2)]);
+    assert_eq!(
+        info.stopped(),
+        Some(StopReason::Success),
+        "the call succeeded"
+    );
 }
 
 /// R51
@@ -51,7 +55,11 @@ async fn a_request_that_can_no_longer_be_copied_is_reported_once() {
             said,
             ["sent 1", "refused: not_replayable", "ended: success"]
         );
-        assert_eq!(refusals(&info), [(Stopped::NotReplayable, 1)], "{copies}");
+        assert_eq!(
+            refusals(&info),
+            [(StopReason::NotReplayable, 1)],
+            "{copies}"
+        );
     }
 }
 
@@ -62,7 +70,7 @@ async fn a_failed_service_is_reported_for_its_hedge() {
     let request = probe.request();
     let (said, info) = held_back(&probe, request).await;
     assert_eq!(said[..3], ["sent 1", "refused: fatal", "sent 2"]);
-    assert_eq!(refusals(&info), [(Stopped::Fatal, 1)]);
+    assert_eq!(refusals(&info), [(StopReason::Fatal, 1)]);
 }
 
 /// R48
@@ -71,10 +79,10 @@ async fn a_hedge_due_after_an_unenforced_limit_is_reported() {
     let probe = probe([attempt(1).after(ms(50))]);
     let mut request = probe.request();
     let at = clock::now() + ms(5);
-    request.context_mut().stamp_limit(TimeLimit::stamped(at));
+    request.context_mut().stamp_limit(CallDeadline::stamped(at));
     let (said, info) = held_back(&probe, request).await;
     assert_eq!(said, ["sent 1", "refused: deadline", "ended: success"]);
-    assert_eq!(refusals(&info), [(Stopped::Deadline, 1)]);
+    assert_eq!(refusals(&info), [(StopReason::Deadline, 1)]);
 }
 
 /// R45
@@ -91,7 +99,7 @@ async fn a_stop_is_reported_for_the_hedge_being_prepared() {
     let request = probe.request();
     let (said, info) = held_back(&probe, request).await;
     assert_eq!(said[2..4], ["retry 2", "refused: pushback"]);
-    assert_eq!(refusals(&info), [(Stopped::Pushback, 1)]);
+    assert_eq!(refusals(&info), [(StopReason::Pushback, 1)]);
 }
 
 /// R45, R51 ("pending hedged requests should be canceled immediately"): a busy service does not
@@ -108,8 +116,8 @@ async fn a_hedge_that_cannot_be_sent_any_more_is_not_made_ready() {
         let (outcome, info) = send(&three(), &probe).await;
         assert_eq!(outcome, Told::Error(1));
         assert_eq!(clock::now() - began, ms(15));
-        assert_eq!(refusals(&info), [(Stopped::Pushback, 1)]);
-        assert_eq!(info.stopped(), Some(Stopped::Pushback));
+        assert_eq!(refusals(&info), [(StopReason::Pushback, 1)]);
+        assert_eq!(info.stopped(), Some(StopReason::Pushback));
     }
 }
 
@@ -130,7 +138,7 @@ async fn a_refusal_that_leaves_nothing_is_counted_and_ends_the_call() {
         "ended: throttled",
     ];
     assert_eq!(diary.lines(), said);
-    assert_eq!(refusals(&info), [(Stopped::Throttled, 1)]);
+    assert_eq!(refusals(&info), [(StopReason::Throttled, 1)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ async fn an_answer_in_time_is_all_there_is() {
     let (told, info) = send(&three(), &probe).await;
     assert_eq!(told, Told::Answer(1));
     assert_eq!((info.attempts(), info.records().len()), (1, 0));
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 #[test]
@@ -62,7 +62,7 @@ async fn losers_are_dropped_at_once() {
     };
     assert_eq!(of(AttemptOutcome::Success), [2]);
     assert_eq!(of(AttemptOutcome::Cancelled), [1, 3]);
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 /// R41
@@ -71,7 +71,7 @@ async fn the_head_of_an_answer_commits_the_call() {
     let probe = probe([attempt(1).hangs(), attempt(2).commits()]);
     let (told, info) = send(&three(), &probe).await;
     assert_eq!(told, Told::Answer(2));
-    assert_eq!(info.stopped(), Some(Stopped::Committed));
+    assert_eq!(info.stopped(), Some(StopReason::Committed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn a_hedge_whose_service_broke_leaves_the_others_alone() {
     let (told, info) = send(&three(), &probe).await;
     assert_eq!((told, probe.log().now()), (Told::Answer(2), 25));
     assert_eq!(probe.log().times(), [0, 20], "only that hedge is used up");
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 /// The observed events of a call, in order.
@@ -137,7 +137,7 @@ async fn a_fatal_failure_reports_the_end_after_the_losers() {
     assert_eq!(told, Told::Error(2));
     let said = order.0.lock().unwrap().clone();
     assert_eq!(said, ["2 fatal", "1 cancelled", "3 cancelled", "end"]);
-    assert_eq!(info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(info.stopped(), Some(StopReason::Fatal));
 }
 
 /// R47, R45 and law 8: also if the call ends with the last of several failures or with a stop.
@@ -159,9 +159,13 @@ async fn the_last_failure_is_recorded_before_the_end_is_reported() {
         (
             all_fail,
             vec!["1 retry", "3 retry", "2 retry", "end"],
-            Stopped::Attempts,
+            StopReason::Attempts,
         ),
-        (stop, vec!["2 retry", "1 retry", "end"], Stopped::Pushback),
+        (
+            stop,
+            vec!["2 retry", "1 retry", "end"],
+            StopReason::Pushback,
+        ),
     ];
     for (steps, expected, stopped) in ends {
         let probe = probe(steps);
@@ -214,13 +218,13 @@ async fn nothing_is_cloned_where_no_hedge_is_possible() {
 async fn a_cancelled_call_drops_and_records_all_attempts() {
     let probe = probe((1..=2).map(|n| attempt(n).hangs()));
     let mut request = probe.request();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let call = three().layer(probe.inner()).oneshot(request);
     assert!(tokio::time::timeout(ms(15), call).await.is_err());
     assert_eq!(probe.log().future_dropped(1), Some((15, false)));
     assert_eq!(probe.log().future_dropped(2), Some((15, false)));
     let info = watch.info();
-    assert_eq!(info.stopped(), Some(Stopped::Cancelled));
+    assert_eq!(info.stopped(), Some(StopReason::Cancelled));
     assert!(
         info.records()
             .all(|r| r.outcome == AttemptOutcome::Cancelled)

@@ -7,8 +7,8 @@ use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::Attempts;
-use crate::{RetryThrottle, Stopped};
+use crate::policy::strategy::MaxAttempts;
+use crate::{RetryThrottle, StopReason};
 
 /// R10
 #[test]
@@ -16,7 +16,7 @@ fn only_a_retryable_failure_is_retried() {
     let final_one = [attempt(1).fails_for_good(UNKNOWN)];
     let story = call().retried(attempts(5), &final_one);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
-    assert_eq!(story.info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(story.info.stopped(), Some(StopReason::Fatal));
     let second = [
         attempt(1).fails(UNKNOWN),
         attempt(2).fails_for_good(UNKNOWN),
@@ -28,7 +28,7 @@ fn only_a_retryable_failure_is_retried() {
 /// R11
 #[test]
 fn the_longest_delay_caps_the_first_one_too() {
-    let capped = Attempts::new(4, Backoff::exponential(ms(200), ms(100)));
+    let capped = MaxAttempts::new(4, Backoff::exponential(ms(200), ms(100)));
     let story = call().retried(capped, &[every_attempt_from(1).fails(UNKNOWN)]);
     assert_eq!(story.sent_ms(), [0, 100, 200, 300]);
 }
@@ -38,7 +38,7 @@ fn the_longest_delay_caps_the_first_one_too() {
 fn a_delay_past_all_clocks_is_waited_for_as_far_as_they_go() {
     let endless = || {
         let grows = Backoff::exponential(Duration::MAX, Duration::MAX).multiplier(f64::MAX);
-        Attempts::new(3, grows)
+        MaxAttempts::new(3, grows)
     };
     let script = [every_attempt_from(1).fails(UNKNOWN)];
     let story = call().within(ms(50)).retried(endless(), &script);
@@ -57,7 +57,7 @@ fn the_last_failure_is_returned_after_the_maximum_of_attempts() {
         (story.end, story.sent_ms()),
         (End::Failed(3), vec![0, 10, 30])
     );
-    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(story.info.stopped(), Some(StopReason::Attempts));
 }
 
 /// R13
@@ -108,7 +108,7 @@ fn a_failure_that_drains_the_bucket_to_half_is_not_retried() {
     let at_half = bucket(10, 4);
     let story = call().throttled_by(&at_half).retried(attempts(5), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
-    assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(story.info.stopped(), Some(StopReason::Throttled));
     let above = call()
         .throttled_by(&bucket(10, 3))
         .retried(attempts(5), &script);
@@ -186,7 +186,7 @@ fn the_servers_delay_makes_no_failure_retryable() {
     let story = call().retried(attempts(3), &script);
     assert_eq!(
         (story.end, story.info.stopped()),
-        (End::Failed(1), Some(Stopped::Fatal))
+        (End::Failed(1), Some(StopReason::Fatal))
     );
 }
 
@@ -211,7 +211,7 @@ fn a_stop_ends_the_call_also_for_a_reason_that_always_retries() {
         for line in [attempt(1).do_not_come_back(), attempt(1).forbids_another()] {
             let story = call().retried(attempts(3), &[line.fails(reason)]);
             assert_eq!(story.end, End::Failed(1));
-            assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+            assert_eq!(story.info.stopped(), Some(StopReason::Pushback));
         }
     }
 }
@@ -225,7 +225,7 @@ fn a_begun_response_commits_the_call_and_counts_nothing_yet() {
         .retried(attempts(3), &[attempt(1).commits().come_back_in(ms(1))]);
     assert_eq!(
         (story.end, story.info.stopped()),
-        (End::Worked(1), Some(Stopped::Committed))
+        (End::Worked(1), Some(StopReason::Committed))
     );
     assert_eq!(tokens.milli_tokens(), Some(9000));
 }

@@ -11,7 +11,7 @@ use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::strategy::{BestEffort, ControlledBackoff};
 use crate::policy::throttle::Settled;
 use crate::{
-    CallContext, Failure, HedgePolicy, Idempotency, RetryThrottle, Stage, Stopped, Transparent,
+    CallContext, Failure, HedgePolicy, Idempotency, RetryThrottle, Stage, StopReason, Transparent,
     Verdict,
 };
 
@@ -85,7 +85,7 @@ fn a_call_dropped_after_its_retry_went_out_gets_nothing_back() {
         if goes_out {
             driver.sent();
         }
-        driver.dropped(Stopped::Cancelled, &effects);
+        driver.dropped(StopReason::Cancelled, &effects);
         throttle.0.load(Ordering::Relaxed)
     };
     assert_eq!([true, false].map(paid), [1, 0]);
@@ -109,5 +109,5 @@ fn a_throttle_pays_only_for_attempts_that_are_sent() {
     assert_eq!(paid(call(), &[unseen]).0, 2, "the transparent one is free");
     assert_eq!(paid(call(), &[fails().with_code(9)]).1.sent_ms(), [0]);
     let refused = paid(call(), &[fails().with_code(9)]).1;
-    assert_eq!(refused.info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(refused.info.stopped(), Some(StopReason::Throttled));
 }

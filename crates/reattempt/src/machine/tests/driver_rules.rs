@@ -10,14 +10,14 @@ use super::simulator::start;
 use crate::driver::{Effects, HedgeDriver, Permit, RetryDriver};
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::machine::{Action, Due, Facts, HedgeAction, HedgeMachine, Keep, Resume, RetryMachine};
-use crate::policy::strategy::FailFast;
+use crate::policy::strategy::NeverRetry;
 use crate::{
-    AttemptKind, AttemptOutcome, CallContext, Failure, Findings, HedgePolicy, Idempotency,
-    RetryThrottle, ServerPushback, Stage, Stopped, TimeLimit, Transparent, Verdict,
+    AttemptKind, AttemptOutcome, AttemptReport, CallContext, CallDeadline, Failure, HedgePolicy,
+    Idempotency, RetryThrottle, ServerPushback, Stage, StopReason, Transparent, Verdict,
 };
 
-fn none() -> Findings {
-    Findings::default()
+fn none() -> AttemptReport {
+    AttemptReport::default()
 }
 
 fn effects(context: &CallContext) -> Effects<'_> {
@@ -29,7 +29,7 @@ fn effects(context: &CallContext) -> Effects<'_> {
 }
 
 /// The facts of the context's attempt, which ends at `now` with this report.
-fn facts(env: &Effects<'_>, now: Instant, report: Findings) -> Facts {
+fn facts(env: &Effects<'_>, now: Instant, report: AttemptReport) -> Facts {
     Facts {
         report,
         ..env.facts(now)
@@ -53,7 +53,7 @@ fn first_attempt() -> CallContext {
 }
 
 /// Outcome and stop reason in the record of the newest attempt.
-fn recorded(context: &CallContext) -> (AttemptOutcome, Option<Stopped>) {
+fn recorded(context: &CallContext) -> (AttemptOutcome, Option<StopReason>) {
     let info = context.info();
     let record = info.records().last().expect("a record");
     (record.outcome, record.stopped)
@@ -104,7 +104,7 @@ fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
         let mut machine = hedging(&policy);
         let failure = Failure::new(reason, Stage::Response);
         let verdict = Verdict::Retry(failure.transparent(unseen));
-        let found = Findings {
+        let found = AttemptReport {
             pushback: found,
             ..none()
         };
@@ -133,7 +133,7 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
         machine.machine.due(first, &policy),
         Due::Plan(AttemptKind::Hedge)
     );
-    assert_eq!(machine.withdrawn(Stopped::Fatal, &env), Permit::Refused);
+    assert_eq!(machine.withdrawn(StopReason::Fatal, &env), Permit::Refused);
     assert_eq!(machine.machine.wake(), Some(start() + ms(400)));
     let action = machine.failed(
         facts(&env, first, none()),
@@ -146,11 +146,11 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
         machine.machine.due(first, &policy),
         Due::Plan(AttemptKind::Hedge)
     );
-    assert_eq!(machine.withdrawn(Stopped::Fatal, &env), Permit::Return);
-    assert_eq!(context.info().stopped(), Some(Stopped::Fatal));
+    assert_eq!(machine.withdrawn(StopReason::Fatal, &env), Permit::Return);
+    assert_eq!(context.info().stopped(), Some(StopReason::Fatal));
     assert_eq!(
         recorded(&context),
-        (AttemptOutcome::Retry, Some(Stopped::Fatal))
+        (AttemptOutcome::Retry, Some(StopReason::Fatal))
     );
 }
 
@@ -177,14 +177,14 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
     assert_eq!(action, HedgeAction::Go);
     assert_eq!(
         recorded(&context),
-        (AttemptOutcome::Cancelled, Some(Stopped::NotReplayable))
+        (AttemptOutcome::Cancelled, Some(StopReason::NotReplayable))
     );
 }
 
 /// A failure is kept only while it might still be returned.
 #[test]
 fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
-    let within = |limit: Option<TimeLimit>| {
+    let within = |limit: Option<CallDeadline>| {
         let (mut context, mut machine) = (first_attempt(), RetryDriver::default());
         if let Some(limit) = limit {
             context.stamp_limit(limit);
@@ -198,8 +198,8 @@ fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
     };
     assert_eq!(within(None), Keep::Error);
     let at = start() + ms(1000);
-    assert_eq!(within(Some(TimeLimit::enforced(at))), Keep::Error);
-    assert_eq!(within(Some(TimeLimit::stamped(at))), Keep::New);
+    assert_eq!(within(Some(CallDeadline::enforced(at))), Keep::Error);
+    assert_eq!(within(Some(CallDeadline::stamped(at))), Keep::New);
 }
 
 /// Events between a decision and its planned attempt change the record of the failure.
@@ -208,9 +208,9 @@ fn events_before_the_next_attempt_change_the_failures_record() {
     for (happens, stopped) in [
         (
             RetryDriver::refused as fn(&mut RetryDriver, &Effects<'_>),
-            Stopped::NotReplayable,
+            StopReason::NotReplayable,
         ),
-        (RetryDriver::broken, Stopped::Fatal),
+        (RetryDriver::broken, StopReason::Fatal),
     ] {
         let (context, mut machine) = (first_attempt(), RetryDriver::default());
         let env = effects(&context);
@@ -242,18 +242,18 @@ fn a_dropped_call_is_recorded() {
     );
     assert!(matches!(action, Action::Ask(_)));
     assert_eq!(context.info().records().len(), 0, "the decision is pending");
-    machine.dropped(Stopped::Cancelled, &env);
+    machine.dropped(StopReason::Cancelled, &env);
     assert_eq!(
         recorded(&context),
-        (AttemptOutcome::Retry, Some(Stopped::Cancelled))
+        (AttemptOutcome::Retry, Some(StopReason::Cancelled))
     );
-    assert_eq!(context.info().stopped(), Some(Stopped::Cancelled));
+    assert_eq!(context.info().stopped(), Some(StopReason::Cancelled));
 }
 
 /// R14 R15
 #[test]
 fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
-    let why = |limit: Option<TimeLimit>, at| {
+    let why = |limit: Option<CallDeadline>, at| {
         let mut context = first_attempt();
         limit.into_iter().for_each(|limit| {
             context.stamp_limit(limit);
@@ -261,10 +261,19 @@ fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
         effects(&context).why_dropped(start() + ms(at))
     };
     let at = start() + ms(10);
-    assert_eq!(why(None, 10), Stopped::Cancelled);
-    assert_eq!(why(Some(TimeLimit::enforced(at)), 9), Stopped::Cancelled);
-    assert_eq!(why(Some(TimeLimit::enforced(at)), 10), Stopped::Deadline);
-    assert_eq!(why(Some(TimeLimit::stamped(at)), 10), Stopped::Cancelled);
+    assert_eq!(why(None, 10), StopReason::Cancelled);
+    assert_eq!(
+        why(Some(CallDeadline::enforced(at)), 9),
+        StopReason::Cancelled
+    );
+    assert_eq!(
+        why(Some(CallDeadline::enforced(at)), 10),
+        StopReason::Deadline
+    );
+    assert_eq!(
+        why(Some(CallDeadline::stamped(at)), 10),
+        StopReason::Cancelled
+    );
 }
 
 /// R41: losers leave a record, and so does the winner then.
@@ -277,7 +286,7 @@ fn the_winner_of_several_is_recorded_beside_the_losers() {
         0,
         "a single attempt leaves none"
     );
-    assert_eq!(first.info().stopped(), Some(Stopped::Committed));
+    assert_eq!(first.info().stopped(), Some(StopReason::Committed));
 
     let loser = context.clone();
     context.start_attempt(2, AttemptKind::Hedge);
@@ -286,24 +295,29 @@ fn the_winner_of_several_is_recorded_beside_the_losers() {
     effects(&context).succeeded(false);
     assert_eq!(
         recorded(&context),
-        (AttemptOutcome::Success, Some(Stopped::Success))
+        (AttemptOutcome::Success, Some(StopReason::Success))
     );
-    assert_eq!(context.info().stopped(), Some(Stopped::Success));
+    assert_eq!(context.info().stopped(), Some(StopReason::Success));
 }
 
 /// R23: a call that no layer acted on is counted by the same rules.
 #[test]
 fn a_call_without_a_recovery_layer_is_counted_too() {
-    let stop = Findings {
+    let stop = AttemptReport {
         pushback: Some(ServerPushback::Stop),
         ..none()
     };
     for (verdict, found, tokens, stopped) in [
-        (Verdict::Success, none(), 9100, Stopped::Success),
-        (Verdict::Committed, none(), 9000, Stopped::Committed),
-        (Verdict::Retry(failure()), none(), 8000, Stopped::Strategy),
-        (Verdict::Fatal(failure()), none(), 9000, Stopped::Fatal),
-        (Verdict::Fatal(failure()), stop, 8000, Stopped::Fatal),
+        (Verdict::Success, none(), 9100, StopReason::Success),
+        (Verdict::Committed, none(), 9000, StopReason::Committed),
+        (
+            Verdict::Retry(failure()),
+            none(),
+            8000,
+            StopReason::Strategy,
+        ),
+        (Verdict::Fatal(failure()), none(), 9000, StopReason::Fatal),
+        (Verdict::Fatal(failure()), stop, 8000, StopReason::Fatal),
     ] {
         let tokens_left = bucket(10, 1);
         let mut context = CallContext::default();
@@ -323,8 +337,8 @@ fn a_call_without_a_recovery_layer_is_counted_too() {
 #[test]
 fn a_wait_that_ends_with_the_deadline_sends_nothing() {
     for (limit, resume) in [
-        (TimeLimit::enforced as fn(_) -> _, Resume::Expire),
-        (TimeLimit::stamped, Resume::Return),
+        (CallDeadline::enforced as fn(_) -> _, Resume::Expire),
+        (CallDeadline::stamped, Resume::Return),
     ] {
         let (mut context, mut machine) = (first_attempt(), RetryDriver::default());
         context.stamp_limit(limit(start() + ms(50)));
@@ -333,7 +347,7 @@ fn a_wait_that_ends_with_the_deadline_sends_nothing() {
         machine.failed(facts(&env, start(), none()), &verdict, &attempts(3), &env);
         assert_eq!(machine.resume(start() + ms(49), &env), Resume::Send);
         assert_eq!(machine.resume(start() + ms(50), &env), resume);
-        assert_eq!(recorded(&context).1, Some(Stopped::Deadline));
+        assert_eq!(recorded(&context).1, Some(StopReason::Deadline));
     }
 }
 
@@ -384,7 +398,7 @@ fn transparent_retries_do_not_ask_the_strategy() {
         machine.failed(
             facts(&env, start(), none()),
             &Verdict::Retry(unseen),
-            &FailFast,
+            &NeverRetry,
             &env,
         )
     };
@@ -397,11 +411,11 @@ fn transparent_retries_do_not_ask_the_strategy() {
 #[test]
 fn a_configuration_only_nudges_the_retry_that_requested_it() {
     let policy = HedgePolicy::new(1, ms(200));
-    let coming = Findings {
+    let coming = AttemptReport {
         config_coming: true,
         ..none()
     };
-    let by_the_server = Findings {
+    let by_the_server = AttemptReport {
         pushback: Some(ServerPushback::After(ms(1))),
         ..coming
     };
@@ -440,7 +454,7 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
 #[test]
 fn a_hedged_call_is_nudged_at_most_sixteen_times() {
     let policy = HedgePolicy::new(1, ms(200));
-    let coming = Findings {
+    let coming = AttemptReport {
         config_coming: true,
         ..none()
     };

@@ -7,8 +7,8 @@ use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::AttemptKind::{Hedge, Initial, Retry, Transparent as Mended};
 use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
-use crate::policy::strategy::FailFast;
-use crate::{AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, Stopped, Transparent};
+use crate::policy::strategy::NeverRetry;
+use crate::{AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, StopReason, Transparent};
 
 /// Four attempts, 200 ms apart.
 fn four() -> HedgePolicy {
@@ -62,7 +62,7 @@ fn a_fatal_failure_ends_the_hedged_call_at_once() {
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(250)));
-    assert_eq!(story.info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(story.info.stopped(), Some(StopReason::Fatal));
 }
 
 /// R43
@@ -130,7 +130,7 @@ fn a_stop_sends_no_more_and_keeps_attempts_in_flight() {
 fn a_stop_with_nothing_in_flight_ends_the_call() {
     let story = call().hedged(&four(), &[attempt(1).fails(UNKNOWN).do_not_come_back()]);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
-    assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+    assert_eq!(story.info.stopped(), Some(StopReason::Pushback));
 }
 
 /// R45
@@ -143,7 +143,7 @@ fn a_stop_also_refuses_attempts_being_prepared() {
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
     assert_eq!(story.at, ms(210), "its service is not waited for");
-    assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+    assert_eq!(story.info.stopped(), Some(StopReason::Pushback));
 }
 
 /// R46
@@ -189,7 +189,7 @@ fn a_refused_hedge_is_used_up() {
     let call = call().throttled_by(&tokens);
     let story = call.hedged(&HedgePolicy::new(2, ms(100)), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
-    assert_eq!(story.info.refused(Stopped::Throttled), 1);
+    assert_eq!(story.info.refused(StopReason::Throttled), 1);
 }
 
 /// R26 R46
@@ -199,11 +199,11 @@ fn the_last_failure_is_returned_at_once_if_its_hedge_is_refused() {
         .throttled_by(&bucket(4, 1))
         .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
-    assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(story.info.stopped(), Some(StopReason::Throttled));
     let last = story.info.records().last().unwrap();
     assert_eq!(
         (last.stopped, last.delay),
-        (Some(Stopped::Throttled), None),
+        (Some(StopReason::Throttled), None),
         "its record has the reason"
     );
 }
@@ -216,9 +216,9 @@ fn a_failure_after_refused_hedges_was_stopped_by_the_throttle() {
         .throttled_by(&bucket(4, 2))
         .hedged(&four(), &first_only);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
-    assert_eq!(story.info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(story.info.stopped(), Some(StopReason::Throttled));
     let last = story.info.records().last().unwrap();
-    assert_eq!(last.stopped, Some(Stopped::Throttled));
+    assert_eq!(last.stopped, Some(StopReason::Throttled));
 }
 
 /// R46 R47
@@ -234,7 +234,7 @@ fn a_hedge_that_went_out_makes_up_for_one_that_was_held_back() {
         .throttled_by(&throttle)
         .hedged(&HedgePolicy::new(3, ms(200)), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0, 400]));
-    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(story.info.stopped(), Some(StopReason::Attempts));
 }
 
 /// R47
@@ -248,7 +248,7 @@ fn when_all_failed_the_last_failure_to_arrive_is_returned() {
     let story = call().hedged(&HedgePolicy::new(3, ms(200)), &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(450)));
     assert_eq!(story.sent_ms(), [0, 200, 300]);
-    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(story.info.stopped(), Some(StopReason::Attempts));
 }
 
 /// R48
@@ -316,7 +316,7 @@ fn a_service_that_is_ready_only_at_the_deadline_is_not_called() {
     ];
     let story = call().within(ms(30)).hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(30)));
-    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
     let asked = call().asked_within(ms(30)).hedged(&four(), &script);
     assert_eq!((asked.end, asked.sent_ms()), (End::Failed(1), vec![0]));
 }
@@ -442,7 +442,7 @@ fn a_request_that_cannot_be_copied_is_not_hedged_on_failure() {
         .not_replayable()
         .hedged(&four(), &[attempt(1).fails(UNKNOWN)]);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
-    assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(story.info.stopped(), Some(StopReason::NotReplayable));
 }
 
 /// R21 R51
@@ -462,7 +462,7 @@ fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {
     let record = story.info.records().next().unwrap();
     assert_eq!(
         (record.outcome, record.stopped),
-        (AttemptOutcome::Cancelled, Some(Stopped::NotReplayable))
+        (AttemptOutcome::Cancelled, Some(StopReason::NotReplayable))
     );
 }
 
@@ -477,7 +477,7 @@ fn the_failure_of_the_attempt_that_went_on_is_returned() {
     let story = call().throttled_by(&tokens).hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
     assert_eq!(tokens.milli_tokens(), Some(3000));
-    assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(story.info.stopped(), Some(StopReason::NotReplayable));
 }
 
 /// R46
@@ -522,7 +522,7 @@ fn the_servers_delay_holds_for_a_reason_that_always_retries() {
     let script = [attempt(1).fails(KV_NOT_MY_VBUCKET).come_back_in(ms(400))];
     let hedged = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
     assert_eq!(hedged.sent_ms(), [0, 400]);
-    assert_eq!(call().retried(FailFast, &script).sent_ms(), [0, 400]);
+    assert_eq!(call().retried(NeverRetry, &script).sent_ms(), [0, 400]);
 }
 
 /// R44 R61: a refused stream is sent again, and the server's delay is kept.
@@ -575,7 +575,7 @@ fn only_idempotent_calls_are_hedged_by_default() {
     let lost = [every_attempt_from(1).after(ms(10)).fails(UNKNOWN)];
     let story = write().hedged(&four(), &lost);
     assert_eq!((story.sent_ms(), story.at), (vec![0], ms(10)));
-    assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(story.info.stopped(), Some(StopReason::NotIdempotent));
 }
 
 /// The failure had no effect, so another attempt may follow; it is the only one in flight.

@@ -11,7 +11,7 @@ use crate::failure::reason::{
     KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
 };
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::Attempts;
+use crate::policy::strategy::MaxAttempts;
 use crate::policy::throttle::{Settled, TokenBucket};
 use crate::{Failure, Stage};
 use crate::{RetryReason, RetryThrottle, Transparent, Verdict};
@@ -20,8 +20,8 @@ use crate::{RetryReason, RetryThrottle, Transparent, Verdict};
 pub(super) const MOST_LINES: u32 = 12;
 
 /// 10, 20, 40 … 80 ms, with at most `max` attempts.
-pub(super) fn attempts(max: u32) -> Attempts {
-    Attempts::new(max, Backoff::exponential(ms(10), ms(80)))
+pub(super) fn attempts(max: u32) -> MaxAttempts {
+    MaxAttempts::new(max, Backoff::exponential(ms(10), ms(80)))
 }
 
 /// A bucket of `max` tokens that has counted `failed` failures.

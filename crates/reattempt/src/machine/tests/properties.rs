@@ -10,18 +10,18 @@ use super::script::{Line, every_attempt_from, find, ms};
 use super::simulator::{Call, End, Story, call};
 use crate::failure::reason::KV_NOT_MY_VBUCKET;
 use crate::policy::backoff::{Backoff, Jitter, Randomness};
-use crate::policy::strategy::{Attempts, BestEffort, FailFast};
+use crate::policy::strategy::{BestEffort, MaxAttempts, NeverRetry};
 use crate::policy::throttle::TokenBucket;
 use crate::{AttemptKind, HedgePolicy, OnDeadline, RetryThrottle, Transparent, Verdict};
 
-fn jittered(max: u32, seed: u64) -> Attempts {
+fn jittered(max: u32, seed: u64) -> MaxAttempts {
     let backoff = Backoff::exponential(ms(3), ms(40)).jitter(Jitter::Full);
-    Attempts::new(max, backoff.randomness(Randomness::seeded(seed)))
+    MaxAttempts::new(max, backoff.randomness(Randomness::seeded(seed)))
 }
 
 /// The same call, retried and hedged.
 fn both(call: &Call, script: &[Line], max: u32, delay: u64) -> [Story; 2] {
-    let retried = call.retried(Attempts::new(max, Backoff::constant(ms(delay))), script);
+    let retried = call.retried(MaxAttempts::new(max, Backoff::constant(ms(delay))), script);
     [
         retried,
         call.hedged(&HedgePolicy::new(max, ms(delay)), script),
@@ -108,7 +108,7 @@ proptest! {
         let story = if hedged {
             call.hedged(&HedgePolicy::new(3, ms(20)), &script)
         } else {
-            call.retried(FailFast, &script)
+            call.retried(NeverRetry, &script)
         };
         prop_assert_eq!((story.end, story.at), (End::TimedOut, ms(limit)));
     }
@@ -148,7 +148,7 @@ proptest! {
         let mut plain = PlainBucket::full(max_tokens, ratio);
         for script in scripts.into_iter().map(without_unseen) {
             let call = call().throttled_by(&bucket);
-            let story = call.retried(Attempts::new(4, Backoff::constant(ms(1))), &script);
+            let story = call.retried(MaxAttempts::new(4, Backoff::constant(ms(1))), &script);
             for number in 1..=story.sent.len() as u32 {
                 plain.settled(&find(&script, number));
             }

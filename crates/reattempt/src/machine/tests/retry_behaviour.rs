@@ -7,7 +7,7 @@ use super::simulator::{End, call};
 use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::{
     AttemptKind, Decision, Failure, HedgePolicy, OnDeadline, RetryStrategy, RetryView, Stage,
-    Stopped, Surface,
+    StopReason, Surface,
 };
 
 #[test]
@@ -70,10 +70,10 @@ fn without_a_deadline_a_delay_of_more_than_a_day_means_stop() {
     for by in [DAY + 1, u64::MAX] {
         let story = call().retried(attempts(3), &for_years(by));
         assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
-        assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+        assert_eq!(story.info.stopped(), Some(StopReason::Pushback));
         let story = call().hedged(&HedgePolicy::new(3, ms(9)), &for_years(by));
         assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
-        assert_eq!(story.info.stopped(), Some(Stopped::Pushback));
+        assert_eq!(story.info.stopped(), Some(StopReason::Pushback));
     }
     let story = call().retried(attempts(2), &for_years(DAY));
     assert_eq!(story.sent_ms(), [0, u128::from(DAY)]);
@@ -86,7 +86,7 @@ fn with_a_deadline_any_delay_is_held_against_it() {
     assert_eq!((story.end, story.at), (End::TimedOut, ms(50)));
     let story = call().asked_within(ms(50)).retried(attempts(3), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
-    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
 }
 
 /// R51 R52
@@ -97,7 +97,7 @@ fn a_request_that_cannot_be_copied_is_sent_once() {
             .not_replayable()
             .retried(attempts(3), &[attempt(1).fails(reason)]);
         assert_eq!(story.end, End::Failed(1));
-        assert_eq!(story.info.stopped(), Some(Stopped::NotReplayable));
+        assert_eq!(story.info.stopped(), Some(StopReason::NotReplayable));
     }
 }
 
@@ -187,7 +187,10 @@ fn every_failed_attempt_leaves_its_record() {
     let retried = (1, AttemptKind::Initial, Some(ms(10)), None);
     assert_eq!(
         seen,
-        [retried, (2, AttemptKind::Retry, None, Some(Stopped::Fatal))]
+        [
+            retried,
+            (2, AttemptKind::Retry, None, Some(StopReason::Fatal))
+        ]
     );
 }
 
@@ -246,5 +249,5 @@ impl RetryStrategy for Twice {
 fn a_strategy_may_say_that_its_attempts_are_used_up() {
     let story = call().retried(Twice, &[every_attempt_from(1).fails(KV_LOCKED)]);
     assert_eq!(story.end, End::Failed(3));
-    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(story.info.stopped(), Some(StopReason::Attempts));
 }

@@ -9,8 +9,8 @@ use crate::failure::reason::{
     KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT,
     SOCKET_NOT_AVAILABLE, UNKNOWN,
 };
-use crate::policy::strategy::{BestEffort, FailFast, Once, StrategyError};
-use crate::{Decision, OnDeadline, RetryStrategy, RetryThrottle, RetryView, Stage, Stopped};
+use crate::policy::strategy::{BestEffort, NeverRetry, RetryOnce, StrategyError};
+use crate::{Decision, OnDeadline, RetryStrategy, RetryThrottle, RetryView, Stage, StopReason};
 
 /// A strategy whose deferred decision returns this result.
 #[derive(Debug)]
@@ -32,14 +32,14 @@ fn unknown_is_retried_only_for_an_idempotent_request() {
     );
     let once = call().not_idempotent().retried(BestEffort::new(), &script);
     assert_eq!(once.end, End::Failed(1));
-    assert_eq!(once.info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(once.info.stopped(), Some(StopReason::NotIdempotent));
 }
 
 /// C5 C6
 #[test]
 fn an_always_retry_reason_bypasses_fail_fast() {
     let script = [every_attempt_from(1).fails(KV_NOT_MY_VBUCKET), attempt(8)];
-    let story = call().not_idempotent().retried(FailFast, &script);
+    let story = call().not_idempotent().retried(NeverRetry, &script);
     assert_eq!(story.end, End::Worked(8));
     assert_eq!(story.sent_ms(), [0, 1, 11, 61, 161, 661, 1661, 2661]);
 }
@@ -48,10 +48,10 @@ fn an_always_retry_reason_bypasses_fail_fast() {
 #[test]
 fn a_reason_that_always_retries_still_ends_at_the_deadline() {
     let script = [every_attempt_from(1).fails(KV_NOT_MY_VBUCKET)];
-    let story = call().within(ms(100)).retried(FailFast, &script);
+    let story = call().within(ms(100)).retried(NeverRetry, &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(100)));
     assert_eq!(story.sent_ms(), [0, 1, 11, 61]);
-    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
 }
 
 /// C6
@@ -60,7 +60,7 @@ fn an_always_retry_reason_is_neither_throttled_nor_counted() {
     let empty = bucket(2, 2);
     let script = [attempt(1).fails(KV_NOT_MY_VBUCKET)];
     assert_eq!(
-        call().throttled_by(&empty).retried(FailFast, &script).end,
+        call().throttled_by(&empty).retried(NeverRetry, &script).end,
         End::Worked(2)
     );
     assert_eq!(empty.milli_tokens(), Some(100), "only the success counted");
@@ -76,7 +76,7 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline() {
     let last = story.info.records().last().unwrap();
     assert_eq!(
         (last.stopped, last.delay),
-        (Some(Stopped::Deadline), Some(ms(20)))
+        (Some(StopReason::Deadline), Some(ms(20)))
     );
 }
 
@@ -95,7 +95,7 @@ fn a_limit_that_is_not_enforced_gives_up() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
     let story = call().asked_within(ms(30)).retried(attempts(9), &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(10)));
-    assert_eq!(story.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
 }
 
 /// C7
@@ -104,7 +104,7 @@ fn a_service_that_is_ready_too_late_is_not_called() {
     let script = [attempt(1).fails(KV_TEMPORARY_FAILURE).ready_after(ms(30))];
     let asked = call().asked_within(ms(30)).retried(attempts(9), &script);
     assert_eq!(asked.end, End::Failed(1));
-    assert_eq!(asked.info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(asked.info.stopped(), Some(StopReason::Deadline));
     let enforced = call().within(ms(30)).retried(attempts(9), &script);
     assert_eq!((enforced.end, enforced.at), (End::TimedOut, ms(30)));
 }
@@ -113,9 +113,9 @@ fn a_service_that_is_ready_too_late_is_not_called() {
 #[test]
 fn no_delay_is_a_retry_and_not_a_stop() {
     let script = [attempt(1).fails(KV_LOCKED)];
-    let story = call().retried(Once, &script);
+    let story = call().retried(RetryOnce, &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(2), vec![0, 0]));
-    assert_eq!(call().retried(FailFast, &script).end, End::Failed(1));
+    assert_eq!(call().retried(NeverRetry, &script).end, End::Failed(1));
 }
 
 /// C9
@@ -136,7 +136,7 @@ fn a_decision_that_fails_fails_the_call_at_once() {
         &[attempt(1).fails(KV_LOCKED)],
     );
     assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
-    assert_eq!(story.info.stopped(), Some(Stopped::Strategy));
+    assert_eq!(story.info.stopped(), Some(StopReason::Strategy));
 }
 
 /// C9
@@ -161,7 +161,7 @@ fn a_decision_made_elsewhere_passes_the_same_gates() {
     let throttled = call()
         .throttled_by(&bucket(2, 1))
         .retried(at_once(), &script);
-    assert_eq!(throttled.info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(throttled.info.stopped(), Some(StopReason::Throttled));
 }
 
 /// C11

@@ -4,7 +4,7 @@ use super::model::attempts;
 use super::script::every_attempt_from;
 use super::simulator::call;
 use crate::failure::reason::{KV_TEMPORARY_FAILURE, UNKNOWN};
-use crate::{Stage, Stopped};
+use crate::{Stage, StopReason};
 
 /// A late report by a transport does not make a write safe to repeat.
 #[test]
@@ -12,7 +12,7 @@ fn a_servers_answer_is_final_whatever_was_reported_before_it() {
     for stage in [Stage::Dispatch, Stage::InFlight] {
         let script = [every_attempt_from(1).fails(UNKNOWN).found_at(stage)];
         let story = call().not_idempotent().retried(attempts(3), &script);
-        assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
+        assert_eq!(story.info.stopped(), Some(StopReason::NotIdempotent));
         let record = story.info.records().next().unwrap();
         assert_eq!(record.failure.unwrap().stage, Stage::Response);
     }

@@ -7,12 +7,12 @@ use super::simulator::{End, call};
 use crate::AttemptKind::{Hedge, Initial, Retry, Transparent};
 use crate::failure::reason::UNKNOWN;
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::{Attempts, FailFast};
+use crate::policy::strategy::{MaxAttempts, NeverRetry};
 use crate::policy::throttle::TokenBucket;
-use crate::{HedgePolicy, MOST_RECORDS, RetryThrottle, Stage, Stopped, Transparent as Unseen};
+use crate::{HedgePolicy, MOST_RECORDS, RetryThrottle, Stage, StopReason, Transparent as Unseen};
 
-fn attempts(max: u32) -> Attempts {
-    Attempts::new(max, Backoff::constant(ms(10)))
+fn attempts(max: u32) -> MaxAttempts {
+    MaxAttempts::new(max, Backoff::constant(ms(10)))
 }
 
 /// R60
@@ -21,7 +21,7 @@ fn attempts_that_never_left_are_retried_until_the_deadline() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
-    let story = call().within(ms(1000)).retried(FailFast, &script);
+    let story = call().within(ms(1000)).retried(NeverRetry, &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(1000)));
     assert_eq!(
         story.sent_ms()[..7],
@@ -37,7 +37,7 @@ fn attempts_that_never_left_are_retried_five_times_at_most() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
-    let story = call().retried(FailFast, &script);
+    let story = call().retried(NeverRetry, &script);
     assert_eq!(story.end, End::Failed(6));
     assert_eq!(story.count(Transparent), 5);
 }
@@ -48,7 +48,7 @@ fn attempts_that_never_left_stop_after_a_thousand() {
     let script = [every_attempt_from(1)
         .fails(UNKNOWN)
         .unseen(Unseen::Unlimited)];
-    let story = call().within(ms(10_000_000)).retried(FailFast, &script);
+    let story = call().within(ms(10_000_000)).retried(NeverRetry, &script);
     assert_eq!(
         (story.end, story.count(Transparent)),
         (End::Failed(1001), 1000)
@@ -83,7 +83,7 @@ fn a_refused_stream_is_retried_also_after_a_processed_attempt() {
 #[test]
 fn no_policy_at_all_is_needed() {
     let script = [attempt(1).fails_for_good(UNKNOWN).unseen(Unseen::Once)];
-    let story = call().not_idempotent().retried(FailFast, &script);
+    let story = call().not_idempotent().retried(NeverRetry, &script);
     assert_eq!(story.end, End::Worked(2));
 }
 
@@ -128,7 +128,7 @@ fn a_stop_beats_them() {
     let story = call().retried(attempts(3), &script);
     assert_eq!(
         (story.end, story.info.stopped()),
-        (End::Failed(1), Some(Stopped::Pushback))
+        (End::Failed(1), Some(StopReason::Pushback))
     );
 }
 
@@ -217,13 +217,13 @@ fn a_lost_connection_is_transparent_where_the_body_was_unread() {
         lost.unseen(Unseen::IfUnread)
     };
     let write = || call().not_idempotent();
-    let story = write().retried(FailFast, &[lost(1).unread()]);
+    let story = write().retried(NeverRetry, &[lost(1).unread()]);
     assert_eq!((story.end, story.count(Transparent)), (End::Worked(2), 1));
     let record = story.info.records().next().unwrap();
     assert_eq!(record.failure.unwrap().stage, Stage::Dispatch);
 
     let story = write().retried(attempts(2), &[lost(1)]);
-    assert_eq!(story.info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(story.info.stopped(), Some(StopReason::NotIdempotent));
     let story = call().retried(attempts(2), &[lost(1)]);
     assert_eq!((story.end, story.count(Retry)), (End::Worked(2), 1));
 
@@ -254,22 +254,22 @@ fn an_untried_backend_is_tried_without_counting() {
     ];
     let story = call().throttled_by(&bucket).retried(attempts(2), &script);
     assert_eq!(story.kinds(), [Initial, Transparent, Transparent, Retry]);
-    assert_eq!(story.info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(story.info.stopped(), Some(StopReason::Attempts));
     assert_eq!(bucket.milli_tokens(), Some(8000), "two were counted");
 
     // All at once, unlike attempts that never left the client, which have a limit of five and a
     // back-off without a deadline.
     let script: Vec<_> = (1..=9).map(|n| refused(n).leaves_a_backend()).collect();
-    let story = call().retried(FailFast, &script);
+    let story = call().retried(NeverRetry, &script);
     assert_eq!((story.end, story.at), (End::Worked(10), ms(0)));
     let endless = [refused_from(1)];
-    let story = call().within(ms(60_000)).retried(FailFast, &endless);
+    let story = call().within(ms(60_000)).retried(NeverRetry, &endless);
     assert_eq!(story.count(Transparent) as usize, MOST_RECORDS, "bounded");
 
-    let story = call().retried(FailFast, &[refused(1)]);
+    let story = call().retried(NeverRetry, &[refused(1)]);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
     let off = call().without_transparent_retries();
-    let story = off.retried(FailFast, &[refused(1).leaves_a_backend()]);
+    let story = off.retried(NeverRetry, &[refused(1).leaves_a_backend()]);
     assert_eq!(story.end, End::Failed(1), "the policy decides");
 }
 
@@ -283,9 +283,9 @@ fn a_pushback_of_more_than_a_day_ends_transparent_retries() {
     let day = ms(24 * 60 * 60 * 1000);
     let (waits, never) = (unseen(day), unseen(day + ms(1)));
     let policy = HedgePolicy::new(2, ms(10));
-    assert_eq!(call().retried(FailFast, &waits).end, End::Worked(2));
-    assert_eq!(call().retried(FailFast, &never).end, End::Failed(1));
+    assert_eq!(call().retried(NeverRetry, &waits).end, End::Worked(2));
+    assert_eq!(call().retried(NeverRetry, &never).end, End::Failed(1));
     assert_eq!(call().hedged(&policy, &never).end, End::Failed(1));
-    let within = call().within(ms(1000)).retried(FailFast, &never);
+    let within = call().within(ms(1000)).retried(NeverRetry, &never);
     assert_eq!(within.end, End::Worked(2), "the deadline ends it in time");
 }

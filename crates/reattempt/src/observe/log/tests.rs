@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::{Attempts, FailFast};
+use crate::policy::strategy::{MaxAttempts, NeverRetry};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -12,7 +12,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::policy::throttle::Settled;
 use crate::test_util::{Answer, Fault, attempt, ms, probe, verdict};
 use crate::{
-    Annotated, DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket,
+    DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket,
 };
 
 /// Collects all events of this crate at any level: level, target and fields.
@@ -64,7 +64,7 @@ async fn a_scheduled_retry_logs_at_debug_and_a_refused_one_at_info() {
     drop(crate::test_util::listen());
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());
-    let two = Attempts::new(2, Backoff::constant(ms(10)));
+    let two = MaxAttempts::new(2, Backoff::constant(ms(10)));
     let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
     let service = RetryLayer::new(classify, two).layer(probe.inner());
     assert!(service.oneshot(probe.request()).await.is_err());
@@ -102,7 +102,7 @@ async fn forced_retries_and_delays_that_do_not_fit_are_logged() {
     let probe = probe((1..=3).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(20)))
-        .layer(RetryLayer::new(classify, FailFast))
+        .layer(RetryLayer::new(classify, NeverRetry))
         .service(probe.inner());
     assert!(service.oneshot(probe.request()).await.is_err());
 
@@ -155,7 +155,7 @@ async fn a_successful_call_logs_nothing() {
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());
     let probe = probe([attempt(1)]);
-    let two = Attempts::new(2, Backoff::constant(ms(10)));
+    let two = MaxAttempts::new(2, Backoff::constant(ms(10)));
     let service = RetryLayer::new(classify, two).layer(probe.inner());
     assert!(service.oneshot(probe.request()).await.is_ok());
     assert_eq!(*heard.0.lock().unwrap(), []);

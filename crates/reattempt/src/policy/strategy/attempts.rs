@@ -8,20 +8,20 @@ use crate::policy::backoff::{Backoff, Jitter};
 
 /// A maximum number of attempts with a back-off between them.
 #[derive(Clone, Debug)]
-pub struct Attempts {
+pub struct MaxAttempts {
     max: u32,
     backoff: Backoff,
     on_deadline: OnDeadline,
 }
 
 /// Three attempts, with full jitter up to 100 ms, 200 ms …: suitable for most clients. The same as
-/// [`Attempts::standard`], without settings.
+/// [`MaxAttempts::standard`], without settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standard;
 
 impl RetryStrategy for Standard {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
-        const { &Attempts::standard() }.decide(view)
+        const { &MaxAttempts::standard() }.decide(view)
     }
 
     fn max_attempts(&self) -> Option<u32> {
@@ -31,7 +31,7 @@ impl RetryStrategy for Standard {
 
 const STANDARD_ATTEMPTS: u32 = 3;
 
-impl Attempts {
+impl MaxAttempts {
     /// At most `max` attempts, the first included (0 counts as 1).
     #[must_use]
     pub const fn new(max: u32, backoff: Backoff) -> Self {
@@ -60,13 +60,13 @@ impl Attempts {
     }
 }
 
-impl Default for Attempts {
+impl Default for MaxAttempts {
     fn default() -> Self {
         Self::standard()
     }
 }
 
-impl RetryStrategy for Attempts {
+impl RetryStrategy for MaxAttempts {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
         Decision::After(
             self.backoff
@@ -85,9 +85,9 @@ impl RetryStrategy for Attempts {
 
 /// Exactly one retry, at once.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Once;
+pub struct RetryOnce;
 
-impl RetryStrategy for Once {
+impl RetryStrategy for RetryOnce {
     fn decide(&self, _: &RetryView<'_>) -> Decision {
         Decision::After(Duration::ZERO)
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Decision, FailFast, RetryStrategy, RetryView, Surface};
+use super::{Decision, NeverRetry, RetryStrategy, RetryView, Surface};
 use crate::{Failure, OnDeadline, RetryReason};
 
 /// Extends a strategy for single reasons: each of these has its own strategy, and the extended
@@ -14,12 +14,12 @@ use crate::{Failure, OnDeadline, RetryReason};
 /// use std::time::Duration;
 /// use reattempt::backoff::Backoff;
 /// use reattempt::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, QUERY_INDEX_NOT_FOUND};
-/// use reattempt::strategy::{Attempts, BestEffort, Extended};
+/// use reattempt::strategy::{MaxAttempts, BestEffort, Extended};
 /// # use reattempt::{CallContext, Decision, Failure, RetryStrategy, RetryView, Stage};
 ///
 /// let strategy = Extended::new(BestEffort::new())
 ///     .never(QUERY_INDEX_NOT_FOUND)
-///     .by(KV_LOCKED, Attempts::new(3, Backoff::constant(Duration::from_millis(20))));
+///     .by(KV_LOCKED, MaxAttempts::new(3, Backoff::constant(Duration::from_millis(20))));
 /// # let context = CallContext::default();
 /// # #[allow(clippy::disallowed_methods)]
 /// # let decide = |reason, retries| {
@@ -66,7 +66,7 @@ impl<S: RetryStrategy> Extended<S> {
     /// Failures with this reason are not retried.
     #[must_use]
     pub fn never(self, reason: RetryReason) -> Self {
-        self.by(reason, FailFast)
+        self.by(reason, NeverRetry)
     }
 
     fn of(&self, reason: RetryReason) -> &dyn RetryStrategy {

@@ -4,7 +4,7 @@ mod attempts;
 mod best_effort;
 mod controlled_backoff;
 mod extended;
-mod fail_fast;
+mod never_retry;
 #[cfg(test)]
 mod tests;
 
@@ -14,12 +14,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use attempts::{Attempts, Once, Standard};
+pub use attempts::{MaxAttempts, RetryOnce, Standard};
 pub use best_effort::BestEffort;
 pub use controlled_backoff::ControlledBackoff;
 pub use extended::Extended;
-#[doc(hidden)]
-pub use fail_fast::FailFast;
+pub use never_retry::NeverRetry;
 
 use crate::call::findings::Backend;
 use crate::{CallContext, Failure, OnDeadline};

@@ -63,7 +63,7 @@ fn a_strategy_extends_another_for_single_reasons() {
     let slow = |ms| BestEffort::with_backoff(Backoff::constant(Duration::from_millis(ms)));
     let extended = Extended::new(BestEffort::new())
         .never(KV_LOCKED)
-        .by(SOCKET_NOT_AVAILABLE, FailFast)
+        .by(SOCKET_NOT_AVAILABLE, NeverRetry)
         .by(SOCKET_NOT_AVAILABLE, slow(70));
     for (reason, delays) in [
         (KV_LOCKED, [None, None, None]),
@@ -79,7 +79,7 @@ fn a_strategy_extends_another_for_single_reasons() {
 /// Each strategy has its own maximum; the extended strategy decides all other reasons.
 #[test]
 fn of_several_strategies_the_most_attempts_bound_the_call() {
-    let times = |max| Attempts::new(max, Backoff::constant(Duration::from_millis(5)));
+    let times = |max| MaxAttempts::new(max, Backoff::constant(Duration::from_millis(5)));
     let extended = Extended::new(times(4).on_deadline(OnDeadline::GiveUp)).by(KV_LOCKED, times(2));
     for (reason, again) in [(KV_LOCKED, 1), (KV_TEMPORARY_FAILURE, 3)] {
         let delays = (0..9).map_while(|retries| delay_for(&extended, reason, retries));
@@ -112,10 +112,10 @@ fn the_extended_strategy_chooses_the_returned_failure() {
         }
     }
     let failure = Failure::new(KV_LOCKED, Stage::Response);
-    let extended = Extended::new(First).by(KV_LOCKED, Once);
+    let extended = Extended::new(First).by(KV_LOCKED, RetryOnce);
     assert!(extended.holds());
     assert_eq!(extended.surface(&failure, &failure), Surface::Held);
-    assert!(!Extended::new(Once).by(KV_LOCKED, First).holds());
+    assert!(!Extended::new(RetryOnce).by(KV_LOCKED, First).holds());
 }
 
 /// C5
@@ -168,8 +168,8 @@ fn a_view_has_builder_values_or_first_failure_defaults() {
 /// C8
 #[test]
 fn retrying_at_once_is_not_the_same_as_stopping() {
-    assert_eq!(delay(&Once, 0), ms(0));
-    assert_eq!(Once.max_attempts(), Some(2));
-    assert_eq!(FailFast.max_attempts(), Some(1));
-    assert_eq!(delay(&FailFast, 0), None);
+    assert_eq!(delay(&RetryOnce, 0), ms(0));
+    assert_eq!(RetryOnce.max_attempts(), Some(2));
+    assert_eq!(NeverRetry.max_attempts(), Some(1));
+    assert_eq!(delay(&NeverRetry, 0), None);
 }

@@ -44,7 +44,7 @@ async fn a_deferred_no_returns_the_answer_unchanged() {
     let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]);
     let (told, info) = send(&retry(Asks(|| Ok(None))), &probe).await;
     assert_eq!((told, probe.log().now()), (Told::Answer(1), 5));
-    assert_eq!(info.stopped(), Some(Stopped::Strategy));
+    assert_eq!(info.stopped(), Some(StopReason::Strategy));
 }
 
 /// C9
@@ -54,7 +54,7 @@ async fn a_strategy_that_fails_fails_the_call_at_once_and_never_hangs() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send(&retry(Asks(|| Err("no quorum".into()))), &probe).await;
     assert_eq!((told, probe.log().now()), (Told::Error(1), 5));
-    assert_eq!(info.stopped(), Some(Stopped::Strategy));
+    assert_eq!(info.stopped(), Some(StopReason::Strategy));
     let heard = listener.heard();
     assert!(
         heard.iter().any(|said| said.contains("no quorum")),
@@ -132,14 +132,14 @@ async fn a_readiness_error_returns_the_failure_held() {
     );
 }
 
-fn stop() -> Attempts {
-    Attempts::new(1, Backoff::constant(ms(1)))
+fn stop() -> MaxAttempts {
+    MaxAttempts::new(1, Backoff::constant(ms(1)))
 }
 
 #[tokio::test(start_paused = true)]
 async fn strategies_apply_in_the_order_caller_policy_layer() {
     let layer = retry(stop());
-    let policy = Arc::new(RoutePolicy::new("two").retry(Once));
+    let policy = Arc::new(RoutePolicy::new("two").retry(RetryOnce));
     let failing = || probe((1..=9).map(|n| attempt(n).fails(TMPFAIL)));
     let attempts = |probe: &Probe| probe.log().calls().len();
 
@@ -171,7 +171,7 @@ async fn a_policy_of_no_recovery_sends_once_and_is_counted() {
     let mut request = probe.request();
     let policy = RoutePolicy::new("none")
         .no_recovery()
-        .throttle(bucket.clone());
+        .with_throttle(bucket.clone());
     request.context_mut().set_policy(Arc::new(policy));
     let (told, _) = send_request(&retry(three()), &probe, request).await;
     assert_eq!(told, Told::Error(1));

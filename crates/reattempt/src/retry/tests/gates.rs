@@ -1,12 +1,12 @@
 //! What allows a further attempt independent of the strategy, and what refuses it.
 
 use crate::failure::reason::{KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT};
-use crate::{Failure, Idempotency, Stage, TimeLimit, TokenBucket, Transparent};
+use crate::{CallDeadline, Failure, Idempotency, Stage, TokenBucket, Transparent};
 
 use super::*;
 
-fn once() -> Attempts {
-    Attempts::new(1, Backoff::constant(ms(1)))
+fn once() -> MaxAttempts {
+    MaxAttempts::new(1, Backoff::constant(ms(1)))
 }
 
 /// R20 R26
@@ -18,7 +18,7 @@ async fn a_throttled_call_gets_the_servers_failure_at_once() {
     request.context_mut().set_throttle(bucket.clone());
     let (told, info) = send_request(&retry(three()), &probe, request).await;
     assert_eq!((told, probe.log().now()), (Told::Error(2), 10));
-    assert_eq!(info.stopped(), Some(Stopped::Throttled));
+    assert_eq!(info.stopped(), Some(StopReason::Throttled));
     assert_eq!(info.records().last().unwrap().milli_tokens, Some(2000));
 }
 
@@ -29,7 +29,7 @@ async fn a_possibly_executed_request_is_retried_only_if_idempotent() {
     let writes = probe(steps());
     let (told, info) = send(&retry(three()), &writes).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
 
     let reads = probe(steps());
     let mut request = reads.request();
@@ -75,7 +75,7 @@ async fn a_layer_below_may_forbid_another_attempt() {
     let probe = probe([attempt(1).fails(TMPFAIL).forbids()]);
     let (told, info) = send(&retry(three()), &probe).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::Pushback));
+    assert_eq!(info.stopped(), Some(StopReason::Pushback));
 }
 
 /// R61
@@ -120,16 +120,16 @@ async fn a_delay_past_an_unenforced_limit_returns_the_failure_now() {
     let probe = probe([attempt(1).fails(KV_LOCKED)]);
     let mut request = probe.request();
     let at = crate::clock::now() + ms(10);
-    request.context_mut().stamp_limit(TimeLimit::stamped(at));
+    request.context_mut().stamp_limit(CallDeadline::stamped(at));
     let (told, info) = send_request(&retry(three()), &probe, request).await;
     assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
-    assert_eq!(info.stopped(), Some(Stopped::Deadline));
+    assert_eq!(info.stopped(), Some(StopReason::Deadline));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
     let answer = || attempt(1).fails(KV_LOCKED).as_answer();
-    let limit = || TimeLimit::stamped(crate::clock::now() + ms(15));
+    let limit = || CallDeadline::stamped(crate::clock::now() + ms(15));
 
     let in_time = probe([answer(), attempt(2)]);
     let mut request = in_time.request();
@@ -147,7 +147,7 @@ async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
     assert_eq!((told, too_late.log().now()), (Told::Answer(1), 15));
     assert_eq!(
         info.records().last().unwrap().stopped,
-        Some(Stopped::Deadline)
+        Some(StopReason::Deadline)
     );
 }
 
@@ -159,12 +159,12 @@ async fn without_recovery_the_layers_strategy_decides_at_the_deadline() {
         let attempt = attempt(n).fails(TMPFAIL);
         attempt.transparently(Transparent::Unlimited)
     };
-    let send = async |strategy: Attempts| {
+    let send = async |strategy: MaxAttempts| {
         let probe = probe((1..=6).map(unsent));
         let mut request = probe.request();
         let context = request.context_mut();
         context.stamp_policy(Arc::new(RoutePolicy::new("none").no_recovery()));
-        context.stamp_limit(TimeLimit::enforced(crate::clock::now() + ms(4)));
+        context.stamp_limit(CallDeadline::enforced(crate::clock::now() + ms(4)));
         let call = retry(strategy).layer(probe.inner()).oneshot(request);
         // No layer enforces the limit, so a call that leaves its end to the deadline never ends.
         let ended = tokio::time::timeout(ms(100), call).await.ok();

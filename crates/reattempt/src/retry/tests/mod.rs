@@ -5,9 +5,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::{Attempts, Once};
+use crate::policy::strategy::{MaxAttempts, RetryOnce};
 use crate::{
-    Annotated, AttemptKind, AttemptOutcome, Call, CallContext, RetryInfo, Stopped, Verdict,
+    AttemptKind, AttemptOutcome, Call, CallContext, HasCallContext, RetryInfo, StopReason, Verdict,
 };
 use tower::{Layer, ServiceExt};
 
@@ -28,8 +28,8 @@ type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 const TMPFAIL: crate::RetryReason = KV_TEMPORARY_FAILURE;
 
 /// Three attempts, ten milliseconds apart.
-fn three() -> Attempts {
-    Attempts::new(3, Backoff::constant(ms(10)))
+fn three() -> MaxAttempts {
+    MaxAttempts::new(3, Backoff::constant(ms(10)))
 }
 
 fn retry(strategy: impl crate::RetryStrategy + 'static) -> RetryLayer<Verdicts> {
@@ -49,7 +49,7 @@ async fn send_request<C: Classify<Answer, Fault> + Clone>(
     probe: &Probe,
     mut request: Call<Payload>,
 ) -> (Told, RetryInfo) {
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = layer.layer(probe.inner()).oneshot(request).await;
     (told(&outcome), watch.info())
 }
@@ -65,7 +65,7 @@ async fn an_answer_passes_unchanged_and_leaves_no_record() {
     assert_eq!(told, Told::Answer(1));
     assert_eq!((info.attempts(), info.retries()), (1, 0));
     assert_eq!(info.records().len(), 0);
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 /// R13
@@ -79,7 +79,7 @@ async fn the_last_failure_is_returned_unchanged() {
         probe.log().kinds(),
         [AttemptKind::Initial, AttemptKind::Retry, AttemptKind::Retry]
     );
-    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(info.stopped(), Some(StopReason::Attempts));
     assert_eq!(info.count(TMPFAIL), 3);
 }
 
@@ -110,7 +110,7 @@ async fn a_failing_answer_is_dropped_before_the_delay() {
 fn success_and_retries_without_delay_touch_no_timer() {
     // Without a runtime, any timer would panic.
     let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]);
-    let service = retry(Once).layer(probe.inner());
+    let service = retry(RetryOnce).layer(probe.inner());
     let mut call = pin!(service.oneshot(probe.request()));
     assert!(poll_once(call.as_mut()).is_pending(), "it yields once");
     assert_eq!(probe.log().calls().len(), 1);

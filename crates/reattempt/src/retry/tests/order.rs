@@ -55,7 +55,7 @@ async fn one_stack_serves_both_policies_in_either_order() {
     let want = [(vec![Initial, Retry], 30), (vec![Initial, Hedge], 4)];
     let retry_outside = |probe| {
         ServiceBuilder::new()
-            .layer(retry(Once))
+            .layer(retry(RetryOnce))
             .layer(HedgeLayer::by_policy(verdict as Verdicts))
             .service(probe)
     };
@@ -63,7 +63,7 @@ async fn one_stack_serves_both_policies_in_either_order() {
     let hedge_outside = |probe| {
         ServiceBuilder::new()
             .layer(HedgeLayer::by_policy(verdict as Verdicts))
-            .layer(retry(Once))
+            .layer(retry(RetryOnce))
             .service(probe)
     };
     assert_eq!(kinds(hedge_outside).await, want);

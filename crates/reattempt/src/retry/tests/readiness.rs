@@ -25,11 +25,11 @@ async fn a_readiness_error_never_stands_in_for_the_servers() {
     let probe = probe([attempt(1).fails(TMPFAIL)]).ready(broken);
     let (told, info) = send(&retry(three()), &probe).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::Fatal));
+    assert_eq!(info.stopped(), Some(StopReason::Fatal));
     let last = info.records().last().cloned().unwrap();
     assert_eq!(
         last.stopped,
-        Some(Stopped::Fatal),
+        Some(StopReason::Fatal),
         "the record has the reason too"
     );
 }

@@ -26,7 +26,10 @@ async fn each_attempt_leaves_its_reason_delay_and_gate() {
     assert_eq!(first.backend.as_ref().map(|b| b.as_str()), Some("a"));
     assert_eq!((second.number, second.kind), (2, AttemptKind::Retry));
     assert_eq!(second.failure.and_then(|f| f.code), Some(7));
-    assert_eq!((second.delay, second.stopped), (None, Some(Stopped::Fatal)));
+    assert_eq!(
+        (second.delay, second.stopped),
+        (None, Some(StopReason::Fatal))
+    );
     let tried = probe.log().calls()[1].context.backends_tried();
     assert_eq!(
         tried.iter().map(|b| b.as_str()).collect::<Vec<_>>(),
@@ -40,13 +43,13 @@ async fn a_success_after_a_failure_is_recorded() {
     let (_, info) = send(&retry(three()), &probe).await;
     let last = info.records().last().cloned().unwrap();
     assert_eq!((last.number, last.outcome), (2, AttemptOutcome::Success));
-    assert_eq!(info.stopped(), Some(Stopped::Success));
+    assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
 /// Starts a call, lets it run until `at`, and drops it.
 async fn cancelled_at(at: u64, layer: RetryLayer<Verdicts>, probe: &Probe) -> RetryInfo {
     let mut request = probe.request();
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let call = layer.layer(probe.inner()).oneshot(request);
     let outcome = tokio::time::timeout(ms(at), call).await;
     assert!(outcome.is_err(), "the call was not cancelled");
@@ -61,8 +64,8 @@ async fn a_call_cancelled_in_flight_is_recorded() {
     assert_eq!(probe.log().future_dropped(2), Some((15, false)));
     let last = info.records().last().cloned().unwrap();
     assert_eq!((last.number, last.outcome), (2, AttemptOutcome::Cancelled));
-    assert_eq!(last.stopped, Some(Stopped::Cancelled));
-    assert_eq!(info.stopped(), Some(Stopped::Cancelled));
+    assert_eq!(last.stopped, Some(StopReason::Cancelled));
+    assert_eq!(info.stopped(), Some(StopReason::Cancelled));
 }
 
 /// R15
@@ -70,7 +73,7 @@ async fn a_call_cancelled_in_flight_is_recorded() {
 async fn a_call_cancelled_between_attempts_sends_no_more() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let info = cancelled_at(5, retry(three()), &probe).await;
-    assert_eq!(info.stopped(), Some(Stopped::Cancelled));
+    assert_eq!(info.stopped(), Some(StopReason::Cancelled));
     assert_eq!((info.attempts(), info.count(TMPFAIL)), (1, 1));
 }
 
@@ -90,7 +93,7 @@ async fn a_call_cancelled_during_a_deferred_decision_has_its_record() {
     assert_eq!(info.count(TMPFAIL), 1);
     let record = info.records().last().cloned().unwrap();
     assert_eq!(record.outcome, AttemptOutcome::Retry);
-    assert_eq!(record.stopped, Some(Stopped::Cancelled));
+    assert_eq!(record.stopped, Some(StopReason::Cancelled));
 }
 
 /// The events that an observer received, in order.
@@ -121,7 +124,7 @@ impl Observer for Diary {
     }
 
     fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
-        let stopped = info.stopped().map_or("?", Stopped::name);
+        let stopped = info.stopped().map_or("?", StopReason::name);
         self.0.lock().unwrap().push(format!("ended: {stopped}"));
     }
 }
@@ -181,7 +184,7 @@ fn milli_tokens(bucket: &TokenBucket) -> u64 {
 async fn a_committed_answer_is_counted_once_when_it_ends() {
     let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
     let info = commit(&bucket).await;
-    assert_eq!(info.stopped(), Some(Stopped::Committed));
+    assert_eq!(info.stopped(), Some(StopReason::Committed));
     assert_eq!(milli_tokens(&bucket), 9000);
     assert_eq!(info.count(TMPFAIL), 1, "its end is part of the history");
     let told: Vec<_> = info

@@ -9,10 +9,10 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn nothing_is_cloned_when_no_further_attempt_is_possible() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let once = Attempts::new(1, Backoff::constant(ms(10)));
+    let once = MaxAttempts::new(1, Backoff::constant(ms(10)));
     let (told, info) = send(&RetryLayer::new(NeverForces, once), &probe).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::Attempts));
+    assert_eq!(info.stopped(), Some(StopReason::Attempts));
     assert_eq!(probe.log().request_clones(), 0);
     assert_eq!(probe.log().service_clones(), 0);
 }
@@ -42,7 +42,7 @@ struct Stubborn {
     cut_off: bool,
 }
 
-impl Annotated for Stubborn {
+impl HasCallContext for Stubborn {
     fn context(&self) -> Option<&CallContext> {
         self.call.context()
     }
@@ -75,7 +75,7 @@ impl Replay for Stubborn {
 
 async fn send_stubborn(probe: &Probe, can: bool, most: u32) -> (Told, RetryInfo) {
     let mut call = probe.request();
-    let watch = CallContext::watch(&mut call);
+    let watch = RetryInfo::track(&mut call);
     let copies = Arc::default();
     let request = Stubborn {
         call,
@@ -102,11 +102,11 @@ async fn an_attempt_that_is_cut_off_is_not_counted() {
         cut_off: true,
     };
     request.context_mut().set_throttle(bucket.clone());
-    let watch = CallContext::watch(&mut request);
+    let watch = RetryInfo::track(&mut request);
     let outcome = retry(three()).layer(probe.inner()).oneshot(request).await;
     assert_eq!(told(&outcome), Told::Error(1));
     assert_eq!(bucket.milli_tokens(), Some(10_000));
-    assert_eq!(watch.info().stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(watch.info().stopped(), Some(StopReason::NotReplayable));
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,7 @@ async fn a_request_that_cannot_be_resent_gets_its_own_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, false, 9).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
     assert_eq!(probe.log().now(), 0, "no delay before it");
 }
 
@@ -123,7 +123,7 @@ async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, true, 0).await;
     assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
     assert_eq!(probe.log().service_clones(), 0);
 }
 
@@ -135,7 +135,7 @@ async fn a_copy_refused_at_send_time_returns_the_kept_failure() {
     assert_eq!(told, Told::Error(1));
     assert_eq!(probe.log().now(), 10, "refused at send time");
     let last = info.records().last().cloned().unwrap();
-    assert_eq!(last.stopped, Some(Stopped::NotReplayable));
+    assert_eq!(last.stopped, Some(StopReason::NotReplayable));
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,5 +144,5 @@ async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
     let probe = probe([failing, attempt(2).fails(TMPFAIL)]);
     let (told, info) = send_stubborn(&probe, true, 1).await;
     assert_eq!(told, Told::Error(2));
-    assert_eq!(info.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
 }

@@ -35,7 +35,7 @@ async fn an_error_that_comes_late_counts_as_a_failure() {
         (data("}"), None, false),
     ] {
         let mut request = read_only();
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let client = Client::of(HttpService::analytics());
         client
             .bucket
@@ -46,7 +46,7 @@ async fn an_error_that_comes_late_counts_as_a_failure() {
         let ended = client.call(request, [late(end)]).await;
         assert_eq!(
             (ended.sent, ended.info.stopped()),
-            (1, Some(Stopped::Committed))
+            (1, Some(StopReason::Committed))
         );
         assert_eq!(
             client.bucket.milli_tokens(),
@@ -118,7 +118,7 @@ async fn a_storm_of_retries_is_held_back_by_the_throttle() {
     for call in ended {
         assert_eq!(
             (call.status(), call.info.stopped()),
-            (400, Some(Stopped::Throttled))
+            (400, Some(StopReason::Throttled))
         );
     }
 }

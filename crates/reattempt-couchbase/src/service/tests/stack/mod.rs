@@ -9,11 +9,11 @@ use reattempt::reason::{
     QUERY_INDEX_NOT_FOUND, QUERY_PREPARED_STATEMENT_FAILURE, SEARCH_TOO_MANY_REQUESTS,
     SOCKET_CLOSED_WHILE_IN_FLIGHT, SOCKET_NOT_AVAILABLE, VIEWS_NO_ACTIVE_PARTITION,
 };
-use reattempt::strategy::{BestEffort, FailFast};
+use reattempt::strategy::{BestEffort, NeverRetry};
 use reattempt::throttle::TokenBucket;
 use reattempt::{
-    Annotated, DeadlineLayer, Elapsed, Idempotency, NextAttempt, Replay, RetryInfo, RetryLayer,
-    RetryReason, RetryStrategy, RetryThrottle, Stopped, ThrottleLayer,
+    DeadlineLayer, Elapsed, HasCallContext, Idempotency, NextAttempt, Replay, RetryInfo,
+    RetryLayer, RetryReason, RetryStrategy, RetryThrottle, StopReason, ThrottleLayer,
 };
 
 use super::*;
@@ -114,7 +114,7 @@ impl Client {
     ) -> Ended {
         let left: Arc<Mutex<VecDeque<Does>>> = Arc::new(Mutex::new(does.into_iter().collect()));
         let sent = Arc::new(Mutex::new(0));
-        let watch = CallContext::watch(&mut request);
+        let watch = RetryInfo::track(&mut request);
         let transport = |outcome: Result<&Answer, &BoxError>, _: &CallContext| {
             let refused = outcome.is_err_and(|error| error.to_string() == "refused");
             let stage = if refused {

@@ -43,7 +43,7 @@ async fn the_answer_that_is_final_is_the_callers_unchanged() {
         .await;
     assert_eq!(
         (ended.status(), ended.info.stopped()),
-        (400, Some(Stopped::Fatal))
+        (400, Some(StopReason::Fatal))
     );
     let found = ended
         .outcome
@@ -66,7 +66,7 @@ async fn a_broken_off_answer_is_retried_only_if_read_only() {
         assert_eq!(ended.text().await, r#"{"results": [1]}"#);
 
         let ended = client.call(post(), [broken(), works()]).await;
-        assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+        assert_eq!(ended.info.stopped(), Some(StopReason::NotIdempotent));
         assert_eq!(ended.sent, 1);
         let record = ended.info.records().next().unwrap().failure.unwrap();
         assert_eq!(
@@ -102,9 +102,9 @@ async fn a_lost_attempt_is_sent_again_as_far_as_its_service_allows() {
         let ended = client.call(request.clone(), [Does::LosesTheAnswer]).await;
         assert_eq!(ended.sent, if again { 2 } else { 1 }, "{service:?}");
         let stopped = if again {
-            Stopped::Success
+            StopReason::Success
         } else {
-            Stopped::NotIdempotent
+            StopReason::NotIdempotent
         };
         assert_eq!(ended.info.stopped(), Some(stopped));
         let ended = client
@@ -126,7 +126,7 @@ async fn what_the_caller_stamps_beats_the_list() {
     let ended = Client::of(HttpService::search())
         .call(once, [Does::LosesTheAnswer])
         .await;
-    assert_eq!(ended.info.stopped(), Some(Stopped::NotIdempotent));
+    assert_eq!(ended.info.stopped(), Some(StopReason::NotIdempotent));
 }
 
 /// C45
@@ -148,7 +148,7 @@ async fn a_search_that_is_refused_comes_back() {
 #[tokio::test(start_paused = true)]
 async fn a_302_of_the_views_is_asked_again_under_fail_fast_too() {
     let moved = || answers(302, "");
-    let views = Client::of(HttpService::views()).strategy(FailFast);
+    let views = Client::of(HttpService::views()).strategy(NeverRetry);
     let ended = views.call(post(), (0..7).map(|_| moved())).await;
     assert_eq!(ended.status(), 200);
     assert_eq!(ended.delays(), [1, 10, 50, 100, 500, 1000, 1000]);
@@ -176,12 +176,12 @@ async fn fail_fast_stops_at_any_other() {
     .into_iter()
     .enumerate()
     {
-        let client = Client::of(service).strategy(FailFast);
+        let client = Client::of(service).strategy(NeverRetry);
         let node = failing().into_iter().skip(at);
         let ended = client.call(post(), node).await;
         assert_eq!(
             (ended.sent, ended.info.stopped()),
-            (1, Some(Stopped::Attempts)),
+            (1, Some(StopReason::Attempts)),
             "{service:?}"
         );
     }

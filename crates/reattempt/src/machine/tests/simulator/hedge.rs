@@ -6,7 +6,7 @@ use super::{Call, End, FAR_TOO_MANY, Story, send, start};
 use crate::driver::{HedgeDriver, Permit};
 use crate::machine::tests::script::{Line, find};
 use crate::machine::{Due, HedgeAction};
-use crate::{AttemptKind, CallContext, HedgePolicy, Stopped, Verdict};
+use crate::{AttemptKind, CallContext, HedgePolicy, StopReason, Verdict};
 
 struct Flight {
     number: u32,
@@ -173,7 +173,7 @@ impl<'a> HedgedCall<'a> {
             let permit = if self.call.replayable {
                 self.driver.permit(now, kind, &effects)
             } else {
-                self.driver.withdrawn(Stopped::NotReplayable, &effects)
+                self.driver.withdrawn(StopReason::NotReplayable, &effects)
             };
             match permit {
                 Permit::Send(number) => self.send(number, kind, script),

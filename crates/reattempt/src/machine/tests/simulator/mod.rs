@@ -10,8 +10,8 @@ use super::script::Line;
 use crate::driver::Effects;
 use crate::machine::Facts;
 use crate::{
-    AttemptKind, CallContext, HedgePolicy, Idempotency, RetryInfo, RetryStrategy, RetryThrottle,
-    TimeLimit,
+    AttemptKind, CallContext, CallDeadline, HedgePolicy, Idempotency, RetryInfo, RetryStrategy,
+    RetryThrottle,
 };
 
 /// How a call ended, and with which attempt.
@@ -63,7 +63,7 @@ pub(in crate::machine) fn start() -> Instant {
 #[derive(Clone, Debug)]
 pub(in crate::machine::tests) struct Call {
     context: CallContext,
-    limit: Option<TimeLimit>,
+    limit: Option<CallDeadline>,
     replayable: bool,
     transparent: bool,
 }
@@ -87,15 +87,15 @@ impl Call {
 
     /// A `Deadline` layer ends the call after this limit.
     pub(in crate::machine::tests) fn within(self, limit: Duration) -> Self {
-        self.limited(TimeLimit::enforced(start() + limit))
+        self.limited(CallDeadline::enforced(start() + limit))
     }
 
     /// A limit that no layer enforces.
     pub(in crate::machine::tests) fn asked_within(self, limit: Duration) -> Self {
-        self.limited(TimeLimit::stamped(start() + limit))
+        self.limited(CallDeadline::stamped(start() + limit))
     }
 
-    fn limited(mut self, limit: TimeLimit) -> Self {
+    fn limited(mut self, limit: CallDeadline) -> Self {
         self.context.stamp_limit(limit);
         self.limit = Some(limit);
         self

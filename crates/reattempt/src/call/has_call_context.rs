@@ -10,7 +10,7 @@ use crate::{CallContext, Idempotency};
     message = "`{Self}` has no room for a `CallContext`",
     note = "put `CallLayer` outermost, which wraps any request in `Call<T>`, or use `http::Request`"
 )]
-pub trait Annotated {
+pub trait HasCallContext {
     /// The context, if the request has one.
     fn context(&self) -> Option<&CallContext>;
 
@@ -25,7 +25,7 @@ pub trait Annotated {
 }
 
 #[cfg(feature = "http")]
-impl<B> Annotated for http::Request<B> {
+impl<B> HasCallContext for http::Request<B> {
     fn context(&self) -> Option<&CallContext> {
         self.extensions().get()
     }
@@ -48,10 +48,10 @@ impl<B> Annotated for http::Request<B> {
     }
 }
 
-/// The extensions of a request under construction: `CallContext::watch(request.extensions_mut())`
+/// The extensions of a request under construction: `RetryInfo::track(request.extensions_mut())`
 /// on a `tonic::Request`.
 #[cfg(feature = "http")]
-impl Annotated for http::Extensions {
+impl HasCallContext for http::Extensions {
     fn context(&self) -> Option<&CallContext> {
         self.get()
     }
