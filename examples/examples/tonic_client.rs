@@ -8,7 +8,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use reattempt::strategy::RetryOnce;
 use reattempt::{
     Backends, DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer,
     StopReason,
@@ -74,9 +73,9 @@ async fn main() -> Result<(), BoxError> {
         .layer(GrpcTimeoutLayer)
         .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-        // The method's policy decides. The config has one for every method, so `RetryOnce` is unused.
+        // The method's policy decides; the config has one for every method.
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce).observer(stats.observer()))
+        .layer(RetryLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
         // Each attempt: waits for a connection if the policy says so, and handles metadata.
         .layer(WaitForReadyLayer::new())

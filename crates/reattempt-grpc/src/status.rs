@@ -22,9 +22,9 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 ///
 /// Trailers have no extensions. The call's watch
 /// ([`CallContext::watch`](reattempt::CallContext::watch)) tells this client's deadline from a
-/// server that returned DEADLINE_EXCEEDED: it then has [`StopReason::Deadline`](reattempt::StopReason).
-/// By then the server has the request, so for a call that must not take effect twice such a timeout
-/// is always ambiguous.
+/// server that returned DEADLINE_EXCEEDED: it then has
+/// [`StopReason::Deadline`](reattempt::StopReason). By then the server has the request, so for a
+/// call that must not take effect twice such a timeout is always ambiguous.
 ///
 /// ```
 /// use std::time::Duration;

@@ -20,8 +20,8 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 ///
 /// A request that is not idempotent is retried only after 425 and 429, which state that it was not
 /// processed ([`HttpClassifier::safe`]), after errors before it was sent, and after REFUSED_STREAM
-/// ([`HttpClassifier::refused`]). Not after 503, even with `Retry-After`: gateways return it also for
-/// requests that they had forwarded.
+/// ([`HttpClassifier::refused`]). Not after 503, even with `Retry-After`: gateways return it also
+/// for requests that they had forwarded.
 ///
 /// The settings of a route take precedence over the layer's: [`HttpRoute::classifier`].
 ///

@@ -9,7 +9,8 @@ use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
 /// selected again ([`unless_all`]).
 ///
 /// For the client below the retry layer, which knows the topology and selects the server. It has to
-/// report the server of each attempt ([`AttemptReporter::backend`](reattempt::AttemptReporter::backend)).
+/// report the server of each attempt
+/// ([`AttemptReporter::backend`](reattempt::AttemptReporter::backend)).
 ///
 /// | | sharded cluster | replica set and others |
 /// | --- | --- | --- |

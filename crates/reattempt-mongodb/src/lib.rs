@@ -32,7 +32,7 @@
 //!     }
 //! }
 //!
-//! // RetryOnce per client: the retry layer takes the classifier and the strategy, the client the gate.
+//! // Once per client: the retry layer takes the classifier and the strategy, the client the gate.
 //! let (classifier, strategy) = (MongoClassifier::seed_2022(), RetryableReads::seed_2022());
 //! let gate = RetryReads::new(true);
 //!

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reattempt::strategy::RetryOnce;
 use reattempt::{
     DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer, ThrottleLayer, TokenBucket,
 };
@@ -77,7 +76,7 @@ where
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(bodies)
         .layer(ThrottleLayer::new(Arc::new(bucket)))
-        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
+        .layer(RetryLayer::by_policy(GrpcClassifier::new()))
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(WaitForReadyLayer::new())
         .layer(PreviousAttemptsLayer)

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use prost::Message;
-use reattempt::strategy::RetryOnce;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{
@@ -54,7 +53,7 @@ impl Stack {
             .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
             .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
+            .layer(RetryLayer::by_policy(GrpcClassifier::new()))
             .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
             .layer(WaitForReadyLayer::new())
             .layer(PreviousAttemptsLayer)

@@ -31,7 +31,6 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Randomness;
-use reattempt::strategy::RetryOnce;
 use reattempt::{
     CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, PushbackLayer, RetryInfo,
     RetryInfoHandle, RetryLayer, RetryThrottle, RouteLayer,
@@ -161,7 +160,7 @@ impl Channel {
                     .bytes_per_call(self.bytes_per_call)
                     .budget(self.budget.clone()),
             )
-            .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
+            .layer(RetryLayer::by_policy(GrpcClassifier::new()))
             .layer(HedgeLayer::new(
                 GrpcClassifier::new(),
                 HedgePolicy::new(1, Duration::ZERO),

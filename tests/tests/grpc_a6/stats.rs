@@ -48,7 +48,7 @@ async fn call(server: &Server) -> (GrpcStats, Memory) {
         .layer(stats.call_layer())
         .layer(RouteLayer::new(retrying(4, "0.01s")))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce).observer(stats.observer()))
+        .layer(RetryLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
         .layer(PreviousAttemptsLayer)
         .layer(stats.attempt_layer())
         .layer(GrpcOutcomeLayer::new())

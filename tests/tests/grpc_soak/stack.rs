@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use reattempt::backoff::Randomness;
-use reattempt::strategy::RetryOnce;
 use reattempt::{
     DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer, RouteLayer, Routes,
 };
@@ -126,7 +125,7 @@ pub(crate) fn stack(
                 .bytes_per_call(BYTES_PER_CALL)
                 .budget(budget.clone()),
         )
-        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
+        .layer(RetryLayer::by_policy(GrpcClassifier::new()))
         .layer(HedgeLayer::new(
             GrpcClassifier::new(),
             HedgePolicy::new(1, Duration::ZERO),

@@ -18,7 +18,6 @@ use hyper_util::rt::TokioExecutor;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use reattempt::strategy::RetryOnce;
 use reattempt::{
     DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer, RouteLayer,
     Routes,
@@ -149,7 +148,7 @@ fn stack(
                 .bytes_per_call(64)
                 .budget(budget.clone()),
         )
-        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
+        .layer(RetryLayer::by_policy(GrpcClassifier::new()))
         .layer(HedgeLayer::new(
             GrpcClassifier::new(),
             HedgePolicy::new(1, Duration::ZERO),

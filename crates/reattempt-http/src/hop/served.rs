@@ -14,7 +14,8 @@ use super::serving::ClockSkew;
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// What the calling service reported about the request being served.
-/// [`ServerHopLayer`](super::ServerHopLayer) puts it into the request's extensions; clones share it.
+/// [`ServerHopLayer`](super::ServerHopLayer) puts it into the request's extensions; clones share
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct Hop(Arc<Served>);
 

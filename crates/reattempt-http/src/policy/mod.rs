@@ -166,8 +166,8 @@
 //! [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer),
 //! [`ReplayBodyLayer`](crate::body::ReplayBodyLayer), `RetryLayer` and `HedgeLayer` (each route
 //! uses one of them), a second `DeadlineLayer::unlimited()` for the attempts, and `PushbackLayer`
-//! with [`HttpPushback`](crate::HttpPushback). A policy's throttle and budget replace the bucket of a
-//! `ThrottleLayer`.
+//! with [`HttpPushback`](crate::HttpPushback). A policy's throttle and budget replace the bucket of
+//! a `ThrottleLayer`.
 
 mod entry;
 mod live;

@@ -49,8 +49,8 @@ pub enum BeyondCap {
 /// too large saturates; of several values the longest counts. The settings of a route take
 /// precedence over the layer's: [`HttpRoute::retry_after`].
 ///
-/// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a day
-/// if a server asks for it. Put a `DeadlineLayer` outside the recovery layer. And there is no
+/// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a
+/// day if a server asks for it. Put a `DeadlineLayer` outside the recovery layer. And there is no
 /// jitter unless [`HttpPushback::spread`] sets it: clients that receive the same instant all return
 /// at that instant.
 ///

@@ -172,8 +172,9 @@ impl ClientFirst {
         format!("n,,{}", self.bare)
     }
 
-    /// Answers the server's first message; takes as long as the server's rounds say. `kept` may hold
-    /// what an earlier exchange derived; it is used when password, salt and rounds are the same.
+    /// Answers the server's first message; takes as long as the server's rounds say. `kept` may
+    /// hold what an earlier exchange derived; it is used when password, salt and rounds are the
+    /// same.
     pub fn server_first(
         self,
         server_first: &[u8],

@@ -13,7 +13,8 @@
 //! use std::time::Duration;
 //! use reattempt::backends::Backends;
 //! use reattempt::{
-//!     HasCallContext, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn,
+//!     Call, CallContext, HasCallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict,
+//!     classify_fn,
 //! };
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 //!

@@ -313,8 +313,8 @@ impl CallState {
     }
 
     /// Stores a waiter until its attempt is settled. If the attempt or the call is over, the waiter
-    /// is dropped at once: nothing would take it, and a `RetryInfoHandle` may keep the block alive for a long
-    /// time.
+    /// is dropped at once: nothing would take it, and a `RetryInfoHandle` may keep the block alive
+    /// for a long time.
     pub(crate) fn leave_waiter(&self, seat: AttemptKey, waiter: ConfigWaiter) {
         if !self.slots.config_coming(seat) {
             return;

@@ -18,8 +18,8 @@ thread_local! {
     };
 }
 
-/// Blocks of finished calls. A handle, a `RetryInfoHandle` or a late reporter may still refer to some of
-/// them.
+/// Blocks of finished calls. A handle, a `RetryInfoHandle` or a late reporter may still refer to
+/// some of them.
 struct Kept {
     /// Enough when one call follows another.
     next: Cell<Option<Arc<CallState>>>,

@@ -8,7 +8,7 @@ use super::{Config, Hedge};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
 
-/// Hedges calls by the verdicts of `C` (a [`Classify`](reattempt::Classify)): `Retry` is not
+/// Hedges calls by the verdicts of `C` (a [`Classify`](crate::Classify)): `Retry` is not
 /// fatal, `Fatal` is.
 pub struct HedgeLayer<C> {
     classifier: C,
@@ -34,7 +34,7 @@ impl<C> HedgeLayer<C> {
         }
     }
 
-    /// Hedges every call by this policy, unless the route's own says otherwise.
+    /// Hedges every call with this policy, unless the route's policy overrides it.
     #[must_use]
     pub fn new(classifier: C, policy: HedgePolicy) -> Self {
         Self::with(classifier, Some(Arc::new(policy)))
@@ -46,14 +46,14 @@ impl<C> HedgeLayer<C> {
         Self::with(classifier, None)
     }
 
-    /// Switches transparent retries (A6) on or off; on by default.
+    /// Enables or disables transparent retries (A6); enabled by default.
     #[must_use]
     pub fn transparent(mut self, on: bool) -> Self {
         self.transparent = on;
         self
     }
 
-    /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells
+    /// Sets the observer of every decision, instead of [`LogObserver`]; a pair of observers calls
     /// both.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {

@@ -1,26 +1,31 @@
-//! `HedgeLayer`: sends a call again before it has failed (A6, Hedging Policy).
+//! `HedgeLayer`: sends further attempts before one has failed (A6, Hedging Policy).
 //!
-//! The first attempt goes out at once, further ones after the policy's delay; the first answer that
-//! is no failure wins and the others are dropped at once. Only idempotent calls are hedged, unless
-//! the policy says otherwise
-//! ([`HedgePolicy::hedge_non_idempotent`](reattempt::HedgePolicy::hedge_non_idempotent)). Each
-//! hedge asks the throttle at the moment it would be sent. A hedge's failure never ends the call
-//! while another can still succeed, unless the classifier calls it fatal.
+//! The first attempt is sent at once, further ones after the policy's delay; the first result that
+//! is not a failure wins and the others are dropped at once. Only idempotent calls are hedged,
+//! unless the policy allows others
+//! ([`HedgePolicy::hedge_non_idempotent`](reattempt::HedgePolicy::hedge_non_idempotent)). The
+//! throttle is asked when a hedge is due. A hedge's failure never ends the call while another
+//! attempt can succeed, unless it is fatal.
 //!
-//! In a stack with a `RetryLayer` the route's policy says which of the two acts.
+//! In a stack with a `RetryLayer` the route's policy decides which of the two acts.
 //!
 //! ```
 //! use std::time::Duration;
-//! use reattempt::{HasCallContext, Call, CallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict, classify_fn};
+//! use reattempt::{
+//!     Call, CallContext, HasCallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict,
+//!     classify_fn,
+//! };
+//! use std::convert::Infallible;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), std::convert::Infallible> {
-//! let any_answer = classify_fn(|_: Result<&u32, &std::convert::Infallible>, _: &CallContext| Verdict::Success);
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Infallible> {
+//! let any_answer = classify_fn(|_: Result<&u32, &Infallible>, _: &CallContext| Verdict::Success);
 //! let service = ServiceBuilder::new()
 //!     .layer(HedgeLayer::new(any_answer, HedgePolicy::new(3, Duration::from_millis(20))))
 //!     .service_fn(|call: Call<()>| async move {
 //!         let attempt = call.context().map_or(0, CallContext::attempt);
-//!         // The first attempt hangs; the second answers.
+//!         // The first attempt hangs; the second responds.
 //!         if attempt == 1 { std::future::pending::<()>().await }
 //!         Ok(attempt)
 //!     });
@@ -57,13 +62,13 @@ pub use future::HedgeFuture;
 use future::State;
 pub use layer::HedgeLayer;
 
-/// What the layer was built with, shared by all its services.
+/// The layer's configuration, shared by all its services.
 struct Config<C> {
     classifier: C,
     policy: Option<Arc<HedgePolicy>>,
     transparent: bool,
     observer: Arc<dyn Observer>,
-    /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
+    /// Whether the observer wants events of sent attempts and of calls that succeed at once.
     hears: bool,
     no_retry_layer: OneWarning,
     no_deadline_layer: OneWarning,
@@ -79,7 +84,7 @@ impl<C> Config<C> {
         }
     }
 
-    /// The policy by which this layer acts on the call, if it does.
+    /// The policy with which this layer acts on the call, if it does.
     #[inline(always)]
     fn policy(&self, context: &CallContext) -> Option<Arc<HedgePolicy>> {
         if context.has_policy() {
@@ -92,7 +97,7 @@ impl<C> Config<C> {
     #[inline(never)]
     fn policy_of(&self, context: &CallContext) -> Option<Arc<HedgePolicy>> {
         if context.strategy().is_some() {
-            // The caller asked for this one call to be retried.
+            // The caller set a retry strategy for this call.
             return None;
         }
         match context.policy().map(|policy| policy.recovery()) {

@@ -55,7 +55,8 @@ pub enum StopReason {
     /// The request is not idempotent and may have been carried out.
     NotIdempotent,
     /// The server asked for no retry, or a layer forbade another attempt
-    /// ([`AttemptReporter::forbid`](crate::AttemptReporter::forbid)), in which case the record has no pushback.
+    /// ([`AttemptReporter::forbid`](crate::AttemptReporter::forbid)), in which case the record has
+    /// no pushback.
     Pushback,
     /// The throttle refused.
     Throttled,

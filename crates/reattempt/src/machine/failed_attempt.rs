@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_left_the_client_is_only_as_safe_as_its_reason() {
+    fn an_attempt_that_left_is_only_as_safe_as_its_reason() {
         let never_sent = |reason| Failure::new(reason, Stage::Dispatch).safe(true);
         assert!(safe(never_sent(UNKNOWN), Stage::Dispatch));
         assert!(!safe(never_sent(UNKNOWN), Stage::InFlight));

@@ -19,7 +19,7 @@ use crate::{
 pub enum Keep {
     /// An error until the next attempt is sent; a response is dropped now.
     Error,
-    /// The newest outcome, whatever it is: a later gate may return it.
+    /// The newest outcome, response or error: a later gate may return it.
     New,
     /// The outcome that is held already.
     Held,

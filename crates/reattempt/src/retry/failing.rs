@@ -51,7 +51,7 @@ impl<O> Failing<O> {
         let Some(waiter) = &mut self.waiter else {
             return false;
         };
-        // Nobody is to be woken: it is polled again as soon as there is something to wait for.
+        // No waker is needed: the waiter is polled again when the delay begins.
         match waiter
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))

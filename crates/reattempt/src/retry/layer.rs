@@ -7,12 +7,13 @@ use tower_layer::Layer;
 use super::{Config, Retry, may_follow, no_recovery};
 use crate::observe::LogObserver;
 use crate::order::OneWarning;
+use crate::policy::strategy::NeverRetry;
 
-/// Sends calls again by the verdicts of `C` (a [`Classify`](reattempt::Classify)).
+/// Retries calls by the verdicts of `C` (a [`Classify`](crate::Classify)).
 ///
-/// The caller's own strategy (`CallContext::set_strategy`) and the route's policy beat the layer's.
-/// Where the policy says "no recovery", only what a transparent retry does that does not fit before
-/// the deadline is still the layer's strategy's word.
+/// The caller's own strategy (`CallContext::set_strategy`) and the route's policy override the
+/// layer's. If the policy is "no recovery", the layer's strategy still decides how a transparent
+/// retry that does not fit before the deadline is handled.
 pub struct RetryLayer<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
@@ -23,7 +24,7 @@ pub struct RetryLayer<C> {
 }
 
 impl<C> RetryLayer<C> {
-    /// Retries by this classifier and strategy.
+    /// Retries with this classifier and strategy.
     #[must_use]
     pub fn new(classifier: C, strategy: impl RetryStrategy + 'static) -> Self {
         Self {
@@ -35,14 +36,21 @@ impl<C> RetryLayer<C> {
         }
     }
 
-    /// Switches transparent retries (A6) on or off; on by default.
+    /// Retries only calls whose policy or own strategy says so. Transparent retries stay: they
+    /// need no policy.
+    #[must_use]
+    pub fn by_policy(classifier: C) -> Self {
+        Self::new(classifier, NeverRetry)
+    }
+
+    /// Enables or disables transparent retries (A6); enabled by default.
     #[must_use]
     pub fn transparent(mut self, on: bool) -> Self {
         self.transparent = on;
         self
     }
 
-    /// Tells this observer of every decision, instead of [`LogObserver`]; a pair of observers tells
+    /// Sets the observer of every decision, instead of [`LogObserver`]; a pair of observers calls
     /// both.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {

@@ -1,19 +1,22 @@
-//! `RetryLayer`: sends a call again when an attempt fails in a way that another may mend.
+//! `RetryLayer`: sends a call again after a failure that a retry may fix.
 //!
-//! The layer settles each attempt: the classifier says once what it came to, the throttle is told,
-//! the strategy is asked, and pushback, throttle, deadline and idempotency have their say. Response
-//! and error of the inner service pass through unchanged: when no further attempt is made, the
-//! caller gets the failure that the server gave.
+//! The layer settles each attempt: the classifier is called once, the throttle counts the result,
+//! the strategy decides, and pushback, throttle, deadline and idempotency are checked. Response and
+//! error of the inner service are returned unchanged: if no further attempt is made, the caller
+//! gets the server's own failure.
 //!
 //! ```
 //! use reattempt::retry::RetryLayer;
 //! use reattempt::strategy::BestEffort;
-//! use reattempt::{Call, CallContext, Failure, Stage, Verdict, classify_fn, reason};
+//! use reattempt::{
+//!     Call, CallContext, Failure, RetryInfo, Stage, Verdict, classify_fn, reason,
+//! };
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), std::convert::Infallible> {
-//! // The server's status, in your protocol's own words.
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! // Classifies the protocol's own status.
 //! let classifier = classify_fn(|outcome: Result<&u16, &std::convert::Infallible>, _: &CallContext| {
 //!     match outcome {
 //!         Ok(0x00) => Verdict::Success,
@@ -65,18 +68,18 @@ use future::State;
 pub use layer::RetryLayer;
 pub(crate) use source::{Source, with_context};
 
-/// What the layer was built with, shared by all its services.
+/// The layer's configuration, shared by all its services.
 struct Config<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
-    /// For policies that say "no recovery".
+    /// For policies without recovery.
     no_recovery: &'static dyn RetryStrategy,
     transparent: bool,
     observer: Arc<dyn Observer>,
-    /// Does the observer want to hear of attempts that are sent, and of calls that work at once?
+    /// Whether the observer wants events of sent attempts and of calls that succeed at once.
     hears: bool,
-    /// Nobody hears of first attempts, and the layer's strategy allowed of a second one when the
-    /// layer was built: few calls have another strategy.
+    /// The observer wants no events of first attempts, and the layer's strategy allowed a second
+    /// attempt when the layer was built: few calls have another strategy.
     is_simple: bool,
     no_hedge_layer: OneWarning,
     no_deadline_layer: OneWarning,
@@ -106,8 +109,8 @@ impl<C> Config<C> {
     }
 }
 
-/// Sends no call again, and treats a transparent retry that does not fit before the deadline as the
-/// layer's strategy does: of that the policy says nothing.
+/// Retries nothing, and handles a transparent retry that does not fit before the deadline as the
+/// layer's strategy does, since the policy does not specify this.
 fn no_recovery(layer: &dyn RetryStrategy) -> &'static dyn RetryStrategy {
     static GIVES_UP: MaxAttempts =
         MaxAttempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(OnDeadline::GiveUp);
@@ -122,7 +125,7 @@ fn may_follow(strategy: &dyn RetryStrategy) -> bool {
     strategy.max_attempts().is_none_or(|max| max > 1)
 }
 
-/// Sends calls again. Made by [`RetryLayer`].
+/// Retries calls. Made by [`RetryLayer`].
 pub struct Retry<S, C> {
     inner: S,
     config: Arc<Config<C>>,
@@ -174,8 +177,7 @@ where
         {
             if let Some(copy) = request.replay(&FIRST) {
                 let future = self.inner.call(with_context(copy, &mut request));
-                // The instance that was ready has been called; its clone gets ready for further
-                // attempts.
+                // The ready instance has been called; its clone is used for further attempts.
                 let service = self.inner.clone();
                 return RetryFuture {
                     state: State::Attempt {
@@ -192,16 +194,16 @@ where
     }
 }
 
-/// The layer's part in a call.
+/// How the layer handles a call.
 #[derive(Clone, Copy)]
 enum Part {
     /// A recovery layer above acts.
     Claimed,
-    /// A layer below has to act: the policy hedges.
+    /// A recovery layer below has to act: the policy hedges.
     Other,
     /// This layer acts.
     Act {
-        /// Another attempt could follow the first one.
+        /// Whether another attempt could follow the first.
         may_follow: bool,
         /// The first attempt's success is looked at too.
         observed: bool,
@@ -215,7 +217,7 @@ const FIRST: NextAttempt<'static> = NextAttempt {
 };
 
 impl<S, C> Retry<S, C> {
-    /// This layer sends no attempt after the first one: the request itself is sent.
+    /// No attempt can follow the first: the request itself is sent.
     #[cold]
     #[inline(never)]
     fn call_moved<Req>(&mut self, mut request: Req, part: Part) -> RetryFuture<S, C, Req>

@@ -2,17 +2,17 @@
 
 use crate::{CallContext, HasCallContext, Replay};
 
-/// One context a call: where there is a template it carries it.
+/// One context per call: a template carries it.
 pub(crate) enum Source<S, Req> {
-    /// The original, and a service to send a copy by.
+    /// The original, and a service that sends copies.
     Template { request: Req, service: S },
-    /// The last attempt that is possible took the request itself. Empty where another recovery
+    /// The last possible attempt took the request itself. The context is empty if another recovery
     /// layer acts.
     Last(CallContext),
 }
 
 impl<S, Req: HasCallContext> Source<S, Req> {
-    /// The context of the attempt that is out or was out last.
+    /// The context of the current or last attempt.
     #[inline]
     pub(crate) fn context(&self) -> Option<&CallContext> {
         match self {
@@ -30,7 +30,7 @@ impl<S, Req: HasCallContext> Source<S, Req> {
         }
     }
 
-    /// Lets go of the request and the service.
+    /// Drops the request and the service.
     pub(crate) fn shed(&mut self) {
         if let Self::Template { request, .. } = self {
             *self = Self::Last(std::mem::take(request.context_mut()));
@@ -39,7 +39,7 @@ impl<S, Req: HasCallContext> Source<S, Req> {
 }
 
 impl<S, Req: Replay> Source<S, Req> {
-    /// The call has its answer: whoever still holds the future does not hold what was kept for
+    /// The call has its outcome: a future that is held longer keeps nothing for
     /// another attempt.
     #[inline(always)]
     pub(crate) fn release(&mut self) {

@@ -137,6 +137,23 @@ fn stop() -> MaxAttempts {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_layer_by_policy_retries_what_a_policy_says() {
+    let layer: RetryLayer<Verdicts> = RetryLayer::by_policy(verdict);
+    let failing = || probe((1..=9).map(|n| attempt(n).fails(TMPFAIL)));
+
+    let without = failing();
+    send(&layer, &without).await;
+    assert_eq!(without.log().calls().len(), 1);
+
+    let with = failing();
+    let mut request = with.request();
+    let policy = Arc::new(RoutePolicy::new("two").retry(RetryOnce));
+    request.context_mut().set_policy(policy);
+    send_request(&layer, &with, request).await;
+    assert_eq!(with.log().calls().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn strategies_apply_in_the_order_caller_policy_layer() {
     let layer = retry(stop());
     let policy = Arc::new(RoutePolicy::new("two").retry(RetryOnce));
