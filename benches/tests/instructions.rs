@@ -19,12 +19,12 @@ const PINS: [(&str, u64); 13] = [
     ("route", 29),
     ("throttle", 29),
     ("deadline", 129),
-    ("retry", 175),
-    ("hedge", 274),
+    ("retry", 187),
+    ("hedge", 303),
     ("pushback", 79),
     ("config-poll", 57),
-    ("retry+throttle+deadline", 300),
-    ("stack", 568),
+    ("retry+throttle+deadline", 371),
+    ("stack", 679),
     ("tower", 300),
 ];
 

@@ -18,7 +18,7 @@ const PINS: [(&str, u64, usize); 13] = [
     ("throttle", 0, 24),
     ("deadline", 0, TIMER + 80),
     ("retry", 0, 104),
-    ("hedge", 0, 152),
+    ("hedge", 0, 104),
     ("pushback", 0, 80),
     ("config-poll", 0, 56),
     ("retry+throttle+deadline", 0, TIMER + 160),

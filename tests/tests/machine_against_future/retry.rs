@@ -49,7 +49,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
                 return call.elapsed(false);
             }
             call.now += takes;
-            let (now, allowed) = (call.instant(), call.allows(Some(failed.failure())));
+            let now = call.instant();
             (action, record) = machine.decided(failed, now, decision, allowed, true, &strategy);
         }
         let record = record?;

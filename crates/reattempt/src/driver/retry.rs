@@ -14,8 +14,8 @@ pub(crate) struct RetryDriver {
     pub(crate) machine: RetryMachine,
     /// The throttle spent for a retry that is not sent yet.
     spent: bool,
-    /// The attempt that a deferred decision is about.
-    asked: Option<FailedAttempt>,
+    /// The attempt that a deferred decision is about, and whether the throttle allows another.
+    asked: Option<(FailedAttempt, bool)>,
     /// The throttle's fill after the latest failure.
     milli_tokens: Option<u64>,
 }
@@ -40,7 +40,7 @@ impl RetryDriver {
             self.machine
                 .decide(failed, allowed, strategy, effects.context, backend.as_ref());
         if matches!(decided.0, Action::Ask(_)) {
-            self.asked = Some(failed);
+            self.asked = Some((failed, allowed));
         }
         self.apply(decided, &failed, effects)
     }
@@ -54,10 +54,9 @@ impl RetryDriver {
         strategy: &dyn RetryStrategy,
         effects: &Effects<'_>,
     ) -> Action {
-        let Some(failed) = self.asked.take() else {
+        let Some((failed, allowed)) = self.asked.take() else {
             return Action::Return(Surface::New);
         };
-        let allowed = effects.allows(Some(failed.failure()));
         let decided = self
             .machine
             .decided(failed, now, decision, allowed, replayable, strategy);
@@ -123,7 +122,7 @@ impl RetryDriver {
 
     /// The call was dropped. A failure whose decision was still open is recorded now.
     pub(crate) fn dropped(&mut self, stopped: StopReason, effects: &Effects<'_>) {
-        if let Some(failed) = self.asked.take() {
+        if let Some((failed, _)) = self.asked.take() {
             effects.record_failure(failed.record(None, Some(stopped)), self.milli_tokens);
         }
         self.give_back(effects);

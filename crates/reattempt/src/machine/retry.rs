@@ -213,7 +213,7 @@ impl RetryMachine {
     }
 
     /// What follows the failed attempt once a deferred decision is known. An error fails the call
-    /// at once. `allowed` and `replayable` are as of now.
+    /// at once. `allowed` is the throttle's answer to the failure, `replayable` is as of now.
     pub fn decided(
         &mut self,
         failed: FailedAttempt,

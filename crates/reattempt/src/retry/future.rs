@@ -46,7 +46,7 @@ pin_project! {
     {
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if !matches!(this.state, State::Done | State::Passed { .. } | State::Expired) {
+            if !matches!(this.state, State::InFlight { future: None, .. } | State::Done) {
                 this.abandoned();
             }
         }
@@ -58,18 +58,28 @@ pin_project! {
     #[project = StateProj]
     #[project_replace = StateOwned]
     pub(super) enum State<F, O> {
-        /// An attempt is in flight, after the failures in `failing`. A success is looked at only if
-        /// it is `observed`.
-        Attempt { #[pin] future: F, failing: Option<Box<Failing<O>>>, observed: bool },
+        /// The inner service has the request. The future is gone once a first attempt succeeded:
+        /// to replace the state as well would cost such a call a tenth of its instructions.
+        InFlight { #[pin] future: Option<F>, sent: Sent<O> },
         /// An attempt failed, and another one may follow.
         Between { next: Next<O>, failing: Box<Failing<O>> },
-        /// Another recovery layer acts on the call, or none does.
-        Passed { #[pin] future: F },
         /// Nothing more is sent: the deadline above ends the call.
         Expired,
         /// The outcome was returned.
         Done,
     }
+}
+
+/// What was sent, and what its end means.
+pub(super) enum Sent<O> {
+    /// A first attempt: its success ends the call and leaves no record.
+    First,
+    /// A first attempt whose success is looked at.
+    Observed,
+    /// An attempt after failures.
+    Again(Box<Failing<O>>),
+    /// A call on which another recovery layer acts, or none.
+    Passed,
 }
 
 /// What happens before the next attempt.
@@ -93,14 +103,18 @@ pub(super) struct Deciding<O> {
 impl<F, O> State<F, O> {
     const fn name(&self) -> &'static str {
         match self {
-            Self::Attempt { .. } => "Attempt",
+            Self::InFlight { sent, .. } => match sent {
+                Sent::First => "First",
+                Sent::Observed => "Observed",
+                Sent::Again(_) => "Again",
+                Sent::Passed => "Passed",
+            },
             Self::Between { next, .. } => match next {
                 Next::Decide(_) => "Decide",
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready => "Ready",
             },
-            Self::Passed { .. } => "Passed",
             Self::Expired => "Expired",
             Self::Done => "Done",
         }
@@ -119,22 +133,24 @@ where
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.as_mut().project();
-        let StateProj::Attempt {
-            future,
-            failing: None,
-            observed: false,
+        let StateProj::InFlight {
+            mut future,
+            sent: Sent::First,
         } = this.state.as_mut().project()
         else {
             return as_poll(self.poll_on(cx));
         };
-        let outcome = ready!(future.poll(cx));
+        let Some(in_flight) = future.as_mut().as_pin_mut() else {
+            polled_after_completion("RetryFuture")
+        };
+        let outcome = ready!(in_flight.poll(cx));
         let context = this.source.context_mut();
         let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-        // Dropped before any delay: it may hold a connection.
-        this.state.set(State::Done);
         if verdict.failure().is_some() {
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
+        // Dropped at once: it may hold a connection.
+        future.set(None);
         context.settle_success(verdict == Verdict::Committed);
         context.retire();
         this.source.release();
@@ -158,6 +174,8 @@ where
         outcome: Outcome<S, Req>,
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
+        // The future is dropped before any delay: it may hold a connection.
+        self.as_mut().project().state.set(State::Done);
         match self.as_mut().failed(verdict, outcome, None) {
             ControlFlow::Continue(()) => self.poll_on(cx),
             ControlFlow::Break(outcome) => {
@@ -183,8 +201,15 @@ where
         loop {
             let mut this = self.as_mut().project();
             let step = match this.state.as_mut().project() {
-                StateProj::Attempt { future, .. } => {
+                StateProj::InFlight { future, sent } => {
+                    let Some(future) = future.as_pin_mut() else {
+                        polled_after_completion("RetryFuture")
+                    };
+                    let passed = matches!(sent, Sent::Passed);
                     let outcome = ready!(future.poll(cx));
+                    if passed {
+                        return Poll::Ready(self.passed(outcome));
+                    }
                     self.as_mut().settle(outcome)
                 }
                 StateProj::Between { next, failing } => match next {
@@ -219,10 +244,6 @@ where
                         }
                     }
                 },
-                StateProj::Passed { future } => {
-                    let outcome = ready!(future.poll(cx));
-                    return Poll::Ready(self.passed(outcome));
-                }
                 // The `Deadline` that enforces the limit polls its timer next, in this same poll.
                 StateProj::Expired => return Poll::Pending,
                 StateProj::Done => polled_after_completion("RetryFuture"),
@@ -264,12 +285,18 @@ where
         let effects = this.config.effects(this.source.context_mut());
         let stopped = effects.why_dropped(clock::now());
         let failing = match this.state.as_mut().project() {
-            StateProj::Attempt { failing, .. } => {
+            StateProj::InFlight { sent, .. } => {
+                if matches!(sent, Sent::Passed) {
+                    return;
+                }
                 effects.cancelled(Some(stopped));
-                failing.as_mut()
+                match sent {
+                    Sent::Again(failing) => Some(failing),
+                    _ => None,
+                }
             }
             StateProj::Between { failing, .. } => Some(failing),
-            StateProj::Passed { .. } | StateProj::Expired | StateProj::Done => return,
+            StateProj::Expired | StateProj::Done => return,
         };
         match failing {
             Some(failing) => failing.driver.dropped(stopped, &effects),

@@ -64,7 +64,7 @@ use tower_service::Service;
 
 use crate::order::OneWarning;
 pub use future::RetryFuture;
-use future::State;
+use future::{Sent, State};
 pub use layer::RetryLayer;
 pub(crate) use source::{Source, with_context};
 
@@ -180,10 +180,13 @@ where
                 // The ready instance has been called; its clone is used for further attempts.
                 let service = self.inner.clone();
                 return RetryFuture {
-                    state: State::Attempt {
-                        future,
-                        failing: None,
-                        observed,
+                    state: State::InFlight {
+                        future: Some(future),
+                        sent: if observed {
+                            Sent::Observed
+                        } else {
+                            Sent::First
+                        },
                     },
                     source: Source::Template { request, service },
                     config: Arc::clone(&self.config),
@@ -232,12 +235,11 @@ impl<S, C> Retry<S, C> {
         let source = Source::Last(context.clone());
         let future = self.inner.call(request);
         RetryFuture {
-            state: match part {
-                Part::Claimed | Part::Other => State::Passed { future },
-                Part::Act { .. } => State::Attempt {
-                    future,
-                    failing: None,
-                    observed: true,
+            state: State::InFlight {
+                future: Some(future),
+                sent: match part {
+                    Part::Claimed | Part::Other => Sent::Passed,
+                    Part::Act { .. } => Sent::Observed,
                 },
             },
             source,

@@ -7,7 +7,7 @@ use crate::machine::Resume;
 use crate::{Classify, HasCallContext, NextAttempt, Replay};
 use tower_service::Service;
 
-use super::future::{Outcome, RetryFuture, State, StateOwned};
+use super::future::{Outcome, RetryFuture, Sent, State, StateOwned};
 use super::source::Source;
 use crate::clock;
 use crate::poll::polled_after_completion;
@@ -94,11 +94,9 @@ where
         if !holds {
             failing.kept = None;
         }
-        this.state.set(State::Attempt {
-            future,
-            failing: Some(failing),
-            observed: true,
-        });
+        let sent = Sent::Again(failing);
+        let future = Some(future);
+        this.state.set(State::InFlight { future, sent });
         ControlFlow::Continue(())
     }
 }

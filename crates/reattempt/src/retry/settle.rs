@@ -10,7 +10,7 @@ use crate::{AttemptKind, Classify, HasCallContext, NextAttempt, Replay, Surface,
 use tower_service::Service;
 
 use super::failing::Failing;
-use super::future::{Deciding, Next, Outcome, RetryFuture, State, StateOwned};
+use super::future::{Deciding, Next, Outcome, RetryFuture, Sent, State, StateOwned};
 use super::source::Source;
 use crate::clock;
 use crate::poll::polled_after_completion;
@@ -52,7 +52,10 @@ where
             return ControlFlow::Break(outcome);
         }
         let failing = match ended {
-            StateOwned::Attempt { failing, .. } => failing,
+            StateOwned::InFlight {
+                sent: Sent::Again(failing),
+                ..
+            } => Some(failing),
             _ => None,
         };
         self.failed(verdict, outcome, failing)
