@@ -178,7 +178,7 @@ fn options_hold_for_every_update() {
     };
     assert!(gives_up(&live), "also where there is no policy");
     let warnings = live.update(policy_of_six).unwrap();
-    assert!(!warnings.is_empty(), "they are given to whoever updates");
+    assert!(!warnings.is_empty(), "the update returns them");
     let policy = policy(&live);
     let Recovery::Hedge(hedge) = policy.recovery() else {
         panic!()
