@@ -33,8 +33,7 @@ pub(super) fn streaming(server: &Server) -> (Request<Body>, mpsc::UnboundedSende
 }
 
 /// Longer than the limits below.
-const LONG: &str =
-    "a message that is larger than the buffer of a call";
+const LONG: &str = "a message that is larger than the buffer of a call";
 
 /// R53 and "Memory Management": what one attempt has sent is replayed, and later messages go to the
 /// newest attempt.

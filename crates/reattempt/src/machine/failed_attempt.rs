@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::transparent::TransparentRetries;
 use crate::failure::reason::UNKNOWN;
 use crate::info::AttemptRecord;
 use crate::{
@@ -128,6 +129,14 @@ impl FailedAttempt {
             retryable,
             transparent: None,
         })
+    }
+
+    /// Uses up a transparent retry, if one is left for this failure and the server did not say stop.
+    pub(super) fn use_transparent(&mut self, left: &mut TransparentRetries) {
+        let facts = &self.facts;
+        if facts.transparent && facts.replayable && !self.is_stop() {
+            self.transparent = left.next(self.failure.transparent, facts.limit.is_some());
+        }
     }
 
     /// The failure, with the stage that counts.

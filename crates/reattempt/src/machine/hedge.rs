@@ -298,10 +298,7 @@ impl HedgeMachine {
             return Some(failed);
         }
         self.last_failed = facts.attempt;
-        if facts.transparent && facts.replayable && !failed.is_stop() {
-            let kind = failed.failure.transparent;
-            failed.transparent = self.transparent.next(kind, facts.limit.is_some());
-        }
+        failed.use_transparent(&mut self.transparent);
         Some(failed)
     }
 

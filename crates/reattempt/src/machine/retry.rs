@@ -143,10 +143,7 @@ impl RetryMachine {
         }
         self.failing_since.get_or_insert(facts.now);
         self.follow_streak(facts.now, &failed.failure);
-        if facts.transparent && facts.replayable && !failed.is_stop() {
-            let kind = failed.failure.transparent;
-            failed.transparent = self.transparent.next(kind, facts.limit.is_some());
-        }
+        failed.use_transparent(&mut self.transparent);
         Some(failed)
     }
 
