@@ -3,18 +3,31 @@
 use std::fmt;
 use std::future::pending;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::spawn_blocking;
 
-/// Does `work` on a thread for blocking work. Dropped midway the work goes on, and its result is
-/// dropped; so `work` must be bounded by itself.
+/// One permit per processor. tokio has hundreds of threads for blocking work; all of them at work
+/// would leave its workers too little time for timers.
+static PROCESSORS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, usize::from)));
+
+/// Does `work` on a thread for blocking work, as soon as a processor is free of such work. Dropped
+/// midway the work goes on, and its result is dropped; so `work` must be bounded by itself.
 pub(crate) async fn run<R, F>(work: F) -> R
 where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
+    // It is never closed, so there always is a permit.
+    let permit = PROCESSORS.acquire().await;
+    let work = move || {
+        // Kept to the end of the work, also when the caller leaves.
+        let _permit = permit;
+        work()
+    };
     match spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
@@ -60,11 +73,33 @@ impl<T> fmt::Debug for Kept<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use tokio::sync::oneshot;
 
     use super::*;
+
+    #[tokio::test]
+    async fn no_more_work_than_processors_runs_at_once() {
+        let most = available_parallelism().unwrap().get();
+        let running = Arc::new(AtomicUsize::new(0));
+        let work = || {
+            let running = Arc::clone(&running);
+            run(move || {
+                let before = running.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(5));
+                running.fetch_sub(1, Ordering::SeqCst);
+                before + 1
+            })
+        };
+        let all: Vec<_> = (0..4 * most).map(|_| tokio::spawn(work())).collect();
+        for one in all {
+            let at_once = one.await.unwrap();
+            assert!(at_once <= most, "{at_once}");
+        }
+    }
 
     #[tokio::test]
     async fn work_whose_caller_left_is_ended_before_the_next() {

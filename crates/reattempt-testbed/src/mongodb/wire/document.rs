@@ -22,10 +22,10 @@ pub const MAX_LISTED: usize = 100_000;
 /// The most fields of a reply that are looked at, those of its cursor included: 10,000.
 pub(in crate::mongodb) const MAX_FIELDS: usize = 10_000;
 
-/// How long a field, key and value, may be to be kept in any case.
+/// How long a field, key and value, may be to be kept in any case, if it is no document or array.
 const SMALL: usize = 256;
 
-/// How many bytes of longer fields are kept. Decoded they take up to fifty times as much.
+/// How many bytes of other fields are kept. Decoded they take up to fifty times as much.
 const ROOM: usize = 256 * 1024;
 
 /// How much is kept of a message for people.
@@ -56,8 +56,8 @@ pub struct List {
 /// bytes that it came in, because values that are only counted would take many times their memory.
 ///
 /// For the same reason of the rest only so much is kept as any sound reply needs: of `errmsg` the
-/// first 4 KiB, of `errorLabels` the first 64, of `writeErrors` the first; longer fields that
-/// nothing reads as long as there is room.
+/// first 4 KiB, of `errorLabels` the first 64, of `writeErrors` the first; documents, arrays and
+/// long fields as long as there is room.
 pub(super) fn decode_reply(bytes: &[u8]) -> Result<(Document, Option<List>), String> {
     let raw = RawDocument::from_bytes(bytes).map_err(text)?;
     let mut reading = Reading {
@@ -117,7 +117,9 @@ impl Reading {
                 .checked_sub(1)
                 .ok_or_else(|| format!("has more than {MAX_FIELDS} fields"))?;
             let (key, length) = (element.key(), element.key().len() + element.len());
-            let kept = match (key, element.element_type()) {
+            let kind = element.element_type();
+            let nests = matches!(kind, ElementType::EmbeddedDocument | ElementType::Array);
+            let kept = match (key, kind) {
                 (_, ElementType::Array) if part.list(key).is_some() => {
                     if let (None, Some(field)) = (&self.list, part.list(key)) {
                         self.list = Some(list(field, element)?);
@@ -132,7 +134,7 @@ impl Reading {
                 ("writeErrors", ElementType::Array) if part == Part::Reply => {
                     self.first_write_error(element)?
                 }
-                _ if length <= SMALL => decode_value(element)?,
+                _ if length <= SMALL && !nests => decode_value(element)?,
                 _ if length <= self.room => {
                     self.room -= length;
                     decode_value(element)?

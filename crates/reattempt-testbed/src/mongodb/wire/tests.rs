@@ -251,3 +251,17 @@ async fn fields_that_nothing_reads_are_kept_while_there_is_room() {
     let first = doc! { "code": 1, "errmsg": &text[..4096] };
     assert_eq!(kept.get_array("writeErrors"), Ok(&vec![first.into()]));
 }
+
+/// What is small as it came may be fifty times as long when decoded.
+#[tokio::test]
+async fn small_arrays_of_a_reply_take_room_too() {
+    let array = bson::Bson::from(vec![bson::Bson::Null; 60]);
+    let mut main: Document = (0..9_000)
+        .map(|n| (n.to_string(), array.clone()))
+        .collect();
+    main.insert("ok", 0);
+    main.insert("code", 189);
+    let kept = reply(&[&body_section(&main)]).await.unwrap().document;
+    assert!((1_000..1_500).contains(&kept.len()), "{}", kept.len());
+    assert_eq!((kept.get_i32("ok"), kept.get_i32("code")), (Ok(0), Ok(189)));
+}
