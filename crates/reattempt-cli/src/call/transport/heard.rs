@@ -17,8 +17,8 @@ const MOST_BEFORE_HEAD: usize = 1 << 20;
 
 /// The most bytes that are read of them in one turn of the connection's task. tokio's budget counts
 /// reads, and hyper reads and parses until there is nothing left: without this, timers would wait
-/// for megabytes of informational answers.
-const MOST_AT_ONCE: usize = 16 << 10;
+/// for megabytes of informational answers. They wait for a turn of every connection.
+const MOST_AT_ONCE: usize = 4 << 10;
 
 /// What the peer of one connection has said. Clones share it.
 #[derive(Clone, Debug, Default)]

@@ -245,7 +245,7 @@ mod tests {
             turns += 1;
         }
         assert_eq!(call.await.unwrap().unwrap(), 200);
-        assert!(turns >= 72_000 / (16 << 10), "{turns}");
+        assert!(turns >= 72_000 / (4 << 10), "{turns}");
         server.join().unwrap();
     }
 }

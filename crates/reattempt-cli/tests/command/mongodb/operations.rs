@@ -312,6 +312,41 @@ async fn an_ok_reply_without_its_result_is_a_protocol_error() {
     }
 }
 
+/// Of any type, and no other number than the server's.
+#[tokio::test]
+async fn a_count_is_exact_or_a_protocol_error() {
+    let node = node(0).await;
+    let large = (1_i64 << 53) + 1;
+    let counts: [(bson::Bson, Option<i64>); 9] = [
+        (3.0.into(), Some(3)),
+        (3e9.into(), Some(3_000_000_000)),
+        (large.into(), Some(large)),
+        (i64::MAX.into(), Some(i64::MAX)),
+        ((-1).into(), None),
+        (i64::MIN.into(), None),
+        (0.5.into(), None),
+        (f64::INFINITY.into(), None),
+        (f64::NAN.into(), None),
+    ];
+    for (op, command) in [("count", "count"), ("countDocuments", "aggregate")] {
+        for (n, _) in &counts {
+            let reply = if op == "count" {
+                doc! { "n": n }
+            } else {
+                doc! { "cursor": { "id": 0_i64, "firstBatch": [{ "n": n }] } }
+            };
+            node.script().on(command, Step::ok(reply));
+        }
+        let calls = counts.iter().map(|_| json!({"op": op}));
+        let answers = answers(several(&node.uri(), calls)).await;
+        for (answer, (_, expected)) in answers.iter().zip(&counts) {
+            assert_eq!(answer["documents"], json!(expected), "{answer}");
+            let error = answer["error"].as_str().unwrap_or_default();
+            assert_eq!(error.contains("protocol"), expected.is_none(), "{answer}");
+        }
+    }
+}
+
 /// M19: what a later batch lacks ends the call as well, and is not counted as if it were the end.
 #[tokio::test]
 async fn a_get_more_without_its_batch_is_a_protocol_error() {

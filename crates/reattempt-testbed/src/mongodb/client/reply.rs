@@ -7,6 +7,9 @@ use super::{MongoRequest, Operation};
 use crate::mongodb::number;
 use crate::mongodb::wire::{List, MAX_FIELDS, decode_value};
 
+/// Up to here each whole number is a number of the type: 2^53.
+const MAX_EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+
 /// What came back from a server that said ok.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MongoReply {
@@ -68,12 +71,12 @@ impl MongoReply {
         match &self.list {
             Some(list) => list.count,
             None if self.cursor().is_some() => 0,
-            None => number(self.document.get("n")).map_or(0, |n| n.max(0.0) as usize),
+            None => number_of(self.document.get("n")).unwrap_or(0),
         }
     }
 
     /// The number `n` of the first document, which is what `countDocuments` asks for: 0 without a
-    /// document, `None` where it is no number.
+    /// document, `None` where it is no whole number.
     #[must_use]
     pub fn counted(&self) -> Option<usize> {
         let Some(first) = self.list.as_ref()?.values.iter().next() else {
@@ -85,7 +88,7 @@ impl MongoReply {
         let mut fields = first.iter_elements().take(MAX_FIELDS);
         let n = fields.find_map(|field| field.ok().filter(|field| field.key() == "n"))?;
         let n = Bson::try_from(n.value().ok().filter(is_number)?).ok()?;
-        Some(number(Some(&n))?.max(0.0) as usize)
+        number_of(Some(&n))
     }
 
     /// What this answer to `request` lacks although it says ok. An answer without the list that its
@@ -96,7 +99,7 @@ impl MongoReply {
             return None;
         }
         if request.operation == Operation::Count {
-            let n = number(self.document.get("n"));
+            let n = number_of(self.document.get("n"));
             return n.is_none().then(|| "no number n".to_owned());
         }
         let field = request.operation.list()?;
@@ -124,6 +127,16 @@ impl MongoReply {
     pub fn operation_time(&self) -> Option<Timestamp> {
         self.document.get_timestamp("operationTime").ok()
     }
+}
+
+/// A server's count of documents: a whole number of any type, not below 0, read without rounding.
+fn number_of(n: Option<&Bson>) -> Option<usize> {
+    if let Some(Bson::Int64(n)) = n {
+        return usize::try_from(*n).ok();
+    }
+    let n = number(n)?;
+    let exact = n.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&n);
+    exact.then_some(n as usize)
 }
 
 fn is_number(value: &RawBsonRef<'_>) -> bool {

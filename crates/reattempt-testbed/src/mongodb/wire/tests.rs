@@ -256,9 +256,7 @@ async fn fields_that_nothing_reads_are_kept_while_there_is_room() {
 #[tokio::test]
 async fn small_arrays_of_a_reply_take_room_too() {
     let array = bson::Bson::from(vec![bson::Bson::Null; 60]);
-    let mut main: Document = (0..9_000)
-        .map(|n| (n.to_string(), array.clone()))
-        .collect();
+    let mut main: Document = (0..9_000).map(|n| (n.to_string(), array.clone())).collect();
     main.insert("ok", 0);
     main.insert("code", 189);
     let kept = reply(&[&body_section(&main)]).await.unwrap().document;
