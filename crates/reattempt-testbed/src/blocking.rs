@@ -75,7 +75,6 @@ impl<T> fmt::Debug for Kept<T> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use tokio::sync::oneshot;
 
@@ -84,21 +83,27 @@ mod tests {
     #[tokio::test]
     async fn no_more_work_than_processors_runs_at_once() {
         let most = available_parallelism().unwrap().get();
-        let running = Arc::new(AtomicUsize::new(0));
-        let work = || {
-            let running = Arc::clone(&running);
-            run(move || {
-                let before = running.fetch_add(1, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(5));
-                running.fetch_sub(1, Ordering::SeqCst);
-                before + 1
-            })
-        };
-        let all: Vec<_> = (0..4 * most).map(|_| tokio::spawn(work())).collect();
-        for one in all {
-            let at_once = one.await.unwrap();
-            assert!(at_once <= most, "{at_once}");
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (mut go_on, mut all) = (Vec::new(), Vec::new());
+        for _ in 0..4 * most {
+            let (go, may_go_on) = mpsc::channel::<()>();
+            go_on.push(go);
+            let begun = Arc::clone(&begun);
+            all.push(tokio::spawn(run(move || {
+                begun.fetch_add(1, Ordering::SeqCst);
+                let _ = may_go_on.recv();
+            })));
         }
+        while begun.load(Ordering::SeqCst) < most {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(PROCESSORS.available_permits(), 0);
+        assert_eq!(begun.load(Ordering::SeqCst), most);
+        drop(go_on);
+        for one in all {
+            one.await.unwrap();
+        }
+        assert_eq!(begun.load(Ordering::SeqCst), 4 * most);
     }
 
     #[tokio::test]
