@@ -24,7 +24,7 @@
 //! use http::{Request, Response};
 //! use http_body_util::Empty;
 //! use reattempt::strategy::RetryOnce;
-//! use reattempt::{CallContext, RetryLayer};
+//! use reattempt::{RetryInfo, RetryLayer};
 //! use reattempt_grpc::{GrpcClassifier, WaitForReady, WaitForReadyLayer};
 //! use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};

@@ -13,7 +13,7 @@
 //! use std::time::Duration;
 //! use reattempt::backends::Backends;
 //! use reattempt::{
-//!     Call, CallContext, HasCallContext, HedgeLayer, HedgePolicy, Idempotency, Verdict,
+//!     Call, CallContext, HasCallContext, HedgeLayer, HedgePolicy, Idempotency, RetryInfo, Verdict,
 //!     classify_fn,
 //! };
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};

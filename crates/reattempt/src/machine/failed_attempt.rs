@@ -131,7 +131,8 @@ impl FailedAttempt {
         })
     }
 
-    /// Uses up a transparent retry, if one is left for this failure and the server did not say stop.
+    /// Uses up a transparent retry, if one is left for this failure and the server did not say
+    /// stop.
     pub(super) fn use_transparent(&mut self, left: &mut TransparentRetries) {
         let facts = &self.facts;
         if facts.transparent && facts.replayable && !self.is_stop() {
