@@ -21,7 +21,7 @@ use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
 /// may arrive first.
 ///
 /// Trailers have no extensions. The call's watch
-/// ([`CallContext::watch`](reattempt::CallContext::watch)) tells this client's deadline from a
+/// ([`RetryInfo::track`](reattempt::RetryInfo::track)) tells this client's deadline from a
 /// server that returned DEADLINE_EXCEEDED: it then has
 /// [`StopReason::Deadline`](reattempt::StopReason). By then the server has the request, so for a
 /// call that must not take effect twice such a timeout is always ambiguous.

@@ -1,7 +1,7 @@
 //! `ExposeInfoLayer`: puts the record of a call into its response.
 //!
 //! Put it outermost. The response's extensions then hold a [`RetryInfo`]: attempts, reasons,
-//! delays, and why no further attempt was made. On an error, use `CallContext::watch` instead.
+//! delays, and why no further attempt was made. On an error, use `RetryInfo::track` instead.
 //!
 //! ```
 //! use http::{Request, Response};

@@ -9,10 +9,10 @@ use crate::{HttpClassifier, HttpPushback};
 ///
 /// | setting | read by |
 /// | --- | --- |
-/// | [`status`](Self::status) | the classifier [`HttpClassifier`] |
-/// | [`retry_after`](Self::retry_after) | [`HttpPushback`], in a `PushbackLayer` |
-/// | [`body_limit`](Self::body_limit) | [`ReplayBodyLayer`](crate::body::ReplayBodyLayer) |
-/// | [`idempotency_key`](Self::idempotency_key) | [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer) |
+/// | [`with_classifier`](Self::with_classifier) | the classifier [`HttpClassifier`] |
+/// | [`with_pushback`](Self::with_pushback) | [`HttpPushback`], in a `PushbackLayer` |
+/// | [`with_body_limit`](Self::with_body_limit) | [`ReplayBodyLayer`](crate::body::ReplayBodyLayer) |
+/// | [`with_idempotency_key`](Self::with_idempotency_key) | [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer) |
 ///
 /// Layers can only read it below the `RouteLayer` that stamps the policy.
 ///

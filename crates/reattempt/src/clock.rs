@@ -12,11 +12,7 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// `now + delay`, or a distant instant if an `Instant` cannot represent the sum.
-pub(crate) fn after(now: Instant, delay: std::time::Duration) -> Instant {
-    const FAR: std::time::Duration = std::time::Duration::from_secs(60 * 60 * 24 * 365 * 30);
-    now.checked_add(delay.min(FAR)).unwrap_or(now)
-}
+pub(crate) use crate::machine::later as after;
 
 /// Polls a timer outside of tokio's cooperative budget: the guarded future may use up the budget at
 /// every poll, and the limit would never be polled.

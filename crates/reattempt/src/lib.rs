@@ -40,7 +40,7 @@
 //!   the caller gets the server's own failure; only the deadline returns its own error.
 //! - Nothing is cloned unless the call could be sent again, no timer is armed unless something is
 //!   pending, and a call that succeeds at once reads no clock but the deadline's.
-//! - Every decision leaves an [`AttemptRecord`] with its reason: see [`CallContext::watch`],
+//! - Every decision leaves an [`AttemptRecord`] with its reason: see [`RetryInfo::track`],
 //!   [`Observer`], and the log (target `reattempt`, [`observe::LogObserver`]).
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]

@@ -58,7 +58,7 @@ impl OutsideRecovery {
 }
 
 /// For classifiers that leave a good response head open
-/// ([`Verdict::Committed`](reattempt::Verdict)) and rely on a layer below to report the end of
+/// ([`Verdict::Committed`](crate::Verdict)) and rely on a layer below to report the end of
 /// the response to the throttle: without that layer the throttle counts failures only. Stored in a
 /// `static`, because such classifiers are copied.
 #[derive(Debug, Default)]

@@ -47,7 +47,7 @@ pub enum BeyondCap {
 /// Put it in a `PushbackLayer` below the recovery layer. Invalid values count as absent and are
 /// recorded (`AttemptRecord::pushback_unreadable`), a date in the past means now, a number that is
 /// too large saturates; of several values the longest counts. The settings of a route take
-/// precedence over the layer's: [`HttpRoute::retry_after`].
+/// precedence over the layer's: [`HttpRoute::with_pushback`].
 ///
 /// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a
 /// day if a server asks for it. Put a `DeadlineLayer` outside the recovery layer. And there is no

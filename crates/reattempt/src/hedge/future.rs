@@ -234,7 +234,10 @@ where
                         at += 1;
                         continue;
                     };
-                    if let Other::Flight { context, .. } = call.hedging.others.swap_remove(at) {
+                    let ended = call.hedging.others.swap_remove(at);
+                    if let Other::Flight { context, future } = ended {
+                        // Dropped before its outcome is looked at: it may hold a connection.
+                        drop(future);
                         self.as_mut().settle(&context, outcome)?;
                     }
                     continue;

@@ -3,7 +3,7 @@
 //! The first attempt is sent at once, further ones after the policy's delay; the first result that
 //! is not a failure wins and the others are dropped at once. Only idempotent calls are hedged,
 //! unless the policy allows others
-//! ([`HedgePolicy::hedge_non_idempotent`](reattempt::HedgePolicy::hedge_non_idempotent)). The
+//! ([`HedgePolicy::hedge_non_idempotent`](crate::HedgePolicy::hedge_non_idempotent)). The
 //! throttle is asked when a hedge is due. A hedge's failure never ends the call while another
 //! attempt can succeed, unless it is fatal.
 //!

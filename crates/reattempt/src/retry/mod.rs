@@ -220,7 +220,8 @@ const FIRST: NextAttempt<'static> = NextAttempt {
 };
 
 impl<S, C> Retry<S, C> {
-    /// No attempt can follow the first: the request itself is sent.
+    /// This layer sends no attempt after the first one, or does not act: the request itself is
+    /// sent.
     #[cold]
     #[inline(never)]
     fn call_moved<Req>(&mut self, mut request: Req, part: Part) -> RetryFuture<S, C, Req>

@@ -7,7 +7,7 @@ use crate::machine::Resume;
 use crate::{Classify, HasCallContext, NextAttempt, Replay};
 use tower_service::Service;
 
-use super::future::{Outcome, RetryFuture, Sent, State, StateOwned};
+use super::future::{Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
 use super::source::Source;
 use crate::clock;
 use crate::poll::polled_after_completion;
@@ -34,10 +34,11 @@ where
     /// The service is ready: send the next attempt, unless the deadline has passed.
     pub(super) fn send(self: Pin<&mut Self>) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.project();
-        let (StateOwned::Between { mut failing, .. }, Source::Template { request, service }) = (
-            this.state.as_mut().project_replace(State::Done),
-            &mut *this.source,
-        ) else {
+        // The state stays until the attempt is sent, so that a panic of the service or of the
+        // observer ends the call as a drop does.
+        let (StateProj::Between { failing, .. }, Source::Template { request, service }) =
+            (this.state.as_mut().project(), &mut *this.source)
+        else {
             polled_after_completion("RetryFuture")
         };
         let context = request.context_mut();
@@ -45,6 +46,7 @@ where
         let resume = failing.driver.resume(clock::now(), &effects);
         if resume != Resume::Send {
             if let (Resume::Return, Some(kept)) = (resume, failing.kept.take()) {
+                this.state.set(State::Done);
                 return ControlFlow::Break(kept);
             }
             this.source.shed();
@@ -71,6 +73,7 @@ where
             // itself is sent, as the last attempt.
             if let Some(kept) = failing.kept.take() {
                 failing.driver.refused(&this.config.effects(context));
+                this.state.set(State::Done);
                 return ControlFlow::Break(kept);
             }
         }
@@ -94,9 +97,13 @@ where
         if !holds {
             failing.kept = None;
         }
-        let sent = Sent::Again(failing);
         let future = Some(future);
-        this.state.set(State::InFlight { future, sent });
+        if let StateOwned::Between { failing, .. } =
+            this.state.as_mut().project_replace(State::Done)
+        {
+            let sent = Sent::Again(failing);
+            this.state.set(State::InFlight { future, sent });
+        }
         ControlFlow::Continue(())
     }
 }

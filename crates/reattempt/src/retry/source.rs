@@ -6,8 +6,8 @@ use crate::{CallContext, HasCallContext, Replay};
 pub(crate) enum Source<S, Req> {
     /// The original, and a service that sends copies.
     Template { request: Req, service: S },
-    /// The last possible attempt took the request itself. The context is empty if another recovery
-    /// layer acts.
+    /// The last possible attempt took the request itself. Also of a call on which
+    /// another recovery layer acts.
     Last(CallContext),
 }
 

@@ -3,8 +3,8 @@ use tower_layer::Layer;
 use super::Routed;
 use crate::order::{OneWarning, OutsideRecovery};
 
-/// Attaches the policy that `R` (a [`Route`](reattempt::Route): a closure, a
-/// [`Routes`](reattempt::Routes) handle, a protocol's configuration) finds for a request.
+/// Attaches the policy that `R` (a [`Route`](crate::Route): a closure, a
+/// [`Routes`](crate::Routes) handle, a protocol's configuration) finds for a request.
 #[derive(Clone, Debug)]
 pub struct RouteLayer<R> {
     routes: R,

@@ -211,3 +211,21 @@ async fn a_success_is_counted_at_once_and_cannot_be_concluded_again() {
     probe.log().calls()[0].context.conclusion().conclude(Ok(()));
     assert_eq!(milli_tokens(&bucket), 9100);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_panics_ends_the_call_as_a_drop_does() {
+    let calls = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let service = retry(MaxAttempts::new(3, Backoff::constant(ms(1)))).layer(tower::service_fn(
+        move |call: Call<Payload>| {
+            let first = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+            assert!(first, "the second attempt panics");
+            let probe = probe([attempt(1).fails(TMPFAIL)]);
+            probe.inner().oneshot(call)
+        },
+    ));
+    let mut request = probe([]).request();
+    let handle = RetryInfo::track(&mut request);
+    let panicked = tokio::spawn(async move { service.oneshot(request).await }).await;
+    assert!(panicked.is_err_and(|error| error.is_panic()));
+    assert_eq!(handle.info().stopped(), Some(StopReason::Cancelled));
+}
