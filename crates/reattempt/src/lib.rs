@@ -121,7 +121,7 @@ pub mod wrap;
 
 pub use call::{
     AttemptReport, AttemptReporter, Backend, Call, CallContext, CallHandle, Conclusion,
-    HasCallContext, NextAttempt, Replay, RetryInfoHandle, ThrottleStamp, findings,
+    HasCallContext, NextAttempt, Replay, RetryInfoHandle, findings,
 };
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{

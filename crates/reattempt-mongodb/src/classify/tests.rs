@@ -1,7 +1,8 @@
 //! Which errors are retryable, by kind, code, label and gate.
 
+use reattempt::RoutePolicy;
 use reattempt::strategy::RetryOnce;
-use reattempt::{AttemptKind, RoutePolicy};
+use reattempt::test_util::FailingCall;
 
 use super::*;
 use crate::{ReadOperation, RetryReads};
@@ -128,7 +129,7 @@ fn what_failed_on_an_old_server_failed_for_good() {
     for (version, retried) in [(5, false), (6, true)] {
         let mut context = CallContext::default();
         RetryReads::default().stamp(&mut context, ReadOperation::Find, false);
-        context.start_attempt(1, AttemptKind::Initial);
+        let context = FailingCall::new(context).context;
         crate::report_wire_version(&context.reporter(), version);
         for kind in [FailureKind::command(Some(189)), FailureKind::PoolCleared] {
             let verdict = classify(kind, &context);

@@ -2,7 +2,10 @@
 
 use std::sync::Mutex;
 
-use reattempt::{AttemptKind, Recovery, Verdict};
+use reattempt::reason::KV_LOCKED;
+use reattempt::strategy::RetryOnce;
+use reattempt::test_util::FailingCall;
+use reattempt::{Failure, Recovery, Stage, Verdict};
 
 use super::*;
 use crate::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
@@ -107,8 +110,7 @@ fn what_the_caller_says_of_idempotency_stays() {
 /// M12
 #[test]
 fn an_old_server_forbids_another_attempt() {
-    let mut context = CallContext::default();
-    context.start_attempt(1, AttemptKind::Initial);
+    let context = FailingCall::default().context;
     assert!(report_wire_version(&context.reporter(), 6));
     assert!(!context.findings().forbidden);
     assert!(!report_wire_version(&context.reporter(), 5));
@@ -213,11 +215,19 @@ fn retries_around_this_client_are_seen_and_can_be_left_alone() {
         }),
         nested
     );
-    assert_eq!(gate_after(&|context| context.claim()), nested);
+    let first = |context: &mut CallContext| FailingCall::new(std::mem::take(context));
     assert_eq!(
-        gate_after(&|context| context.start_attempt(2, AttemptKind::Retry)),
+        gate_after(&|context| *context = first(context).context),
         nested
     );
+    let second = |context: &mut CallContext| {
+        let mut call = first(context);
+        let failure = Failure::new(KV_LOCKED, Stage::Response);
+        let now = tokio::time::Instant::now().into_std();
+        call.fails(now, &Verdict::Retry(failure), &RetryOnce);
+        *context = call.context;
+    };
+    assert_eq!(gate_after(&second), nested);
     assert_eq!(*told.lock().unwrap(), [3, 1, 2]);
 
     let only_tells = RetryReads::default().on_nested(|_| {});

@@ -10,9 +10,9 @@ pub(crate) mod recycle;
 mod replay;
 
 pub use carrier::Call;
-pub use context::{
-    AttemptReporter, CallContext, CallHandle, Conclusion, RetryInfoHandle, ThrottleStamp,
-};
+#[cfg(feature = "tokio")]
+pub(crate) use context::ThrottleStamp;
+pub use context::{AttemptReporter, CallContext, CallHandle, Conclusion, RetryInfoHandle};
 pub use findings::{AttemptReport, Backend};
 pub use has_call_context::HasCallContext;
 pub use replay::{NextAttempt, Replay};

@@ -131,7 +131,7 @@ mod tests {
         first.claim_first();
         first.reporter().forbid();
         first.settle_success(true);
-        first.stop(StopReason::Fatal);
+        first.begin().stop(StopReason::Fatal);
         let block = block_of(&first);
         let late = first.reporter();
         first.retire();

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use crate::{RetryThrottle, ThrottleStamp};
+use crate::RetryThrottle;
+use crate::call::ThrottleStamp;
 use tower_layer::Layer;
 
 use super::Throttle;

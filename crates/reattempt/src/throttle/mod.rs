@@ -27,7 +27,8 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use crate::{HasCallContext, ThrottleStamp};
+use crate::HasCallContext;
+use crate::call::ThrottleStamp;
 use tower_service::Service;
 
 use crate::order::OutsideRecovery;

@@ -23,7 +23,7 @@ impl CallContext {
 
     /// For layers: attaches the layer's throttle. Of two layers the outer one's applies.
     #[inline(always)]
-    pub fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
+    pub(crate) fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
         self.stamps = Some(match self.stamps.take() {
             None => Arc::clone(&throttle.0),
             Some(stamps) => throttle.on(stamps),
@@ -33,7 +33,7 @@ impl CallContext {
 
     /// For layers: sets the limit that applies from here on, which the layer enforces.
     #[inline(always)]
-    pub const fn enforce_limit(&mut self, at: Instant) {
+    pub(crate) const fn enforce_limit(&mut self, at: Instant) {
         self.limit = Some(at);
         self.marks.set(ENFORCED);
     }
@@ -55,7 +55,7 @@ impl CallContext {
     /// block.
     #[must_use]
     #[inline(always)]
-    pub fn is_taken_up(&self) -> bool {
+    pub(crate) fn is_taken_up(&self) -> bool {
         self.shared().is_some_and(CallState::is_claimed)
     }
 
@@ -80,7 +80,7 @@ impl CallContext {
 
     /// For recovery layers: this layer acts on the call; others pass it through.
     #[inline(always)]
-    pub fn claim(&mut self) {
+    pub(crate) fn claim(&mut self) {
         if !self.block().is_none_or(CallState::claim) {
             // A service above cloned the request after its call had begun: this is another call.
             self.block = Some(self.begun());
@@ -91,7 +91,7 @@ impl CallContext {
 
     /// For recovery layers: claims the call and makes this the context of its first attempt.
     #[inline(always)]
-    pub fn claim_first(&mut self) {
+    pub(crate) fn claim_first(&mut self) {
         if !self.block().is_none_or(CallState::claim_first) {
             self.block = Some(self.begun());
             self.shared().map(CallState::claim_first);
@@ -101,7 +101,7 @@ impl CallContext {
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
     #[inline(always)]
-    pub fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
+    pub(crate) fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
         let seat = match self.block() {
             Some(block) => block.sent(number, kind == AttemptKind::Transparent),
             None => AttemptKey::first_choice(number),
@@ -110,7 +110,7 @@ impl CallContext {
     }
 
     /// For layers: a layer below the recovery layer enforces the policy's attempt timeout.
-    pub fn note_attempt_limit(&self) {
+    pub(crate) fn note_attempt_limit(&self) {
         if let Some(block) = self.shared() {
             block.limit_attempts();
         }
@@ -118,14 +118,14 @@ impl CallContext {
 
     /// For recovery layers: true once a layer below enforced the policy's attempt timeout.
     #[must_use]
-    pub fn is_attempt_limited(&self) -> bool {
+    pub(crate) fn is_attempt_limited(&self) -> bool {
         self.shared().is_some_and(CallState::is_attempt_limited)
     }
 
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
     /// throttle and the block, and leaves no record.
     #[inline(always)]
-    pub fn settle_success(&self, committed: bool) {
+    pub(crate) fn settle_success(&self, committed: bool) {
         let block = self.shared();
         let stopped = if committed {
             if let Some(block) = block {
@@ -165,7 +165,7 @@ impl CallContext {
     /// may reuse its block once no other handle refers to it; a block with a log is freed by its
     /// owners.
     #[inline(always)]
-    pub fn retire(&mut self) {
+    pub(crate) fn retire(&mut self) {
         if let Some(block) = self.block.take() {
             if block.is_logged() {
                 block.drop_waiters();
@@ -175,18 +175,11 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: stores why the call ended.
-    pub fn stop(&self, stopped: StopReason) {
-        if let Some(block) = self.shared() {
-            block.stop(stopped);
-        }
-    }
-
     /// For recovery layers: true if this is a copy of that context, of the same attempt of the same
     /// call.
     #[must_use]
     #[inline]
-    pub fn is_copy_of(&self, other: &Self) -> bool {
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
         match (&self.block, &other.block) {
             (Some(own), Some(other_block)) => {
                 Arc::ptr_eq(own, other_block) && self.attempt() == other.attempt()
@@ -207,7 +200,7 @@ impl CallContext {
 
     /// For recovery layers: the waiter that a config-poll layer stored for this attempt.
     #[must_use]
-    pub fn take_config_waiter(&self) -> Option<ConfigWaiter> {
+    pub(crate) fn take_config_waiter(&self) -> Option<ConfigWaiter> {
         self.block.as_ref()?.take_waiter(self.attempt())
     }
 }

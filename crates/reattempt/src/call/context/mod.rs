@@ -22,7 +22,7 @@ pub use handle::CallHandle;
 pub use info_handle::RetryInfoHandle;
 pub use reporter::AttemptReporter;
 use stamps::Stamps;
-pub use stamps::ThrottleStamp;
+pub(crate) use stamps::ThrottleStamp;
 
 /// The state of a call: its attempt, limits, idempotency, policy, throttle, and user data.
 ///

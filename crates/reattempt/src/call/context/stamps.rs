@@ -33,12 +33,11 @@ impl std::fmt::Debug for Stamps {
 
 /// For layers: a prepared throttle that is attached to many calls, which share one allocation.
 #[derive(Clone, Debug)]
-pub struct ThrottleStamp(pub(super) Arc<Stamps>);
+pub(crate) struct ThrottleStamp(pub(super) Arc<Stamps>);
 
 impl ThrottleStamp {
     /// Prepares this throttle.
-    #[must_use]
-    pub fn new(throttle: Arc<dyn RetryThrottle>) -> Self {
+    pub(crate) fn new(throttle: Arc<dyn RetryThrottle>) -> Self {
         Self(Arc::new(Stamps {
             layer_throttle: Some(throttle),
             ..Stamps::default()

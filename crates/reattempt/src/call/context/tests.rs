@@ -138,7 +138,7 @@ fn a_waiter_that_arrives_after_the_calls_end_is_dropped() {
     let ends: [End; 3] = [
         |context| context.settle_success(false),
         |context| context.settle_success(true),
-        |context| context.stop(crate::StopReason::Attempts),
+        |context| context.begin().stop(crate::StopReason::Attempts),
     ];
     for end in ends {
         let mut request = Call::new(());
