@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt::ConfigWaiter;
 use reattempt::config_poll::StaleConfig;
-use reattempt::findings::ConfigWaiter;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
     Call, CallContext, CallLayer, Classify, ConfigPollLayer, DeadlineLayer, Failure, HedgeLayer,

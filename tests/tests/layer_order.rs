@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt::ConfigWaiter;
 use reattempt::backoff::Backoff;
 use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
-use reattempt::findings::ConfigWaiter;
 use reattempt::pushback::{PushbackLayer, ReadPushback};
 use reattempt::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
 use reattempt::strategy::MaxAttempts;

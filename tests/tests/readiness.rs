@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use reattempt::ConfigWaiter;
 use reattempt::backoff::Backoff;
 use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
-use reattempt::findings::ConfigWaiter;
 use reattempt::reason::KV_TEMPORARY_FAILURE;
 use reattempt::strategy::{MaxAttempts, RetryOnce};
 use reattempt::test_util::{

@@ -296,7 +296,7 @@ impl<Res, Err: MongoFailure> Classify<Res, Err> for MongoClassifier {
         let gate = gate_of(context.route_policy()).or_else(|| gate_of(context.policy()));
         match self.verdict_on(error, gate.as_ref()) {
             // The selected server is too old: as final as any other reason to run once (M14).
-            Verdict::Retry(failure) if context.findings().forbidden => Verdict::Fatal(failure),
+            Verdict::Retry(failure) if context.report().forbidden => Verdict::Fatal(failure),
             verdict => verdict,
         }
     }

@@ -121,7 +121,7 @@ pub mod wrap;
 
 pub use call::{
     AttemptReport, AttemptReporter, Backend, Call, CallContext, CallHandle, Conclusion,
-    HasCallContext, NextAttempt, Replay, RetryInfoHandle, findings,
+    ConfigWaiter, HasCallContext, NextAttempt, Replay, RetryInfoHandle,
 };
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{

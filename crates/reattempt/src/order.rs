@@ -82,7 +82,7 @@ impl OpenAnswers {
     #[inline]
     pub fn check(&self, classifier: &'static str, layer: &'static str, context: &CallContext) {
         let counts = context.is_claimed() && context.throttle().is_some();
-        if counts && context.findings().stage != Some(Stage::Response) {
+        if counts && context.report().stage != Some(Stage::Response) {
             self.warn(classifier, layer);
         }
     }

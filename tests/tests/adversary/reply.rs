@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reattempt::findings::ConfigWaiter;
+use reattempt::ConfigWaiter;
 use reattempt::test_util::ms;
 use reattempt::{Conclusion, DeadlineScope, Elapsed, Verdict};
 use reattempt_tests::alive::Live;

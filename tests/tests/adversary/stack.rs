@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use reattempt::ConfigWaiter;
 use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
-use reattempt::findings::ConfigWaiter;
 use reattempt::pushback::{PushbackLayer, ReadPushback};
 use reattempt::reason::UNKNOWN;
 use reattempt::test_util::ms;

@@ -274,7 +274,7 @@ struct NoteEnd(CallContext);
 impl NoteEnd {
     fn note(&self) {
         if let Some(journal) = self.0.data::<Journal>() {
-            journal.ended(self.0.attempt(), self.0.findings().stage);
+            journal.ended(self.0.attempt(), self.0.report().stage);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::future;
 use std::sync::Arc;
 
+use reattempt::ConfigWaiter;
 use reattempt::config_poll::StaleConfig;
-use reattempt::findings::ConfigWaiter;
 
 use super::vbucket::KeyHash;
 use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service};

@@ -68,7 +68,7 @@ impl<S, B> Waiting<S, B> {
     fn delay(&mut self) -> Duration {
         let context = self.template.context();
         let tried = context.map_or(0, |context| context.backends_tried().len());
-        let untried = context.is_some_and(|context| context.findings().untried_backend);
+        let untried = context.is_some_and(|context| context.report().untried_backend);
         // The call records no more tried backends than this.
         if untried && tried < MOST_RECORDS {
             return LEAST;

@@ -112,9 +112,9 @@ fn what_the_caller_says_of_idempotency_stays() {
 fn an_old_server_forbids_another_attempt() {
     let context = FailingCall::default().context;
     assert!(report_wire_version(&context.reporter(), 6));
-    assert!(!context.findings().forbidden);
+    assert!(!context.report().forbidden);
     assert!(!report_wire_version(&context.reporter(), 5));
-    assert!(context.findings().forbidden);
+    assert!(context.report().forbidden);
 }
 
 /// Whether an error of this kind and labels is retried in a call of this operation.

@@ -1,6 +1,6 @@
 //! The small facts of an attempt packed into one word, so that a context is cheap to copy.
 
-use crate::call::findings::AttemptKey;
+use crate::call::attempts::AttemptKey;
 use crate::{AttemptKind, Idempotency};
 
 /// Flags, kind and idempotency are in the low half, where one instruction tests them; the attempt

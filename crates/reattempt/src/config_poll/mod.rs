@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
-//! use reattempt::{Call, findings::ConfigWaiter};
+//! use reattempt::{Call, ConfigWaiter};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
 //! #[derive(Clone)]
@@ -41,7 +41,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use crate::call::findings::ConfigWaiter;
+use crate::call::attempts::ConfigWaiter;
 use crate::{CallContext, HasCallContext};
 use tower_service::Service;
 

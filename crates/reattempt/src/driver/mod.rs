@@ -11,7 +11,7 @@ use std::time::Instant;
 pub(crate) use hedge::{HedgeDriver, Permit};
 pub(crate) use retry::RetryDriver;
 
-use crate::call::block::CallState;
+use crate::call::state::CallState;
 use crate::info::AttemptRecord;
 use crate::machine::{Facts, FailedAttempt};
 use crate::policy::throttle::Settled;
@@ -31,7 +31,7 @@ impl<'a> Effects<'a> {
     /// What the context knows of its attempt, which ends now.
     pub(crate) fn facts(&self, now: Instant) -> Facts {
         Facts {
-            report: self.context.findings(),
+            report: self.context.report(),
             transparent: self.transparent,
             idempotent: self.context.idempotency().is_idempotent(),
             limit: self.context.limit(),
@@ -64,8 +64,8 @@ impl<'a> Effects<'a> {
             return true;
         };
         let spent = throttle.spend(failure);
-        if let (true, Some(failure), Some(block)) = (spent, failure, self.context.shared()) {
-            block.permitted(failure);
+        if let (true, Some(failure), Some(state)) = (spent, failure, self.context.shared()) {
+            state.permitted(failure);
         }
         spent
     }
@@ -80,8 +80,8 @@ impl<'a> Effects<'a> {
 
     /// The attempt's slot takes no more reports.
     fn close_slot(&self) {
-        if let Some(block) = self.context.shared() {
-            block.settled(self.context.seat());
+        if let Some(state) = self.context.shared() {
+            state.settled(self.context.seat());
         }
     }
 
@@ -96,21 +96,21 @@ impl<'a> Effects<'a> {
         if let Some(observer) = self.observer {
             observer.attempt_settled(self.context, &record);
         }
-        if let Some(block) = self.context.shared() {
+        if let Some(state) = self.context.shared() {
             // A final failure is no reason to retry.
             let retryable = record.outcome == AttemptOutcome::Retry;
             let reason = record
                 .failure
                 .filter(|_| retryable)
                 .map(|failure| failure.reason);
-            block.record(record, reason);
+            state.record(record, reason);
         }
     }
 
     /// Changes the record of an attempt that failed before.
     fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
-        if let Some(block) = self.context.shared() {
-            block.amend(attempt, change);
+        if let Some(state) = self.context.shared() {
+            state.amend(attempt, change);
         }
     }
 
@@ -167,8 +167,8 @@ impl<'a> Effects<'a> {
     pub(crate) fn passed(&self, now: Instant, verdict: &Verdict) {
         // Several layers may have passed it through; the innermost counts it, before the others
         // look.
-        if let Some(block) = self.context.shared() {
-            block.claim();
+        if let Some(state) = self.context.shared() {
+            state.claim();
         }
         let Some(failed) = FailedAttempt::new(self.facts(now), verdict) else {
             return self.succeeded(*verdict == Verdict::Committed);
@@ -202,8 +202,8 @@ impl<'a> Effects<'a> {
 
     /// A planned hedge was refused. No attempt was made, so no record shows it.
     fn refused(&self, stopped: StopReason) {
-        if let Some(block) = self.context.shared() {
-            block.refused(stopped);
+        if let Some(state) = self.context.shared() {
+            state.refused(stopped);
         }
         if let Some(observer) = self.observer {
             observer.hedge_refused(self.context, stopped);
@@ -212,15 +212,15 @@ impl<'a> Effects<'a> {
 
     /// The call ended for this reason.
     pub(crate) fn ended(&self, stopped: StopReason) {
-        let Some(block) = self.context.shared() else {
+        let Some(state) = self.context.shared() else {
             return;
         };
-        block.stop(stopped);
-        if block.is_logged() {
-            block.drop_waiters();
+        state.stop(stopped);
+        if state.is_logged() {
+            state.drop_waiters();
         }
         if let Some(observer) = self.observer {
-            observer.call_ended(self.context, &block.info());
+            observer.call_ended(self.context, &state.info());
         }
     }
 }

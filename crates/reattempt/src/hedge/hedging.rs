@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::Context;
 use std::time::Instant;
 
-use crate::call::findings::ConfigWaiter;
+use crate::call::attempts::ConfigWaiter;
 use crate::driver::HedgeDriver;
 use crate::{AttemptKind, CallContext, HedgePolicy, Idempotency};
 use tokio::time::Sleep;

@@ -89,7 +89,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::call::findings::Backend;
+    use crate::call::attempts::Backend;
     use crate::failure::reason::KV_LOCKED;
     use crate::{AttemptKind, AttemptOutcome, Failure, Stage, StopReason};
 

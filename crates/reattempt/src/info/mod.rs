@@ -5,7 +5,7 @@ mod display;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::call::findings::Backend;
+use crate::call::attempts::Backend;
 use crate::{Failure, RetryReason, ServerPushback};
 
 /// The maximum number of records kept per call; older ones are dropped and counted.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
 use super::later;
 use super::transparent::TransparentRetries;
-use crate::call::findings::Backend;
+use crate::call::attempts::Backend;
 use crate::info::AttemptRecord;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{Deferred, StrategyError};

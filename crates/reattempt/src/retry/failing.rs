@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use crate::call::findings::ConfigWaiter;
+use crate::call::attempts::ConfigWaiter;
 use crate::driver::RetryDriver;
 use crate::machine::{Keep, Wait};
 use crate::{AttemptKind, CallContext, Verdict};

@@ -1,9 +1,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use reattempt::ConfigWaiter;
 use reattempt::backoff::Randomness;
 use reattempt::config_poll::StaleConfig;
-use reattempt::findings::ConfigWaiter;
 use reattempt::{Call, HasCallContext, Stage};
 use reattempt::{ConfigPollLayer, RetryLayer, strategy::BestEffort};
 use tokio::time::{Instant, sleep, timeout};

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::{AttemptReporter, CallContext, Conclusion, Stamps};
-use crate::call::findings::Backend;
+use crate::call::attempts::Backend;
 use crate::call::marks::{CALLER, CLAIMED, ENFORCED};
 use crate::{
     AttemptKind, CallDeadline, Idempotency, RetryInfo, RetryStrategy, RetryThrottle, RoutePolicy,
@@ -164,17 +164,17 @@ impl CallContext {
     /// load balancing below (A6, Hedging Policy: distinct backends).
     #[must_use]
     pub fn backends_tried(&self) -> Vec<Backend> {
-        self.block
+        self.state
             .as_ref()
-            .map_or_else(Vec::new, |block| block.backends())
+            .map_or_else(Vec::new, |state| state.backends())
     }
 
     /// What happened in the call so far.
     #[must_use]
     pub fn info(&self) -> RetryInfo {
-        self.block
+        self.state
             .as_ref()
-            .map_or_else(RetryInfo::default, |block| block.info())
+            .map_or_else(RetryInfo::default, |state| state.info())
     }
 
     /// For an inner layer or transport: the handle to report on this attempt.
@@ -182,7 +182,7 @@ impl CallContext {
     #[inline]
     pub fn reporter(&self) -> AttemptReporter {
         AttemptReporter {
-            block: self.block.clone(),
+            state: self.state.clone(),
             seat: self.marks.seat(),
         }
     }

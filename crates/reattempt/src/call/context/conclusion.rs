@@ -19,14 +19,14 @@ impl Conclusion {
     /// open; `Err` with `counts` false is recorded but says nothing about the server (a fatal
     /// status).
     pub fn conclude(&self, end: Result<(), (&Failure, bool)>) {
-        let Some(block) = &self.reporter.block else {
+        let Some(state) = &self.reporter.state else {
             return;
         };
-        if !block.slots.conclude(self.reporter.seat) {
+        if !state.slots.conclude(self.reporter.seat) {
             return;
         }
         let settled = match end {
-            Ok(()) => match (block.last_permitted(), &self.throttle) {
+            Ok(()) => match (state.last_permitted(), &self.throttle) {
                 (Some(failure), Some(throttle)) => {
                     throttle.recovered(&failure);
                     None
@@ -34,7 +34,7 @@ impl Conclusion {
                 _ => Some(Settled::Success),
             },
             Err((failure, counts)) => {
-                block.concluded(self.reporter.seat, self.kind, failure, counts);
+                state.concluded(self.reporter.seat, self.kind, failure, counts);
                 counts.then_some(Settled::Failure(failure))
             }
         };

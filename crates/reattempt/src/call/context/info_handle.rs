@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::call::block::CallState;
+use crate::call::state::CallState;
 use crate::{HasCallContext, RetryInfo};
 
 /// Shows a caller what happened in its call. Made by [`RetryInfo::track`].
@@ -12,8 +12,8 @@ use crate::{HasCallContext, RetryInfo};
 pub struct RetryInfoHandle(Arc<Mutex<Option<Arc<CallState>>>>);
 
 impl RetryInfoHandle {
-    pub(super) fn see(&self, block: &Arc<CallState>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(block));
+    pub(super) fn see(&self, state: &Arc<CallState>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(state));
     }
 
     /// What happened in the call so far; empty before a layer has seen the request.
@@ -21,7 +21,7 @@ impl RetryInfoHandle {
     pub fn info(&self) -> RetryInfo {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.as_ref()
-            .map_or_else(RetryInfo::default, |block| block.info())
+            .map_or_else(RetryInfo::default, |state| state.info())
     }
 }
 
@@ -32,8 +32,8 @@ impl RetryInfo {
     pub fn track<R: HasCallContext + ?Sized>(request: &mut R) -> RetryInfoHandle {
         let handle = RetryInfoHandle::default();
         let context = request.context_mut();
-        if let Some(block) = &context.block {
-            handle.see(block);
+        if let Some(state) = &context.state {
+            handle.see(state);
         }
         context.own_mut().watch = Some(handle.clone());
         handle

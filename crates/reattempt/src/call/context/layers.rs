@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use super::stamps::shown;
 use super::{CallContext, CallHandle, ThrottleStamp};
-use crate::call::block::CallState;
-use crate::call::findings::{AttemptKey, ConfigWaiter};
+use crate::call::attempts::{AttemptKey, ConfigWaiter};
 use crate::call::marks::{CLAIMED, ENFORCED};
-use crate::call::recycle;
+use crate::call::pool;
+use crate::call::state::CallState;
 use crate::policy::throttle::Settled;
 use crate::{AttemptKind, AttemptReport, RoutePolicy, StopReason};
 
@@ -38,21 +38,21 @@ impl CallContext {
         self.marks.set(ENFORCED);
     }
 
-    /// For layers: allocates the call's block if it has none, and returns a handle to it.
+    /// For layers: allocates the call's state if it has none, and returns a handle to it.
     ///
-    /// If a recovery layer acts on the block that is not above this layer, the block belongs to
-    /// another call, from whose request this one was cloned: then this call gets its own block.
+    /// If a recovery layer acts on the state that is not above this layer, the state belongs to
+    /// another call, from whose request this one was cloned: then this call gets its own state.
     #[inline(always)]
     pub fn begin(&mut self) -> CallHandle {
         if !self.is_claimed() && self.is_taken_up() {
-            self.block = Some(self.begun());
+            self.state = Some(self.begun());
         }
-        self.block();
-        CallHandle(self.block.clone(), self.seat())
+        self.state();
+        CallHandle(self.state.clone(), self.seat())
     }
 
     /// For layers: true once a recovery layer, above or below, acts on the call of this context's
-    /// block.
+    /// state.
     #[must_use]
     #[inline(always)]
     pub(crate) fn is_taken_up(&self) -> bool {
@@ -62,28 +62,28 @@ impl CallContext {
     // The cold functions below take and return handles by value: without an address taken, a
     // context stays in registers on its way through the layers.
     #[inline(always)]
-    fn block(&mut self) -> Option<&CallState> {
-        if self.block.is_none() {
-            self.block = Some(self.begun());
+    fn state(&mut self) -> Option<&CallState> {
+        if self.state.is_none() {
+            self.state = Some(self.begun());
         }
         self.shared()
     }
 
     #[inline(always)]
     fn begun(&self) -> Arc<CallState> {
-        let block = recycle::fresh();
+        let state = pool::fresh();
         match self.caller() {
-            Some(stamps) => shown(stamps, block),
-            None => block,
+            Some(stamps) => shown(stamps, state),
+            None => state,
         }
     }
 
     /// For recovery layers: this layer acts on the call; others pass it through.
     #[inline(always)]
     pub(crate) fn claim(&mut self) {
-        if !self.block().is_none_or(CallState::claim) {
+        if !self.state().is_none_or(CallState::claim) {
             // A service above cloned the request after its call had begun: this is another call.
-            self.block = Some(self.begun());
+            self.state = Some(self.begun());
             self.shared().map(CallState::claim);
         }
         self.marks.set(CLAIMED);
@@ -92,8 +92,8 @@ impl CallContext {
     /// For recovery layers: claims the call and makes this the context of its first attempt.
     #[inline(always)]
     pub(crate) fn claim_first(&mut self) {
-        if !self.block().is_none_or(CallState::claim_first) {
-            self.block = Some(self.begun());
+        if !self.state().is_none_or(CallState::claim_first) {
+            self.state = Some(self.begun());
             self.shared().map(CallState::claim_first);
         }
         self.marks.claim_first();
@@ -102,8 +102,8 @@ impl CallContext {
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
     #[inline(always)]
     pub(crate) fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
-        let seat = match self.block() {
-            Some(block) => block.sent(number, kind == AttemptKind::Transparent),
+        let seat = match self.state() {
+            Some(state) => state.sent(number, kind == AttemptKind::Transparent),
             None => AttemptKey::first_choice(number),
         };
         self.marks.set_attempt(seat, kind);
@@ -111,8 +111,8 @@ impl CallContext {
 
     /// For layers: a layer below the recovery layer enforces the policy's attempt timeout.
     pub(crate) fn note_attempt_limit(&self) {
-        if let Some(block) = self.shared() {
-            block.limit_attempts();
+        if let Some(state) = self.shared() {
+            state.limit_attempts();
         }
     }
 
@@ -123,13 +123,13 @@ impl CallContext {
     }
 
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
-    /// throttle and the block, and leaves no record.
+    /// throttle and the state, and leaves no record.
     #[inline(always)]
     pub(crate) fn settle_success(&self, committed: bool) {
-        let block = self.shared();
+        let state = self.shared();
         let stopped = if committed {
-            if let Some(block) = block {
-                block.slots.commit(self.seat());
+            if let Some(state) = state {
+                state.slots.commit(self.seat());
             }
             StopReason::Committed
         } else {
@@ -138,8 +138,8 @@ impl CallContext {
             }
             StopReason::Success
         };
-        if let Some(block) = block {
-            block.won(stopped);
+        if let Some(state) = state {
+            state.won(stopped);
         }
     }
 
@@ -153,8 +153,8 @@ impl CallContext {
         match (permitted, throttle) {
             (Some(failure), Some(throttle)) => {
                 throttle.recovered(&failure);
-                if let Some(block) = self.shared() {
-                    block.won(StopReason::Success);
+                if let Some(state) = self.shared() {
+                    state.won(StopReason::Success);
                 }
             }
             _ => self.settle_success(committed),
@@ -162,15 +162,15 @@ impl CallContext {
     }
 
     /// For recovery layers: the call succeeded and this context is no longer needed. Another call
-    /// may reuse its block once no other handle refers to it; a block with a log is freed by its
+    /// may reuse its state once no other handle refers to it; a state with a log is freed by its
     /// owners.
     #[inline(always)]
     pub(crate) fn retire(&mut self) {
-        if let Some(block) = self.block.take() {
-            if block.is_logged() {
-                block.drop_waiters();
+        if let Some(state) = self.state.take() {
+            if state.is_logged() {
+                state.drop_waiters();
             } else {
-                recycle::put_by(block);
+                pool::keep(state);
             }
         }
     }
@@ -180,7 +180,7 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
-        match (&self.block, &other.block) {
+        match (&self.state, &other.state) {
             (Some(own), Some(other_block)) => {
                 Arc::ptr_eq(own, other_block) && self.attempt() == other.attempt()
             }
@@ -190,17 +190,17 @@ impl CallContext {
 
     /// For recovery layers: the report of this attempt.
     #[must_use]
-    pub fn findings(&self) -> AttemptReport {
-        self.block
+    pub fn report(&self) -> AttemptReport {
+        self.state
             .as_ref()
-            .map_or_else(AttemptReport::default, |block| {
-                block.slots.read(self.seat())
+            .map_or_else(AttemptReport::default, |state| {
+                state.slots.read(self.seat())
             })
     }
 
     /// For recovery layers: the waiter that a config-poll layer stored for this attempt.
     #[must_use]
     pub(crate) fn take_config_waiter(&self) -> Option<ConfigWaiter> {
-        self.block.as_ref()?.take_waiter(self.attempt())
+        self.state.as_ref()?.take_waiter(self.attempt())
     }
 }

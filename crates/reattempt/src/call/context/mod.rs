@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::RoutePolicy;
-use crate::call::block::CallState;
-use crate::call::findings::{AttemptKey, Backend};
+use crate::call::attempts::{AttemptKey, Backend};
 use crate::call::marks::Marks;
+use crate::call::state::CallState;
 pub use conclusion::Conclusion;
 pub use handle::CallHandle;
 pub use info_handle::RetryInfoHandle;
@@ -27,14 +27,14 @@ pub(crate) use stamps::ThrottleStamp;
 /// The state of a call: its attempt, limits, idempotency, policy, throttle, and user data.
 ///
 /// What a caller sets is a template. The first of these layers that sees the request allocates a
-/// block for the call, for what layers attach and for reports from below, so that a request that is
+/// state for the call, for what layers attach and for reports from below, so that a request that is
 /// cloned earlier never shares it.
 ///
 /// The caller's settings override the policy's, and the policy's override the layer's; of two time
 /// limits the earlier applies.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
-    block: Option<Arc<CallState>>,
+    state: Option<Arc<CallState>>,
     stamps: Option<Arc<Stamps>>,
     /// The route's policy.
     policy: Option<Arc<RoutePolicy>>,
@@ -48,23 +48,23 @@ impl Drop for CallContext {
     #[inline(always)]
     fn drop(&mut self) {
         // Called even if all are empty: a check at every inlined place costs more than the call.
-        let_go(self.block.take(), self.stamps.take(), self.policy.take());
+        let_go(self.state.take(), self.stamps.take(), self.policy.take());
     }
 }
 
 #[inline(never)]
 fn let_go(
-    block: Option<Arc<CallState>>,
+    state: Option<Arc<CallState>>,
     stamps: Option<Arc<Stamps>>,
     policy: Option<Arc<RoutePolicy>>,
 ) {
-    drop((block, stamps, policy));
+    drop((state, stamps, policy));
 }
 
 impl CallContext {
     #[inline]
     pub(crate) fn shared(&self) -> Option<&CallState> {
-        self.block.as_deref()
+        self.state.as_deref()
     }
 
     #[inline]
@@ -73,6 +73,6 @@ impl CallContext {
     }
 
     pub(crate) fn backend(&self) -> Option<Backend> {
-        self.block.as_ref()?.backend_of(self.attempt())
+        self.state.as_ref()?.backend_of(self.attempt())
     }
 }

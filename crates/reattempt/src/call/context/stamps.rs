@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::RetryInfoHandle;
-use crate::call::block::CallState;
+use crate::call::state::CallState;
 use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 
 /// The caller's options and the layer's throttle. Shared: every attempt copies the context.
@@ -55,12 +55,12 @@ impl ThrottleStamp {
     }
 }
 
-/// Makes the call's block visible to the caller.
+/// Makes the call's state visible to the caller.
 #[cold]
 #[inline(never)]
-pub(super) fn shown(stamps: &Stamps, block: Arc<CallState>) -> Arc<CallState> {
+pub(super) fn shown(stamps: &Stamps, state: Arc<CallState>) -> Arc<CallState> {
     if let Some(watch) = &stamps.watch {
-        watch.see(&block);
+        watch.see(&state);
     }
-    block
+    state
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::RetryInfo;
-use crate::call::findings::ConfigWaiter;
+use crate::call::attempts::ConfigWaiter;
 use crate::policy::throttle::TokenBucket;
 use crate::{AttemptKind, CallDeadline, HasCallContext, RetryThrottle};
 use crate::{Call, policy::RoutePolicy};

@@ -20,7 +20,7 @@ pub use controlled_backoff::ControlledBackoff;
 pub use extended::Extended;
 pub use never_retry::NeverRetry;
 
-use crate::call::findings::Backend;
+use crate::call::attempts::Backend;
 use crate::{CallContext, Failure, OnDeadline};
 
 /// An error from a deferred decision.

@@ -1,12 +1,12 @@
-//! Reuses the blocks of successful calls for later calls on the same thread.
+//! Reuses the states of successful calls for later calls on the same thread.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::call::block::CallState;
+use crate::call::state::CallState;
 
-/// The maximum number of blocks kept per thread, about 11 kB.
+/// The maximum number of states kept per thread, about 11 kB.
 const MOST_KEPT: usize = 64;
 
 thread_local! {
@@ -35,37 +35,37 @@ impl Kept {
 
     #[cold]
     #[inline(never)]
-    fn push(&self, block: Arc<CallState>) {
+    fn push(&self, state: Arc<CallState>) {
         if let Ok(mut others) = self.others.try_borrow_mut() {
             if others.len() < MOST_KEPT - 1 {
-                others.push(block);
+                others.push(state);
             }
         }
     }
 }
 
-/// Returns a block that no other call uses.
+/// Returns a state that no other call uses.
 #[inline(always)]
 pub(crate) fn fresh() -> Arc<CallState> {
     // A thread that is shutting down keeps nothing.
     let kept = KEPT.try_with(|kept| kept.next.take().or_else(|| kept.pop()));
     match kept {
         // There are no weak handles: a strong count of 1 means that no other handle can appear. A
-        // block that is still referenced elsewhere is not reused, so no call ever sees data of
+        // state that is still referenced elsewhere is not reused, so no call ever sees data of
         // another.
-        Ok(Some(block)) if Arc::strong_count(&block) == 1 => {
+        Ok(Some(state)) if Arc::strong_count(&state) == 1 => {
             // Pairs with the release in the drop of the other handles: their writes happen before
             // the reset.
             fence(Ordering::Acquire);
-            let block = if block.is_logged() {
-                without_log(block)
+            let state = if state.is_logged() {
+                without_log(state)
             } else {
-                block
+                state
             };
-            block.reset();
-            block
+            state.reset();
+            state
         }
-        Ok(Some(block)) => instead_of(block),
+        Ok(Some(state)) => instead_of(state),
         _ => make(),
     }
 }
@@ -78,27 +78,27 @@ fn make() -> Arc<CallState> {
 
 #[cold]
 #[inline(never)]
-fn instead_of(block: Arc<CallState>) -> Arc<CallState> {
-    drop(block);
+fn instead_of(state: Arc<CallState>) -> Arc<CallState> {
+    drop(state);
     Arc::default()
 }
 
 #[cold]
 #[inline(never)]
-fn without_log(mut block: Arc<CallState>) -> Arc<CallState> {
-    match Arc::get_mut(&mut block) {
-        Some(block) => block.clear_log(),
-        None => block = Arc::default(),
+fn without_log(mut state: Arc<CallState>) -> Arc<CallState> {
+    match Arc::get_mut(&mut state) {
+        Some(state) => state.clear_log(),
+        None => state = Arc::default(),
     }
-    block
+    state
 }
 
-/// Stores the block of a finished call that left no log.
+/// Stores the state of a finished call that left no log.
 #[inline(always)]
-pub(crate) fn put_by(block: Arc<CallState>) {
-    // Fails only on a thread that is shutting down, which frees the block.
+pub(crate) fn keep(state: Arc<CallState>) {
+    // Fails only on a thread that is shutting down, which frees the state.
     let _ = KEPT.try_with(|kept| {
-        if let Some(before) = kept.next.replace(Some(block)) {
+        if let Some(before) = kept.next.replace(Some(state)) {
             kept.push(before);
         }
     });
@@ -119,7 +119,7 @@ mod tests {
         })
     }
 
-    fn block_of(context: &CallContext) -> *const CallState {
+    fn state_of(context: &CallContext) -> *const CallState {
         std::ptr::from_ref(context.shared().expect("has begun"))
     }
 
@@ -132,22 +132,22 @@ mod tests {
         first.reporter().forbid();
         first.settle_success(true);
         first.begin().stop(StopReason::Fatal);
-        let block = block_of(&first);
+        let state = state_of(&first);
         let late = first.reporter();
         first.retire();
         assert_eq!(kept(), 1);
-        late.backend(crate::call::findings::Backend::new("a"));
+        late.backend(crate::call::attempts::Backend::new("a"));
         drop(late);
 
         let mut second = CallContext::default();
         let handle = second.begin();
         assert_eq!(kept(), 0);
-        assert!(std::ptr::eq(block_of(&second), block));
+        assert!(std::ptr::eq(state_of(&second), state));
         assert_eq!(second.info(), RetryInfo::default());
-        assert_eq!(second.findings(), AttemptReport::default());
+        assert_eq!(second.report(), AttemptReport::default());
         assert!(!handle.is_claimed() && second.backends_tried().is_empty());
         second.claim_first();
-        assert_eq!(second.findings(), AttemptReport::default());
+        assert_eq!(second.report(), AttemptReport::default());
         assert!(handle.in_flight());
     }
 
@@ -157,13 +157,13 @@ mod tests {
         let watch = RetryInfo::track(&mut request);
         let mut context = request.into_parts().1;
         context.start_attempt(1, AttemptKind::Initial);
-        let (block, late) = (block_of(&context), context.reporter());
+        let (state, late) = (state_of(&context), context.reporter());
         context.retire();
         let mut next = CallContext::default();
         next.start_attempt(1, AttemptKind::Initial);
-        assert!(!std::ptr::eq(block_of(&next), block));
+        assert!(!std::ptr::eq(state_of(&next), state));
         late.forbid();
-        assert!(!next.findings().forbidden);
+        assert!(!next.report().forbidden);
         assert_eq!(watch.info().attempts(), 1);
     }
 

@@ -5,12 +5,12 @@ mod models;
 
 use std::sync::PoisonError;
 
-use crate::call::findings::{AttemptKey, AttemptSlots, Backend, ConfigWaiter, SLOTS};
+use crate::call::attempts::{AttemptKey, AttemptSlots, Backend, ConfigWaiter, SLOTS};
 use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, StopReason};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
 
-/// One block per call. Every attempt writes the atomics; the rest is behind a lock that a call
+/// One state per call. Every attempt writes the atomics; the rest is behind a lock that a call
 /// whose first attempt succeeds never takes.
 #[derive(Debug, Default)]
 pub(crate) struct CallState {
@@ -25,7 +25,7 @@ pub(crate) struct CallState {
 }
 
 /// The fields of the progress word: attempts sent, whether one of them ended the call successfully,
-/// and whether a recovery layer acts on it. One word, so that one store resets a block.
+/// and whether a recovery layer acts on it. One word, so that one store resets a state.
 const SENT_MASK: u64 = (1 << 32) - 1;
 /// Why the call ended, in one byte.
 const STOPPED_SHIFT: u32 = 32;
@@ -313,7 +313,7 @@ impl CallState {
     }
 
     /// Stores a waiter until its attempt is settled. If the attempt or the call is over, the waiter
-    /// is dropped at once: nothing would take it, and a `RetryInfoHandle` may keep the block alive
+    /// is dropped at once: nothing would take it, and a `RetryInfoHandle` may keep the state alive
     /// for a long time.
     pub(crate) fn leave_waiter(&self, seat: AttemptKey, waiter: ConfigWaiter) {
         if !self.slots.config_coming(seat) {

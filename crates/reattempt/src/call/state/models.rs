@@ -1,0 +1,99 @@
+//! Every interleaving of layers on one call's state.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::Stage;
+
+/// Runs two threads, one of them the current one.
+fn both<T: 'static>(
+    state: &Arc<CallState>,
+    other: impl FnOnce(&CallState) -> T + 'static,
+    mine: impl FnOnce(&CallState),
+) -> T {
+    let shared = Arc::clone(state);
+    let thread = thread::spawn(move || other(&shared));
+    mine(state);
+    thread.join().unwrap()
+}
+
+#[test]
+fn of_two_clones_of_a_request_one_claims_the_block() {
+    for first in [true, false] {
+        loom::model(move || {
+            let state = Arc::new(CallState::default());
+            let mut mine = false;
+            let claim = move |state: &CallState| {
+                if first {
+                    state.claim_first()
+                } else {
+                    state.claim()
+                }
+            };
+            let theirs = both(&state, claim, |state| mine = state.claim_first());
+            assert_ne!(mine, theirs);
+            assert!(state.is_claimed());
+        });
+    }
+}
+
+#[test]
+fn a_stop_from_a_layer_above_keeps_the_calls_progress() {
+    loom::model(|| {
+        let state = Arc::new(CallState::default());
+        assert!(state.claim_first());
+        let stop = |state: &CallState| state.stop(StopReason::Deadline);
+        both(&state, stop, CallState::limit_attempts);
+        assert!(state.is_claimed() && state.is_attempt_limited());
+        let info = state.info();
+        assert_eq!(
+            (info.attempts(), info.stopped()),
+            (1, Some(StopReason::Deadline))
+        );
+    });
+}
+
+/// A hedge is sent before the first attempt fails: a concurrent reader sees an attempt in flight.
+#[test]
+fn the_end_of_one_attempt_never_hides_another_in_flight() {
+    loom::model(|| {
+        let state = Arc::new(CallState::default());
+        assert!(state.claim_first());
+        let asks = both(&state, CallState::in_flight, |state| {
+            let second = state.sent(2, false);
+            state.settled(AttemptKey::first_choice(1));
+            assert_eq!(second.attempt, 2);
+        });
+        assert!(asks);
+        assert!(state.in_flight());
+    });
+}
+
+#[test]
+fn an_answer_is_seen_as_the_end_of_all_attempts() {
+    loom::model(|| {
+        let state = Arc::new(CallState::default());
+        assert!(state.claim_first());
+        let late = |state: &CallState| {
+            state
+                .slots
+                .stage(AttemptKey::first_choice(1), Stage::InFlight)
+        };
+        both(&state, late, |state| state.won(StopReason::Success));
+        assert!(!state.in_flight());
+    });
+}
+
+#[test]
+fn entries_logged_by_two_threads_are_both_kept() {
+    loom::model(|| {
+        let state = Arc::new(CallState::default());
+        assert!(state.claim_first());
+        let goes = |state: &CallState| state.backend(1, Backend::new("a"));
+        both(&state, goes, |state| state.refused(StopReason::Throttled));
+        assert!(state.is_logged());
+        assert_eq!(state.backend_of(1), Some(Backend::new("a")));
+        assert_eq!(state.info().refused(StopReason::Throttled), 1);
+    });
+}
