@@ -110,8 +110,10 @@ fn a_call_takes_no_more_instructions_than_pinned() {
     }
     let found = within(&PINS, &cases::all());
     let (ours, tower) = (found["retry+throttle+deadline"], found["tower"]);
+    // A quarter more since no layer writes a context inside a `ManuallyDrop`, which leaked the
+    // request of a call whose own code panicked.
     assert!(
-        ours <= tower + tower.div_ceil(50),
+        ours <= tower + tower.div_ceil(4),
         "retry, throttle and deadline take {ours}, tower's retry with budget over timeout {tower}"
     );
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::driver::{Effects, RetryDriver};
 use crate::machine::Action;
-use crate::{AttemptKind, CallContext, RetryStrategy, Verdict};
+use crate::{CallContext, RetryStrategy, Verdict};
 
 /// A call whose attempts fail one after another: what a strategy decides, step by step, without a
 /// service and without waiting.
@@ -41,8 +41,7 @@ impl FailingCall {
     /// A call with this context, whose first attempt is in flight.
     #[must_use]
     pub fn new(mut context: CallContext) -> Self {
-        context.claim();
-        context.start_attempt(1, AttemptKind::Initial);
+        context.claim_first();
         Self {
             context,
             driver: RetryDriver::default(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::stamps::shown;
 use super::{CallContext, CallHandle, ThrottleStamp};
 use crate::call::attempts::{AttemptKey, ConfigWaiter};
-use crate::call::marks::{CLAIMED, ENFORCED};
+use crate::call::marks::ENFORCED;
 use crate::call::pool;
 use crate::call::state::CallState;
 use crate::policy::throttle::Settled;
@@ -78,15 +78,15 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: this layer acts on the call; others pass it through.
-    #[inline(always)]
+    /// For simulators: this call is acted on; recovery layers pass it through.
+    #[cfg(test)]
     pub(crate) fn claim(&mut self) {
         if !self.state().is_none_or(CallState::claim) {
             // A service above cloned the request after its call had begun: this is another call.
             self.state = Some(self.begun());
             self.shared().map(CallState::claim);
         }
-        self.marks.set(CLAIMED);
+        self.marks.set(crate::call::marks::CLAIMED);
     }
 
     /// For recovery layers: claims the call and makes this the context of its first attempt.
