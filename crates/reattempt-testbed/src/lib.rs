@@ -9,3 +9,4 @@ pub mod kv;
 pub mod mongodb;
 pub mod percent;
 pub mod report;
+pub mod scram;

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 
 use crate::kv::frame::Frame;
-use crate::kv::sasl::{Mechanism, ScramClient, ScramError, plain_message};
+use crate::kv::sasl::{Mechanism, plain_message};
 use crate::kv::{opcode, status};
+use crate::scram::{ScramClient, ScramError};
 
 use super::bootstrap::Setup;
 use super::error::ClientError;
@@ -32,20 +33,19 @@ impl Setup<'_> {
         password: &str,
     ) -> Result<(), ClientError> {
         let name = Bytes::from_static(mechanism.name().as_bytes());
-        if mechanism == Mechanism::Plain {
+        let Some(rules) = mechanism.scram() else {
             let message = plain_message(username, password).into();
             let answer = self
                 .exchange(opcode::SASL_AUTH, name, message, "SASL_AUTH")
                 .await?;
             return self.logged_in(&answer, "SASL_AUTH");
-        }
+        };
         let nonce = format!(
             "{:016x}{:016x}",
             rand::random::<u64>(),
             rand::random::<u64>()
         );
-        let mut scram = ScramClient::new(mechanism, username, password, &nonce)
-            .map_err(|error| self.auth(error))?;
+        let mut scram = ScramClient::new(rules, username, password, &nonce);
         let first = scram.first().into();
         let answer = self
             .exchange(opcode::SASL_AUTH, name.clone(), first, "SASL_AUTH")
@@ -56,7 +56,7 @@ impl Setup<'_> {
         }
         // Thousands of rounds, or as many as the node wants up to the bound.
         let answered = self.options.salted.run(move |kept| {
-            let last = scram.answer_with(&answer.value, kept)?;
+            let last = scram.answer(&answer.value, kept)?;
             Ok((scram, last))
         });
         let (scram, last) = answered

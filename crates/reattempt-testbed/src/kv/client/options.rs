@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::blocking::Kept;
 use crate::kv::frame::DEFAULT_MAX_BODY;
-use crate::kv::sasl::{Mechanism, Salted};
+use crate::kv::sasl::Mechanism;
+use crate::scram::Salted;
 
 /// Called with bytes received from a node, and the node: a host for configurations (it replaces
 /// `$HOST`), `host:port` for error maps.

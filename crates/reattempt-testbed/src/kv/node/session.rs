@@ -3,8 +3,9 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::kv::frame::{DATATYPE_JSON, Frame};
-use crate::kv::sasl::{MIN_ITERATIONS, Mechanism, ScramServer};
+use crate::kv::sasl::Mechanism;
 use crate::kv::{opcode, status};
+use crate::scram::{ScramError, ScramServer, Stored};
 
 use super::shared::Shared;
 use super::step::Reply;
@@ -46,9 +47,6 @@ pub(super) const FEATURES: [u16; 11] = [
     FEATURE_KNOWN_VERSION,
     FEATURE_DEDUPE_NMVB,
 ];
-
-/// SCRAM iterations of the node: the minimum that clients accept, because tests log in often.
-const ITERATIONS: u32 = MIN_ITERATIONS;
 
 /// The state of one connection.
 #[derive(Debug)]
@@ -167,7 +165,7 @@ impl Session {
         let Some(mechanism) = Mechanism::from_name(&frame.key).filter(offered) else {
             return Reply::status(status::AUTH_ERROR);
         };
-        if mechanism == Mechanism::Plain {
+        let Some(rules) = mechanism.scram() else {
             let mut parts = frame.value.split(|byte| *byte == 0).skip(1);
             let right = parts.next() == Some(settings.username.as_bytes())
                 && parts.next() == Some(settings.password.as_bytes());
@@ -177,15 +175,22 @@ impl Session {
             } else {
                 status::AUTH_ERROR
             });
-        }
+        };
         let salt: [u8; 16] = rand::random();
         let nonce = format!("{:016x}", rand::random::<u64>());
-        let user = (settings.username.as_str(), settings.password.as_str());
-        let first = ScramServer::new(mechanism, user, &salt, ITERATIONS, &nonce)
-            .and_then(|mut server| server.first(&frame.value).map(|first| (server, first)));
-        match first {
-            Ok((server, first)) => {
-                self.scram = Some(server);
+        let begin = || {
+            let user = ScramServer::user(&frame.value)?;
+            // The minimum that clients accept, because tests log in often.
+            let iterations = rules.min_iterations;
+            let stored = Stored::derive(rules, &settings.password, &salt, iterations)?;
+            let server = ScramServer::new(&frame.value, &nonce, stored)?;
+            Ok::<_, ScramError>((user, server))
+        };
+        match begin() {
+            Ok((user, server)) => {
+                let first = server.first();
+                // An unknown name fails in the next step: this answer does not show who exists.
+                self.scram = (user == settings.username).then_some(server);
                 Reply {
                     status: status::AUTH_CONTINUE,
                     ..Reply::value(first)
@@ -199,7 +204,7 @@ impl Session {
         let finished = self
             .scram
             .take()
-            .and_then(|mut scram| scram.finish(&frame.value).ok());
+            .and_then(|scram| scram.finish(&frame.value).ok());
         match finished {
             Some(message) => {
                 self.authenticated = true;

@@ -10,11 +10,12 @@ use tower::{Service as _, ServiceExt as _};
 use super::{couchbase, send, set_up, within};
 use crate::kv::frame::DEFAULT_MAX_BODY;
 use crate::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
-use crate::kv::sasl::{MAX_ITERATIONS, Mechanism, ScramClient};
+use crate::kv::sasl::Mechanism;
 use crate::kv::{
     ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, Node, NodeClient, SeenRequest,
     SendStage, Step, VbucketMap, opcode, status,
 };
+use crate::scram::{MAX_ITERATIONS, ScramClient};
 
 #[tokio::test]
 async fn the_order_is_hello_error_map_sasl_bucket_config() {
@@ -44,7 +45,7 @@ async fn the_order_is_hello_error_map_sasl_bucket_config() {
 }
 
 #[tokio::test]
-async fn every_mechanism_logs_in_and_refuses_a_wrong_password() {
+async fn every_mechanism_refuses_a_wrong_name_or_password() {
     let node = Node::builder().require_auth().start().await.expect("node");
     let address = node.addr().to_string();
     for mechanism in Mechanism::BY_STRENGTH {
@@ -56,13 +57,14 @@ async fn every_mechanism_logs_in_and_refuses_a_wrong_password() {
             .await
             .expect("answer");
         assert!(answer.is_success());
-        let wrong =
-            ClientOptions::couchbase("Administrator", "guess", "default").mechanism(mechanism);
-        let error = within(Connection::connect(&address, &wrong))
-            .await
-            .expect_err("refused");
-        assert!(matches!(error, ClientError::Auth { .. }), "{error}");
-        assert_eq!(error.stage(), SendStage::NeverSent);
+        for (name, password) in [("Administrator", "guess"), ("someone", "password")] {
+            let wrong = ClientOptions::couchbase(name, password, "default").mechanism(mechanism);
+            let error = within(Connection::connect(&address, &wrong))
+                .await
+                .expect_err("refused");
+            assert!(matches!(error, ClientError::Auth { .. }), "{error}");
+            assert_eq!(error.stage(), SendStage::NeverSent);
+        }
     }
 }
 
@@ -99,7 +101,8 @@ async fn a_server_that_offers_only_plain_does_not_get_the_password() {
 #[test]
 fn no_password_is_printed() {
     let options = ClientOptions::couchbase("u", "hunter2", "b");
-    let client = ScramClient::new(Mechanism::ScramSha256, "u", "hunter2", "n").expect("scram");
+    let rules = Mechanism::ScramSha256.scram().expect("scram");
+    let client = ScramClient::new(rules, "u", "hunter2", "n");
     let printed = format!("{options:?} {:?} {client:?}", options.bootstrap);
     assert!(!printed.contains("hunter2"), "{printed}");
 }
@@ -278,9 +281,9 @@ async fn after_scram_was_offered_plain_is_not_taken() {
     assert!(told.iter().all(|seen| seen.opcode != opcode::SASL_AUTH));
 }
 
-/// A node that asks for the most rounds a client does, looks on for a while and says so. Whether
-/// it was sent the proof.
-async fn slow_login(listener: TcpListener, waited: oneshot::Sender<()>) -> bool {
+/// A node that asks for this number of rounds, looks on for a while and says so. Whether it was
+/// sent the proof.
+async fn slow_login(rounds: u32, listener: TcpListener, waited: oneshot::Sender<()>) -> bool {
     let (mut stream, _) = listener.accept().await.expect("accept");
     let mut waited = Some(waited);
     let (mut input, mut asked) = (BytesMut::new(), false);
@@ -295,7 +298,7 @@ async fn slow_login(listener: TcpListener, waited: oneshot::Sender<()>) -> bool 
             if request.opcode == opcode::SASL_AUTH {
                 let first = String::from_utf8_lossy(&request.value);
                 let (_, nonce) = first.split_once("r=").expect("nonce");
-                answer.value = format!("r={nonce}x,s=AAAA,i={MAX_ITERATIONS}").into();
+                answer.value = format!("r={nonce}x,s=AAAA,i={rounds}").into();
                 asked = true;
             }
             let mut out = BytesMut::new();
@@ -322,12 +325,26 @@ async fn a_connect_can_be_cut_off_during_the_rounds_of_its_login() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let address = listener.local_addr().expect("address").to_string();
     let (waited, has_waited) = oneshot::channel();
-    let node = tokio::spawn(slow_login(listener, waited));
+    let node = tokio::spawn(slow_login(MAX_ITERATIONS, listener, waited));
     let options = couchbase().mechanism(Mechanism::ScramSha512);
     tokio::select! {
         biased;
         connected = Connection::connect(&address, &options) => panic!("{connected:?}"),
         done = has_waited => done.expect("the node lives"),
     }
+    assert!(!within(node).await.expect("node"), "the proof was sent");
+}
+
+/// The least is ns_server's default.
+#[tokio::test]
+async fn a_node_that_asks_for_too_few_rounds_gets_no_proof() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let address = listener.local_addr().expect("address").to_string();
+    let node = tokio::spawn(slow_login(3999, listener, oneshot::channel().0));
+    let options = couchbase().mechanism(Mechanism::ScramSha512);
+    let connected = within(Connection::connect(&address, &options)).await;
+    let error = connected.expect_err("refused").to_string();
+    let problem = "3999 SCRAM iterations are not between 4000 and 100000";
+    assert!(error.contains(problem), "{error}");
     assert!(!within(node).await.expect("node"), "the proof was sent");
 }

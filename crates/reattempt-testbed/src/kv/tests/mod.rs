@@ -13,7 +13,6 @@ mod closes;
 mod frame;
 mod operations;
 mod routed;
-mod scram;
 mod strays;
 
 /// Fails instead of waiting forever.

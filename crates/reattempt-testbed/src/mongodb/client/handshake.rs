@@ -13,7 +13,8 @@ use super::server_error::is_ok;
 use super::{
     ClientOptions, Connection, Credential, During, MongoError, ServerDescription, ServerError,
 };
-use crate::mongodb::scram::{ClientFirst, ScramError};
+use crate::mongodb::scram::{self, RULES};
+use crate::scram::{ScramClient, ScramError};
 
 const COMMAND_NOT_FOUND: i64 = 59;
 
@@ -105,27 +106,27 @@ impl Connection {
         let origin = self.origin.clone();
         let failed = |error: ScramError| MongoError::Authentication {
             origin: origin.clone(),
-            message: error.to_string(),
+            message: scram::message(&error),
         };
         let nonce = STANDARD_NO_PAD.encode(rand::random::<[u8; 18]>());
-        let first = ClientFirst::new(&credential.username, &nonce);
+        let (name, password) = (&credential.username, &credential.password);
+        let mut exchange = ScramClient::new(RULES, name, password, &nonce);
         let start = doc! {
             "saslStart": 1,
             "mechanism": "SCRAM-SHA-256",
-            "payload": binary(first.message().as_bytes()),
+            "payload": binary(exchange.first().as_bytes()),
             "autoAuthorize": 1,
             "options": { "skipEmptyExchange": true },
         };
         let source = credential.source.as_str();
         let reply = self.handshake(start, source, patience).await?;
-        let (said, password) = (payload(&reply).to_vec(), credential.password.clone());
+        let said = payload(&reply).to_vec();
         // Thousands of rounds, or as many as the server wants up to the bound.
         let answered = credential.kept.run(move |kept| {
-            let last = first.server_first(&said, &password, kept.clone())?;
-            *kept = Some(last.salted().clone());
-            Ok(last)
+            let last = exchange.answer(&said, kept)?;
+            Ok((exchange, last))
         });
-        let last = answered.await.map_err(&failed)?;
+        let (exchange, last) = answered.await.map_err(&failed)?;
         let conversation = reply
             .get("conversationId")
             .cloned()
@@ -137,9 +138,9 @@ impl Connection {
                 "payload": binary(payload),
             }
         };
-        let proof = go_on(last.message().as_bytes());
+        let proof = go_on(last.as_bytes());
         let reply = self.handshake(proof, source, patience).await?;
-        last.server_final(payload(&reply)).map_err(&failed)?;
+        exchange.verify(payload(&reply)).map_err(&failed)?;
         let done = |reply: &Document| reply.get_bool("done").unwrap_or(false);
         if done(&reply) || done(&self.handshake(go_on(b""), source, patience).await?) {
             return Ok(());

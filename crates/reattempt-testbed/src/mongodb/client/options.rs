@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::blocking::Kept;
-use crate::mongodb::scram::SaltedPassword;
 use crate::mongodb::wire::DEFAULT_LIMIT;
+use crate::scram::Salted;
 
 /// Which members of a set may answer a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,7 +60,7 @@ pub struct Credential {
     /// The database that knows the user.
     pub source: String,
     /// The derived password, because every connection would pay for it again.
-    pub(super) kept: Kept<SaltedPassword>,
+    pub(super) kept: Kept<Salted>,
 }
 
 impl Credential {

@@ -11,11 +11,9 @@ use tokio::sync::watch;
 
 use super::role::Standing;
 use super::{Node, Role, Script, Shared, Store, serve};
-use crate::mongodb::scram::{ScramError, Stored};
+use crate::mongodb::scram::RULES;
 use crate::mongodb::wire::DEFAULT_LIMIT;
-
-/// SCRAM iterations of the node's users: the minimum that clients accept.
-const ROUNDS: u32 = 4096;
+use crate::scram::{ScramError, Stored};
 
 /// Configures a node. Clones start further nodes on the same store.
 #[derive(Debug, Clone)]
@@ -66,8 +64,8 @@ impl NodeBuilder {
     /// [`ScramError::Password`] for a password that is not printable ASCII.
     pub fn user(mut self, name: &str, password: &str) -> Result<Self, ScramError> {
         let salt: [u8; 16] = rand::random();
-        self.users
-            .insert(name.to_owned(), Stored::derive(password, &salt, ROUNDS)?);
+        let stored = Stored::derive(RULES, password, &salt, RULES.min_iterations)?;
+        self.users.insert(name.to_owned(), stored);
         Ok(self)
     }
 

@@ -39,7 +39,7 @@ use fail_point::FailPoint;
 use role::Standing;
 
 use super::lock;
-use super::scram::Stored;
+use crate::scram::Stored;
 
 /// Maximum number of recorded commands.
 const MAX_SEEN: usize = 100_000;

@@ -10,24 +10,27 @@ use tokio::sync::oneshot;
 
 use super::{find, send, soon};
 use crate::mongodb::client::{Client, ClientOptions, Connection, Credential, MongoError};
-use crate::mongodb::scram::{MAX_ITERATIONS, ServerExchange, Stored};
+use crate::mongodb::scram::RULES;
 use crate::mongodb::wire::{DEFAULT_LIMIT, Message, OpMsg, read_message};
+use crate::scram::{MAX_ITERATIONS, ScramServer, Stored};
 
-/// The server's `saslContinue` replies.
+/// The server's replies to `saslStart` and `saslContinue`.
 #[derive(Clone, Copy)]
 struct Says {
+    iterations: u32,
     signature: Option<&'static str>,
     done: bool,
     done_at_last: bool,
 }
 
 const HONEST: Says = Says {
+    iterations: 4096,
     signature: None,
     done: true,
     done_at_last: true,
 };
 
-fn answer(says: Says, exchange: &mut Option<ServerExchange>, command: &Document) -> Document {
+fn answer(says: Says, exchange: &mut Option<ScramServer>, command: &Document) -> Document {
     let said = match command.get("payload") {
         Some(Bson::Binary(said)) => &*said.bytes,
         _ => &[],
@@ -38,9 +41,10 @@ fn answer(says: Says, exchange: &mut Option<ServerExchange>, command: &Document)
     };
     match command.keys().next().map_or("", String::as_str) {
         "saslStart" => {
-            let stored = Stored::derive("pencil", b"0123456789abcdef", 4096).unwrap();
-            let begun = ServerExchange::begin(said, "tail", stored).unwrap();
-            let payload = payload(begun.message());
+            let stored =
+                Stored::derive(RULES, "pencil", b"0123456789abcdef", says.iterations).unwrap();
+            let begun = ScramServer::new(said, "tail", stored).unwrap();
+            let payload = payload(&begun.first());
             *exchange = Some(begun);
             doc! { "ok": 1, "conversationId": 1, "done": false, "payload": payload }
         }
@@ -98,16 +102,25 @@ async fn a_server_has_to_prove_itself_and_to_say_that_it_is_done() {
         ..HONEST
     };
     let zeros = "v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
-    for says in [
-        never_done,
-        wrong(zeros),
-        wrong("v="),
-        wrong(""),
-        wrong("e=no"),
+    let few = Says {
+        iterations: 4095,
+        ..HONEST
+    };
+    let bounds = "SCRAM iterations 4095: must be between 4096 and 100000";
+    for (says, problem) in [
+        (never_done, "the server does not say that it is done"),
+        (wrong(zeros), "SCRAM proof does not hold"),
+        (wrong("v="), "SCRAM proof does not hold"),
+        (
+            wrong(""),
+            "SCRAM message: attribute v is missing at place 0",
+        ),
+        (wrong("e=no"), "the server refused: no"),
+        (few, bounds),
     ] {
         let error = find_after_login(says).await.unwrap_err();
         assert!(
-            matches!(error, MongoError::Authentication { .. }),
+            matches!(&error, MongoError::Authentication { message, .. } if message == problem),
             "{error}"
         );
         assert!(error.in_handshake() && !error.was_sent());

@@ -8,7 +8,8 @@ use bson::{Binary, Bson, Document, doc};
 use super::{Command, Peer};
 use crate::mongodb::lock;
 use crate::mongodb::node::CommandError;
-use crate::mongodb::scram::{ScramError, ServerExchange};
+use crate::mongodb::scram;
+use crate::scram::{ScramError, ScramServer};
 
 /// The authentication state of a connection.
 #[derive(Debug, Default)]
@@ -16,7 +17,7 @@ pub(in crate::mongodb::node) enum Login {
     #[default]
     Out,
     /// Waiting for the proof; the flag is set when the client skips the empty exchange.
-    Proof(Box<ServerExchange>, bool),
+    Proof(Box<ScramServer>, bool),
     /// Waiting for the empty exchange.
     Empty,
     In,
@@ -63,7 +64,7 @@ pub(super) fn sasl_start(
         ));
     }
     let payload = payload(command.document)?;
-    let user = ServerExchange::user(payload).map_err(refused)?;
+    let user = ScramServer::user(payload).map_err(refused)?;
     let stored = command
         .shared
         .users
@@ -71,13 +72,13 @@ pub(super) fn sasl_start(
         .cloned()
         .ok_or_else(|| CommandError::new(18, "Authentication failed."))?;
     let tail = STANDARD_NO_PAD.encode(rand::random::<[u8; 18]>());
-    let exchange = ServerExchange::begin(payload, &tail, stored).map_err(refused)?;
+    let exchange = ScramServer::new(payload, &tail, stored).map_err(refused)?;
     let skip_empty = command
         .document
         .get_document("options")
         .and_then(|options| options.get_bool("skipEmptyExchange"))
         .unwrap_or(false);
-    let answer = answer(exchange.message(), false);
+    let answer = answer(&exchange.first(), false);
     *login = Login::Proof(Box::new(exchange), skip_empty);
     Ok(answer)
 }
@@ -120,7 +121,9 @@ fn answer(payload: &str, done: bool) -> Document {
 /// The message does not reveal which part was wrong, as in servers.
 fn refused(error: ScramError) -> CommandError {
     match error {
-        ScramError::Proof | ScramError::Nonce => CommandError::new(18, "Authentication failed."),
-        other => CommandError::bad_value(other.to_string()),
+        ScramError::WrongProof | ScramError::WrongNonce => {
+            CommandError::new(18, "Authentication failed.")
+        }
+        other => CommandError::bad_value(scram::message(&other)),
     }
 }

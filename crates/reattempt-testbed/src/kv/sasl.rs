@@ -1,9 +1,6 @@
-//! SASL as Couchbase nodes do it: PLAIN and SCRAM (RFC 5802), both sides.
+//! SASL as Couchbase nodes do it: PLAIN and SCRAM.
 
-mod scram;
-
-pub(super) use scram::Salted;
-pub use scram::{MAX_ITERATIONS, MIN_ITERATIONS, ScramClient, ScramError, ScramServer};
+use crate::scram::{Hash, Rules};
 
 /// A SASL mechanism, with Couchbase's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +39,22 @@ impl Mechanism {
         Self::BY_STRENGTH
             .into_iter()
             .find(|mechanism| mechanism.name().as_bytes() == name)
+    }
+
+    /// The rules of SCRAM, if it is SCRAM. The fewest iterations are ns_server's default; passwords
+    /// are used as they are, as by Couchbase's own clients.
+    pub fn scram(self) -> Option<Rules> {
+        let hash = match self {
+            Mechanism::Plain => return None,
+            Mechanism::ScramSha1 => Hash::Sha1,
+            Mechanism::ScramSha256 => Hash::Sha256,
+            Mechanism::ScramSha512 => Hash::Sha512,
+        };
+        Some(Rules {
+            hash,
+            min_iterations: 4000,
+            ascii_only: false,
+        })
     }
 
     /// The strongest mechanism of a server's list (names separated by spaces).
