@@ -74,12 +74,12 @@
 //! # Ok(()) }
 //! ```
 
-// Without the layers some of what they call is not used.
-#![cfg_attr(not(feature = "tokio"), allow(dead_code))]
-
+// The layers alone write what these two hold.
+#[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub mod call;
 mod classify;
 pub mod failure;
+#[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 mod info;
 mod limit;
 pub mod machine;
