@@ -1,4 +1,4 @@
-//! Generates the code of the tonic example's service. Described in Rust, so that no protoc is
+//! Generates the code of the tonic examples' services. Described in Rust, so that no protoc is
 //! needed; a `.proto` file with tonic-prost-build gives the same.
 //!
 //! ```proto
@@ -8,6 +8,9 @@
 //!     rpc Menu(Note) returns (stream Note);
 //!     rpc Pack(stream Note) returns (Note);
 //!     rpc Chat(stream Note) returns (stream Note);
+//! }
+//! service Oven {
+//!     rpc Bake(Note) returns (Note);
 //! }
 //! ```
 
@@ -37,5 +40,11 @@ fn main() {
                 .build(),
         )
         .build();
-    Builder::new().compile(&[counter]);
+    let oven = Service::builder()
+        .package("bakery")
+        .name("Oven")
+        .comment("A bakery's oven.")
+        .method(method("bake", "Bake").build())
+        .build();
+    Builder::new().compile(&[counter, oven]);
 }

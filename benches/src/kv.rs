@@ -136,8 +136,8 @@ fn decisions(calls: u64, status: u16, reason: RetryReason, expected: Duration) -
     maps.insert(node.clone(), error_map());
     let strategy: Arc<dyn RetryStrategy> = Arc::new(ErrorMapStrategy::new(maps));
     let failure = Failure::new(reason, Stage::Response).code(status.into());
-    let (context, now) = (CallContext::default(), Instant::now().into_std());
-    let mut view = RetryView::new(&failure, now, &context);
+    let now = Instant::now().into_std();
+    let mut view = RetryView::new(&failure, now);
     view.backend = Some(&node);
     for _ in 0..calls {
         let decision = black_box(&strategy).decide(black_box(&view));

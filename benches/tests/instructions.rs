@@ -16,15 +16,15 @@ const PINS: [(&str, u64); 13] = [
     ("bare", 5),
     ("bare-call", 24),
     ("call", 24),
-    ("route", 29),
-    ("throttle", 29),
-    ("deadline", 129),
-    ("retry", 187),
-    ("hedge", 303),
-    ("pushback", 79),
-    ("config-poll", 57),
-    ("retry+throttle+deadline", 371),
-    ("stack", 679),
+    ("route", 64),
+    ("throttle", 60),
+    ("deadline", 136),
+    ("retry", 162),
+    ("hedge", 273),
+    ("pushback", 12),
+    ("config-poll", 37),
+    ("retry+throttle+deadline", 385),
+    ("stack", 723),
     ("tower", 300),
 ];
 
@@ -39,8 +39,8 @@ const KV_PINS: [(&str, u64); 10] = [
     ("kv-not-in-map", 141),
     ("kv-decision-by-map", 566),
     ("kv-decision-otherwise", 264),
-    ("kv-client", 33),
-    ("kv-stack", 719),
+    ("kv-client", 15),
+    ("kv-stack", 686),
 ];
 
 /// The number of additional calls from which the cost of one is computed.
@@ -110,10 +110,10 @@ fn a_call_takes_no_more_instructions_than_pinned() {
     }
     let found = within(&PINS, &cases::all());
     let (ours, tower) = (found["retry+throttle+deadline"], found["tower"]);
-    // A quarter more since no layer writes a context inside a `ManuallyDrop`, which leaked the
-    // request of a call whose own code panicked.
+    // Three tenths more: a call has a state of its own, taken from the thread's pool and returned,
+    // which tower's stack does not have.
     assert!(
-        ours <= tower + tower.div_ceil(4),
+        ours <= tower + (3 * tower).div_ceil(10),
         "retry, throttle and deadline take {ours}, tower's retry with budget over timeout {tower}"
     );
 }

@@ -17,12 +17,12 @@ const PINS: [(&str, u64, usize); 13] = [
     ("route", 0, 24),
     ("throttle", 0, 24),
     ("deadline", 0, TIMER + 80),
-    ("retry", 0, 104),
-    ("hedge", 0, 104),
-    ("pushback", 0, 80),
+    ("retry", 0, 88),
+    ("hedge", 0, 88),
+    ("pushback", 0, 64),
     ("config-poll", 0, 56),
-    ("retry+throttle+deadline", 0, TIMER + 160),
-    ("stack", 0, TIMER + 272),
+    ("retry+throttle+deadline", 0, TIMER + 144),
+    ("stack", 0, TIMER + 240),
     ("tower", 0, TIMER + 72),
 ];
 
@@ -38,7 +38,7 @@ const KV_PINS: [(&str, u64, usize); 10] = [
     ("kv-decision-by-map", 0, 0),
     ("kv-decision-otherwise", 0, 0),
     ("kv-client", 0, 24),
-    ("kv-stack", 0, TIMER + 360),
+    ("kv-stack", 0, TIMER + 328),
 ];
 
 #[cfg(target_pointer_width = "64")]
@@ -52,9 +52,10 @@ fn allocations_and_future_sizes_are_as_pinned() {
     assert_eq!(found(kv::all()), KV_PINS);
 }
 
-/// The first call of a thread allocates one block; no case needs more.
+/// The first call of a thread allocates its state. With a throttle below a deadline, which shares
+/// the state already, it allocates a second one for its options.
 #[test]
-fn a_threads_first_call_allocates_once() {
+fn a_threads_first_call_allocates_its_state() {
     with_timers(|| {
         for case in cases::all() {
             let first = |calls| {
@@ -71,7 +72,11 @@ fn a_threads_first_call_allocates_once() {
                 })
             };
             let more = first(1) - first(0);
-            assert!(more <= 1, "{}: {more} allocations", case.name);
+            let most = match case.name {
+                "retry+throttle+deadline" | "stack" => 2,
+                _ => 1,
+            };
+            assert!(more <= most, "{}: {more} allocations", case.name);
         }
     });
 }

@@ -2,26 +2,27 @@
 //!
 //! Its handlers contain no retry logic: they send one request and return the response. Reads are
 //! hedged, a charge with an `Idempotency-Key` is retried as the other service asks, and calls
-//! without a response end in time. Run with
+//! without a response end in time. What this service has retried in vain, its own callers need not
+//! retry: its failures say so, in a header. Run with
 //! `cargo run -p reattempt-examples --example axum_service`.
 
-use axum::Router;
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::TokioExecutor;
-use reattempt::strategy::MaxAttempts;
-use reattempt::{DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
-use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
-use reattempt_http::{
-    AnyTransportError, HttpClassifier, HttpPolicies, HttpPushback, IdempotencyKeyLayer,
-    LiveHttpPolicies,
+use reattempt::ClientError;
+use reattempt_http::hop::{
+    AttemptHeadersLayer, GaveUpLayer, Hop, ServerHopLayer, attempt_count, do_not_retry,
 };
+use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -43,77 +44,75 @@ const POLICIES: &str = r#"{
 /// The other service, as handlers see it.
 #[derive(Clone)]
 struct Shop {
-    service: BoxCloneSyncService<Request<Full<Bytes>>, http::Response<Body>, AnyTransportError>,
+    service: BoxCloneSyncService<Request<Full<Bytes>>, http::Response<Body>, ClientError<Error>>,
     uri: String,
 }
 
 impl Shop {
     fn new(uri: String, routes: LiveHttpPolicies) -> Self {
         let service = ServiceBuilder::new()
+            .layer(BoxCloneSyncService::layer())
             .map_response(|answer: http::Response<_>| answer.map(Body::new))
-            .layer(RouteLayer::new(routes))
-            .layer(IdempotencyKeyLayer::new().by_policy())
-            // The time limit covers the response body too.
-            .layer(DeadlineLayer::unlimited())
-            .layer(DeadlineBodyLayer::new())
-            .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::new(
-                HttpClassifier::new(),
-                MaxAttempts::standard(),
-            ))
-            .layer(HedgeLayer::by_policy(HttpClassifier::new()))
-            .layer(PushbackLayer::new(HttpPushback::new()))
-            .map_err(AnyTransportError::new)
+            // For the callers of this service: whether this one has given up.
+            .layer(GaveUpLayer)
+            .layer(HttpClientLayer::policies(routes).body_timeout(Duration::from_millis(200)))
+            // For the other service: the number of the attempt, and the time left.
+            .layer(AttemptHeadersLayer::new())
             .service(Client::builder(TokioExecutor::new()).build_http());
-        Self {
-            service: BoxCloneSyncService::new(service),
-            uri,
-        }
+        Self { service, uri }
     }
 
     async fn send(
         &self,
+        hop: Hop,
         request: http::request::Builder,
         body: Bytes,
     ) -> Result<Response, NoAnswer> {
-        let request = request
-            .body(Full::new(body))
-            .map_err(AnyTransportError::new);
-        let answer = self.service.clone().oneshot(request?).await?;
-        Ok(answer.into_response())
+        let mut request = request.body(Full::new(body))?;
+        hop.pass_on(&mut request);
+        Ok(self.service.clone().oneshot(request).await?)
     }
 }
 
 /// The response to the caller if the other service did not respond.
-struct NoAnswer(AnyTransportError);
+struct NoAnswer(StatusCode, String);
 
-impl From<AnyTransportError> for NoAnswer {
-    fn from(error: AnyTransportError) -> Self {
-        Self(error)
+impl From<ClientError<Error>> for NoAnswer {
+    fn from(error: ClientError<Error>) -> Self {
+        let status = match error {
+            ClientError::Elapsed(_) => StatusCode::GATEWAY_TIMEOUT,
+            ClientError::Transport(_) => StatusCode::BAD_GATEWAY,
+        };
+        Self(status, format!("{error}\n"))
+    }
+}
+
+impl From<http::Error> for NoAnswer {
+    fn from(error: http::Error) -> Self {
+        Self(StatusCode::BAD_REQUEST, format!("{error}\n"))
     }
 }
 
 impl IntoResponse for NoAnswer {
     fn into_response(self) -> Response {
-        let error = self.0.into_inner();
-        let status = if error.is::<Elapsed>() {
-            StatusCode::GATEWAY_TIMEOUT
-        } else {
-            StatusCode::BAD_GATEWAY
-        };
-        (status, format!("{error}\n")).into_response()
+        (self.0, self.1).into_response()
     }
 }
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-async fn item(State(shop): State<Shop>, Path(item): Path<String>) -> Result<Response, NoAnswer> {
+async fn item(
+    State(shop): State<Shop>,
+    Extension(hop): Extension<Hop>,
+    Path(item): Path<String>,
+) -> Result<Response, NoAnswer> {
     let request = Request::get(format!("{}/stock/{item}", shop.uri));
-    shop.send(request, Bytes::new()).await
+    shop.send(hop, request, Bytes::new()).await
 }
 
 async fn order(
     State(shop): State<Shop>,
+    Extension(hop): Extension<Hop>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, NoAnswer> {
@@ -122,12 +121,15 @@ async fn order(
     if let Some(key) = headers.get(KEY) {
         request = request.header(KEY, key);
     }
-    shop.send(request, body).await
+    shop.send(hop, request, body).await
 }
 
-async fn report(State(shop): State<Shop>) -> Result<Response, NoAnswer> {
-    shop.send(Request::get(format!("{}/report", shop.uri)), Bytes::new())
-        .await
+async fn report(
+    State(shop): State<Shop>,
+    Extension(hop): Extension<Hop>,
+) -> Result<Response, NoAnswer> {
+    let request = Request::get(format!("{}/report", shop.uri));
+    shop.send(hop, request, Bytes::new()).await
 }
 
 #[tokio::main]
@@ -138,6 +140,7 @@ async fn main() -> Result<(), BoxError> {
         move |request| match request.path.as_str() {
             "/stock/7" if reads.next() == 0 => Step::hang(),
             "/stock/7" => Step::status(200).body("12 left\n"),
+            "/stock/8" => Step::hang(),
             "/charges" => match charges.next() {
                 0 => Step::close_before(),
                 1 => Step::status(503).header("retry-after-ms", "20"),
@@ -153,7 +156,8 @@ async fn main() -> Result<(), BoxError> {
         .route("/items/{item}", get(item))
         .route("/orders", post(order))
         .route("/report", get(report))
-        .with_state(Shop::new(other.uri(), routes));
+        .with_state(Shop::new(other.uri(), routes.clone()))
+        .layer(ServerHopLayer::new());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move { axum::serve(listener, app).await });
@@ -169,29 +173,38 @@ async fn main() -> Result<(), BoxError> {
         }
         let answer = client.request(request.body(Full::from("{}"))?).await?;
         let status = answer.status().as_u16();
+        let marked = do_not_retry(answer.headers()).map(str::to_owned);
         let body = answer.into_body().collect().await;
         let body = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
-        println!("{method} {path}: {status} {body:?}");
-        Ok((status, body))
+        println!("{method} {path}: {status} {body:?}, do not retry: {marked:?}");
+        Ok((status, body, marked))
     };
 
-    let (status, body) = call("GET", "/items/7", None).await?;
+    let (status, body, _) = call("GET", "/items/7", None).await?;
     assert_eq!((status, body?.as_str()), (200, "12 left\n"));
-    let (status, body) = call("POST", "/orders", Some("\"order-1\"")).await?;
+    let (status, body, _) = call("POST", "/orders", Some("\"order-1\"")).await?;
     assert_eq!((status, body?.as_str()), (201, "charged\n"));
-    let charges = other
-        .seen()
-        .into_iter()
-        .filter(|seen| seen.path == "/charges");
-    assert_eq!(charges.count(), 3);
+    let seen = other.seen();
+    let charges = seen.iter().filter(|seen| seen.path == "/charges");
+    let attempts: Vec<_> = charges.map(|seen| attempt_count(&seen.headers)).collect();
+    assert_eq!(attempts, [Some(1), Some(2), Some(3)]);
 
     // The response had begun: the caller gets a body that breaks off in time.
-    let (status, body) = call("GET", "/report", None).await?;
+    let (status, body, _) = call("GET", "/report", None).await?;
     assert!(status == 200 && body.is_err());
 
+    // The table is replaced while the service runs: from now on a read has a tenth of a second.
+    routes.update(&POLICIES.replace(
+        r#""budgetPercent": 10}, "timeout": "2s""#,
+        r#""budgetPercent": 10}, "timeout": "0.1s""#,
+    ))?;
+    let (status, body, marked) = call("GET", "/items/8", None).await?;
+    assert_eq!((status, marked.as_deref()), (504, Some("deadline")));
+    assert!(body?.contains("100ms"));
+
     other.stop().await;
-    let (status, _) = call("GET", "/items/7", None).await?;
-    assert_eq!(status, 502);
+    let (status, _, marked) = call("POST", "/orders", None).await?;
+    assert_eq!((status, marked.as_deref()), (502, Some("attempts")));
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! A custom strategy: extends another one by data that the application attached to the call.
+//! A custom strategy: extends another one by data that the application attached to the call, asks
+//! another service before it decides, and is overridden by single calls.
 //!
 //! RFC 0049's own example: requests of robots are not retried. Run with
 //! `cargo run -p reattempt-examples --example custom_strategy`.
@@ -6,11 +7,12 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use reattempt::strategy::BestEffort;
+use reattempt::strategy::{BestEffort, NeverRetry, StrategyError};
 use reattempt::{
-    Call, CallContext, DeadlineLayer, Decision, Failure, HasCallContext, RetryInfo, RetryLayer,
-    RetryStrategy, RetryView, Stage, Verdict, classify_fn, reason,
+    Call, CallContext, ClientErrorLayer, DeadlineLayer, Decision, Failure, HasCallContext,
+    RetryInfo, RetryLayer, RetryStrategy, RetryView, Stage, Verdict, classify_fn, reason,
 };
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -19,17 +21,35 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 enum Asker {
     Person,
     Robot,
+    Partner,
 }
 
-/// Best effort for people, no retries for robots.
+/// Best effort for people, no retries for robots, and for partners as many as their quota allows.
 #[derive(Debug, Default)]
-struct PeopleFirst(BestEffort);
+struct PeopleFirst {
+    people: BestEffort,
+    partners: Quota,
+}
+
+/// A quota that another service knows: a partner may retry once.
+#[derive(Clone, Debug, Default)]
+struct Quota(Arc<AtomicU32>);
+
+impl Quota {
+    async fn ask(self) -> Result<Option<Duration>, StrategyError> {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let used = self.0.fetch_add(1, Ordering::Relaxed);
+        Ok((used == 0).then_some(Duration::from_millis(10)))
+    }
+}
 
 impl RetryStrategy for PeopleFirst {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
-        match view.context.data::<Asker>() {
+        match view.data::<Asker>() {
             Some(Asker::Robot) => Decision::Stop,
-            _ => self.0.decide(view),
+            // The call waits for the answer, and blocks nothing else.
+            Some(Asker::Partner) => Decision::Defer(Box::pin(self.partners.clone().ask())),
+            _ => self.people.decide(view),
         }
     }
 }
@@ -54,12 +74,16 @@ async fn main() -> Result<(), BoxError> {
         }
     };
     let mut client = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(std::time::Duration::from_secs(2)))
-        .map_err(BoxError::from)
+        .layer(DeadlineLayer::new(Duration::from_secs(2)))
+        .layer(ClientErrorLayer)
         .layer(RetryLayer::new(classifier, PeopleFirst::default()))
         .service_fn(server);
 
-    for (asker, who) in [(Asker::Person, "person"), (Asker::Robot, "robot")] {
+    for (asker, who, attempts) in [
+        (Asker::Person, "person", 3),
+        (Asker::Robot, "robot", 1),
+        (Asker::Partner, "partner", 2),
+    ] {
         calls.store(0, Ordering::Relaxed);
         let mut request = Call::new("answer");
         request.context_mut().set_data(asker);
@@ -71,7 +95,15 @@ async fn main() -> Result<(), BoxError> {
             info.attempts(),
             info.stopped()
         );
-        assert_eq!(info.attempts(), if asker == Asker::Person { 3 } else { 1 });
+        assert_eq!(info.attempts(), attempts);
     }
+
+    // What a single call sets overrides policies and layers.
+    calls.store(0, Ordering::Relaxed);
+    let mut request = Call::new("answer");
+    request.context_mut().set_strategy(Arc::new(NeverRetry));
+    let answer = client.ready().await?.call(request).await?;
+    println!("without retries: {answer}");
+    assert_eq!(answer, "busy");
     Ok(())
 }

@@ -1,20 +1,14 @@
-//! hyper-util's client with the whole stack: a deadline over all attempts, a token bucket, retries
-//! with a reason, and server pushback.
+//! hyper-util's client with retries: one line, and the records of a call.
 //!
 //! Run with `cargo run -p reattempt-examples --example hyper_client`.
-
-use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use reattempt::strategy::MaxAttempts;
-use reattempt::{DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer, ThrottleLayer, TokenBucket};
-use reattempt_http::body::ReplayBodyLayer;
-use reattempt_http::{HttpClassifier, HttpPushback};
+use reattempt::RetryInfo;
+use reattempt_http::HttpClientLayer;
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -30,16 +24,7 @@ async fn main() -> Result<(), BoxError> {
     .await?;
 
     let mut client = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_secs(5)))
-        .layer(ThrottleLayer::new(Arc::new(TokenBucket::new(10, 100)?)))
-        .layer(ReplayBodyLayer::new())
-        // Between Deadline and Retry: the classifier still sees hyper's own error.
-        .map_err(BoxError::from)
-        .layer(RetryLayer::new(
-            HttpClassifier::new(),
-            MaxAttempts::standard(),
-        ))
-        .layer(PushbackLayer::new(HttpPushback::new()))
+        .layer(HttpClientLayer::standard())
         .service(Client::builder(TokioExecutor::new()).build_http());
 
     let mut request =

@@ -5,24 +5,17 @@
 //! lost connection requests that configuration from another node at once (RFC 0024), and the retry
 //! is sent as soon as it arrives. Run with `cargo run -p reattempt-examples --example kv_client`.
 
-use std::time::Duration;
-
-use reattempt::strategy::BestEffort;
-use reattempt::{Call, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer};
-use reattempt_couchbase::cluster_config::ConfigPollerOptions;
-use reattempt_couchbase::kv::stamp_idempotency;
-use reattempt_couchbase::{
-    Address, ConfigPoller, ConfigStore, KvClassifier, KvPushback, StaleKvConfig,
-};
-use reattempt_testbed::kv::client::{ClientOptions, KvRequest, RoutedClient};
-use reattempt_testbed::kv::{self, Cluster};
-use reattempt_testbed::report::ReportLayer;
+use reattempt::{Call, RetryInfo};
+use reattempt_clients::kv;
+use reattempt_clients::kv::client::{ClientOptions, KvRequest, RoutedClient};
+use reattempt_couchbase::{ConfigPoller, ConfigPollerOptions, ConfigStore, KvClientLayer};
+use reattempt_testbed::kv::Cluster;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
     let cluster = Cluster::start(3).await?;
-    let seeds: Vec<String> = cluster
+    let seeds: Vec<_> = cluster
         .addresses()
         .iter()
         .map(ToString::to_string)
@@ -35,23 +28,16 @@ async fn main() -> Result<(), BoxError> {
     let poller = ConfigPoller::spawn(
         store.clone(),
         kv::fetch_with(options.clone()),
-        ConfigPollerOptions::new()
-            .seeds(seeds.iter().filter_map(|seed| seed.parse::<Address>().ok())),
+        ConfigPollerOptions::new().seeds(cluster.addresses().into_iter().map(Into::into)),
     );
-    let routed = RoutedClient::new(seeds, options, kv::map_of(store.clone()));
+    let client = RoutedClient::new(seeds, options, kv::map_of(store.clone()));
 
     let mut kv = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_millis(2500)))
-        .map_err(BoxError::from)
-        .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()))
-        .layer(PushbackLayer::new(KvPushback::new()))
-        .layer(ConfigPollLayer::new(StaleKvConfig::new(poller)))
-        .layer(ReportLayer::new(kv::report))
+        .layer(KvClientLayer::new(poller))
         .layer(kv::StageLayer::new())
-        .service(routed);
+        .service(client);
 
-    let mut set = Call::new(KvRequest::set("user::7", "seven", 0, 0));
-    stamp_idempotency(&mut set);
+    let set = Call::new(KvRequest::set("user::7", "seven", 0, 0));
     println!(
         "set: status {:#04x}",
         kv.ready().await?.call(set).await?.status
@@ -62,7 +48,6 @@ async fn main() -> Result<(), BoxError> {
     cluster.fail_over(owner).await;
 
     let mut get = Call::new(KvRequest::get("user::7"));
-    stamp_idempotency(&mut get);
     let watch = RetryInfo::track(&mut get);
     let answer = kv.ready().await?.call(get).await?;
     println!(

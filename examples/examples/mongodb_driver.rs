@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Collection, Cursor};
-use reattempt::{Call, DeadlineLayer, RetryInfo, RetryLayer, RouteLayer};
-use reattempt_mongodb::{MongoClassifier, ReadCall, ReadOperation, RetryReads, RetryableReads};
+use reattempt::{Call, ClientError, RetryInfo};
+use reattempt_mongodb::{MongoClientLayer, ReadCall, ReadOperation};
 use reattempt_testbed::mongodb::{Node, ReplicaSet, Step};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -55,37 +55,29 @@ async fn ask(
     loaves.aggregate(question.stages()).await
 }
 
-type Bakery = BoxCloneSyncService<Call<Question>, Cursor<Document>, BoxError>;
+type Failed = ClientError<mongodb::error::Error>;
+type Bakery = BoxCloneSyncService<Call<Question>, Cursor<Document>, Failed>;
 
 fn bakery(loaves: Collection<Document>) -> Bakery {
-    let (classifier, strategy) = (MongoClassifier::current(), RetryableReads::current());
-    let retry_reads = RetryReads::with_strategy(true, strategy.clone());
     let service = ServiceBuilder::new()
-        .layer(RouteLayer::new(retry_reads))
-        .layer(DeadlineLayer::new(Duration::from_secs(10)))
-        .map_err(BoxError::from)
-        .layer(RetryLayer::new(classifier, strategy))
+        .layer(MongoClientLayer::current().timeout(Duration::from_secs(10)))
         .service_fn(move |call: Call<Question>| ask(loaves.clone(), call.request));
     BoxCloneSyncService::new(service)
 }
 
 /// Sends the query, reads the cursor to its end, and prints what happened.
-async fn told(bakery: &Bakery, question: Question) -> (Result<usize, BoxError>, RetryInfo) {
+async fn told(bakery: &Bakery, question: Question) -> (Result<usize, Failed>, RetryInfo) {
     let mut call = Call::new(question.clone());
     let watch = RetryInfo::track(&mut call);
     let answer = match bakery.clone().oneshot(call).await {
-        Ok(cursor) => count(cursor).await,
+        Ok(cursor) => count(cursor).await.map_err(Failed::Transport),
         Err(error) => Err(error),
     };
     let info = watch.info();
     match &answer {
         Ok(found) => println!("{question:?}: {found} documents"),
-        Err(error) => println!(
-            "{question:?}: {}",
-            error
-                .downcast_ref::<mongodb::error::Error>()
-                .map_or_else(|| error.to_string(), |driver| driver.kind.to_string())
-        ),
+        Err(Failed::Transport(driver)) => println!("{question:?}: {}", driver.kind),
+        Err(Failed::Elapsed(elapsed)) => println!("{question:?}: {elapsed}"),
     }
     for record in info.records() {
         print!("  attempt {}: {}", record.number, record.outcome.name());
@@ -100,7 +92,7 @@ async fn told(bakery: &Bakery, question: Question) -> (Result<usize, BoxError>, 
     (answer, info)
 }
 
-async fn count(mut cursor: Cursor<Document>) -> Result<usize, BoxError> {
+async fn count(mut cursor: Cursor<Document>) -> mongodb::error::Result<usize> {
     let mut found = 0;
     while cursor.advance().await? {
         found += 1;

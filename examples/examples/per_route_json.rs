@@ -10,14 +10,8 @@ use http::Request;
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use reattempt::strategy::MaxAttempts;
-use reattempt::{
-    DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer,
-};
-use reattempt_http::body::ReplayBodyLayer;
-use reattempt_http::{
-    HttpClassifier, HttpPolicies, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies,
-};
+use reattempt::{ClientError, RetryInfo};
+use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
@@ -62,28 +56,15 @@ async fn main() -> Result<(), BoxError> {
     let routes = LiveHttpPolicies::new(parsed.policies);
 
     let client = ServiceBuilder::new()
-        .layer(RouteLayer::new(routes.clone()))
-        .layer(DeadlineLayer::unlimited())
-        .layer(IdempotencyKeyLayer::new())
-        .layer(ReplayBodyLayer::new())
-        // The route decides which of the two acts; these settings apply to calls without a route.
-        .layer(RetryLayer::new(
-            HttpClassifier::new(),
-            MaxAttempts::standard(),
-        ))
-        .layer(HedgeLayer::by_policy(HttpClassifier::new()))
-        // The time limit of one attempt. The transport's error is boxed below, so that both types
-        // match.
-        .layer(DeadlineLayer::unlimited())
-        .layer(PushbackLayer::new(HttpPushback::new()))
-        .map_err(BoxError::from)
+        .layer(HttpClientLayer::policies(routes.clone()))
         .service(Client::builder(TokioExecutor::new()).build_http());
-    let send = async |method: &str, path: &str| -> Result<(u16, RetryInfo), BoxError> {
+    let send = async |method: &str, path: &str| {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", server.uri()))
             .header("idempotency-key", "\"8e03978e\"")
-            .body(Full::new(Bytes::from("{}")))?;
+            .body(Full::<Bytes>::from("{}"))
+            .expect("a request");
         let watch = RetryInfo::track(&mut request);
         let response = client.clone().oneshot(request).await?;
         let (status, info) = (response.status().as_u16(), watch.info());
@@ -91,7 +72,7 @@ async fn main() -> Result<(), BoxError> {
             "{method} {path}: {status} after {} attempt(s)",
             info.attempts()
         );
-        Ok((status, info))
+        Ok::<_, ClientError<_>>((status, info))
     };
 
     let (status, read) = send("GET", "/items/1").await?;
@@ -124,8 +105,8 @@ async fn main() -> Result<(), BoxError> {
     ))?;
     let error = send("GET", "/report").await.unwrap_err();
     println!("GET /report: {error}");
-    let elapsed = error.downcast::<Elapsed>()?;
-    assert_eq!(elapsed.limit, Some(Duration::from_millis(100)));
+    let limit = error.elapsed().and_then(|elapsed| elapsed.limit);
+    assert_eq!(limit, Some(Duration::from_millis(100)));
     Ok(())
 }
 

@@ -1,23 +1,16 @@
-//! A client of Couchbase's query service: hyper-util's client with the layers of RFC 0049 around
-//! it. The node forgets a prepared statement, loses a response half-way, and then succeeds.
+//! A client of Couchbase's query service: hyper-util's client with the rules of RFC 0049 around it.
+//! The node forgets a prepared statement, loses a response half-way, and then succeeds.
 //!
 //! Run with `cargo run -p reattempt-examples --example query_client`.
-
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use reattempt::RetryInfo;
 use reattempt::reason::{QUERY_PREPARED_STATEMENT_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
-use reattempt::strategy::BestEffort;
-use reattempt::{DeadlineLayer, RetryInfo, RetryLayer};
-use reattempt_couchbase::service::{
-    HttpService, ReadOnly, ServiceClassifier, ServiceErrorLayer, ServiceIdempotencyLayer,
-};
-use reattempt_http::HttpClassifier;
-use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_couchbase::service::{ReadOnly, ServiceClientLayer};
 use reattempt_testbed::http::{Script, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -36,19 +29,8 @@ async fn main() -> Result<(), BoxError> {
     )
     .await?;
 
-    let query = HttpService::query();
     let mut client = ServiceBuilder::new()
-        .layer(ServiceIdempotencyLayer::new(query))
-        .layer(DeadlineLayer::new(Duration::from_secs(75)))
-        .layer(DeadlineBodyLayer::new())
-        .layer(ReplayBodyLayer::new())
-        .map_err(BoxError::from)
-        .layer(RetryLayer::new(
-            // Lost attempts are classified by the HTTP client's own classifier.
-            ServiceClassifier::new(query, HttpClassifier::new()),
-            BestEffort::new(),
-        ))
-        .layer(ServiceErrorLayer::new(query))
+        .layer(ServiceClientLayer::query())
         .service(Client::builder(TokioExecutor::new()).build_http());
 
     let statement = r#"{"prepared": "airlines", "readonly": true}"#;

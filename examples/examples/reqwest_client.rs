@@ -1,64 +1,62 @@
-//! reqwest as a tower service, with retries around it.
+//! reqwest with retries: its own request builder, sent with `send_with`.
 //!
-//! reqwest's own retries are off; the stack sees its errors unchanged. Run with
-//! `cargo run -p reattempt-examples --example reqwest_client`.
+//! Run with `cargo run -p reattempt-examples --example reqwest_client`.
 
-use std::time::Duration;
-
-use http::Response;
-use reattempt::strategy::MaxAttempts;
-use reattempt::{
-    Call, DeadlineLayer, HasCallContext, Idempotency, PushbackLayer, RetryInfo, RetryLayer,
-    UncallLayer,
-};
-use reattempt_http::{HttpClassifier, HttpPushback};
+use http::Request;
+use reattempt::RetryInfo;
+use reattempt_http::HttpClientLayer;
+use reattempt_http::reqwest::{RequestBuilderExt, ReqwestService, same_origin_redirects};
 use reattempt_testbed::http::{Script, Server, Step};
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
-
-/// The request: reqwest's own cannot always be cloned, so each attempt builds one from these parts.
-#[derive(Clone)]
-struct Get(String);
-
-async fn send(
-    client: reqwest::Client,
-    get: Get,
-) -> Result<Response<reqwest::Body>, reqwest::Error> {
-    client.get(get.0).send().await.map(Response::from)
-}
+use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
+    // Busy twice, then moved: 307 repeats the body.
     let server = Server::start(
         Script::new()
             .then_times(2, Step::status(503))
-            .otherwise(Step::status(200).body("hello")),
+            .then(Step::status(307).header("location", "/orders/new"))
+            .otherwise(Step::status(200).body("thanks")),
     )
     .await?;
+    let url = format!("{}/orders", server.uri());
+    let order = ["one loaf"];
 
-    let reqwest = reqwest::Client::builder()
+    let client = reqwest::Client::builder()
         .retry(reqwest::retry::never())
+        .redirect(same_origin_redirects())
         .build()?;
-    let mut client = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_secs(5)))
-        .map_err(BoxError::from)
-        .layer(RetryLayer::new(
-            HttpClassifier::new(),
-            MaxAttempts::standard(),
-        ))
-        .layer(PushbackLayer::new(HttpPushback::new()))
-        .layer(UncallLayer::new())
-        .service_fn(move |get: Get| send(reqwest.clone(), get));
+    let retries = HttpClientLayer::standard();
 
-    let mut call = Call::new(Get(format!("{}/greeting", server.uri())));
-    // `Call` has no method: state that a GET may be sent twice.
-    call.context_mut().set_idempotency(Idempotency::Idempotent);
+    let answer = client.put(&url).json(&order).send_with(&retries).await?;
+    println!("{} from {}", answer.status(), answer.url().path());
+    assert_eq!(answer.text().await?, "thanks");
+    assert_eq!(server.seen_count(), 4);
+
+    // A POST is sent once, unless the server certainly did not process it. The caller knows better.
+    server.set_script(Script::new().then(Step::close_before()));
+    let prompt = client.post(&url).json(&order);
+    let mut call = prompt.send_with(&retries).idempotent();
     let watch = RetryInfo::track(&mut call);
-    let response = client.ready().await?.call(call).await?;
+    let answer = call.await?;
     println!(
         "{} after {} attempts",
-        response.status(),
+        answer.status(),
         watch.info().attempts()
     );
-    assert_eq!(watch.info().attempts(), 3);
+    for record in watch.info().records() {
+        println!("  {record:?}");
+    }
+    assert_eq!(watch.info().attempts(), 2);
+
+    // The same below any stack of layers.
+    server.set_script(Script::new().then(Step::status(503)));
+    let service = ServiceBuilder::new()
+        .concurrency_limit(100)
+        .layer(retries)
+        .service(ReqwestService::new(client));
+    let request = Request::get(&url).body(reqwest::Body::default())?;
+    let answer = service.oneshot(request).await?;
+    assert_eq!(answer.status(), 200);
     Ok(())
 }

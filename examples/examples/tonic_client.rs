@@ -8,18 +8,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use reattempt::{
-    Backends, DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer,
-    StopReason,
-};
+use reattempt::{Backends, RetryInfo, StopReason};
+use reattempt_grpc::GrpcClientLayer;
 use reattempt_grpc::service_config::{LiveServiceConfig, Options};
-use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 use reattempt_grpc::stats::GrpcStats;
-use reattempt_grpc::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
-};
-use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -63,28 +55,7 @@ async fn main() -> Result<(), BoxError> {
     let stats = GrpcStats::new((), "static:///bakery");
 
     let channel = ServiceBuilder::new()
-        // Metrics and traces of the whole call.
-        .layer(CallSpanLayer::new())
-        .layer(stats.call_layer())
-        // Converts the channel's errors to gRPC statuses.
-        .layer(TonicStatusLayer)
-        // Attached to the call: its method's policy and throttle, and its deadline.
-        .layer(RouteLayer::new(config.clone()))
-        .layer(GrpcTimeoutLayer)
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
-        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-        // The method's policy decides; the config has one for every method.
-        .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
-        .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
-        // Each attempt: waits for a connection if the policy says so, and handles metadata.
-        .layer(WaitForReadyLayer::new())
-        .layer(PreviousAttemptsLayer)
-        .layer(PushbackLayer::new(GrpcPushback))
-        .layer(AttemptSpanLayer::new())
-        .layer(stats.attempt_layer())
-        .layer(GrpcOutcomeLayer::new())
-        .map_request(|request: http::Request<_>| request.map(tonic::body::Body::new))
+        .layer(GrpcClientLayer::new(config.clone()).stats(&stats).spans())
         .service(backends);
     let mut client = CounterClient::new(channel);
 

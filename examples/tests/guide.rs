@@ -8,18 +8,26 @@ struct Guide {
 
 const TONIC: Guide = Guide {
     text: include_str!("../../docs/tonic.md"),
-    examples: &[include_str!("../examples/tonic_client.rs")],
-    least: 6,
+    examples: &[
+        include_str!("../examples/tonic_client.rs"),
+        include_str!("../examples/grpc_hops.rs"),
+        include_str!("../etcd/src/main.rs"),
+    ],
+    least: 13,
 };
 const HYPER: Guide = Guide {
     text: include_str!("../../docs/hyper.md"),
-    examples: &[include_str!("../examples/hyper_client.rs")],
-    least: 2,
+    examples: &[
+        include_str!("../examples/hyper_client.rs"),
+        include_str!("../examples/per_route_json.rs"),
+        include_str!("../examples/kube_client.rs"),
+    ],
+    least: 5,
 };
 const REQWEST: Guide = Guide {
     text: include_str!("../../docs/reqwest.md"),
     examples: &[include_str!("../examples/reqwest_client.rs")],
-    least: 4,
+    least: 5,
 };
 const KEY_VALUE: Guide = Guide {
     text: include_str!("../../docs/key-value.md"),

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Response};
 use libfuzzer_sys::fuzz_target;
-use reattempt::pushback::ReadPushback;
-use reattempt::{Failure, RetryStrategy, ServerPushback, Stage, reason};
+use reattempt::{Failure, ReadPushback, RetryStrategy, ServerPushback, Stage, reason};
 use reattempt_http::HttpPushback;
 use reattempt_http::aws::{AwsStandard, AwsVersion};
 

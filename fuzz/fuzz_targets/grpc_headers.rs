@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, Response};
 use libfuzzer_sys::fuzz_target;
-use reattempt::pushback::ReadPushback;
-use reattempt::{CallContext, Classify, ServerPushback};
+use reattempt::{CallContext, Classify, ReadPushback, ServerPushback};
 use reattempt_grpc::{GrpcClassifier, GrpcPushback, GrpcTimeoutLayer};
 use tower_layer::Layer;
 use tower_service::Service;

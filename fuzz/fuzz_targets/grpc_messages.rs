@@ -13,8 +13,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use libfuzzer_sys::fuzz_target;
+use reattempt_clients::grpc::{MessageError, Messages};
 use reattempt_grpc::{LimitedRequestBody, MessageLimitLayer};
-use reattempt_testbed::grpc::{MessageError, Messages};
 use tower_layer::Layer;
 use tower_service::Service;
 

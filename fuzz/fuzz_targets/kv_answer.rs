@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use reattempt::pushback::ReadPushback;
-use reattempt::{CallContext, Classify, RetryReason, Stage, reason};
+use reattempt::{CallContext, Classify, ReadPushback, RetryReason, Stage, reason};
 use reattempt_couchbase::kv::{KvAnswer, KvPushback, KvTransportError};
 use reattempt_couchbase::{ErrorMap, KvClassifier};
 

@@ -11,17 +11,16 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use reattempt::pushback::ReadPushback;
-use reattempt::{CallContext, Classify, RetryStrategy, RetryView, Verdict};
+use reattempt::{CallContext, Classify, ReadPushback, RetryStrategy, RetryView, Verdict};
+use reattempt_clients::kv::{
+    ClientError, ClientOptions, Connection, Frame, KvRequest, KvResponse, Magic, VbucketMap,
+    keep_in, offer_to, opcode, status,
+};
 use reattempt_couchbase::cluster_config::NetworkChoice;
 use reattempt_couchbase::kv::{ErrorMapStrategy, KvPushback};
 use reattempt_couchbase::{ConfigStore, ErrorMaps, KvClassifier};
 use reattempt_testbed::kv::node::{
     FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS, FEATURE_KNOWN_VERSION, FEATURE_XERROR,
-};
-use reattempt_testbed::kv::{
-    ClientError, ClientOptions, Connection, Frame, KvRequest, KvResponse, Magic, VbucketMap,
-    keep_in, offer_to, opcode, status,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -186,7 +185,7 @@ fn judge(outcome: &Result<KvResponse, ClientError>, maps: &ErrorMaps) {
             .ok()
             .map(|answer| reattempt::Backend::new(&*answer.node));
         for count in [1, 2, u32::MAX] {
-            let mut view = RetryView::new(&failure, now, &context);
+            let mut view = RetryView::new(&failure, now);
             view.retries = count;
             view.streak = count;
             view.backend = backend.as_ref();
@@ -206,7 +205,7 @@ async fn client(address: &str, login: bool) {
         .connect_timeout(Duration::from_secs(5));
     options.max_body = 1 << 16;
     if !login {
-        options.bootstrap = reattempt_testbed::kv::Bootstrap::Couchbase {
+        options.bootstrap = reattempt_clients::kv::Bootstrap::Couchbase {
             credentials: None,
             bucket: Some("bucket".to_owned()),
             mechanism: None,

@@ -3,8 +3,8 @@
 
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
-use reattempt_testbed::kv::Frame;
-use reattempt_testbed::kv::frame::{decode_duration, framing_extras, split_collection_id};
+use reattempt_clients::kv::Frame;
+use reattempt_clients::kv::frame::{decode_duration, framing_extras, split_collection_id};
 
 const LIMIT: usize = 1 << 16;
 

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reattempt_testbed::mongodb::client::{ServerDescription, TopologyDescription};
-use reattempt_testbed::mongodb::wire::{Header, Message, OpMsg, decode_document};
+use reattempt_clients::mongodb::client::{ServerDescription, TopologyDescription};
+use reattempt_clients::mongodb::wire::{Header, Message, OpMsg, decode_document};
 
 const LIMIT: usize = 1 << 16;
 

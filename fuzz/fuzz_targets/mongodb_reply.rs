@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 
 use libfuzzer_sys::fuzz_target;
 use reattempt::Verdict;
+use reattempt_clients::mongodb::MongoReply;
+use reattempt_clients::mongodb::client::{MongoError, Origin, ServerError, WriteError};
+use reattempt_clients::mongodb::wire::{decode_document, read_reply};
 use reattempt_mongodb::{MongoClassifier, MongoFailure, NotEligible, ReadGate};
-use reattempt_testbed::mongodb::MongoReply;
-use reattempt_testbed::mongodb::client::{Origin, ServerError, WriteError};
-use reattempt_testbed::mongodb::wire::{decode_document, read_reply};
 
 /// Longer replies are decoded on a thread of a runtime, which a target does without.
 const LIMIT: usize = 1 << 12;
@@ -64,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
             max_wire_version: Some(21),
             connection: Some(1),
         };
-        let error = ServerError::read(origin, document.clone(), 1, handshake);
+        let error = MongoError::from(ServerError::read(origin, document.clone(), 1, handshake));
         let _ = error.to_string();
         assert!(error.base_backoff().is_none_or(|base| !base.is_zero()));
         for classifier in [MongoClassifier::seed_2022(), MongoClassifier::current()] {

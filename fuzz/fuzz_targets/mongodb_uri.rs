@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reattempt_testbed::mongodb::client::ConnectionString;
+use reattempt_clients::mongodb::client::ConnectionString;
 
 fuzz_target!(|text: &str| {
     let _ = text

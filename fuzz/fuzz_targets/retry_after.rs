@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Response};
 use libfuzzer_sys::fuzz_target;
-use reattempt::ServerPushback;
-use reattempt::pushback::ReadPushback;
+use reattempt::{ReadPushback, ServerPushback};
 use reattempt_http::{BeyondCap, HttpPushback};
 
 const CAP: Duration = Duration::from_secs(60);

@@ -5,9 +5,9 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use reattempt_testbed::kv::sasl::Mechanism;
-use reattempt_testbed::mongodb::scram::RULES;
-use reattempt_testbed::scram::{Rules, Salted, ScramClient, ScramServer, Stored};
+use reattempt_clients::kv::sasl::Mechanism;
+use reattempt_clients::mongodb::scram::RULES;
+use reattempt_clients::scram::{Rules, Salted, ScramClient, ScramServer, Stored};
 
 const NONCE: &str = "fyko+d2lbbFgONRv9qkxdawL";
 const SALT: &[u8] = b"salt";
@@ -16,7 +16,9 @@ const SALT: &[u8] = b"salt";
 const ROUNDS: u32 = 5_000;
 
 static USERS: LazyLock<Vec<(Rules, Stored, Salted)>> = LazyLock::new(|| {
-    let kv = Mechanism::BY_STRENGTH.into_iter().filter_map(Mechanism::scram);
+    let kv = Mechanism::BY_STRENGTH
+        .into_iter()
+        .filter_map(Mechanism::scram);
     kv.chain([RULES])
         .map(|rules| {
             let stored = Stored::derive(rules, "pencil", SALT, 4096).expect("plain ASCII");

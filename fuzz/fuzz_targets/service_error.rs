@@ -104,6 +104,10 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(service.verdict_on(status, body), at_once);
     }
     if let Some(error) = service.read_error(status, body) {
-        assert!(error.message().is_none_or(|text| text.len() <= 4 * body.len() + 16));
+        assert!(
+            error
+                .message()
+                .is_none_or(|text| text.len() <= 4 * body.len() + 16)
+        );
     }
 });

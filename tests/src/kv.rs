@@ -1,5 +1,4 @@
-//! The documented stack around the testbed's KV client, against a cluster on loopback. Shared by
-//! the tests of the three Couchbase specifications.
+//! The documented stack around the KV client, against a cluster on loopback or a memcached.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,22 +6,14 @@ use std::time::Duration;
 
 use reattempt::strategy::BestEffort;
 use reattempt::{
-    Call, ConfigPollLayer, DeadlineLayer, Elapsed, PushbackLayer, RetryInfo, RetryInfoHandle,
-    RetryLayer, RetryReason, RetryStrategy,
+    Call, ClientError, Elapsed, RetryInfo, RetryInfoHandle, RetryReason, RetryStrategy,
 };
-use reattempt_couchbase::kv::stamp_idempotency;
-use reattempt_couchbase::{
-    Address, ConfigPoller, ConfigStore, KvClassifier, KvPushback, StaleKvConfig,
-};
-use reattempt_testbed::kv::client::{
-    ClientError, ClientOptions, KvRequest, KvResponse, RoutedClient,
-};
+use reattempt_clients::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
+use reattempt_clients::kv::{self, ClosingClient, CollectionClient, CollectionIds, opcode};
+use reattempt_couchbase::{Address, ConfigPoller, ConfigStore, KvClientLayer};
+use reattempt_testbed::kv::Cluster;
 use reattempt_testbed::kv::node::SeenRequest;
-use reattempt_testbed::kv::{
-    self, ClosingClient, Cluster, CollectionClient, CollectionIds, opcode,
-};
-use reattempt_testbed::report::ReportLayer;
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower::{ServiceBuilder, ServiceExt};
 
 /// The time after which a test fails instead of hanging.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,7 +47,6 @@ pub struct Client {
     /// The known collection ids.
     pub collections: CollectionIds,
     strategy: Arc<dyn RetryStrategy>,
-    current_server_codes: bool,
     limit: Duration,
     poller: Option<ConfigPoller>,
 }
@@ -65,7 +55,7 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Ended {
     /// The response, or the error.
-    pub outcome: Result<KvResponse, BoxError>,
+    pub outcome: Result<KvResponse, ClientError<kv::ClientError>>,
     /// The record of the call.
     pub info: RetryInfo,
 }
@@ -90,24 +80,18 @@ impl Ended {
     /// The deadline's own error.
     pub fn elapsed(&self) -> &Elapsed {
         let error = self.outcome.as_ref().expect_err("a timeout");
-        error.downcast_ref().expect("a timeout")
+        error.elapsed().expect("a timeout")
     }
 
     /// The client's own error.
-    pub fn error(&self) -> &ClientError {
+    pub fn error(&self) -> &kv::ClientError {
         let error = self.outcome.as_ref().expect_err("an error");
-        error.downcast_ref().expect("the client's error")
+        error.transport().expect("the client's error")
     }
 
     /// The reasons of failed attempts, in order of first occurrence.
     pub fn reasons(&self) -> Vec<RetryReason> {
         self.info.reasons().collect()
-    }
-
-    /// The delays chosen, in milliseconds.
-    pub fn delays(&self) -> Vec<u128> {
-        let delay = |record: &reattempt::AttemptRecord| Some(record.delay?.as_millis());
-        self.info.records().filter_map(delay).collect()
     }
 }
 
@@ -135,7 +119,6 @@ impl Client {
             routed,
             collections: CollectionIds::new(),
             strategy: Arc::new(BestEffort::new()),
-            current_server_codes: false,
             limit: PATIENCE,
             poller: None,
         }
@@ -148,13 +131,6 @@ impl Client {
         self
     }
 
-    /// Also retries the status codes of current servers.
-    #[must_use]
-    pub fn current_server_codes(mut self) -> Self {
-        self.current_server_codes = true;
-        self
-    }
-
     /// Ends calls after this time.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
@@ -162,15 +138,14 @@ impl Client {
         self
     }
 
-    /// Adds a `ConfigPollLayer` to the stack.
+    /// Detects an outdated configuration, and polls for a newer one.
     #[must_use]
     pub fn config_poll(mut self, poller: &ConfigPoller) -> Self {
         self.poller = Some(poller.clone());
         self
     }
 
-    /// One call through the whole stack, with the idempotency that RFC 0049's list gives the
-    /// operation.
+    /// One call through the whole stack.
     pub async fn call(&self, request: KvRequest) -> Ended {
         self.begin(request).1.await
     }
@@ -181,22 +156,12 @@ impl Client {
         request: KvRequest,
     ) -> (RetryInfoHandle, impl Future<Output = Ended> + use<>) {
         let mut call = Call::new(request);
-        stamp_idempotency(&mut call);
         let watch = RetryInfo::track(&mut call);
-        let mut classifier = KvClassifier::new();
-        let mut poll = self.poller.clone().map(StaleKvConfig::new);
-        if self.current_server_codes {
-            classifier = classifier.with_current_server_codes();
-            poll = poll.map(StaleKvConfig::with_current_server_codes);
-        }
-        let strategy = Arc::clone(&self.strategy);
+        let poller = self.poller.clone();
+        let layer = poller.map_or_else(KvClientLayer::without_config_poll, KvClientLayer::new);
+        let layer = layer.timeout(self.limit);
         let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(self.limit))
-            .map_err(BoxError::from)
-            .layer(RetryLayer::new(classifier, strategy))
-            .layer(PushbackLayer::new(KvPushback::new()))
-            .option_layer(poll.map(ConfigPollLayer::new))
-            .layer(ReportLayer::new(kv::report))
+            .layer(layer.strategy(Arc::clone(&self.strategy)))
             .layer(kv::StageLayer::new())
             .service(CollectionClient::new(
                 ClosingClient::new(self.routed.clone()),

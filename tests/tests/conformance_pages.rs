@@ -27,19 +27,21 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).expect("a text")
 }
 
-/// Every name after `fn `.
-fn functions() -> HashSet<String> {
-    let mut sources = Vec::new();
-    for folder in ["crates", "tests"] {
-        files(&root().join(folder), "rs", &mut sources);
-    }
+/// The names of all tests: every name after `fn `, and the names of the program's cases in JSON.
+fn tests() -> HashSet<String> {
     let mut names = HashSet::new();
-    for source in sources {
-        for rest in read(&source).split("fn ").skip(1) {
-            let name = rest
-                .chars()
-                .take_while(|c| c.is_alphanumeric() || *c == '_');
-            names.insert(name.collect());
+    for folder in ["crates", "tests"] {
+        for (ending, before) in [("rs", "fn "), ("json", "{\"name\": \"")] {
+            let mut sources = Vec::new();
+            files(&root().join(folder), ending, &mut sources);
+            for rest in sources.iter().map(|source| read(source)) {
+                let starts = rest.split(before).skip(1);
+                names.extend(starts.map(|rest| {
+                    let name = rest.chars();
+                    name.take_while(|c| c.is_alphanumeric() || *c == '_')
+                        .collect()
+                }));
+            }
         }
     }
     names
@@ -56,13 +58,13 @@ fn tests_named(page: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_test_that_a_page_names_exists() {
-    let (functions, mut pages) = (functions(), Vec::new());
+    let (tests, mut pages) = (tests(), Vec::new());
     files(&root().join("docs/conformance"), "md", &mut pages);
     assert!(pages.len() >= 3, "{pages:?}");
     for page in pages {
         let text = read(&page);
         let lost: Vec<_> = tests_named(&text)
-            .filter(|name| !functions.contains(*name))
+            .filter(|name| !tests.contains(*name))
             .collect();
         assert!(lost.is_empty(), "{}: no test {lost:?}", page.display());
     }

@@ -1,56 +1,19 @@
-//! What the layers require of a client: the stage of an attempt, routing by the newest
-//! configuration, the ids of collections. Rule numbers are those of docs/conformance/couchbase.md.
+//! What the layers require of a client: routing by the newest configuration, the ids of
+//! collections; and what is left out of the retry list. Rule numbers are those of
+//! docs/conformance/couchbase.md.
 
 use std::time::Duration;
 
+use reattempt::StopReason;
 use reattempt::reason::{KV_COLLECTION_OUTDATED, KV_NOT_MY_VBUCKET, SOCKET_NOT_AVAILABLE};
-use reattempt::{Stage, StopReason};
-use reattempt_testbed::kv::client::KvRequest;
-use reattempt_testbed::kv::{Cluster, Step, opcode, status};
+use reattempt_clients::kv::client::KvRequest;
+use reattempt_clients::kv::{opcode, status};
+use reattempt_testbed::kv::{Cluster, Step};
 use reattempt_tests::kv::{Client, data};
 use tokio::task::JoinSet;
 
 /// Enough time to reach the server, also on a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
-
-/// C7, C13: the deadline passes during setup of the first connection; the write was not sent.
-#[tokio::test]
-async fn a_write_still_waiting_to_connect_times_out_unambiguously() {
-    let cluster = Cluster::start(1).await.expect("a cluster");
-    let client = Client::of(&cluster).limit(SHORT);
-    cluster
-        .node(0)
-        .script()
-        .push(Step::hang().only(opcode::HELLO));
-    let ended = client.call(KvRequest::append("k", "v")).await;
-    let elapsed = ended.elapsed();
-    assert!(!elapsed.ambiguous, "{elapsed}");
-    assert_eq!(elapsed.info.attempts(), 1);
-    assert_eq!(elapsed.info.stopped(), Some(StopReason::Deadline));
-    assert_eq!(data(&cluster, 0).len(), 0);
-    // The same operation once it has been sent.
-    let client = Client::of(&cluster);
-    assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
-    cluster.node(0).script().push(Step::hang());
-    let ended = client.limit(SHORT).call(KvRequest::append("k", "v")).await;
-    assert!(ended.elapsed().ambiguous);
-}
-
-/// C12: a response or an error replaces an earlier report of "in flight".
-#[tokio::test]
-async fn the_stage_of_an_attempt_is_that_of_its_end() {
-    let cluster = Cluster::start(1).await.expect("a cluster");
-    let client = Client::of(&cluster);
-    cluster
-        .node(0)
-        .script()
-        .push(Step::status(status::ETMPFAIL));
-    cluster.node(0).script().push(Step::close_before());
-    let ended = client.call(KvRequest::get("k")).await;
-    let stages = ended.info.records().filter_map(|record| record.failure);
-    let stages: Vec<_> = stages.map(|failure| failure.stage).collect();
-    assert_eq!(stages, [Stage::Response, Stage::InFlight, Stage::Response]);
-}
 
 /// C33, C51: first the map in force; after a rejection by its node the fast-forward map, until
 /// there is a new revision.
@@ -276,4 +239,26 @@ async fn a_late_refusal_of_an_old_id_leaves_the_new_one() {
     let lookups = seen.filter(|seen| seen.opcode == opcode::GET_COLLECTION_ID);
     assert_eq!(lookups.count(), 2, "the first, and the writer's");
     assert_eq!(client.collections.get("shop.carts"), Some(0x82));
+}
+
+/// C40: replication and connection setup.
+#[tokio::test]
+async fn what_is_left_out_of_the_list_is_the_callers() {
+    const DCP_STREAM_REQUEST: u8 = 0x53;
+    let cluster = Cluster::start(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+    for operation in [
+        DCP_STREAM_REQUEST,
+        opcode::GET_ERROR_MAP,
+        opcode::SELECT_BUCKET,
+    ] {
+        for status in [0x07, 0x09, 0x86, 0x88, 0xa2, 0xa4] {
+            let step = Step::status(status).only(operation);
+            cluster.node(0).script().push(step);
+            let ended = client.call(KvRequest::new(operation, "")).await;
+            assert_eq!(ended.status(), status, "{operation:#x}");
+            assert_eq!(ended.info.attempts(), 1, "{operation:#x} {status:#x}");
+        }
+    }
 }

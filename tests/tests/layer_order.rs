@@ -8,7 +8,6 @@ use std::time::Duration;
 use reattempt::ConfigWaiter;
 use reattempt::backoff::Backoff;
 use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
-use reattempt::pushback::{PushbackLayer, ReadPushback};
 use reattempt::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
 use reattempt::strategy::MaxAttempts;
 use reattempt::test_util::{
@@ -19,6 +18,7 @@ use reattempt::{
     Idempotency, RetryLayer, RetryThrottle, RoutePolicy, ServerPushback, ThrottleLayer,
     TokenBucket, Verdict,
 };
+use reattempt::{PushbackLayer, ReadPushback};
 use tower::util::BoxCloneService;
 use tower::{Layer, ServiceExt};
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Collection, Cursor};
-use reattempt::{Call, RetryInfo, RetryLayer, RouteLayer, Stage};
+use reattempt::{Call, ClientError, RetryInfo, Stage};
 use reattempt_mongodb::reasons::{
     MONGODB_CLIENT_ERROR, MONGODB_NETWORK_ERROR, MONGODB_NODE_IS_RECOVERING, MONGODB_SERVER_ERROR,
     MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
 };
-use reattempt_mongodb::{MongoClassifier, ReadCall, ReadOperation, RetryReads, RetryableReads};
+use reattempt_mongodb::{MongoClientLayer, ReadCall, ReadOperation};
 use reattempt_testbed::mongodb::{Node, Step};
 use tower::{ServiceBuilder, ServiceExt};
 
-type Found = Result<Cursor<Document>, mongodb::error::Error>;
+type Found = Result<Cursor<Document>, ClientError<mongodb::error::Error>>;
 
 #[derive(Clone, Debug)]
 struct Find;
@@ -52,14 +52,9 @@ async fn collection(node: &Node, more: &str) -> Collection<Document> {
 }
 
 async fn find(collection: &Collection<Document>) -> (Found, RetryInfo) {
-    let strategy = RetryableReads::current();
     let collection = collection.clone();
     let service = ServiceBuilder::new()
-        .layer(RouteLayer::new(RetryReads::with_strategy(
-            true,
-            strategy.clone(),
-        )))
-        .layer(RetryLayer::new(MongoClassifier::current(), strategy))
+        .layer(MongoClientLayer::current())
         .service_fn(move |_: Call<Find>| {
             let collection = collection.clone();
             async move { collection.find(doc! {}).await }

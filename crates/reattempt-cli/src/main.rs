@@ -4,6 +4,7 @@
 mod call;
 mod check;
 mod demo;
+mod lab;
 mod printable;
 
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Command {
     Check(check::Arguments),
     /// Shows what the layers do, without any setup: the same load without and with them
     Demo(demo::DemoArgs),
+    /// Shows what policies do on a bad day: in virtual time, against overloaded and failing servers
+    Lab(lab::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -41,5 +44,6 @@ fn main() -> ExitCode {
         Command::Call(arguments) => call::run(*arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Demo(arguments) => demo::start(arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
     }
 }

@@ -26,13 +26,12 @@ fn sections(text: &str) -> Vec<&str> {
 /// The success rates without and with the stack.
 fn success(section: &str) -> [f64; 2] {
     let line = section.lines().find(|line| line.starts_with("success"));
-    let numbers: Vec<f64> = line
-        .expect("a line for the success rate")
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .take(2)
-        .collect();
-    numbers.try_into().expect("two rates")
+    let line = line.expect("a line for the success rate");
+    let words: Vec<_> = line.split_whitespace().collect();
+    let rates = words.windows(2).filter(|pair| pair[1] == "%");
+    let rates: Vec<f64> = rates.filter_map(|pair| pair[0].parse().ok()).collect();
+    // tower's own retry may stand between the two.
+    [rates[0], rates[rates.len() - 1]]
 }
 
 fn page(name: &str) -> PathBuf {

@@ -3,13 +3,20 @@
 //!
 //! | existing part | what to add |
 //! | --- | --- |
-//! | a KV client as a `tower::Service` | [`KvAnswer`] on its response, [`KvTransportError`] on its error, [`KvRequest`] on its request |
+//! | a KV client as a `tower::Service` | [`KvAnswer`] on its response, [`KvTransportError`] on its error, [`KvRequest`] on its request; [`KvClientLayer`] around it |
+//! | an HTTP client as a `tower::Service` | [`ServiceClientLayer`] around it: query, analytics, search, views, management |
+//!
+//! Both layers have a default for each setting. They are made of single layers, for a stack of
+//! one's own:
+//!
+//! | existing part | what to add |
+//! | --- | --- |
 //! | `RetryLayer::new(classifier, strategy)` | [`KvClassifier`] and `BestEffort`, or [`ErrorMapStrategy`] |
 //! | `PushbackLayer::new(reader)` | [`KvPushback`] |
 //! | `ConfigPollLayer::new(stale)` | [`StaleKvConfig`] over a [`ConfigStore`] and a [`ConfigPoller`] |
 //! | `RetryLayer::observer(…)` | that [`ConfigPoller`] too, beside `LogObserver`: it detects nodes that never answer |
 //!
-//! With feature `http` (on by default), for query, analytics, search, views and management:
+//! For query, analytics, search, views and management:
 //!
 //! | existing part | what to add |
 //! | --- | --- |
@@ -18,7 +25,16 @@
 //!
 //! This crate is independent of any client and opens no socket. Specifications: RFC 0049 (retry
 //! handling), RFC 0013 (KV error map), RFC 0024 (fast failover).
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `tokio` (default) | the layers, [`ConfigStore`], [`ConfigPoller`] and [`StaleKvConfig`]. Without it the crate has no runtime: classifiers, [`ErrorMapStrategy`], pushback, and the parsers of the error map and the cluster configuration, for simulators |
+//! | `http` (default) | the services over HTTP: module `service` |
+//! | `hyper`, `hyper-util`, `h2`, `reqwest` | reads the errors of this HTTP client |
 
+mod address;
 #[cfg(feature = "http")]
 pub mod analytics;
 pub mod cluster_config;
@@ -26,24 +42,42 @@ pub mod kv;
 #[cfg(feature = "http")]
 pub mod management;
 #[cfg(feature = "http")]
+mod phrase;
+#[cfg(feature = "http")]
 pub mod query;
 pub mod reasons;
 #[cfg(feature = "http")]
 pub mod search;
+mod server_document;
 #[cfg(feature = "http")]
 pub mod service;
+#[cfg(feature = "http")]
+mod service_answer;
 #[cfg(test)]
 mod testing;
 #[cfg(feature = "http")]
 pub mod views;
 
-pub use cluster_config::{
-    Address, ClusterConfig, ConfigPoller, ConfigStore, FetchConfig, Network, Revision,
-    StaleKvConfig,
-};
+pub use address::Address;
+pub use cluster_config::{ClusterConfig, Network, Revision};
 pub use kv::{
     ErrorMap, ErrorMapStrategy, ErrorMaps, KvAnswer, KvClassifier, KvPushback, KvRequest,
     KvTransportError,
 };
 #[cfg(feature = "http")]
-pub use service::{HttpService, ServiceClassifier, ServiceErrorLayer, ServiceIdempotencyLayer};
+pub use service::{HttpService, ServiceClassifier};
+
+#[cfg(feature = "tokio")]
+pub use cluster_config::{
+    ConfigPoller, ConfigPollerOptions, ConfigStore, FetchConfig, StaleKvConfig,
+};
+#[cfg(feature = "tokio")]
+pub use kv::{KvClient, KvClientLayer};
+#[cfg(all(feature = "tokio", feature = "http"))]
+pub use service::{ServiceClient, ServiceClientLayer, ServiceErrorLayer, ServiceIdempotencyLayer};
+
+// Of the layer that may be outermost.
+#[cfg(all(feature = "tokio", feature = "http"))]
+reattempt::explain_services! { [S] service::ServiceIdempotency<S>, [S] service::ServiceClient<S> }
+#[cfg(feature = "tokio")]
+reattempt::explain_services! { [S] kv::KvClient<S> }

@@ -22,9 +22,8 @@ fn lost<B>(_: Result<&Response<B>, &BoxError>, _: &CallContext) -> Verdict {
     Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::InFlight))
 }
 
-/// The classifier logs once per process, so one test covers both cases.
 #[tokio::test]
-async fn an_answer_that_nobody_looks_into_is_warned_of() {
+async fn each_stack_that_reads_no_bodies_is_reported() {
     let listener = listen::listen();
     let right = ServiceBuilder::new()
         .layer(ServiceIdempotencyLayer::new(QUERY))
@@ -37,18 +36,20 @@ async fn an_answer_that_nobody_looks_into_is_warned_of() {
     right.oneshot(Request::new(())).await.unwrap();
     assert_eq!(listener.heard(), [""; 0], "correct order");
 
-    let missing = ServiceBuilder::new()
-        .layer(RetryLayer::new(
-            ServiceClassifier::new(QUERY, lost),
-            BestEffort::new(),
-        ))
-        .service_fn(works);
-    for _ in 0..3 {
-        missing.clone().oneshot(Request::new(())).await.unwrap();
+    for stack in 1..=2 {
+        let missing = ServiceBuilder::new()
+            .layer(RetryLayer::new(
+                ServiceClassifier::new(QUERY, lost),
+                BestEffort::new(),
+            ))
+            .service_fn(works);
+        for _ in 0..3 {
+            missing.clone().oneshot(Request::new(())).await.unwrap();
+        }
+        let heard = listener.heard();
+        assert_eq!(heard.len(), stack, "{heard:?}");
+        assert!(heard[stack - 1].contains("put ServiceErrorLayer below the recovery layer"));
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert!(heard[0].contains("put ServiceErrorLayer below the recovery layer"));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::Response;
 
 use crate::Code;
-use crate::status::trailers_only;
+use crate::made_status::trailers_only;
 
 impl Code {
     /// The code of a call that the control plane failed (A54). OK and the codes reserved for server

@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use reattempt::CallDeadline;
 use tracing::Span;
 
-use crate::head::judged;
+use crate::head::status_in_head;
 use crate::{BodyErrorCode, Code, ErrorCodes, GRPC_STATUS};
 
 /// Receives the events of a followed call or attempt. Exactly one of `closed` and `ended` is
@@ -37,6 +37,17 @@ pub trait Follow: Sized {
 
     /// The stream ended with a status, or failed.
     fn ended(self, code: Code);
+}
+
+/// The code, if the head or the absence of a body determines it. A response that ends with a head
+/// without a status is UNKNOWN, which is stored for the classifier above.
+fn judged<B: Body>(response: &mut Response<B>) -> Option<Code> {
+    let code = status_in_head(response);
+    if code.is_none() && response.body().is_end_stream() {
+        response.extensions_mut().insert(Code::Unknown);
+        return Some(Code::Unknown);
+    }
+    code
 }
 
 /// The status of a call dropped before its status was known: by its deadline, or by its caller.

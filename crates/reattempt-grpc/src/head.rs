@@ -2,13 +2,8 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, StatusCode};
-use http_body::Body;
 
 use crate::{Code, GRPC_STATUS};
-
-/// Extension of a response that ended with its head and has no status.
-#[derive(Clone, Copy, Debug)]
-struct EndsWithHead;
 
 impl Code {
     /// The code, if the head alone determines it: `grpc-status` (Trailers-Only); an HTTP status
@@ -37,21 +32,11 @@ fn is_grpc(headers: &HeaderMap) -> bool {
         && matches!(said.get(GRPC.len()), None | Some(b'+' | b';' | b' '))
 }
 
-/// The same for a response; one that ended with a head without a status is UNKNOWN.
+/// The same for a response. A layer that sees the body may have found the code of a response that
+/// ends with its head, and stored it as an extension.
 pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
-    let ended = response.extensions().get::<EndsWithHead>().is_some();
-    Code::from_head(response.status(), response.headers()).or(ended.then_some(Code::Unknown))
-}
-
-/// The same for a layer that sees the body: marks a response that ends with its head, so that the
-/// classifier recognizes it too.
-pub(crate) fn judged<B: Body>(response: &mut Response<B>) -> Option<Code> {
-    let code = status_in_head(response);
-    if code.is_none() && response.body().is_end_stream() {
-        response.extensions_mut().insert(EndsWithHead);
-        return Some(Code::Unknown);
-    }
-    code
+    let found = || response.extensions().get::<Code>().copied();
+    Code::from_head(response.status(), response.headers()).or_else(found)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //!
 //! | A6 | here |
 //! | --- | --- |
+//! | all of this around a tonic client, in one line (feature `tonic`) | [`GrpcClientLayer`] |
 //! | status codes | [`Code`], [`CodeSet`], the [reasons] |
 //! | Retryable Status Codes, When Retries are Valid, Transparent Retries | [`GrpcClassifier`] |
 //! | Pushback | [`GrpcPushback`], in a `PushbackLayer` |
@@ -19,27 +20,43 @@
 //! | Retry and Hedging Statistics; metrics of A66 and A96 | [`stats`]: [`GrpcStats`](stats::GrpcStats)'s two layers and observer |
 //! | spans of A72 | [`spans`]: [`CallSpanLayer`](spans::CallSpanLayer), [`AttemptSpanLayer`](spans::AttemptSpanLayer) |
 //!
-//! Around a tonic channel (with features `tonic`, `hyper` and `h2`, which read its errors) or any
-//! other service of `http::Request`:
+//! # Features
 //!
-//! ```
-//! use http::{Request, Response};
-//! use http_body_util::{Empty, Full};
-//! use reattempt::strategy::MaxAttempts;
-//! use reattempt::{DeadlineLayer, PushbackLayer, RetryLayer, RouteLayer};
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `tokio` (default) | the layers, [`stats`] and [`spans`]. Without it the crate has no runtime: codes, [`GrpcClassifier`], [`GrpcPushback`] and [`service_config`], for simulators |
+//! | `hyper`, `hyper-util`, `h2`, `reqwest`, `tonic` | the classifier knows this client's errors; none implies `tokio`. With `tokio`, `tonic` has [`TonicStatusLayer`] too |
+//! | `tower` (default) | the same for the errors of tower's `Timeout` and `LoadShed` |
+//! | `metrics`, `opentelemetry` | a meter for [`stats`]; implies `tokio` |
+//!
+//! # Example
+//!
+//! Around a tonic channel, with features `tonic`, `hyper` and `h2`, which read its errors. Another
+//! kind of channel takes the single layers, in the order of
+//! [docs/layer-order.md](https://github.com/reattempt/reattempt/blob/main/docs/layer-order.md).
+//!
+#![cfg_attr(all(feature = "tokio", feature = "tonic"), doc = "```")]
+#![cfg_attr(not(all(feature = "tokio", feature = "tonic")), doc = "```ignore")]
+//! use bytes::Bytes;
+//! use http::Request;
+//! use http_body_util::Full;
+//! use reattempt_grpc::GrpcClientLayer;
 //! use reattempt_grpc::service_config::ServiceConfig;
-//! use reattempt_grpc::{
-//!     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-//!     PreviousAttemptsLayer,
-//! };
-//! use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
-//! # use bytes::Bytes;
+//! # use http::Response;
+//! # use http_body_util::Empty;
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //! # static CALLS: AtomicU32 = AtomicU32::new(0);
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), BoxError> {
+//! # let channel = tower::service_fn(|request: Request<tonic::body::Body>| async move {
+//! #     let again = request.headers().contains_key("grpc-previous-rpc-attempts");
+//! #     let status = if again { "0" } else { "14" };
+//! #     CALLS.fetch_add(1, Ordering::Relaxed);
+//! #     let response = Response::builder().header("grpc-status", status);
+//! #     Ok::<_, BoxError>(response.body(Empty::<Bytes>::new())?)
+//! # });
 //! let config = ServiceConfig::parse(r#"{
 //!     "methodConfig": [{
 //!         "name": [{"service": "shop.Cart"}],
@@ -51,87 +68,104 @@
 //!     }],
 //!     "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
 //! }"#)?;
-//! let channel = ServiceBuilder::new()
-//!     .layer(RouteLayer::new(config))
-//!     .layer(GrpcTimeoutLayer)
-//!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
-//!     .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-//!     .layer(ReplayBodyLayer::new())
-//!     .layer(RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard()))
-//!     .layer(PreviousAttemptsLayer)
-//!     .layer(PushbackLayer::new(GrpcPushback))
-//!     .layer(GrpcOutcomeLayer::new())
-//!     .service_fn(|request: Request<ReplayBody<Full<Bytes>>>| async move {
-//!         // your channel
-//!         # let mut response = Response::new(Empty::<Bytes>::new());
-//!         # let again = request.headers().contains_key("grpc-previous-rpc-attempts");
-//!         # let status = if again { "0" } else { "14" };
-//!         # response.headers_mut().insert("grpc-status", http::HeaderValue::from_static(status));
-//!         # CALLS.fetch_add(1, Ordering::Relaxed);
-//!         # Ok::<_, BoxError>(response)
-//!     });
-//! let request = Request::post("http://h/shop.Cart/Add").body(Full::from("frame")).unwrap();
-//! let answer = channel.oneshot(request).await?;
+//! let client = ServiceBuilder::new().layer(GrpcClientLayer::new(config)).service(channel);
+//! // As a generated client does: CartClient::new(client).add(item)
+//! let request = Request::post("http://h/shop.Cart/Add").body(Full::<Bytes>::from("frame"))?;
+//! let answer = client.oneshot(request).await?;
 //! assert_eq!(answer.headers()["grpc-status"], "0");
 //! assert_eq!(answer.headers()["grpc-previous-rpc-attempts"], "1");
 //! # assert_eq!(CALLS.load(Ordering::Relaxed), 2);
 //! # Ok(()) }
 //! ```
 
-mod call_credentials;
 mod classify;
 mod code;
 mod code_set;
 mod control_plane;
-mod error_code;
-mod follow;
 mod head;
-mod hold_headers;
-mod message_limit;
-mod metadata;
+mod made_status;
 mod method_policy;
-mod outcome;
-mod previous_attempts;
 mod pushback;
 pub mod reasons;
 pub mod service_config;
+
+// The layers, and what only they use.
+#[cfg(feature = "tokio")]
+mod call_credentials;
+#[cfg(all(feature = "tokio", feature = "tonic"))]
+pub mod client;
+#[cfg(feature = "tokio")]
+mod error_code;
+#[cfg(feature = "tokio")]
+mod follow;
+#[cfg(feature = "tokio")]
+mod hold_headers;
+#[cfg(feature = "tokio")]
+mod message_limit;
+#[cfg(feature = "tokio")]
+mod metadata;
+#[cfg(feature = "tokio")]
+mod outcome;
+#[cfg(feature = "tokio")]
+mod previous_attempts;
+#[cfg(feature = "tokio")]
 pub mod spans;
+#[cfg(feature = "tokio")]
 pub mod stats;
+#[cfg(feature = "tokio")]
 mod status;
-#[cfg(test)]
+#[cfg(all(test, feature = "tokio"))]
 mod tests;
+#[cfg(feature = "tokio")]
 mod timeout;
-#[cfg(feature = "tonic")]
+#[cfg(all(feature = "tokio", feature = "tonic"))]
 mod tonic_status;
+#[cfg(feature = "tokio")]
 mod wait_for_ready;
 
-pub use call_credentials::{
-    CallCredentials, CallCredentialsFuture, CallCredentialsLayer, WithCallCredentials,
-};
 pub use classify::GrpcClassifier;
 pub use code::{Code, UnknownCode};
 pub use code_set::CodeSet;
 pub use control_plane::ControlPlaneFailure;
-pub use error_code::{BodyErrorCode, ByKnownError, ByTransportError, ErrorCodes};
-pub use follow::{FollowedBody, FollowedFuture};
-pub use hold_headers::{HeldBody, HoldHeaders, HoldHeadersFuture, HoldHeadersLayer, Unary};
-pub use message_limit::{
-    LimitedRequestBody, LimitedResponseBody, MessageLimit, MessageLimitFuture, MessageLimitLayer,
-    MessageSide, MessageTooLong,
-};
 pub use method_policy::MethodPolicy;
-pub use outcome::{GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcOutcomeLayer};
-pub use previous_attempts::{
-    PREVIOUS_ATTEMPTS, PreviousAttempts, PreviousAttemptsFuture, PreviousAttemptsLayer,
-};
 pub use pushback::{GrpcPushback, RETRY_PUSHBACK_MS};
-pub use status::AsGrpcStatus;
-pub use timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer, renew_timeout};
-#[cfg(feature = "tonic")]
+
+#[cfg(all(feature = "tokio", feature = "tonic"))]
+pub use client::{GrpcClientLayer, GrpcServiceBuilderExt};
+#[cfg(all(feature = "tokio", feature = "tonic"))]
 pub use tonic_status::{TonicStatus, TonicStatusBody, TonicStatusFuture, TonicStatusLayer};
-pub use wait_for_ready::{WaitForReady, WaitForReadyFuture, WaitForReadyLayer, WaitsForReady};
+#[cfg(feature = "tokio")]
+pub use {
+    call_credentials::{
+        CallCredentials, CallCredentialsFuture, CallCredentialsLayer, WithCallCredentials,
+    },
+    error_code::{BodyErrorCode, ByKnownError, ByTransportError, ErrorCodes},
+    follow::{FollowedBody, FollowedFuture},
+    hold_headers::{HeldBody, HoldHeaders, HoldHeadersFuture, HoldHeadersLayer, Unary},
+    message_limit::{
+        LimitedRequestBody, LimitedResponseBody, MessageLimit, MessageLimitFuture,
+        MessageLimitLayer, MessageSide, MessageTooLong,
+    },
+    outcome::{GrpcOutcome, GrpcOutcomeBody, GrpcOutcomeFuture, GrpcOutcomeLayer},
+    previous_attempts::{
+        PREVIOUS_ATTEMPTS, PreviousAttempts, PreviousAttemptsFuture, PreviousAttemptsLayer,
+    },
+    status::AsGrpcStatus,
+    timeout::{GRPC_TIMEOUT, GrpcTimeout, GrpcTimeoutLayer, renew_timeout},
+    wait_for_ready::{WaitForReady, WaitForReadyFuture, WaitForReadyLayer, WaitsForReady},
+};
 
 /// The trailer that carries the status code.
 pub const GRPC_STATUS: http::HeaderName = http::HeaderName::from_static("grpc-status");
 /// The trailer that carries the status message, percent-encoded.
 pub const GRPC_MESSAGE: http::HeaderName = http::HeaderName::from_static("grpc-message");
+
+// Of the layers that may be outermost.
+#[cfg(all(feature = "tokio", feature = "tonic"))]
+reattempt::explain_services! { [S] TonicStatus<S> }
+#[cfg(feature = "tokio")]
+reattempt::explain_services! {
+    [S] GrpcTimeout<S>,
+    [S, C, R] spans::CallSpan<S, C, R>,
+    [S, C, R] stats::CallStats<S, C, R>,
+}

@@ -38,8 +38,7 @@ use std::task::{Context, Poll};
 
 use http::Response;
 use http_body::Body;
-use reattempt::order::{InsideRecovery, OpenAnswers};
-use reattempt::{AttemptReporter, Conclusion, HasCallContext, Stage};
+use reattempt::{AttemptReporter, HasCallContext, StackCheck, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -99,7 +98,7 @@ impl<S, R: Clone> Layer<S> for GrpcOutcomeLayer<R> {
             inner,
             retryable: self.retryable,
             body_error: self.body_error.clone(),
-            order: InsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -110,7 +109,7 @@ pub struct GrpcOutcome<S, R = ByKnownError> {
     inner: S,
     retryable: CodeSet,
     body_error: R,
-    order: InsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, R, Req, B> Service<Req> for GrpcOutcome<S, R>
@@ -129,10 +128,10 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        self.order.check("GrpcOutcomeLayer", request.context());
+        self.order
+            .inside_recovery("GrpcOutcomeLayer", request.context());
         let open = request.context().map(|context| Open {
-            conclusion: context.conclusion(),
-            reporter: context.reporter(),
+            reporter: context.reporter().follow(),
             retryable: MethodPolicy::codes(context, self.retryable),
         });
         let inner = self.inner.call(request);
@@ -150,26 +149,21 @@ pub type GrpcOutcomeBody<B, R = ByKnownError> = FollowedBody<B, Open, R>;
 /// A call whose status has not been reported yet.
 #[derive(Debug)]
 pub struct Open {
-    conclusion: Conclusion,
     reporter: AttemptReporter,
     retryable: CodeSet,
 }
 
 impl Follow for Open {
-    fn opened(&mut self) {
-        OpenAnswers::follow(&self.reporter);
-    }
-
     /// The recovery layer has classified the head.
     fn closed(self, _: Code) {}
 
     fn ended(self, code: Code) {
         if code == Code::Ok {
-            self.conclusion.conclude(Ok(()));
+            self.reporter.finish(Ok(()));
         } else {
             let failure = failure_of(code, Stage::Response);
-            self.conclusion
-                .conclude(Err((&failure, self.retryable.contains(code))));
+            let counts = self.retryable.contains(code);
+            self.reporter.finish(Err((&failure, counts)));
         }
     }
 }

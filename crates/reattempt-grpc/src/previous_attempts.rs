@@ -35,8 +35,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{HeaderName, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
-use reattempt::order::OneWarning;
-use reattempt::{CallContext, HasCallContext};
+use reattempt::{CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -55,7 +54,7 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
     fn layer(&self, inner: S) -> Self::Service {
         PreviousAttempts {
             inner,
-            order: OneWarning::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -64,7 +63,7 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
 #[derive(Clone, Debug)]
 pub struct PreviousAttempts<S> {
     inner: S,
-    order: OneWarning,
+    order: StackCheck,
 }
 
 /// The number of earlier attempts, not counting transparent ones.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
-use reattempt::ServerPushback;
-use reattempt::pushback::ReadPushback;
+use reattempt::{ReadPushback, ServerPushback};
 
 use crate::{Code, GRPC_STATUS};
 
@@ -19,7 +18,7 @@ pub const RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pu
 /// values. A response with status OK, or one that is not Trailers-Only, has no pushback.
 ///
 /// ```
-/// use reattempt::ServerPushback;
+/// use reattempt::{ReadPushback, ServerPushback};
 /// use reattempt_grpc::GrpcPushback;
 /// use std::time::Duration;
 ///

@@ -1,14 +1,12 @@
 //! `AsGrpcStatus`: an elapsed deadline as DEADLINE_EXCEEDED.
 
-use std::fmt::Write;
-
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, Response};
 use reattempt::Elapsed;
 use reattempt::deadline::OnElapsed;
 use reattempt_http::body::OnBodyElapsed;
 
-use crate::{Code, GRPC_MESSAGE, GRPC_STATUS};
+use crate::made_status::{trailers, trailers_only};
+use crate::{Code, GRPC_STATUS};
 
 /// Returns status 4, DEADLINE_EXCEEDED, for an elapsed deadline, as a server would.
 ///
@@ -58,41 +56,6 @@ fn is_cancelled(headers: &HeaderMap) -> bool {
         .is_some_and(|status| Code::from_header(status) == Code::Cancelled)
 }
 
-/// The trailers of a status made by the client.
-pub(crate) fn trailers(code: Code, message: &str) -> HeaderMap {
-    let mut trailers = HeaderMap::with_capacity(3);
-    trailers.insert(GRPC_STATUS, HeaderValue::from(code.number()));
-    if let Ok(message) = HeaderValue::try_from(percent_encoded(message)) {
-        trailers.insert(GRPC_MESSAGE, message);
-    }
-    trailers
-}
-
-/// The same as a Trailers-Only response.
-pub(crate) fn trailers_only<B: Default>(code: Code, message: &str) -> Response<B> {
-    let mut response = Response::new(B::default());
-    *response.headers_mut() = trailers(code, message);
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    response
-}
-
-/// gRPC over HTTP/2, Status-Message: everything but printable ASCII, and `%` itself, as `%XX`.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'%' | 0..=0x1f | 0x7f..=0xff => {
-                // Writing to a `String` cannot fail.
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-            printable => encoded.push(char::from(printable)),
-        }
-    }
-    encoded
-}
-
 impl<B: Default, E> OnElapsed<Response<B>, E> for AsGrpcStatus {
     fn on_elapsed(&self, elapsed: Elapsed) -> Result<Response<B>, E> {
         let mut response = trailers_only(Code::DeadlineExceeded, &elapsed.to_string());
@@ -128,18 +91,13 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use http::Request;
+    use http::{HeaderValue, Request};
     use http_body_util::{BodyExt, Empty};
     use reattempt::DeadlineLayer;
     use reattempt_http::body::DeadlineBodyLayer;
     use tower::{BoxError, ServiceBuilder, ServiceExt};
 
     use super::*;
-
-    #[test]
-    fn messages_are_percent_encoded() {
-        assert_eq!(percent_encoded("50% of \u{fc}\n"), "50%25 of %C3%BC%0A");
-    }
 
     type End = Option<Result<HeaderMap, BoxError>>;
 

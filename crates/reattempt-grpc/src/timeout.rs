@@ -32,8 +32,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
-use reattempt::order::OneWarning;
-use reattempt::{CallContext, CallDeadline, HasCallContext};
+use reattempt::{CallContext, CallDeadline, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -123,7 +122,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
     fn layer(&self, inner: S) -> Self::Service {
         GrpcTimeout {
             inner,
-            order: OneWarning::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -132,7 +131,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 #[derive(Clone, Debug)]
 pub struct GrpcTimeout<S> {
     inner: S,
-    order: OneWarning,
+    order: StackCheck,
 }
 
 impl<S, B> Service<Request<B>> for GrpcTimeout<S>

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, Response};
 use proptest::prelude::*;
-use reattempt::pushback::ReadPushback;
-use reattempt::{CallContext, Classify, RetryStrategy, ServerPushback};
+use reattempt::{CallContext, Classify, ReadPushback, RetryStrategy, ServerPushback};
 use reattempt_grpc::service_config::choices::{self, Client};
 use reattempt_grpc::service_config::{LiveServiceConfig, ServiceConfig};
 use reattempt_grpc::{GrpcClassifier, GrpcPushback, GrpcTimeoutLayer};

@@ -43,9 +43,8 @@ fn bucket() -> ThrottleLayer {
     ThrottleLayer::new(Arc::new(TokenBucket::new(10, 100).unwrap()))
 }
 
-/// The classifier warns once per process, so one test covers both cases.
 #[tokio::test(start_paused = true)]
-async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
+async fn each_stack_that_never_counts_a_success_is_reported() {
     let listener = listen::listen();
     let right = ServiceBuilder::new()
         .layer(bucket())
@@ -59,17 +58,19 @@ async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
     uncounted.oneshot(request()).await.unwrap();
     assert_eq!(listener.heard(), [""; 0], "all is well");
 
-    let missing = ServiceBuilder::new()
-        .layer(bucket())
-        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
-        .service_fn(streams);
-    for _ in 0..3 {
-        missing.clone().oneshot(request()).await.unwrap();
+    for stack in 1..=2 {
+        let missing = ServiceBuilder::new()
+            .layer(bucket())
+            .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
+            .service_fn(streams);
+        for _ in 0..3 {
+            missing.clone().oneshot(request()).await.unwrap();
+        }
+        let heard = listener.heard();
+        assert_eq!(heard.len(), stack, "{heard:?}");
+        assert!(heard[stack - 1].starts_with("RetryLayer got a response that ends later"));
+        assert!(heard[stack - 1].contains("GrpcOutcomeLayer"));
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert!(heard[0].starts_with("GrpcClassifier leaves answers open"));
-    assert!(heard[0].contains("GrpcOutcomeLayer below the recovery layer"));
 }
 
 #[tokio::test(start_paused = true)]

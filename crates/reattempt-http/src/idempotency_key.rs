@@ -1,14 +1,16 @@
-//! `IdempotencyKeyLayer`: a request with a key may be retried.
+//! `IdempotencyKeyLayer`: a request with a key may be retried; requests without one can get one.
 //!
 //! A server that supports the header processes requests with the same key only once (IETF draft
-//! "The Idempotency-Key HTTP Header Field"), so such a request is idempotent with any method. Put
-//! the layer above the recovery layer, and below a `RouteLayer` whose routes decide whether the key
-//! counts ([`HttpRoute::idempotency_key`]; by default it does, unless the layer is
-//! [by policy only](IdempotencyKeyLayer::by_policy)). What the caller has set takes precedence.
+//! [draft-ietf-httpapi-idempotency-key-header](https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/)),
+//! so such a request is idempotent with any method. Put the layer above the recovery layer, so that
+//! all attempts of a call have the same key, and below a `RouteLayer` whose routes decide what keys
+//! mean ([`HttpRoute::idempotency_key`]). Routes that say nothing use the layer's own setting: keys
+//! count, unless it is [by policy only](IdempotencyKeyLayer::by_policy). What the caller has set
+//! takes precedence.
 //!
 //! ```
 //! use http::{Request, Response};
-//! use reattempt::{HasCallContext, Idempotency};
+//! use reattempt::{HasCallContext, Idempotency, StackCheck};
 //! use reattempt_http::IdempotencyKeyLayer;
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
@@ -26,32 +28,77 @@
 //! assert_eq!(service.oneshot(request).await?, Some(Idempotency::Idempotent));
 //! # Ok(()) }
 //! ```
+//!
+//! # Generated keys
+//!
+//! [`generate`](IdempotencyKeyLayer::generate), or `"idempotencyKey": "generate"` in a policy,
+//! gives a POST or PATCH without a key one of its own: a random UUID (RFC 9562, version 4) as a
+//! string in quotation marks, as the draft recommends. Use it only for servers that honour the
+//! header: any other processes the request once more with each retry.
+//!
+//! ```
+//! use http::{Request, Response, StatusCode};
+//! use reattempt::RetryLayer;
+//! use reattempt::strategy::MaxAttempts;
+//! use reattempt_http::{HttpClassifier, IdempotencyKeyLayer};
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//! # use std::sync::{Arc, Mutex};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! # let keys = Arc::new(Mutex::new(Vec::new()));
+//! # let seen = Arc::clone(&keys);
+//! let service = ServiceBuilder::new()
+//!     .layer(IdempotencyKeyLayer::new().generate())
+//!     .layer(RetryLayer::new(HttpClassifier::new(), MaxAttempts::standard()))
+//!     .service_fn(move |request: Request<&'static str>| {
+//!         # let keys = Arc::clone(&seen);
+//!         # async move {
+//!         let key = request.headers()["idempotency-key"].clone();
+//!         # let mut keys = keys.lock().unwrap();
+//!         keys.push(key);
+//!         let mut response = Response::new(());
+//!         if keys.len() < 3 {
+//!             *response.status_mut() = StatusCode::BAD_GATEWAY;
+//!         }
+//!         Ok::<_, std::convert::Infallible>(response)
+//!         # }
+//!     });
+//! let order = Request::post("/orders").body("two apples").unwrap();
+//! assert_eq!(service.oneshot(order).await?.status(), 200);
+//! # let keys = keys.lock().unwrap();
+//! assert_eq!(keys.len(), 3);
+//! assert!(keys.iter().all(|key| key == keys[0]), "one key for all attempts");
+//! # Ok(()) }
+//! ```
+
+#[cfg(test)]
+mod tests;
 
 use std::task::{Context, Poll};
 
-use http::HeaderName;
-use reattempt::order::OutsideRecovery;
-use reattempt::{HasCallContext, Idempotency};
+use http::{HeaderName, HeaderValue};
+use reattempt::backoff::Randomness;
+use reattempt::{HasCallContext, Idempotency, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::HttpRoute;
+use crate::{HttpRoute, IdempotencyKeys};
 
-/// Treats requests with an `Idempotency-Key` as idempotent.
+/// Treats requests with an `Idempotency-Key` as idempotent, and can make keys.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKeyLayer {
     header: HeaderName,
-    unless_said: bool,
+    /// For routes that say nothing.
+    unless_said: IdempotencyKeys,
+    randomness: Randomness,
 }
 
 impl IdempotencyKeyLayer {
     /// Reads the header `Idempotency-Key`.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            header: HeaderName::from_static("idempotency-key"),
-            unless_said: true,
-        }
+        Self::header(HeaderName::from_static("idempotency-key"))
     }
 
     /// Reads a header with another name.
@@ -59,14 +106,29 @@ impl IdempotencyKeyLayer {
     pub const fn header(header: HeaderName) -> Self {
         Self {
             header,
-            unless_said: true,
+            unless_said: IdempotencyKeys::Honour,
+            randomness: Randomness::Thread,
         }
     }
 
     /// The key counts only on routes whose policy enables it.
     #[must_use]
     pub const fn by_policy(mut self) -> Self {
-        self.unless_said = false;
+        self.unless_said = IdempotencyKeys::Ignore;
+        self
+    }
+
+    /// Makes a key for each POST and PATCH without one, unless the route's policy says otherwise.
+    #[must_use]
+    pub const fn generate(mut self) -> Self {
+        self.unless_said = IdempotencyKeys::Generate;
+        self
+    }
+
+    /// Sets the source of the keys' random bits; the thread's cryptographic generator by default.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.randomness = randomness;
         self
     }
 }
@@ -83,9 +145,8 @@ impl<S> Layer<S> for IdempotencyKeyLayer {
     fn layer(&self, inner: S) -> Self::Service {
         IdempotencyKey {
             inner,
-            header: self.header.clone(),
-            unless_said: self.unless_said,
-            order: OutsideRecovery::default(),
+            config: self.clone(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -94,9 +155,8 @@ impl<S> Layer<S> for IdempotencyKeyLayer {
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey<S> {
     inner: S,
-    header: HeaderName,
-    unless_said: bool,
-    order: OutsideRecovery,
+    config: IdempotencyKeyLayer,
+    order: StackCheck,
 }
 
 impl<S, B> Service<http::Request<B>> for IdempotencyKey<S>
@@ -112,57 +172,46 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
+        let header = &self.config.header;
         let has_key = request
             .headers()
-            .get(&self.header)
+            .get(header)
             .is_some_and(|key| !key.is_empty());
-        if has_key {
+        if has_key || IdempotencyKeys::GENERATED_FOR.contains(request.method()) {
             let context = request.context_mut();
-            self.order.check("IdempotencyKeyLayer", context);
-            let counts = HttpRoute::of(context).and_then(HttpRoute::idempotency_key);
-            if counts.unwrap_or(self.unless_said) && context.idempotency() == Idempotency::Unknown {
-                context.set_idempotency(Idempotency::Idempotent);
+            let of_route = HttpRoute::of(context).and_then(HttpRoute::idempotency_key);
+            let keys = of_route.unwrap_or(self.config.unless_said);
+            let makes = keys == IdempotencyKeys::Generate && !has_key;
+            if has_key || makes {
+                self.order.outside_recovery("IdempotencyKeyLayer", context);
+                let counts = keys != IdempotencyKeys::Ignore;
+                if counts && context.idempotency() == Idempotency::Unknown {
+                    context.set_idempotency(Idempotency::Idempotent);
+                }
+            }
+            if makes {
+                let key = key(&self.config.randomness);
+                request.headers_mut().insert(header.clone(), key);
             }
         }
         self.inner.call(request)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-    use std::sync::Arc;
-
-    use http::{Request, Response};
-    use reattempt::{CallContext, RoutePolicy};
-    use tower::{ServiceExt, service_fn};
-
-    use super::*;
-
-    async fn counts(layer: IdempotencyKeyLayer, of_route: Option<bool>) -> bool {
-        let service = layer.layer(service_fn(|request: Request<()>| async move {
-            let idempotency = request.context().map(CallContext::idempotency);
-            Ok::<_, Infallible>(Response::new(idempotency == Some(Idempotency::Idempotent)))
-        }));
-        let keyed = Request::post("/orders").header("idempotency-key", "a");
-        let mut request = keyed.body(()).unwrap();
-        if let Some(said) = of_route {
-            let data = HttpRoute::new().with_idempotency_key(said);
-            let policy = RoutePolicy::new("orders").with_data(data);
-            request.context_mut().stamp_policy(Arc::new(policy));
-        }
-        service.oneshot(request).await.unwrap().into_body()
-    }
-
-    #[tokio::test]
-    async fn the_routes_word_counts_and_without_any_the_layers() {
-        for (layer, unless_said) in [
-            (IdempotencyKeyLayer::new(), true),
-            (IdempotencyKeyLayer::new().by_policy(), false),
-        ] {
-            assert!(counts(layer.clone(), Some(true)).await);
-            assert!(!counts(layer.clone(), Some(false)).await);
-            assert_eq!(counts(layer, None).await, unless_said);
-        }
-    }
+/// A random UUID of version 4 (RFC 9562, section 5.4) as a string of a structured field.
+fn key(randomness: &Randomness) -> HeaderValue {
+    const VERSION: u128 = 0xf << 76;
+    const VARIANT: u128 = 0b11 << 62;
+    let random = u128::from(randomness.bits()) << 64 | u128::from(randomness.bits());
+    let bits = random & !(VERSION | VARIANT) | 4 << 76 | 0b10 << 62;
+    let key = format!(
+        "\"{:08x}-{:04x}-{:04x}-{:04x}-{:012x}\"",
+        bits >> 96,
+        bits >> 80 & 0xffff,
+        bits >> 64 & 0xffff,
+        bits >> 48 & 0xffff,
+        bits & 0xffff_ffff_ffff
+    );
+    // Hexadecimal digits, hyphens and quotation marks are valid in a header.
+    HeaderValue::try_from(key).unwrap_or(HeaderValue::from_static("\"\""))
 }

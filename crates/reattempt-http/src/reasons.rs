@@ -26,6 +26,8 @@ retry_reasons! {
     pub HTTP_STATUS(false, false);
     /// No connection could be made, so nothing was sent.
     pub HTTP_CONNECT_FAILED(true, false);
+    /// A layer of this client refused the request before it was sent (tower's `LoadShed`).
+    pub HTTP_SHED(true, false);
     /// The connection closed before the request was written to it.
     pub HTTP_NEVER_SENT(true, false);
     /// HTTP/2: refused before any processing (REFUSED_STREAM, or past the last stream of a GOAWAY;

@@ -1,8 +1,36 @@
 //! `HttpRoute`: the settings of this crate's layers for one route.
 
+use std::time::Duration;
+
+use http::Method;
 use reattempt::CallContext;
 
 use crate::{HttpClassifier, HttpPushback};
+
+/// What an [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer) does with keys. `true` and `false`
+/// convert into `Honour` and `Ignore`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdempotencyKeys {
+    /// A key has no meaning to this client: the server may not know the header.
+    Ignore,
+    /// A request with a key is idempotent.
+    Honour,
+    /// The same, and POST and PATCH requests without a key get one. Only for servers that honour
+    /// the header: any other processes such a request again with each retry.
+    Generate,
+}
+
+impl IdempotencyKeys {
+    /// The methods of requests that get a key: those that are not idempotent and that the IETF
+    /// draft names.
+    pub const GENERATED_FOR: [Method; 2] = [Method::POST, Method::PATCH];
+}
+
+impl From<bool> for IdempotencyKeys {
+    fn from(honour: bool) -> Self {
+        if honour { Self::Honour } else { Self::Ignore }
+    }
+}
 
 /// The data of a `RoutePolicy` that every part of this crate reads its settings from. Settings that
 /// are not set stay as the layer was built.
@@ -13,6 +41,7 @@ use crate::{HttpClassifier, HttpPushback};
 /// | [`with_pushback`](Self::with_pushback) | [`HttpPushback`], in a `PushbackLayer` |
 /// | [`with_body_limit`](Self::with_body_limit) | [`ReplayBodyLayer`](crate::body::ReplayBodyLayer) |
 /// | [`with_idempotency_key`](Self::with_idempotency_key) | [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer) |
+/// | [`with_body_timeout`](Self::with_body_timeout) | [`DeadlineBodyLayer`](crate::body::DeadlineBodyLayer) |
 ///
 /// Layers can only read it below the `RouteLayer` that stamps the policy.
 ///
@@ -42,7 +71,8 @@ pub struct HttpRoute {
     classifier: Option<HttpClassifier>,
     pushback: Option<HttpPushback>,
     body_limit: Option<usize>,
-    idempotency_key: Option<bool>,
+    idempotency_key: Option<IdempotencyKeys>,
+    body_timeout: Option<Duration>,
 }
 
 impl HttpRoute {
@@ -54,6 +84,7 @@ impl HttpRoute {
             pushback: None,
             body_limit: None,
             idempotency_key: None,
+            body_timeout: None,
         }
     }
 
@@ -79,10 +110,17 @@ impl HttpRoute {
         self
     }
 
-    /// Whether a request with an `Idempotency-Key` counts as idempotent.
+    /// What an `Idempotency-Key` means: [`IdempotencyKeys`], or whether it counts.
     #[must_use]
-    pub const fn with_idempotency_key(mut self, counts: bool) -> Self {
-        self.idempotency_key = Some(counts);
+    pub fn with_idempotency_key(mut self, keys: impl Into<IdempotencyKeys>) -> Self {
+        self.idempotency_key = Some(keys.into());
+        self
+    }
+
+    /// Limits the time from the response head to the end of the body.
+    #[must_use]
+    pub const fn with_body_timeout(mut self, timeout: Duration) -> Self {
+        self.body_timeout = Some(timeout);
         self
     }
 
@@ -104,10 +142,16 @@ impl HttpRoute {
         self.body_limit
     }
 
-    /// Whether an `Idempotency-Key` counts.
+    /// What an `Idempotency-Key` means.
     #[must_use]
-    pub const fn idempotency_key(&self) -> Option<bool> {
+    pub const fn idempotency_key(&self) -> Option<IdempotencyKeys> {
         self.idempotency_key
+    }
+
+    /// The time from the response head to the end of the body.
+    #[must_use]
+    pub const fn body_timeout(&self) -> Option<Duration> {
+        self.body_timeout
     }
 
     /// The settings of this call's route.

@@ -1,12 +1,12 @@
 //! `HttpClassifier`: classifies HTTP statuses and transport errors.
 
-use reattempt::order::OpenAnswers;
+mod headers;
+
+use reattempt::reason::UNKNOWN;
 use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
 
 use crate::reasons::of_status;
 use crate::{HttpRoute, RefusedStream, StatusSet, TransportError};
-
-static OPEN: OpenAnswers = OpenAnswers::new();
 
 /// Classifies HTTP responses by their status and errors by
 /// [`TransportFault`](crate::TransportFault).
@@ -17,6 +17,9 @@ static OPEN: OpenAnswers = OpenAnswers::new();
 /// | 408, 425, 429, 500, 502, 503, 504 ([`HttpClassifier::retryable`]) | retry |
 /// | any other from 400 up | fatal |
 /// | transport error | see [`TransportFault`](crate::TransportFault) |
+///
+/// An error of a type that no reader knows is fatal, and the recovery layer logs it once, at WARN:
+/// its type, and the cargo feature that would read it.
 ///
 /// A request that is not idempotent is retried only after 425 and 429, which state that it was not
 /// processed ([`HttpClassifier::safe`]), after errors before it was sent, and after REFUSED_STREAM
@@ -53,6 +56,8 @@ pub struct HttpClassifier {
     safe: StatusSet,
     transport: bool,
     judge_bodies: bool,
+    limited_403: bool,
+    should_retry_header: bool,
     refused: Option<RefusedStream>,
 }
 
@@ -70,6 +75,8 @@ impl HttpClassifier {
             safe: Self::SAFE,
             transport: true,
             judge_bodies: false,
+            limited_403: false,
+            should_retry_header: false,
             refused: None,
         }
     }
@@ -113,7 +120,7 @@ impl HttpClassifier {
     /// Leaves a successful status undecided until its body has ended, instead of counting a success
     /// at the head: put an [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) below the recovery
     /// layer, which then reports to the throttle. If there is a throttle but that layer is missing,
-    /// a WARN is logged once per process.
+    /// the recovery layer logs a WARN, once.
     #[must_use]
     pub const fn judge_bodies(mut self) -> Self {
         self.judge_bodies = true;
@@ -157,14 +164,13 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpClassifier {
         let of_route = HttpRoute::of(context).and_then(HttpRoute::classifier);
         let settings = of_route.unwrap_or(self);
         match outcome {
-            Ok(response) => match settings.of_status(response.status().as_u16()) {
-                // Set by the stack, not the route: it depends on the `OutcomeBodyLayer`.
-                Verdict::Success | Verdict::Committed if self.judge_bodies => {
-                    OPEN.check("HttpStatus::judge_bodies", "OutcomeBodyLayer", context);
-                    Verdict::Committed
+            Ok(response) => {
+                match settings.of_head(response.status().as_u16(), response.headers()) {
+                    // Set by the stack, not the route: it depends on the `OutcomeBodyLayer`.
+                    Verdict::Success if self.judge_bodies => Verdict::Committed,
+                    verdict => verdict,
                 }
-                verdict => verdict,
-            },
+            }
             Err(error) => {
                 let refused = settings.refused.or(self.refused).unwrap_or_default();
                 match error.fault().with_refused(refused).verdict() {
@@ -172,6 +178,14 @@ impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpClassifier {
                     verdict => verdict,
                 }
             }
+        }
+    }
+
+    fn unknown_error(&self, error: &E, failure: &Failure) -> Option<String> {
+        if failure.reason == UNKNOWN {
+            error.unknown_type()
+        } else {
+            None
         }
     }
 
@@ -187,7 +201,6 @@ mod tests {
     use std::sync::Arc;
 
     use reattempt::RoutePolicy;
-    use reattempt::reason::UNKNOWN;
 
     use super::*;
     use crate::reasons::*;

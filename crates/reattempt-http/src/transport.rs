@@ -1,5 +1,9 @@
 //! What a transport error says about the request: how far it came, and which side failed.
 
+mod any_error;
+mod read;
+mod unknown;
+
 use std::any::Any;
 use std::convert::Infallible;
 use std::error::Error;
@@ -7,9 +11,10 @@ use std::io;
 
 use reattempt::{Elapsed, Failure, Stage, Transparent, Verdict};
 
-use crate::AnyTransportError;
-use crate::body::ReplayBodyError;
+use crate::ReplayBodyError;
 use crate::reasons::*;
+pub use any_error::AnyTransportError;
+use read::{Read, chain, is_of_connection};
 
 /// HTTP/2's error code (RFC 9113, section 7).
 const REFUSED_STREAM: u32 = 7;
@@ -20,6 +25,8 @@ const REFUSED_STREAM: u32 = 7;
 pub enum TransportFault {
     /// No connection could be made. Never sent.
     ConnectFailed,
+    /// A layer of this client refused the request (tower's `LoadShed`). Never sent.
+    Shed,
     /// The connection closed before the request was written to it. Never sent.
     NeverSent,
     /// HTTP/2 reset the stream with REFUSED_STREAM: not processed (RFC 9113, section 8.7). A proxy
@@ -58,8 +65,13 @@ impl TransportFault {
     ///
     /// The outermost known error decides, because it is the most specific: an I/O error inside
     /// hyper-util's connect error happened before anything was sent. Errors of hyper, hyper-util,
-    /// h2, reqwest and tonic are known with the features of the same names; those of `std::io`,
-    /// tokio and this crate always.
+    /// h2, reqwest, tonic, tokio and tower are known with the features of the same names; those of
+    /// `std::io` and this crate always.
+    ///
+    /// tower's `Overloaded` is [`TransportFault::Shed`]: `LoadShed` returns it instead of calling
+    /// its service. tower's `Elapsed` is [`TransportFault::Timeout`]: `Timeout` has called its
+    /// service by then, so the request may have been carried out, and only an idempotent one is
+    /// sent again.
     ///
     /// ```
     /// use reattempt_http::TransportFault;
@@ -71,12 +83,9 @@ impl TransportFault {
     #[must_use]
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         let mut fault = None;
-        let mut next = Some(error);
         let mut of_connection = false;
         let mut broken = None;
-        // Bounded, because error types of other crates define the chain.
-        for _ in 0..32 {
-            let Some(error) = next else { break };
+        for error in chain(error) {
             // The error of our own body is inside hyper's "user error" and takes precedence.
             if let Some(body) = error.downcast_ref::<ReplayBodyError>() {
                 return match body {
@@ -84,14 +93,15 @@ impl TransportFault {
                     ReplayBodyError::Body(_) => Self::RequestFailed,
                 };
             }
-            fault = fault.or_else(|| Self::of_one(error));
+            if let (None, Read::Fault(found)) = (fault, Read::of(error)) {
+                fault = Some(found);
+            }
             if of_connection && error.is::<io::Error>() {
                 // The connection is gone, whatever the error's kind: a truncated frame is an error
                 // without a kind.
                 broken = Some(Self::ConnectionReset);
             }
             of_connection |= is_of_connection(error);
-            next = source(error);
         }
         fault.or(broken).unwrap_or(Self::Unknown)
     }
@@ -143,62 +153,6 @@ impl TransportFault {
         Self::Unknown
     }
 
-    fn of_one(error: &(dyn Error + 'static)) -> Option<Self> {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return Self::of_io(error.kind());
-        }
-        if error.is::<Elapsed>() || error.is::<tokio::time::error::Elapsed>() {
-            return Some(Self::Timeout);
-        }
-        #[cfg(feature = "reqwest")]
-        if let Some(error) = error.downcast_ref::<reqwest::Error>() {
-            return of_reqwest(error);
-        }
-        // The connector's error, around an error that could also occur on an existing connection.
-        #[cfg(feature = "tonic")]
-        if error.is::<tonic::ConnectError>() {
-            return Some(Self::ConnectFailed);
-        }
-        #[cfg(feature = "tonic")]
-        if error.is::<tonic::TimeoutExpired>() {
-            return Some(Self::Timeout);
-        }
-        #[cfg(feature = "hyper-util")]
-        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-            return error.is_connect().then_some(Self::ConnectFailed);
-        }
-        #[cfg(feature = "hyper")]
-        if let Some(error) = error.downcast_ref::<hyper::Error>() {
-            return of_hyper(error);
-        }
-        #[cfg(feature = "h2")]
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return of_h2(error);
-        }
-        None
-    }
-
-    fn of_io(kind: io::ErrorKind) -> Option<Self> {
-        use io::ErrorKind;
-        Some(match kind {
-            // The only kind that is specific to connecting. An unreachable host or network may also
-            // end an existing connection, so these count as in flight unless they are inside a
-            // connect error.
-            ErrorKind::ConnectionRefused => Self::ConnectFailed,
-            ErrorKind::ConnectionReset
-            | ErrorKind::ConnectionAborted
-            | ErrorKind::BrokenPipe
-            | ErrorKind::NotConnected
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-            | ErrorKind::NetworkDown => Self::ConnectionReset,
-            ErrorKind::UnexpectedEof => Self::ConnectionClosed,
-            ErrorKind::TimedOut => Self::Timeout,
-            ErrorKind::InvalidData => Self::Protocol,
-            _ => return None,
-        })
-    }
-
     /// The fault under this setting: if refused streams are ambiguous,
     /// [`StreamRefused`](Self::StreamRefused) becomes a [`StreamReset`](Self::StreamReset) with the
     /// code of REFUSED_STREAM.
@@ -212,14 +166,15 @@ impl TransportFault {
 
     /// The verdict on the fault.
     ///
-    /// After a refused connection nothing was sent: even a request that is not idempotent may be
-    /// retried, and the strategy decides how often. A request that was never sent on an existing
-    /// connection, or is after a GOAWAY's last stream, is retried without counting, until the
-    /// deadline; a refused stream once.
+    /// After a refused connection nothing was sent, nor if a layer of the client shed the request:
+    /// even one that is not idempotent may be retried, and the strategy decides how often. A
+    /// request that was never sent on an existing connection, or is after a GOAWAY's last stream,
+    /// is retried without counting, until the deadline; a refused stream once.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         let failure = match self {
             Self::ConnectFailed => Failure::new(HTTP_CONNECT_FAILED, Stage::Dispatch),
+            Self::Shed => Failure::new(HTTP_SHED, Stage::Dispatch),
             Self::NeverSent => {
                 Failure::new(HTTP_NEVER_SENT, Stage::Dispatch).transparent(Transparent::Unlimited)
             }
@@ -277,115 +232,22 @@ impl RefusedStream {
     ];
 }
 
-/// True for errors that only an established connection can have.
-fn is_of_connection(error: &(dyn Error + 'static)) -> bool {
-    #[cfg(feature = "hyper")]
-    if error.is::<hyper::Error>() {
-        return true;
-    }
-    #[cfg(feature = "h2")]
-    if error.is::<h2::Error>() {
-        return true;
-    }
-    let _ = error;
-    false
-}
-
-/// The next error of the chain. `io::Error` returns the source of the error that it wraps, and so
-/// hides the wrapped error.
-fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    if let Some(inner) = error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref)
-    {
-        return Some(inner);
-    }
-    #[cfg(feature = "h2")]
-    if let Some(inner) = error
-        .downcast_ref::<h2::Error>()
-        .and_then(h2::Error::get_io)
-    {
-        return Some(inner);
-    }
-    error.source()
-}
-
-#[cfg(feature = "reqwest")]
-fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
-    if error.is_connect() {
-        Some(TransportFault::ConnectFailed)
-    } else if error.is_builder() || error.is_redirect() {
-        Some(TransportFault::RequestFailed)
-    } else if error.is_timeout() {
-        Some(TransportFault::Timeout)
-    } else {
-        None
-    }
-}
-
-#[cfg(feature = "hyper")]
-fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
-    if error.is_canceled() || error.is_closed() {
-        // hyper's message for a request that was still queued when its connection closed.
-        Some(TransportFault::NeverSent)
-    } else if error.is_incomplete_message() {
-        Some(TransportFault::ConnectionClosed)
-    } else if error.is_timeout() {
-        Some(TransportFault::Timeout)
-    } else if error.is_parse() {
-        Some(TransportFault::Protocol)
-    } else if is_dispatch_gone(error) {
-        Some(TransportFault::DispatchGone)
-    } else if error.is_user() {
-        Some(TransportFault::RequestFailed)
-    } else {
-        None
-    }
-}
-
-/// True if hyper dropped a request with its connection. hyper reports it as a user error, like a
-/// body that panicked, and only the text differs; `tests/hyper_errors.rs` pins the texts.
-#[cfg(feature = "hyper")]
-fn is_dispatch_gone(error: &hyper::Error) -> bool {
-    error.is_user()
-        && error.to_string() == "dispatch task is gone"
-        && error
-            .source()
-            .is_some_and(|cause| cause.to_string() == "runtime dropped the dispatch task")
-}
-
-#[cfg(feature = "h2")]
-fn of_h2(error: &h2::Error) -> Option<TransportFault> {
-    // h2 returns a peer's GOAWAY only for streams after its last stream id and for new ones;
-    // streams that the peer still answers end normally.
-    if error.is_go_away() {
-        return Some(if error.is_remote() {
-            TransportFault::PastGoaway
-        } else {
-            TransportFault::Protocol
-        });
-    }
-    // hyper resets a stream if the request's own body fails, and reports nothing more. In that case
-    // no further attempt follows: the body cannot be replayed any more.
-    if error.is_reset() && !error.is_remote() && !error.is_library() {
-        return Some(TransportFault::Abandoned);
-    }
-    match error.reason() {
-        Some(h2::Reason::REFUSED_STREAM) => Some(TransportFault::StreamRefused),
-        Some(reason) => Some(TransportFault::StreamReset(reason.into())),
-        None => None,
-    }
-}
-
 /// An error of an HTTP transport. Implement it for your own type with [`TransportFault::of`], or
 /// from what the type knows.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known as the error of an HTTP transport",
-    note = "enable reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest` or `tonic`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"
+    note = "enable reattempt-http's feature `hyper`, `hyper-util`, `h2`, `reqwest`, `tonic` or `tower`; put `.map_err(AnyTransportError::new)` below the recovery layer; or implement `TransportError`"
 )]
 pub trait TransportError {
     /// What failed.
     fn fault(&self) -> TransportFault;
+
+    /// For the log, if the fault is [`TransportFault::Unknown`]: the types that could not be read,
+    /// and what would read them; `None` if the types are known. Never contents, which may include
+    /// credentials. By default the name of this type.
+    fn unknown_type(&self) -> Option<String> {
+        Some(unknown::own::<Self>())
+    }
 }
 
 macro_rules! transport_errors {
@@ -394,6 +256,10 @@ macro_rules! transport_errors {
         impl TransportError for $t {
             fn fault(&self) -> TransportFault {
                 TransportFault::of(self)
+            }
+
+            fn unknown_type(&self) -> Option<String> {
+                unknown::types(self)
             }
         }
     )*};
@@ -418,11 +284,19 @@ impl TransportError for Box<dyn Error + Send + Sync> {
     fn fault(&self) -> TransportFault {
         TransportFault::of(&**self)
     }
+
+    fn unknown_type(&self) -> Option<String> {
+        unknown::types(&**self)
+    }
 }
 
 impl TransportError for Box<dyn Error> {
     fn fault(&self) -> TransportFault {
         TransportFault::of(&**self)
+    }
+
+    fn unknown_type(&self) -> Option<String> {
+        unknown::types(&**self)
     }
 }
 

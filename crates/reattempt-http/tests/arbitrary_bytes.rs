@@ -9,8 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body::{Body, Frame};
 use proptest::prelude::*;
-use reattempt::pushback::ReadPushback;
-use reattempt::{AttemptKind, NextAttempt, Replay, ServerPushback};
+use reattempt::{AttemptKind, NextAttempt, ReadPushback, Replay, ServerPushback};
 use reattempt_http::body::{BufferBudget, ReplayBody};
 use reattempt_http::{BeyondCap, HttpPushback};
 

@@ -8,10 +8,12 @@ use http::{Request, Response};
 use http_body_util::Full;
 use reattempt::strategy::RetryOnce;
 use reattempt::{DeadlineLayer, RetryLayer, RouteLayer, RoutePolicy, ThrottleLayer, TokenBucket};
+use reattempt_http::HttpPolicies;
+use reattempt_http::body::ReplayBody;
 use reattempt_http::body::{DeadlineBodyLayer, OutcomeBodyLayer};
 use reattempt_http::hop::{AttemptHeadersLayer, GaveUpLayer};
-use reattempt_http::{HttpClassifier, IdempotencyKeyLayer};
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use reattempt_http::{HttpClassifier, HttpClientLayer, IdempotencyKeyLayer, LiveHttpPolicies};
+use tower::{BoxError, Layer, ServiceBuilder, ServiceExt, service_fn};
 
 use reattempt::test_util as listen;
 
@@ -30,36 +32,6 @@ fn bucket() -> ThrottleLayer {
 
 fn judging() -> RetryLayer<HttpClassifier> {
     RetryLayer::new(HttpClassifier::new().judge_bodies(), RetryOnce)
-}
-
-/// The classifier logs once per process, so one test covers both cases.
-#[tokio::test(start_paused = true)]
-async fn a_throttle_that_would_hear_of_failures_only_is_warned_of() {
-    let listener = listen::listen();
-    let right = ServiceBuilder::new()
-        .layer(bucket())
-        .layer(judging())
-        .layer(OutcomeBodyLayer::new())
-        .service_fn(works);
-    right.oneshot(request()).await.unwrap();
-    let plain = ServiceBuilder::new()
-        .layer(bucket())
-        .layer(RetryLayer::new(HttpClassifier::new(), RetryOnce))
-        .service_fn(works);
-    plain.oneshot(request()).await.unwrap();
-    assert_eq!(listener.heard(), [""; 0], "correct order");
-
-    let missing = ServiceBuilder::new()
-        .layer(bucket())
-        .layer(judging())
-        .service_fn(works);
-    for _ in 0..3 {
-        missing.clone().oneshot(request()).await.unwrap();
-    }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert!(heard[0].starts_with("HttpStatus::judge_bodies leaves answers open"));
-    assert!(heard[0].contains("OutcomeBodyLayer below the recovery layer"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,4 +75,55 @@ async fn layers_in_their_places_say_nothing() {
         .service_fn(works);
     service.oneshot(request()).await.unwrap();
     assert_eq!(listener.heard(), [""; 0]);
+}
+
+type Sent = Request<ReplayBody<Full<Bytes>>>;
+
+async fn fails(_: Sent) -> Result<Response<Full<Bytes>>, BoxError> {
+    Ok(Response::builder().status(503).body(Full::default())?)
+}
+
+/// As `send_with` makes one for each call, because each brings its client.
+#[tokio::test(start_paused = true)]
+async fn services_of_one_client_layer_warn_once() {
+    let listener = listen::listen();
+    let layer = HttpClientLayer::standard().classifier(HttpClassifier::new().judge_bodies());
+    for _ in 0..3 {
+        let works = service_fn(|_: Sent| async {
+            Ok::<_, BoxError>(Response::new(Full::<Bytes>::from("all of it")))
+        });
+        let request = Request::get("http://h/").body(Full::default()).unwrap();
+        layer.layer(works).oneshot(request).await.unwrap();
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].starts_with("RetryLayer got a response that ends later"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_layer_is_in_order_on_every_route() {
+    let listener = listen::listen();
+    let table = r#"{"routes": [
+        {"match": {"path": "/retried"}, "timeout": "5s", "attemptTimeout": "1s",
+            "retry": {"maxAttempts": 2, "backoff": {"initial": "0.01s", "max": "1s"}}},
+        {"match": {"path": "/hedged"}, "hedge": {"maxAttempts": 2, "delay": "0.05s"}},
+        {"match": {"path": "/limited"}, "timeout": "5s"},
+        {"match": {"path": "/keyed"}, "idempotencyKey": true}
+    ]}"#;
+    let table = HttpPolicies::parse(table).unwrap();
+    let layer = HttpClientLayer::policies(LiveHttpPolicies::new(table.policies));
+    for path in ["/retried", "/hedged", "/limited", "/keyed", "/other"] {
+        for method in ["GET", "POST"] {
+            let request = Request::builder()
+                .method(method)
+                .uri(format!("http://h{path}"));
+            let request = request.header("idempotency-key", "k");
+            let request = request.body(Full::from("one loaf")).unwrap();
+            let service = layer.layer(service_fn(fails));
+            service.oneshot(request).await.unwrap();
+        }
+    }
+    let about_layers = |line: &String| line.contains("Layer");
+    let heard = listener.heard();
+    assert!(!heard.iter().any(about_layers), "{heard:?}");
 }

@@ -1,15 +1,15 @@
-//! The actual errors of hyper, hyper-util and h2 for misbehaving connections, on loopback sockets.
+//! What hyper-util says of HTTP/2 streams and connections that end; `pooled_errors` has HTTP/1.1.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::{Empty, Full};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use reattempt::{AttemptKind, NextAttempt, Replay, Stage};
+use hyper_util::rt::TokioExecutor;
+use reattempt::{AttemptKind, NextAttempt, Replay};
 use reattempt_http::body::ReplayBody;
 use reattempt_http::{TransportError, TransportFault};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,9 +32,9 @@ where
     address
 }
 
-async fn fault(address: SocketAddr, http2: bool) -> TransportFault {
+async fn fault(address: SocketAddr) -> TransportFault {
     let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new())
-        .http2_only(http2)
+        .http2_only(true)
         .build_http();
     let request = Request::put(format!("http://{address}/"))
         .body(Full::from("body"))
@@ -45,64 +45,9 @@ async fn fault(address: SocketAddr, http2: bool) -> TransportFault {
     answer.expect_err("the server never answers").fault()
 }
 
-/// Reads until the peer has sent something.
-async fn read_some(stream: &mut TcpStream) {
-    assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-}
-
-#[tokio::test]
-async fn a_refused_connection_was_never_sent() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let fault = fault(address, false).await;
-    assert_eq!(fault, TransportFault::ConnectFailed);
-    assert_eq!(fault.verdict().failure().unwrap().stage, Stage::Dispatch);
-}
-
-#[tokio::test]
-async fn a_connection_closed_after_the_request_was_in_flight() {
-    let address = server(|mut stream| async move { read_some(&mut stream).await }).await;
-    let fault = fault(address, false).await;
-    // Which of the two depends on whether the whole request had been read.
-    let in_flight = [
-        TransportFault::ConnectionClosed,
-        TransportFault::ConnectionReset,
-    ];
-    assert!(in_flight.contains(&fault), "{fault:?}");
-}
-
-#[tokio::test]
-async fn an_answer_that_is_not_http_is_a_protocol_error() {
-    let address = server(|mut stream| async move {
-        read_some(&mut stream).await;
-        stream
-            .write_all(b"220 smtp.example ready\r\n\r\n")
-            .await
-            .unwrap();
-        read_to_end(stream).await;
-    });
-    assert_eq!(fault(address.await, false).await, TransportFault::Protocol);
-}
-
 async fn read_to_end(mut stream: TcpStream) {
     let mut rest = Vec::new();
     let _ = (&mut stream).take(1 << 20).read_to_end(&mut rest).await;
-}
-
-#[tokio::test]
-async fn a_request_on_a_connection_that_is_gone_was_never_sent() {
-    let (client, server) = tokio::io::duplex(4096);
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(client))
-            .await
-            .unwrap();
-    drop((connection, server));
-    let error = sender
-        .send_request(Request::new(Empty::new()))
-        .await
-        .unwrap_err();
-    assert_eq!(error.fault(), TransportFault::NeverSent);
 }
 
 async fn h2_server_that_resets(reason: h2::Reason) -> SocketAddr {
@@ -118,9 +63,9 @@ async fn h2_server_that_resets(reason: h2::Reason) -> SocketAddr {
 #[tokio::test]
 async fn a_refused_stream_is_known_from_other_resets() {
     let refuses = h2_server_that_resets(h2::Reason::REFUSED_STREAM).await;
-    assert_eq!(fault(refuses, true).await, TransportFault::StreamRefused);
+    assert_eq!(fault(refuses).await, TransportFault::StreamRefused);
     let cancels = h2_server_that_resets(h2::Reason::CANCEL).await;
-    assert_eq!(fault(cancels, true).await, TransportFault::StreamReset(8));
+    assert_eq!(fault(cancels).await, TransportFault::StreamReset(8));
 }
 
 /// R51: what hyper on HTTP/2 makes of a copy that another one has overtaken.
@@ -173,5 +118,5 @@ async fn a_goaway_that_leaves_the_stream_out_refused_it() {
         stream.write_all(&goaway).await.unwrap();
         read_to_end(stream).await;
     });
-    assert_eq!(fault(address.await, true).await, TransportFault::PastGoaway);
+    assert_eq!(fault(address.await).await, TransportFault::PastGoaway);
 }

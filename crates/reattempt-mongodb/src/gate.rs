@@ -141,6 +141,22 @@ impl RetryReads {
         }
     }
 
+    /// The same options, for another strategy.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn for_strategy(self, strategy: RetryableReads) -> Self {
+        Self {
+            retry_writes: self.retry_writes,
+            stand_back: self.stand_back,
+            on_nested: self.on_nested,
+            ..Self::with_strategy(self.retry_reads, strategy)
+        }
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn set_retry_reads(&mut self, on: bool) {
+        self.retry_reads = on;
+    }
+
     /// The client's `retryWrites`: with a strategy that backs off, false disables overload retries
     /// of writes, and of the generic `runCommand`, which needs both options. True by default.
     /// Without such a strategy it has no effect, because Retryable Reads retries no write.
@@ -220,11 +236,18 @@ impl RetryReads {
         self.policy_for(operation, in_transaction)
     }
 
-    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller set
-    /// before is kept.
+    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller or a
+    /// route layer above has set before is kept, unless it has no [`ReadGate`] and this operation
+    /// must not be retried.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
         context.stamp_policy(Arc::clone(policy));
+        let gate_of = |policy: &Arc<RoutePolicy>| policy.data::<ReadGate>().copied();
+        if context.route_policy().and_then(gate_of).is_none()
+            && gate_of(policy) != Some(ReadGate::Retry)
+        {
+            context.set_policy(Arc::clone(policy));
+        }
         if operation.is_retryable() && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(Idempotency::Idempotent);
         }

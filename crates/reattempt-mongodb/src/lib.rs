@@ -6,6 +6,8 @@
 //! ([`MongoFailure`]) and which operation it runs ([`ReadCall`]). With the feature `mongodb`, the
 //! official driver's error type implements `MongoFailure`.
 //!
+//! [`MongoClientLayer`] is all of it around a client in one line:
+//!
 //! | question | answered by |
 //! | --- | --- |
 //! | is this failure retryable? | [`MongoClassifier`], by the table in [`codes`] |
@@ -45,9 +47,16 @@
 //!
 //! # Rules of later versions
 //!
-//! [`RetryableReads::current`], [`MongoClassifier::current`] and [`Deprioritized::current`]
-//! implement the specification of 2026; each of its rules is also a separate option. The defaults
-//! are the rules of 2022.
+//! [`MongoClientLayer::current`], [`RetryableReads::current`], [`MongoClassifier::current`] and
+//! [`Deprioritized::current`] implement the specification of 2026; each of its rules is also a
+//! separate option. The defaults are the rules of 2022.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `tokio` (default) | [`MongoClientLayer`]. Without it the crate has no runtime |
+//! | `mongodb` | reads the official driver's errors |
 //!
 //! # What is retried, and what is not
 //!
@@ -75,6 +84,8 @@
 
 mod adaptive_tokens;
 mod classify;
+#[cfg(feature = "tokio")]
+pub mod client;
 pub mod codes;
 mod deprioritized;
 mod gate;
@@ -89,6 +100,8 @@ mod written_for;
 
 pub use adaptive_tokens::AdaptiveTokens;
 pub use classify::{FailureKind, MongoClassifier, MongoFailure};
+#[cfg(feature = "tokio")]
+pub use client::{MongoClient, MongoClientLayer};
 pub use deprioritized::{Deprioritized, unless_all};
 pub use gate::{RETRY_READS, ReadCall, ReadGate, RetryReads, report_wire_version};
 pub use labels::ErrorLabels;
@@ -96,3 +109,7 @@ pub use nested::{NestedRetries, OuterAttempt};
 pub use operation::{MIN_WIRE_VERSION, NotEligible, ReadOperation, eligible, supports_retry};
 pub use retryable_reads::{MAX_ADAPTIVE_RETRIES, RetryableReads};
 pub use written_for::WrittenFor;
+
+// Of the preset, which may be outermost.
+#[cfg(feature = "tokio")]
+reattempt::explain_services! { [S] MongoClient<S> }

@@ -116,13 +116,12 @@ impl RetryableReads {
     /// The maximum of retries in this state of the call; `None` if only the deadline limits them.
     fn most_retries(&self, view: &RetryView<'_>) -> Option<u32> {
         if let Some(max) = self.max_adaptive_retries {
-            let earlier =
-                || view.retries > 0 && view.context.info().count(MONGODB_SYSTEM_OVERLOADED) != 0;
+            let earlier = || view.retries > 0 && view.info().count(MONGODB_SYSTEM_OVERLOADED) != 0;
             if is_overload(view.failure) || earlier() {
                 return Some(max);
             }
         }
-        let no_limit = self.until_deadline && view.context.limit().is_some();
+        let no_limit = self.until_deadline && view.limit.is_some();
         (!no_limit).then_some(1)
     }
 
@@ -151,7 +150,7 @@ impl RetryStrategy for RetryableReads {
             .filter(|_| self.backs_off() && is_overload(view.failure));
         if let Some(tokens) = tokens {
             // The records end with the previous attempt.
-            let info = view.context.info();
+            let info = view.info();
             let before = info.records().next_back().and_then(|r| r.failure);
             if before.is_some_and(|before| is_overload(&before)) {
                 tokens.take_one();
@@ -173,12 +172,12 @@ impl RetryStrategy for RetryableReads {
         Some(retries.saturating_add(1))
     }
 
-    fn on_deadline(&self) -> OnDeadline {
-        if self.backs_off() {
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        Some(if self.backs_off() {
             OnDeadline::GiveUp
         } else {
             OnDeadline::Cap
-        }
+        })
     }
 
     fn holds(&self) -> bool {

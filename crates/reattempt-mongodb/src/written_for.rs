@@ -16,8 +16,9 @@ use std::sync::{Arc, OnceLock};
 /// let written = WrittenFor::default();
 /// assert!(written.may_send_to(8), "the first server");
 /// assert!(written.may_send_to(9));
+/// let second_attempt = written.clone();
 /// assert!(
-///     !written.may_send_to(7),
+///     !second_attempt.may_send_to(7),
 ///     "fail with FailureKind::NotSupported: the original error is raised"
 /// );
 /// ```

@@ -1,161 +1,145 @@
-//! The whole stack around a scripted client: route, retry, client.
+//! The whole stack around a scripted client: what shows only with route, retry and client together.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use reattempt::{
-    Call, CallContext, HasCallContext, RetryInfo, RetryLayer, RouteLayer, RoutePolicy, Stage,
+    AttemptRecord, Call, CallContext, HasCallContext, Observer, RetryInfo, RetryLayer,
+    RetryThrottle, RouteLayer, RoutePolicy, Stage, StopReason,
 };
+use reattempt_mongodb::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use reattempt_mongodb::{
-    FailureKind, MongoClassifier, MongoFailure, ReadCall, ReadOperation, RetryReads,
-    RetryableReads, report_wire_version,
+    AdaptiveTokens, ErrorLabels, FailureKind, MongoClassifier, MongoFailure, ReadCall,
+    ReadOperation, RetryReads, RetryableReads,
 };
 use tower::{ServiceBuilder, ServiceExt};
 
-/// What a client's error contains: the kind of failure, and the attempt.
+/// What a client's error contains: the kind of failure, whether the server is overloaded, and the
+/// attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct DriverError(FailureKind, u32);
+struct DriverError {
+    kind: FailureKind,
+    overload: bool,
+    attempt: u32,
+}
 
 impl MongoFailure for DriverError {
     fn kind(&self) -> FailureKind {
-        self.0
+        self.kind
+    }
+
+    fn labels(&self) -> ErrorLabels {
+        let labels = [SYSTEM_OVERLOADED_ERROR, RETRYABLE_ERROR];
+        if self.overload {
+            ErrorLabels::read(labels)
+        } else {
+            ErrorLabels::NONE
+        }
     }
 }
+
+const fn fails(kind: FailureKind) -> DriverError {
+    DriverError {
+        kind,
+        overload: false,
+        attempt: 0,
+    }
+}
+
+const STEPPED_DOWN: DriverError = fails(FailureKind::command(Some(189)));
+const BUSY: DriverError = DriverError {
+    overload: true,
+    ..fails(FailureKind::command(Some(462)))
+};
 
 #[derive(Clone, Copy, Debug)]
-struct Command {
-    operation: ReadOperation,
-    in_transaction: bool,
-}
+struct Find;
 
-impl ReadCall for Command {
+impl ReadCall for Find {
     fn operation(&self) -> ReadOperation {
-        self.operation
-    }
-
-    fn in_transaction(&self) -> bool {
-        self.in_transaction
+        ReadOperation::Find
     }
 }
 
-const fn find() -> Command {
-    Command {
-        operation: ReadOperation::Find,
-        in_transaction: false,
+/// A client whose attempts, by whatever call, fail with these errors one after the other, and then
+/// work. It notes each attempt's number.
+#[derive(Clone, Default)]
+struct Client {
+    script: Arc<Mutex<VecDeque<DriverError>>>,
+    sent: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Client {
+    fn new(failures: &[DriverError]) -> Self {
+        let client = Self::default();
+        client.script.lock().unwrap().extend(failures);
+        client
+    }
+
+    fn attempt(&self, call: &Call<Find>) -> Result<(), DriverError> {
+        let attempt = call.context().map_or(0, CallContext::attempt);
+        self.sent.lock().unwrap().push(attempt);
+        let next = self.script.lock().unwrap().pop_front();
+        next.map_or(Ok(()), |error| Err(DriverError { attempt, ..error }))
     }
 }
 
-/// Sends `command` to servers of this wire version that fail with these kinds, one per attempt, and
-/// then succeed. Returns the caller's result and the number of attempts.
-async fn run(
+/// The result of one read, and what became of its attempts.
+async fn read(
+    retry: RetryLayer<MongoClassifier>,
     gate: RetryReads,
-    command: Command,
-    wire_version: i32,
-    failures: &[FailureKind],
-) -> (Result<(), DriverError>, u32) {
-    let script = Arc::new(Mutex::new(
-        failures.iter().copied().collect::<VecDeque<_>>(),
-    ));
-    let client = ServiceBuilder::new()
+    failures: &[DriverError],
+) -> (Result<(), DriverError>, RetryInfo) {
+    let client = Client::new(failures);
+    let service = ServiceBuilder::new()
         .layer(RouteLayer::new(gate))
-        .layer(RetryLayer::new(
-            MongoClassifier::seed_2022(),
-            RetryableReads::seed_2022(),
-        ))
-        .service_fn(move |call: Call<Command>| {
-            let script = Arc::clone(&script);
-            async move {
-                let context = call.context().expect("a call has a context");
-                report_wire_version(&context.reporter(), wire_version);
-                let next = script
-                    .lock()
-                    .expect("no test panics while it holds the lock")
-                    .pop_front();
-                next.map_or(Ok(()), |kind| Err(DriverError(kind, context.attempt())))
-            }
-        });
-    let mut call = Call::new(command);
+        .layer(retry)
+        .service_fn(move |call: Call<Find>| std::future::ready(client.attempt(&call)));
+    let mut call = Call::new(Find);
     let watch = RetryInfo::track(&mut call);
-    let answer = client.oneshot(call).await;
-    (answer, watch.info().attempts())
+    let answer = service.oneshot(call).await;
+    (answer, watch.info())
 }
 
-const STEPPED_DOWN: FailureKind = FailureKind::command(Some(189));
-
-/// M1 M9 M15
-#[tokio::test]
-async fn a_read_is_sent_a_second_time_and_works() {
-    for first in [
-        STEPPED_DOWN,
-        FailureKind::network_in_flight(),
-        FailureKind::PoolCleared,
-    ] {
-        assert_eq!(
-            run(RetryReads::default(), find(), 6, &[first]).await,
-            (Ok(()), 2)
-        );
-    }
-}
-
-/// M22 M28
-#[tokio::test]
-async fn the_caller_gets_the_failure_that_shows_an_attempt() {
-    let gate = RetryReads::default;
-    let both = [STEPPED_DOWN, FailureKind::network_in_flight()];
-    let (answer, attempts) = run(gate(), find(), 6, &both).await;
-    assert_eq!((answer, attempts), (Err(DriverError(both[1], 2)), 2));
-    let unsent = [STEPPED_DOWN, FailureKind::Selection];
-    let (answer, attempts) = run(gate(), find(), 6, &unsent).await;
-    assert_eq!((answer, attempts), (Err(DriverError(STEPPED_DOWN, 1)), 2));
-}
-
-/// M12 M14 M19
-#[tokio::test]
-async fn what_is_not_eligible_is_sent_once() {
-    let on = RetryReads::default();
-    let in_transaction = Command {
-        in_transaction: true,
-        ..find()
-    };
-    let get_more = Command {
-        operation: ReadOperation::GetMore,
-        ..find()
-    };
-    let cases = [
-        (RetryReads::new(false), find(), 6),
-        (on.clone(), in_transaction, 6),
-        (on.clone(), get_more, 6),
-        (on, find(), 5),
-    ];
-    for (gate, command, wire_version) in cases {
-        let once = run(gate, command, wire_version, &[FailureKind::PoolCleared]).await;
-        assert_eq!(once, (Err(DriverError(FailureKind::PoolCleared, 1)), 1));
-    }
+fn retry() -> RetryLayer<MongoClassifier> {
+    RetryLayer::new(MongoClassifier::seed_2022(), RetryableReads::seed_2022())
 }
 
 /// M35: a recovery layer above this client is detected, and retries do not multiply.
 #[tokio::test]
-async fn a_retry_layer_above_is_seen_and_has_the_call_to_itself() {
-    let sent = Arc::new(Mutex::new(0));
-    let told: Arc<Mutex<Vec<u32>>> = Arc::default();
-    let (count, ear) = (Arc::clone(&sent), Arc::clone(&told));
-    let gate =
-        RetryReads::default().on_nested(move |nested| ear.lock().unwrap().push(nested.attempt));
-    let retry = || RetryLayer::new(MongoClassifier::seed_2022(), RetryableReads::seed_2022());
-    let client = ServiceBuilder::new()
+async fn a_retry_layer_above_is_detected_and_has_the_call_to_itself() {
+    let outer: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let reported = Arc::clone(&outer);
+    let gate = RetryReads::default()
+        .on_nested(move |nested| reported.lock().unwrap().push(nested.attempt));
+    let client = Client::new(&[STEPPED_DOWN; 4]);
+    let below = client.clone();
+    let service = ServiceBuilder::new()
         .layer(RouteLayer::new(RetryReads::default()))
         .layer(retry())
         .layer(RouteLayer::new(gate))
         .layer(retry())
-        .service_fn(move |call: Call<Command>| {
-            *count.lock().unwrap() += 1;
-            let attempt = call.context().map_or(0, CallContext::attempt);
-            async move { Err::<(), _>(DriverError(STEPPED_DOWN, attempt)) }
-        });
-    let answer = client.oneshot(Call::new(find())).await;
-    assert_eq!(answer, Err(DriverError(STEPPED_DOWN, 2)));
-    assert_eq!(*sent.lock().unwrap(), 2, "not four");
-    assert_eq!(*told.lock().unwrap(), [1, 2]);
+        .service_fn(move |call: Call<Find>| std::future::ready(below.attempt(&call)));
+    let error = service.oneshot(Call::new(Find)).await.unwrap_err();
+    assert_eq!(error.attempt, 2);
+    assert_eq!(*client.sent.lock().unwrap(), [1, 2], "not four");
+    assert_eq!(*outer.lock().unwrap(), [1, 2]);
+}
+
+/// M10: a policy of its own does not make a call retryable if the client's option is off.
+#[tokio::test]
+async fn a_policy_on_one_call_does_not_switch_retries_on() {
+    let client = Client::new(&[fails(FailureKind::PoolCleared); 2]);
+    let below = client.clone();
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(RetryReads::new(false)))
+        .layer(retry())
+        .service_fn(move |call: Call<Find>| std::future::ready(below.attempt(&call)));
+    let own = RoutePolicy::new("my own").retry(RetryableReads::seed_2022());
+    let mut call = Call::new(Find);
+    call.context_mut().set_policy(Arc::new(own));
+    assert!(service.oneshot(call).await.is_err());
+    assert_eq!(*client.sent.lock().unwrap(), [1]);
 }
 
 /// Every kind of failure; a retryable and a final one where both exist.
@@ -171,7 +155,7 @@ const KINDS: [FailureKind; 14] = [
         stage: Stage::Dispatch,
     },
     FailureKind::network_in_flight(),
-    STEPPED_DOWN,
+    FailureKind::command(Some(189)),
     FailureKind::command(Some(50)),
     FailureKind::command(None),
     FailureKind::Client {
@@ -215,33 +199,69 @@ fn pseudocode(first: FailureKind, second: FailureKind) -> u32 {
 async fn every_pair_of_failures_ends_as_in_the_pseudocode() {
     for first in KINDS {
         for second in KINDS {
-            let both = [first, second];
-            let (answer, _) = run(RetryReads::default(), find(), 6, &both).await;
-            let raised = pseudocode(first, second);
-            let error = DriverError(both[raised as usize - 1], raised);
-            assert_eq!(answer, Err(error), "{first:?}, then {second:?}");
+            let both = [fails(first), fails(second)];
+            let (answer, _) = read(retry(), RetryReads::default(), &both).await;
+            let attempt = pseudocode(first, second);
+            let kind = [first, second][attempt as usize - 1];
+            let raised = DriverError {
+                attempt,
+                ..fails(kind)
+            };
+            assert_eq!(answer, Err(raised), "{first:?}, then {second:?}");
         }
     }
 }
 
-/// M10: a policy of its own does not make a call retryable if the client's option is off.
+/// The bucket that the specification defined until March 2026: an overload retry that fails with
+/// overload costs a token, a successful call returns a tenth, other errors are free, and without a
+/// token the error is raised.
+#[tokio::test(start_paused = true)]
+async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
+    let tokens = AdaptiveTokens::with_capacity(2);
+    let strategy = RetryableReads::seed_2022()
+        .overload_backoff(2)
+        .adaptive_tokens(tokens.clone());
+    let gate = RetryReads::with_strategy(true, strategy.clone());
+    let retry = RetryLayer::new(MongoClassifier::current(), strategy);
+    let read = async |failures: &[DriverError]| read(retry.clone(), gate.clone(), failures).await;
+    let left = || tokens.milli_tokens().unwrap_or_default();
+
+    let (_, info) = read(&[BUSY; 3]).await;
+    assert_eq!(
+        (info.attempts(), left()),
+        (3, 0),
+        "two of three were overload retries"
+    );
+    let (answer, info) = read(&[BUSY]).await;
+    assert_eq!(answer.unwrap_err().attempt, 1);
+    assert_eq!(info.stopped(), Some(StopReason::Strategy));
+    let (answer, _) = read(&[STEPPED_DOWN]).await;
+    assert_eq!((answer, left()), (Ok(()), 100), "another error needs none");
+    for _ in 0..9 {
+        assert_eq!(read(&[]).await.0, Ok(()));
+    }
+    assert_eq!((read(&[BUSY]).await.0, left()), (Ok(()), 1100));
+    let (answer, _) = read(&[BUSY, STEPPED_DOWN]).await;
+    assert_eq!((answer, left()), (Ok(()), 1200), "not overloaded again");
+}
+
+/// The numbers of attempts, and the codes that they failed with.
+#[derive(Debug, Default)]
+struct Settled(Mutex<Vec<(u32, Option<i32>)>>);
+
+impl Observer for Settled {
+    fn attempt_settled(&self, _: &CallContext, record: &AttemptRecord) {
+        let code = record.failure.and_then(|failure| failure.code);
+        self.0.lock().unwrap().push((record.number, code));
+    }
+}
+
+/// M32: an observer receives each attempt and its code (`LogObserver` logs them).
 #[tokio::test]
-async fn a_policy_on_one_call_does_not_switch_retries_on() {
-    let sent = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&sent);
-    let client = ServiceBuilder::new()
-        .layer(RouteLayer::new(RetryReads::new(false)))
-        .layer(RetryLayer::new(
-            MongoClassifier::seed_2022(),
-            RetryableReads::seed_2022(),
-        ))
-        .service_fn(move |_: Call<Command>| {
-            *count.lock().unwrap() += 1;
-            async { Err::<(), _>(DriverError(FailureKind::PoolCleared, 1)) }
-        });
-    let own = RoutePolicy::new("my own").retry(RetryableReads::seed_2022());
-    let mut call = Call::new(find());
-    call.context_mut().set_policy(Arc::new(own));
-    assert!(client.oneshot(call).await.is_err());
-    assert_eq!(*sent.lock().unwrap(), 1);
+async fn an_observer_receives_every_attempt_with_its_code() {
+    let settled = Arc::new(Settled::default());
+    let retry = retry().observer(Arc::clone(&settled) as Arc<dyn Observer>);
+    let (answer, _) = read(retry, RetryReads::default(), &[STEPPED_DOWN]).await;
+    assert_eq!(answer, Ok(()));
+    assert_eq!(*settled.0.lock().unwrap(), [(1, Some(189)), (2, None)]);
 }

@@ -1,12 +1,12 @@
-//! Scripted servers that speak real wire protocols on loopback, and small clients for them.
+//! Scripted servers that speak real wire protocols on loopback and fail on demand.
 //!
-//! Not published: tests, examples and the program use these below the stack.
+//! Tests, examples and the program use them below a stack: [`http`] (both versions), [`grpc`],
+//! [`kv`] (Couchbase and memcached) and [`mongodb`]. Codecs and SCRAM are those of
+//! `reattempt-clients`.
 
-mod blocking;
 pub mod grpc;
 pub mod http;
 pub mod kv;
+mod lock;
 pub mod mongodb;
-pub mod percent;
-pub mod report;
-pub mod scram;
+mod pause;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::failure::reason::UNKNOWN;
-use crate::{CallContext, Verdict};
+use crate::{CallContext, Failure, OnDeadline, Verdict};
 
 /// Classifies the result of one attempt. The recovery layer calls it exactly once per attempt.
 ///
@@ -14,7 +14,8 @@ use crate::{CallContext, Verdict};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot classify `Result<&{Res}, &{Err}>`",
     label = "not a classifier of this service's response and error",
-    note = "a classifier must know the error type of the service right below the recovery layer: put `map_err` outside of the layer, not below it",
+    note = "a classifier must know the response and the error of the service right below the recovery layer: put `map_err` above that layer",
+    note = "`HttpClassifier` knows an `http::Response`, and errors that implement `reattempt_http::TransportError`: enable reattempt-http's feature of the client's name, put `.map_err(reattempt_http::AnyTransportError::new)` below the recovery layer, or implement it for an error type of your own",
     note = "for a closure, write its argument types or wrap it in `classify_fn(|outcome, context| …)`"
 )]
 pub trait Classify<Res, Err> {
@@ -26,6 +27,25 @@ pub trait Classify<Res, Err> {
     /// attempt moves the request instead of copying it.
     fn may_force(&self) -> bool {
         true
+    }
+
+    /// What the protocol does with a delay that does not fit before the deadline, where the
+    /// strategy leaves it open ([`RetryStrategy::on_deadline`](crate::RetryStrategy::on_deadline)):
+    /// [`OnDeadline::GiveUp`] by default, [`OnDeadline::Cap`] if its specification says so (RFC
+    /// 0049, Capping the Retry Duration).
+    fn on_deadline(&self) -> OnDeadline {
+        OnDeadline::GiveUp
+    }
+
+    /// What to log about an error whose type this classifier does not know: the type, and what
+    /// would read it. `None` (the default) if it knows the type, or if `failure`, the verdict's, is
+    /// of a known reason. No contents of the error, which may include credentials.
+    ///
+    /// The recovery layer asks after each attempt that failed with an error, until it has logged
+    /// one: once per stack, at WARN.
+    fn unknown_error(&self, error: &Err, failure: &Failure) -> Option<String> {
+        let _ = (error, failure);
+        None
     }
 
     /// Asks `next` when this classifier's reason is `UNKNOWN`.
@@ -70,6 +90,14 @@ where
 
     fn may_force(&self) -> bool {
         (**self).may_force()
+    }
+
+    fn on_deadline(&self) -> OnDeadline {
+        (**self).on_deadline()
+    }
+
+    fn unknown_error(&self, error: &Err, failure: &Failure) -> Option<String> {
+        (**self).unknown_error(error, failure)
     }
 }
 
@@ -137,6 +165,18 @@ where
     fn may_force(&self) -> bool {
         self.first.may_force() || self.next.may_force()
     }
+
+    fn on_deadline(&self) -> OnDeadline {
+        match self.first.on_deadline() {
+            OnDeadline::Cap => OnDeadline::Cap,
+            OnDeadline::GiveUp => self.next.on_deadline(),
+        }
+    }
+
+    fn unknown_error(&self, error: &Err, failure: &Failure) -> Option<String> {
+        let of_next = self.next.unknown_error(error, failure);
+        of_next.or_else(|| self.first.unknown_error(error, failure))
+    }
 }
 
 /// Returned by [`Classify::with_override`].
@@ -162,13 +202,21 @@ where
     fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
         (self.special)(outcome, context).unwrap_or_else(|| self.usual.classify(outcome, context))
     }
+
+    fn on_deadline(&self) -> OnDeadline {
+        self.usual.on_deadline()
+    }
+
+    fn unknown_error(&self, error: &Err, failure: &Failure) -> Option<String> {
+        self.usual.unknown_error(error, failure)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Stage;
     use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
-    use crate::{Failure, Stage};
 
     fn by_code(outcome: Result<&u16, &()>, _: &CallContext) -> Verdict {
         match outcome {

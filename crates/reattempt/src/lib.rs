@@ -16,6 +16,8 @@
 //! | [`Backends`] | innermost: sends each attempt of a call to another backend |
 //! | [`CallLayer`], [`UncallLayer`] | wrap plain requests for such a stack, and unwrap them again |
 //!
+//! Code without a service retries a function: [`retry`](retry()).
+//!
 //! Leave out what you do not need. With both recovery layers in one stack the route's policy
 //! decides which of them acts. A layer in a position where it has no effect logs this once, at
 //! WARN.
@@ -35,6 +37,7 @@
 //! Feature `tokio` (default) has the layers. Without it the crate has no runtime and no I/O: the
 //! vocabulary, the policies and the [machines](machine) that make every decision, for simulators
 //! and protocol crates. Feature `http` (default) carries the context in `http::Request`.
+//! Feature `config` reads JSON configuration.
 //!
 //! - The inner service's response and error are returned unchanged. If no further attempt is made,
 //!   the caller gets the server's own failure; only the deadline returns its own error.
@@ -78,6 +81,9 @@
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub mod call;
 mod classify;
+#[cfg(feature = "config")]
+pub mod config;
+pub mod driver;
 pub mod failure;
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 mod info;
@@ -85,31 +91,33 @@ mod limit;
 pub mod machine;
 pub mod observe;
 pub mod policy;
+mod read_pushback;
+mod stack_check;
 mod sync;
 
 #[cfg(feature = "tokio")]
 pub mod backends;
 #[cfg(feature = "tokio")]
-mod checked;
+pub mod client_error;
 #[cfg(feature = "tokio")]
 mod clock;
 #[cfg(feature = "tokio")]
 pub mod config_poll;
 #[cfg(feature = "tokio")]
 pub mod deadline;
-#[cfg(any(test, feature = "tokio"))]
-mod driver;
 #[cfg(feature = "tokio")]
 pub mod hedge;
 #[cfg(feature = "tokio")]
 #[doc(hidden)]
-pub mod order;
+pub mod not_a_service;
 #[cfg(feature = "tokio")]
 mod poll;
 #[cfg(feature = "tokio")]
 pub mod pushback;
 #[cfg(feature = "tokio")]
 pub mod retry;
+#[cfg(feature = "tokio")]
+pub mod retry_fn;
 #[cfg(feature = "tokio")]
 pub mod route;
 #[cfg(all(feature = "tokio", any(test, feature = "test-util")))]
@@ -120,15 +128,17 @@ pub mod throttle;
 pub mod wrap;
 
 pub use call::{
-    AttemptReport, AttemptReporter, Backend, Call, CallContext, CallHandle, Conclusion,
-    ConfigWaiter, HasCallContext, NextAttempt, Replay, RetryInfoHandle,
+    AttemptReport, AttemptReporter, Call, CallContext, CallHandle, ConfigWaiter, HasCallContext,
+    NextAttempt, Replay, RetryInfoHandle,
 };
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{
     Failure, Idempotency, ReasonDef, RetryReason, ServerPushback, Stage, Transparent, Verdict,
     reason,
 };
-pub use info::{AttemptKind, AttemptOutcome, AttemptRecord, MOST_RECORDS, RetryInfo, StopReason};
+pub use info::{
+    AttemptKind, AttemptOutcome, AttemptRecord, Backend, MOST_RECORDS, RetryInfo, StopReason,
+};
 pub use limit::{CallDeadline, DeadlineScope, Elapsed, OnDeadline};
 pub use observe::Observer;
 #[cfg(not(feature = "tokio"))]
@@ -136,23 +146,28 @@ pub use policy::throttle;
 pub use policy::{
     HedgeDelay, HedgePolicy, Recovery, Route, RoutePolicy, Routes, backoff,
     strategy::{self, Decision, RetryStrategy, RetryView, Surface},
-    throttle::{HedgeBudget, RetryThrottle, TokenBucket},
+    throttle::{HedgeBudget, RatioBudget, RetryThrottle, TokenBucket},
 };
+
+pub use read_pushback::ReadPushback;
+pub use stack_check::StackCheck;
 
 #[cfg(feature = "tokio")]
 pub use backends::Backends;
 #[cfg(feature = "tokio")]
-pub use checked::checked;
+pub use client_error::{ClientError, ClientErrorLayer};
 #[cfg(feature = "tokio")]
 pub use config_poll::ConfigPollLayer;
 #[cfg(feature = "tokio")]
-pub use deadline::DeadlineLayer;
+pub use deadline::{AttemptDeadlineLayer, DeadlineLayer};
 #[cfg(feature = "tokio")]
 pub use hedge::HedgeLayer;
 #[cfg(feature = "tokio")]
 pub use pushback::PushbackLayer;
 #[cfg(feature = "tokio")]
 pub use retry::RetryLayer;
+#[cfg(feature = "tokio")]
+pub use retry_fn::{Attempt, RetryFn, retry};
 #[cfg(feature = "tokio")]
 pub use route::RouteLayer;
 #[cfg(feature = "tokio")]

@@ -58,13 +58,19 @@ impl CallDeadline {
 }
 
 /// What to do if a delay does not fit before the deadline.
+///
+/// A strategy decides it ([`RetryStrategy::on_deadline`](crate::RetryStrategy::on_deadline)). One
+/// that leaves it open, such as [`MaxAttempts`](crate::strategy::MaxAttempts), returns the failure,
+/// except where the protocol's specification caps: see
+/// [`Classify::on_deadline`](crate::Classify::on_deadline).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnDeadline {
     /// Wait until the deadline, do not send again, and time out (RFC 0049, Capping the Retry
     /// Duration). Where no layer enforces the limit this means [`OnDeadline::GiveUp`].
     #[default]
     Cap,
-    /// Return the failure now.
+    /// Return the failure now: the caller can use the time that is left, and sees what the server
+    /// answered.
     GiveUp,
 }
 

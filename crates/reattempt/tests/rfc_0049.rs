@@ -9,12 +9,10 @@ use reattempt::{
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-/// The contexts of all attempts that the server received.
-type Seen = Arc<Mutex<Vec<CallContext>>>;
-
-/// A call whose first attempt fails for this reason, with best effort.
-async fn call(why: RetryReason, idempotency: Idempotency) -> (Result<(), ()>, RetryInfo, Seen) {
-    let seen = Seen::default();
+/// C14: a later report does not change a call that is over.
+#[tokio::test(start_paused = true)]
+async fn a_report_after_the_end_of_a_call_changes_nothing() {
+    let seen = Arc::<Mutex<Vec<CallContext>>>::default();
     let saw = Arc::clone(&seen);
     let server = service_fn(move |call: Call<()>| {
         let mut saw = saw.lock().unwrap();
@@ -22,50 +20,24 @@ async fn call(why: RetryReason, idempotency: Idempotency) -> (Result<(), ()>, Re
         let outcome = if saw.len() == 1 { Err(()) } else { Ok(()) };
         async move { outcome }
     });
+    let failure = Failure::new(reason::KV_LOCKED, Stage::Response);
     let classifier = classify_fn(
         move |outcome: Result<&(), &()>, _: &CallContext| match outcome {
             Ok(()) => Verdict::Success,
-            Err(()) => Verdict::Retry(Failure::new(why, Stage::Response)),
+            Err(()) => Verdict::Retry(failure),
         },
     );
     let mut request = Call::new(());
-    request.context_mut().set_idempotency(idempotency);
     let watch = RetryInfo::track(&mut request);
     let service = RetryLayer::new(classifier, BestEffort::new()).layer(server);
     let outcome = service.oneshot(request).await;
-    (outcome, watch.info(), seen)
-}
-
-/// C3: an idempotent request, or a reason that allows it for any request.
-#[tokio::test(start_paused = true)]
-async fn best_effort_retries_if_idempotent_or_allowed_by_the_reason() {
-    use Idempotency::{Idempotent, NotIdempotent};
-    let allows = reason::KV_TEMPORARY_FAILURE;
-    let forbids = reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;
-    assert!(allows.allows_non_idempotent_retry() && !forbids.allows_non_idempotent_retry());
-    for (why, idempotency, attempts) in [
-        (allows, Idempotent, 2),
-        (allows, NotIdempotent, 2),
-        (forbids, Idempotent, 2),
-        (forbids, NotIdempotent, 1),
-    ] {
-        let (outcome, info, _) = call(why, idempotency).await;
-        assert_eq!(info.attempts(), attempts, "{why} {idempotency:?}");
-        assert_eq!(outcome.is_ok(), attempts == 2);
-    }
-}
-
-/// C14: a later report does not change a call that is over.
-#[tokio::test(start_paused = true)]
-async fn a_report_after_the_end_of_a_call_changes_nothing() {
-    let (outcome, before, seen) = call(reason::KV_LOCKED, Idempotency::Idempotent).await;
+    let before = watch.info();
     assert_eq!((outcome, before.attempts()), (Ok(()), 2));
-    let failure = Failure::new(reason::KV_LOCKED, Stage::Response);
     let contexts: Vec<CallContext> = seen.lock().unwrap().clone();
     for context in contexts {
         context.reporter().pushback(ServerPushback::Stop);
         context.reporter().forbid();
-        context.conclusion().conclude(Err((&failure, true)));
+        context.reporter().finish(Err((&failure, true)));
         assert_eq!(context.info(), before);
     }
     assert_eq!(seen.lock().unwrap().len(), 2, "nothing more was sent");
@@ -81,12 +53,11 @@ struct Noting(BestEffort, Arc<Mutex<Vec<Shown>>>);
 
 impl RetryStrategy for Noting {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
-        let context = view.context;
         self.1.lock().unwrap().push((
-            context.idempotency().is_idempotent(),
+            view.idempotent,
             view.retries,
-            context.info().reasons().collect(),
-            context.data().copied(),
+            view.info().reasons().collect(),
+            view.data().copied(),
         ));
         self.0.decide(view)
     }

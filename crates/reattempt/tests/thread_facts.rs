@@ -6,7 +6,7 @@ use std::sync::Arc;
 use reattempt::route::Routed;
 use reattempt::throttle::Throttle;
 use reattempt::wrap::{IntoCall, OutOfCall};
-use reattempt::{AttemptReporter, CallHandle, Conclusion, RetryInfoHandle, RoutePolicy, Routes};
+use reattempt::{AttemptReporter, CallHandle, RetryInfoHandle, RoutePolicy, Routes};
 
 const fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
 
@@ -19,7 +19,6 @@ fn services_and_handles_can_be_shared_and_moved() {
     service::<Routed<(), Routes<()>>>();
     service::<Throttle<()>>();
     service::<AttemptReporter>();
-    service::<Conclusion>();
     service::<RetryInfoHandle>();
     service::<CallHandle>();
 }

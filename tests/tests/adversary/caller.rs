@@ -205,7 +205,7 @@ impl Caller<'_> {
         // Reported twice, it counts once.
         for _ in 0..2 {
             let end = end.map_err(|counts| (&FAILURE, counts));
-            self.scoped(|| reply.conclusion.conclude(end));
+            self.scoped(|| reply.reporter.finish(end));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reattempt::ConfigWaiter;
 use reattempt::test_util::ms;
-use reattempt::{Conclusion, DeadlineScope, Elapsed, Verdict};
+use reattempt::{AttemptReporter, DeadlineScope, Elapsed, Verdict};
 use reattempt_tests::alive::Live;
 
 use crate::fate::{Fate, Waiter};
@@ -15,7 +15,7 @@ use crate::world::World;
 pub(crate) struct Reply {
     pub(crate) place: usize,
     pub(crate) fate: Fate,
-    pub(crate) conclusion: Conclusion,
+    pub(crate) reporter: AttemptReporter,
     pub(crate) world: Arc<World>,
     pub(crate) _live: Live,
 }

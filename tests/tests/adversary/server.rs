@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use reattempt::test_util::ms;
-use reattempt::{AttemptKind, AttemptReporter, Backend, CallContext, Conclusion, ServerPushback};
+use reattempt::{AttemptKind, AttemptReporter, Backend, HasCallContext, ServerPushback};
 use reattempt_tests::alive::Live;
 use tokio::time::{Instant, Sleep};
 use tower_service::Service;
@@ -87,10 +87,9 @@ impl<R: Carrier> Service<R> for Server {
             }
             state => panic!("called while it was {state:?}"),
         }
-        let context = request.context().expect("a context").clone();
         let call = request.call();
         assert!(world.is_polled(call), "sent while another call was polled");
-        Attempt::begin(world, call, request, &context)
+        Attempt::begin(world, call, request)
     }
 }
 
@@ -109,7 +108,6 @@ pub(crate) struct Attempt<R> {
     wait: Option<Pin<Box<Sleep>>>,
     limit: Option<Instant>,
     reporter: AttemptReporter,
-    conclusion: Conclusion,
     ended: bool,
     _live: Live,
 }
@@ -117,9 +115,13 @@ pub(crate) struct Attempt<R> {
 impl<R> Unpin for Attempt<R> {}
 
 impl<R> Attempt<R> {
-    fn begin(world: Arc<World>, call: usize, request: R, context: &CallContext) -> Self {
+    fn begin(world: Arc<World>, call: usize, request: R) -> Self
+    where
+        R: HasCallContext,
+    {
         let (place, fate) = world.next_fate(call);
-        let reporter = context.reporter();
+        let context = request.context().expect("a context");
+        let reporter = context.reporter().follow();
         if let Some(stage) = fate.stages[0] {
             reporter.stage(stage);
         }
@@ -146,7 +148,6 @@ impl<R> Attempt<R> {
         Self {
             call,
             place,
-            request,
             reads: match fate.reads {
                 Reads::Nothing => 0,
                 Reads::Frames(frames) => frames,
@@ -157,7 +158,7 @@ impl<R> Attempt<R> {
             wait: None,
             limit,
             reporter,
-            conclusion: context.conclusion(),
+            request,
             ended: false,
             _live: Live::one_of(&world.alive.attempts),
             world,
@@ -244,7 +245,7 @@ impl<R: Carrier> Future for Attempt<R> {
         let reply = Reply {
             place: this.place,
             fate: this.fate.clone(),
-            conclusion: this.conclusion.clone(),
+            reporter: this.reporter.clone(),
             world: Arc::clone(&this.world),
             _live: Live::one_of(&this.world.alive.replies),
         };

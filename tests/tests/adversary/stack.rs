@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use reattempt::ConfigWaiter;
 use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
-use reattempt::pushback::{PushbackLayer, ReadPushback};
 use reattempt::reason::UNKNOWN;
 use reattempt::test_util::ms;
 use reattempt::{
     CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, RetryLayer, RouteLayer,
     ServerPushback, Stage, ThrottleLayer, Verdict,
 };
+use reattempt::{PushbackLayer, ReadPushback};
 use tower::Layer;
 
 use crate::carrier::{Carrier, Stack};

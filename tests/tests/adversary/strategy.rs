@@ -24,7 +24,7 @@ pub(crate) enum StrategyPlan {
     Attempts {
         max: u32,
         step: u64,
-        on_deadline: OnDeadline,
+        on_deadline: Option<OnDeadline>,
     },
     BestEffort {
         step: u64,
@@ -46,7 +46,7 @@ impl StrategyPlan {
             0..3 => Self::Attempts {
                 max: dice.one(&[0, 1, 2, 3, 5, 10, 40]),
                 step: dice.one(&[0, 1, 10, 40]),
-                on_deadline,
+                on_deadline: dice.one(&[None, Some(on_deadline)]),
             },
             3 => Self::BestEffort {
                 step: dice.one(&[1, 10, 40]),
@@ -63,7 +63,9 @@ impl StrategyPlan {
     /// The back-off of strategies without a maximum.
     pub(crate) fn bound(&self) -> Option<Backoff> {
         match *self {
-            Self::BestEffort { step, .. } => Some(Backoff::exponential(ms(step), ms(500))),
+            Self::BestEffort { step, .. } => {
+                Some(Backoff::exponential(ms(step), ms(500)).jitter(Jitter::None))
+            }
             Self::Controlled => Some(Backoff::controlled()),
             _ => None,
         }
@@ -79,7 +81,11 @@ impl StrategyPlan {
                 let backoff = Backoff::exponential(ms(step), ms(200))
                     .jitter(Jitter::Full)
                     .randomness(Randomness::seeded(7));
-                Box::new(MaxAttempts::new(max, backoff).on_deadline(on_deadline))
+                let attempts = MaxAttempts::new(max, backoff);
+                Box::new(match on_deadline {
+                    Some(choice) => attempts.on_deadline(choice),
+                    None => attempts,
+                })
             }
             Self::BestEffort { on_deadline, .. } => {
                 let backoff = self.bound().expect("it has no maximum");
@@ -131,7 +137,7 @@ impl RetryStrategy for Asked {
         self.inner.max_attempts()
     }
 
-    fn on_deadline(&self) -> OnDeadline {
+    fn on_deadline(&self) -> Option<OnDeadline> {
         self.inner.on_deadline()
     }
 
@@ -204,8 +210,8 @@ impl RetryStrategy for Odd {
         (most < 9).then_some(most)
     }
 
-    fn on_deadline(&self) -> OnDeadline {
-        [OnDeadline::Cap, OnDeadline::GiveUp][self.pick(2, 2) as usize]
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        [Some(OnDeadline::Cap), Some(OnDeadline::GiveUp), None][self.pick(2, 3) as usize]
     }
 
     fn delay_asked(&self, _: &Failure, asked: Duration, own: Duration) -> Duration {

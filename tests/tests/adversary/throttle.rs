@@ -129,9 +129,13 @@ impl RetryThrottle for Witness {
         self.note(Op::Refund(failure.copied()));
     }
 
-    fn recovered(&self, failure: &Failure) {
+    fn recovered(&self, failure: Option<&Failure>) {
         self.inner.recovered(failure);
-        self.note(Op::Recovered(*failure));
+        self.note(failure.map_or(Op::Success, |failure| Op::Recovered(*failure)));
+    }
+
+    fn first_failed(&self) {
+        self.inner.first_failed();
     }
 
     fn milli_tokens(&self) -> Option<u64> {

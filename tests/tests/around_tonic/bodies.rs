@@ -1,37 +1,9 @@
-//! The stack does not interpret messages: large and compressed ones pass unchanged.
+//! The stack does not interpret messages: compressed ones pass unchanged.
 
 use super::server::{Server, Step};
 use super::stack::client;
 use super::*;
-use reattempt::StopReason;
-use tonic::Code;
 use tonic::codec::CompressionEncoding;
-
-/// R51: up to the buffer's limit, 256 KiB, a request is replayed.
-#[tokio::test]
-async fn a_large_request_within_the_buffer_is_sent_again() {
-    let server = Server::start([Step::FailAfterReading(busy())]).await;
-    let mut client = client(&retrying(4), &server);
-    let name = "p".repeat(200 * 1024);
-    let answer = within(client.add(item(&name))).await.expect("an answer");
-    assert_eq!(answer.get_ref().names, [name]);
-    assert_eq!(server.seen().len(), 2);
-}
-
-/// R51: above the limit it is sent once.
-#[tokio::test]
-async fn a_request_beyond_the_buffer_goes_out_once() {
-    let server = Server::start([Step::Serve, Step::FailAfterReading(busy())]).await;
-    let mut client = client(&retrying(4), &server);
-    let name = "p".repeat(3 * 1024 * 1024);
-    let answer = within(client.add(item(&name))).await.expect("an answer");
-    assert_eq!(answer.get_ref().names, [name.as_str()]);
-    let (request, watch) = watched(item(&name));
-    let status = within(client.add(request)).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable);
-    assert_eq!(watch.info().stopped(), Some(StopReason::NotReplayable));
-    assert_eq!(server.seen().len(), 2);
-}
 
 /// A compressed stream is replayed byte for byte.
 #[tokio::test]

@@ -31,40 +31,6 @@ fn last_failure(watch: &RetryInfoHandle) -> Failure {
     last.failure.expect("it failed")
 }
 
-/// R16, R62: fail fast, without a policy and without `waitForReady`.
-#[tokio::test]
-async fn a_refused_connection_without_a_policy_is_unavailable_at_once() {
-    let (_reserved, address) = nobody();
-    let config = no_policy();
-    let mut client = around(&config, channel(address));
-    let (request, watch) = watched(item("pie"));
-    let status = within(client.add(request)).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable);
-    let info = watch.info();
-    assert_eq!(
-        (info.attempts(), info.stopped()),
-        (1, Some(StopReason::Fatal))
-    );
-    let failure = last_failure(&watch);
-    assert_eq!((failure.code, failure.stage), (Some(14), Stage::Dispatch));
-    assert_eq!(tokens(&config), 10_000, "no policy calls it retryable");
-}
-
-/// R16: retried by the policy, counted in attempts and tokens.
-#[tokio::test]
-async fn a_refused_connection_goes_by_the_policy() {
-    let (_reserved, address) = nobody();
-    let config = retrying(3);
-    let mut client = around(&config, channel(address));
-    let (request, watch) = watched(item("pie"));
-    let status = within(client.add(request)).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable);
-    let info = watch.info();
-    assert_eq!((info.attempts(), info.retries()), (3, 2));
-    assert_eq!(info.stopped(), Some(StopReason::Attempts));
-    assert_eq!(tokens(&config), 7_000);
-}
-
 /// Any connector error: here a connect timeout, which by itself could also mean the loss of an
 /// existing connection.
 #[tokio::test]
@@ -85,23 +51,6 @@ async fn every_fault_of_a_connector_is_in_the_stage_of_dispatch() {
         .records()
         .filter_map(|record| Some(record.failure?.stage));
     assert!(stages.eq(vec![Stage::Dispatch; info.records().len()]));
-}
-
-/// R16: a call that waits is one attempt, and is sent once the server is up.
-#[tokio::test]
-async fn a_call_that_waits_finds_a_server_that_comes_up_later() {
-    let (_reserved, address) = nobody();
-    let waits = config(r#""timeout":"25s","waitForReady":true"#);
-    let mut client = around(&waits, channel(address));
-    let (request, watch) = watched(item("pie"));
-    let up = async {
-        tokio::time::sleep(Duration::from_millis(150)).await;
-        Server::start_at(address, []).await
-    };
-    let (answer, server) = within(async { tokio::join!(client.add(request), up) }).await;
-    assert_eq!(answer.expect("an answer").get_ref().names, ["pie"]);
-    assert_eq!(previous(&server.seen()), [None]);
-    assert_eq!(watch.info().attempts(), 1);
 }
 
 /// R16: also for errors that do not show by themselves that there is no connection.
@@ -134,26 +83,6 @@ async fn a_call_that_waits_waits_out_every_fault_of_a_connector() {
     let (request, watch) = watched(item("pie"));
     within(client.add(request)).await.expect("an answer");
     assert_eq!(watch.info().attempts(), 1);
-}
-
-/// R14, R16: the deadline ends the wait, and nothing was sent.
-#[tokio::test]
-async fn a_call_that_waits_for_a_server_in_vain_ends_at_the_deadline() {
-    let (_reserved, address) = nobody();
-    let waits = config(r#""timeout":"0.1s","waitForReady":true"#);
-    let mut client = around(&waits, channel(address));
-    let (request, watch) = watched(item("pie"));
-    let status = within(client.add(request)).await.unwrap_err();
-    assert_eq!(status.code(), Code::DeadlineExceeded);
-    assert!(
-        status.message().contains("(unambiguous timeout"),
-        "{status}"
-    );
-    let info = watch.info();
-    assert_eq!(
-        (info.attempts(), info.stopped()),
-        (1, Some(StopReason::Deadline))
-    );
 }
 
 /// The caller's status has the code of the records, and the transport error as its source.
@@ -215,31 +144,6 @@ async fn a_draining_server_finishes_its_calls_and_gets_no_more() {
     let server = Server::start_at(address, []).await;
     within(client.add(item("pie"))).await.expect("an answer");
     assert_eq!(server.seen().len(), 1);
-}
-
-/// The connection breaks during a call: UNAVAILABLE in flight, which this policy retries.
-#[tokio::test]
-async fn a_call_in_flight_on_a_dying_server_goes_by_the_policy() {
-    let mut server = Server::start([Step::Hang]).await;
-    let address = server.address();
-    let patient = config(
-        r#""retryPolicy":{"maxAttempts":2,"initialBackoff":"1s","maxBackoff":"1s",
-        "backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE"]}"#,
-    );
-    let mut client = client(&patient, &server);
-    let (request, watch) = watched(item("pie"));
-    let dies = async {
-        server.seen_when(|seen| seen.len() == 1).await;
-        server.kill();
-        Server::start_at(address, []).await
-    };
-    let (answer, server) = within(async { tokio::join!(client.add(request), dies) }).await;
-    answer.expect("an answer");
-    assert_eq!(previous(&server.seen()), [Some("1")]);
-    let info = watch.info();
-    let failure = info.records().next().and_then(|record| record.failure);
-    let failure = failure.expect("it failed");
-    assert_eq!((failure.code, failure.stage), (Some(14), Stage::InFlight));
 }
 
 /// R22: a stream that fails is UNAVAILABLE for the caller and the bucket.

@@ -1,4 +1,4 @@
-//! What a caller can read besides the server's response: on success, on error and on timeout.
+//! What a caller can read besides the server's response: on success and on timeout.
 
 use super::server::{Server, Step};
 use super::stack::client;
@@ -34,23 +34,6 @@ async fn on_success_the_answer_carries_the_story() {
     assert_eq!(third.stopped, Some(StopReason::Committed));
 }
 
-/// tonic builds its `Status` only from head or trailers, so the call's records are in the watch.
-#[tokio::test]
-async fn on_an_error_the_watch_has_the_story_and_why_it_ended() {
-    let server = Server::start([Step::Fail(busy()), Step::Fail(Status::aborted("no"))]).await;
-    let mut client = client(&retrying(4), &server);
-    let (request, watch) = watched(item("pie"));
-    let status = within(client.add(request)).await.unwrap_err();
-    assert_eq!((status.code(), status.message()), (Code::Aborted, "no"));
-    let story = format!("{:#}", watch.info());
-    assert_eq!(
-        story,
-        "2 attempts, ended by fatal; failed for GRPC_UNAVAILABLE (1)\n  \
-         attempt 1 (initial): retry, GRPC_UNAVAILABLE, code 14, response; 9 tokens; next after 1ms\n  \
-         attempt 2 (retry): fatal, GRPC_ABORTED, code 10, response; 9 tokens"
-    );
-}
-
 #[tokio::test]
 async fn on_a_timeout_the_watch_has_the_attempt_that_was_still_out() {
     let server = Server::start([Step::Fail(busy()), Step::Hang]).await;
@@ -69,15 +52,4 @@ async fn on_a_timeout_the_watch_has_the_attempt_that_was_still_out() {
     let last = info.records().next_back().expect("a record");
     assert_eq!((last.number, last.kind), (2, AttemptKind::Retry));
     assert_ne!(last.outcome, AttemptOutcome::Committed);
-}
-
-/// A call that succeeds at once leaves no record, only the count of one attempt.
-#[tokio::test]
-async fn a_call_that_works_at_once_was_one_attempt() {
-    let server = Server::start([]).await;
-    let mut client = client(&retrying(4), &server);
-    let answer = within(client.add(item("pie"))).await.expect("an answer");
-    let info = answer.extensions().get::<RetryInfo>().expect("its story");
-    assert_eq!((info.attempts(), info.records().len()), (1, 0));
-    assert_eq!(info.to_string(), "1 attempt, ended by committed");
 }

@@ -9,12 +9,10 @@ mod deadline;
 mod endpoints;
 mod hedging;
 mod info;
-mod pushback;
 mod retry;
 mod server;
 mod stack;
 mod streams;
-mod throttle;
 mod types;
 
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Unary calls that are retried, or not.
+//! Unary calls that are retried: tonic's status, its metadata and details.
 
 use super::server::{Server, Step};
 use super::stack::client;
@@ -43,21 +43,6 @@ async fn the_last_failure_is_returned_as_the_server_said_it() {
     assert_eq!(watch.info().stopped(), Some(StopReason::Attempts));
 }
 
-/// R10
-#[tokio::test]
-async fn another_code_is_the_callers_at_once() {
-    let server = Server::start([Step::Fail(Status::not_found("no pie"))]).await;
-    let (request, watch) = watched(item("pie"));
-    let mut client = client(&retrying(4), &server);
-    let status = within(client.add(request)).await.unwrap_err();
-    assert_eq!(
-        (status.code(), status.message()),
-        (Code::NotFound, "no pie")
-    );
-    assert_eq!(watch.info().stopped(), Some(StopReason::Fatal));
-    assert_eq!(server.seen().len(), 1);
-}
-
 /// R70: not through tonic's metadata either.
 #[tokio::test]
 async fn a_users_own_count_never_reaches_the_server() {
@@ -77,46 +62,4 @@ async fn a_users_own_count_never_reaches_the_server() {
     for call in seen {
         assert_eq!(call.metadata.get("mine").expect("passed on"), "kept");
     }
-}
-
-/// R15: the caller drops the call between two attempts.
-#[tokio::test]
-async fn a_call_that_its_caller_drops_sends_no_more() {
-    let late = config(
-        r#""retryPolicy":{"maxAttempts":5,"initialBackoff":"3600s","maxBackoff":"3600s",
-        "backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE"]}"#,
-    );
-    let server = Server::start([Step::Fail(busy())]).await;
-    let (request, watch) = watched(item("pie"));
-    let mut client = client(&late, &server);
-    let call = client.add(request);
-    let failed = async {
-        while watch.info().records().len() == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::select! {
-        _ = call => panic!("the delay is an hour"),
-        () = within(failed) => {}
-    }
-    let info = watch.info();
-    assert_eq!(
-        (info.attempts(), info.stopped()),
-        (1, Some(StopReason::Cancelled))
-    );
-    assert_eq!(server.seen().len(), 1);
-}
-
-/// R15: the server sees that the call was dropped.
-#[tokio::test]
-async fn a_caller_who_leaves_cancels_the_call_on_the_server() {
-    let server = Server::start([Step::Hang]).await;
-    let mut client = client(&retrying(4), &server);
-    let call = client.add(item("pie"));
-    tokio::select! {
-        _ = call => panic!("it hangs"),
-        _ = server.seen_when(|seen| seen.len() == 1) => {}
-    }
-    let seen = server.seen_when(|seen| seen[0].cancelled).await;
-    assert_eq!(seen.len(), 1);
 }

@@ -23,12 +23,8 @@ pub(crate) enum Step {
     Serve,
     /// A status only, before the request was read.
     Fail(Status),
-    /// The same after the first item was read.
-    FailAfterFirst(Status),
     /// The same after the whole request was read.
     FailAfterReading(Status),
-    /// A stream of this many items, then this status.
-    FailAfter(usize, Status),
     /// No response.
     Hang,
     /// A stream of this many items, then nothing more.
@@ -137,10 +133,10 @@ fn items() -> (mpsc::Sender<Result<Item, Status>>, Response<Items>) {
     (sender, Response::new(ReceiverStream::new(receiver)))
 }
 
-/// Sends these items and then this end, if any; notes a caller that drops the call earlier.
+/// Sends these items, and ends if told to; notes a caller that drops the call earlier.
 fn send(
     all: impl Iterator<Item = Item> + Send + 'static,
-    end: Option<Result<(), Status>>,
+    ends: bool,
     served: Served,
 ) -> Response<Items> {
     let (sender, response) = items();
@@ -150,14 +146,10 @@ fn send(
                 return;
             }
         }
-        match end {
-            Some(Ok(())) => served.end(),
-            Some(Err(status)) => {
-                if sender.send(Err(status)).await.is_ok() {
-                    served.end();
-                }
-            }
-            None => sender.closed().await,
+        if ends {
+            served.end();
+        } else {
+            sender.closed().await;
         }
     });
     response
@@ -198,10 +190,9 @@ impl Cart for Arc<Shared> {
                 served.end();
                 return Err(status);
             }
-            Step::FailAfter(n, status) => send(all.take(n), Some(Err(status)), served),
-            Step::HangAfter(n) => send(all.take(n), None, served),
+            Step::HangAfter(n) => send(all.take(n), false, served),
             Step::Hang => std::future::pending().await,
-            _ => send(all, Some(Ok(())), served),
+            _ => send(all, true, served),
         })
     }
 
@@ -211,14 +202,7 @@ impl Cart for Arc<Shared> {
             served.end();
             return Err(status);
         }
-        let mut incoming = request.into_inner();
-        if let Step::FailAfterFirst(status) = step {
-            if let Some(first) = incoming.message().await? {
-                served.item(first);
-            }
-            served.end();
-            return Err(status);
-        }
+        let incoming = request.into_inner();
         let all = served.read_all(incoming).await?;
         match step {
             Step::FailAfterReading(status) => {

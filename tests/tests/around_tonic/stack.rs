@@ -1,18 +1,11 @@
 //! The client: the documented stack around a tonic channel.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use reattempt::{
-    DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer, ThrottleLayer, TokenBucket,
-};
+use reattempt_grpc::GrpcClientLayer;
 use reattempt_grpc::service_config::ServiceConfig;
-use reattempt_grpc::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
-};
-use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_http::body::{BufferBudget, ReplayBodyLayer};
 use reattempt_http::{AnyTransportError, ExposeInfoLayer};
 use tonic::body::Body;
 use tonic::client::GrpcService;
@@ -56,34 +49,19 @@ where
     S::Error: Into<BoxError> + 'static,
     S::Future: Send,
 {
-    with(config, ReplayBodyLayer::new(), channel)
+    with(GrpcClientLayer::new(config.clone()), channel)
 }
 
-/// The same with this buffering of bodies.
-fn with<S>(config: &ServiceConfig, bodies: ReplayBodyLayer, channel: S) -> CartClient<impl Stack>
+fn with<S>(layer: GrpcClientLayer<ServiceConfig>, channel: S) -> CartClient<impl Stack>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
     S::Error: Into<BoxError> + 'static,
     S::Future: Send,
 {
-    let bucket = TokenBucket::new(10, 100).expect("numbers that A6 allows");
     let stack = ServiceBuilder::new()
         .layer(ExposeInfoLayer)
-        .layer(TonicStatusLayer)
-        .layer(RouteLayer::new(config.clone()))
-        .layer(GrpcTimeoutLayer)
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
-        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-        .layer(bodies)
-        .layer(ThrottleLayer::new(Arc::new(bucket)))
-        .layer(RetryLayer::by_policy(GrpcClassifier::new()))
-        .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
-        .layer(WaitForReadyLayer::new())
-        .layer(PreviousAttemptsLayer)
-        .layer(PushbackLayer::new(GrpcPushback))
-        .layer(GrpcOutcomeLayer::new())
+        .layer(layer)
         .map_err(AnyTransportError::new)
-        .map_request(|request: http::Request<_>| request.map(Body::new))
         .service(channel);
     CartClient::new(stack)
 }
@@ -105,5 +83,6 @@ pub(crate) fn holding(
     budget: &BufferBudget,
 ) -> CartClient<impl Stack> {
     let bodies = ReplayBodyLayer::new().budget(budget.clone());
-    with(config, bodies, channel(server.address()))
+    let layer = GrpcClientLayer::new(config.clone()).bodies(bodies);
+    with(layer, channel(server.address()))
 }

@@ -5,41 +5,24 @@ use super::server::{Server, Step};
 use super::shop::cart_client::CartClient;
 use super::stack::channel;
 use super::*;
-use reattempt::strategy::MaxAttempts;
-use reattempt::{DeadlineLayer, HedgeLayer, RetryLayer, Stage};
-use reattempt_grpc::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, TonicStatusLayer, WaitForReadyLayer,
-};
+use reattempt::Stage;
+use reattempt_grpc::GrpcClientLayer;
+use reattempt_grpc::client::GrpcClient;
 use reattempt_http::AnyTransportError;
-use reattempt_http::body::ReplayBodyLayer;
 use tonic::body::Body;
-use tower::ServiceBuilder;
+use tonic::transport::Channel;
 use tower::util::BoxCloneService;
+use tower::{Layer, ServiceBuilder};
 
-/// The layers whose types name the channel's error, around `$channel`.
-macro_rules! stack {
-    ($channel:expr) => {
-        ServiceBuilder::new()
-            .layer(TonicStatusLayer)
-            .layer(DeadlineLayer::new(PATIENCE).on_elapsed(AsGrpcStatus))
-            .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::new(
-                GrpcClassifier::new(),
-                MaxAttempts::standard(),
-            ))
-            .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
-            .layer(WaitForReadyLayer::new())
-            .layer(GrpcOutcomeLayer::new())
-            .map_request(|request: http::Request<_>| request.map(Body::new))
-            .service($channel)
-    };
+fn layer() -> GrpcClientLayer<ServiceConfig> {
+    GrpcClientLayer::new(retrying(3))
 }
 
 /// With its full type, which the compiler must prove `Send` inside the task.
 #[tokio::test]
 async fn a_stack_can_be_moved_into_a_task() {
     let server = Server::start([Step::Fail(busy())]).await;
-    let mut client = CartClient::new(stack!(channel(server.address())));
+    let mut client = CartClient::new(layer().layer(channel(server.address())));
     let task = tokio::spawn(async move { client.add(item("pie")).await });
     let answer = within(task).await.expect("no panic").expect("an answer");
     assert_eq!(answer.get_ref().names, ["pie"]);
@@ -52,7 +35,7 @@ async fn a_stack_around_boxed_errors_can_be_moved_into_a_task() {
     let buffered = ServiceBuilder::new()
         .buffer(4)
         .service(channel(server.address()));
-    let mut client = CartClient::new(stack!(buffered));
+    let mut client = CartClient::new(layer().layer(buffered));
     let task = tokio::spawn(async move { client.add(item("pie")).await });
     let answer = within(task).await.expect("no panic").expect("an answer");
     assert_eq!(answer.get_ref().names, ["pie"]);
@@ -70,7 +53,7 @@ async fn a_stack_around_errors_of_ones_own_can_be_moved_into_a_task() {
         .map_err(AnyTransportError::new)
         .map_err(Mine)
         .service(channel(address));
-    let mut client = CartClient::new(stack!(own));
+    let mut client = CartClient::new(layer().layer(own));
     let (request, watch) = watched(item("pie"));
     let task = tokio::spawn(async move { client.add(request).await });
     let status = within(task).await.expect("no panic").unwrap_err();
@@ -80,23 +63,29 @@ async fn a_stack_around_errors_of_ones_own_can_be_moved_into_a_task() {
     assert_eq!(failure.map(|failure| failure.stage), Some(Stage::Dispatch));
 }
 
-type Named = BoxCloneService<http::Request<Body>, http::Response<Body>, Status>;
+type Boxed = BoxCloneService<http::Request<Body>, http::Response<Body>, Status>;
 
 /// An application's state.
 struct Shop {
-    cart: CartClient<Named>,
+    cart: CartClient<GrpcClient<Channel, ServiceConfig>>,
+    boxed: CartClient<Boxed>,
 }
 
 #[tokio::test]
-async fn a_boxed_stack_has_a_name() {
+async fn a_stack_has_a_name_boxed_or_not() {
     let server = Server::start([Step::Fail(busy())]).await;
-    let stack = ServiceBuilder::new()
+    let client = layer().layer(channel(server.address()));
+    let boxed = ServiceBuilder::new()
+        .layer(BoxCloneService::layer())
         .map_response(|answer: http::Response<_>| answer.map(Body::new))
-        .service(stack!(channel(server.address())));
+        .service(client.clone());
     let shop = Shop {
-        cart: CartClient::new(BoxCloneService::new(stack)),
+        cart: CartClient::new(client),
+        boxed: CartClient::new(boxed),
     };
     let answer = within(shop.cart.clone().add(item("pie"))).await;
     assert_eq!(answer.expect("an answer").get_ref().names, ["pie"]);
     assert_eq!(server.seen().len(), 2);
+    let answer = within(shop.boxed.clone().add(item("tart"))).await;
+    assert_eq!(answer.expect("an answer").get_ref().names, ["tart"]);
 }

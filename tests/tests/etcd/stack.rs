@@ -5,14 +5,10 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use prost::Message;
-use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryInfo, RetryLayer, RouteLayer};
+use reattempt::RetryInfo;
+use reattempt_grpc::GrpcClientLayer;
 use reattempt_grpc::service_config::ServiceConfig;
-use reattempt_grpc::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
-};
 use reattempt_http::AnyTransportError;
-use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::{Request, Status};
@@ -47,26 +43,13 @@ impl Stack {
         S::Future: Send,
     {
         let stack = ServiceBuilder::new()
-            .layer(TonicStatusLayer)
-            .layer(RouteLayer::new(config))
-            .layer(GrpcTimeoutLayer)
-            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
-            .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-            .layer(ReplayBodyLayer::new())
-            .layer(RetryLayer::by_policy(GrpcClassifier::new()))
-            .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
-            .layer(WaitForReadyLayer::new())
-            .layer(PreviousAttemptsLayer)
-            .layer(PushbackLayer::new(GrpcPushback))
-            .layer(GrpcOutcomeLayer::new())
-            .map_err(AnyTransportError::new)
-            .map_request(|request: http::Request<_>| request.map(Body::new))
-            .service(channel);
-        let stack = ServiceBuilder::new()
+            .layer(BoxCloneSyncService::layer())
             .map_response(|answer: http::Response<_>| answer.map(Body::new))
-            .service(stack);
+            .layer(GrpcClientLayer::new(config))
+            .map_err(AnyTransportError::new)
+            .service(channel);
         Self {
-            grpc: Grpc::new(BoxCloneSyncService::new(stack)),
+            grpc: Grpc::new(stack),
         }
     }
 

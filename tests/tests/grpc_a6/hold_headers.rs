@@ -4,7 +4,7 @@ use super::*;
 use reattempt_grpc::Unary;
 
 fn marked(server: &Server) -> Request<Body> {
-    let mut request = unary(server);
+    let mut request = unary(&server.uri());
     request.extensions_mut().insert(Unary);
     request
 }
@@ -32,16 +32,6 @@ async fn a_failure_in_real_trailers_is_sent_again() {
     assert_eq!(tokens(&config), Some(8_500));
 }
 
-/// R10: off unless the call is marked.
-#[tokio::test]
-async fn a_call_that_is_not_marked_is_committed_at_its_headers() {
-    let server = start(Step::headers_then_status(UNAVAILABLE)).await;
-    let ended = Channel::new(&retrying(4, "0.001s"))
-        .call(unary(&server))
-        .await;
-    assert_eq!((ended.code, server.seen_count()), (Code::Unavailable, 1));
-}
-
 /// R10, R36: a message commits the call, and nothing of the response is lost.
 #[tokio::test]
 async fn a_message_is_not_held_back() {
@@ -56,26 +46,4 @@ async fn a_message_is_not_held_back() {
     assert_eq!((ended.code, server.seen_count()), (Code::Unavailable, 1));
     assert_eq!(ended.messages, ["pie", "tart"]);
     assert_eq!(ended.head["x-oven"], "3");
-}
-
-/// The caller gets the fields of both blocks.
-#[tokio::test]
-async fn the_last_failure_keeps_headers_and_trailers() {
-    let answer = Step::headers_then_status(INVALID_ARGUMENT)
-        .status(INVALID_ARGUMENT, "50% of it")
-        .initial("x-oven", "3")
-        .trailer("x-oven", "4")
-        .trailer("x-detail", "cold");
-    let server = start(answer).await;
-    let ended = Channel::new(&retrying(4, "0.001s"))
-        .call(marked(&server))
-        .await;
-    assert_eq!(
-        (ended.code, server.seen_count()),
-        (Code::InvalidArgument, 1)
-    );
-    let ovens: Vec<_> = ended.head.get_all("x-oven").iter().collect();
-    assert_eq!(ovens, ["3", "4"]);
-    assert_eq!(ended.head["x-detail"], "cold");
-    assert_eq!(ended.head["grpc-message"], "50%25 of it");
 }

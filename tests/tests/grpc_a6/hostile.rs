@@ -26,18 +26,10 @@ struct Survived {
     taken: u64,
 }
 
-fn request(uri: &str) -> Request<Body> {
-    Request::post(format!("{uri}/shop.Cart/Add"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(one_message())
-        .expect("a request")
-}
-
 async fn survive(members: &str, greets: Vec<u8>, answers: fn(u32) -> Answer) -> Survived {
     let server = RawServer::start(move || greets.clone(), answers).await;
     let channel = Channel::new(&config(members));
-    let (request, watch) = watched(request(&server.uri()));
+    let (request, watch) = watched(unary(&server.uri()));
     let status = |headers: &HeaderMap| headers.get(GRPC_STATUS).map(Code::from_header);
     let code = match channel.send(request).await {
         Err(_) => None,
@@ -277,7 +269,7 @@ async fn data_that_nobody_reads_is_taken_as_far_as_the_windows_go() {
     })
     .await;
     let channel = Channel::new(&config(r#""timeout":"25s""#));
-    let answer = channel.send(request(&server.uri())).await;
+    let answer = channel.send(unary(&server.uri())).await;
     let written = async {
         while server.counts.taken.load(Ordering::Relaxed) < NOT_MUCH {
             tokio::task::yield_now().await;
@@ -325,108 +317,5 @@ async fn what_is_no_http_is_an_error() {
         for survived in survive_both(BRIEF, nonsense).await {
             assert_ne!(survived.code, Some(Code::Ok), "{:?}", nonsense(1).next());
         }
-    }
-}
-
-/// R30: any number of values, of any length.
-#[tokio::test]
-async fn repeated_pushback_counts_once_and_any_other_is_a_stop() {
-    let retried = format!("{LONG},{}", retry_policy(3, "0.001s"));
-    let of = |answers| survive(&retried, Vec::new(), answers);
-    let same = of(|stream| {
-        let busy = [("grpc-status", "14")];
-        let fields = [&busy[..], &[("grpc-retry-pushback-ms", "1"); 150]].concat();
-        once(trailers_only(stream, &fields))
-    })
-    .await;
-    assert_eq!((same.code, same.streams), (Some(Code::Unavailable), 3));
-    for word in [
-        (|stream| {
-            let mut fields = vec![("grpc-retry-pushback-ms", "1"); 150];
-            fields.push(("grpc-retry-pushback-ms", "2"));
-            fields.push(("grpc-status", "14"));
-            once(trailers_only(stream, &fields))
-        }) as fn(u32) -> Answer,
-        |stream| {
-            let long = "1".repeat(8_000);
-            once(trailers_only(
-                stream,
-                &[("grpc-status", "14"), ("grpc-retry-pushback-ms", &long)],
-            ))
-        },
-        |stream| {
-            let fields = [
-                ("grpc-status", "14"),
-                ("grpc-retry-pushback-ms", "-2147483649"),
-            ];
-            once(trailers_only(stream, &fields))
-        },
-    ] {
-        let stopped = of(word).await;
-        assert_eq!(
-            (stopped.code, stopped.streams),
-            (Some(Code::Unavailable), 1)
-        );
-        assert_eq!(stopped.info.stopped(), Some(StopReason::Pushback));
-    }
-}
-
-/// A server with contradicting or invalid status values: the first counts, and an invalid one is
-/// UNKNOWN.
-#[tokio::test]
-async fn a_status_that_contradicts_itself_is_read_once() {
-    let retried = format!("{LONG},{}", retry_policy(3, "0.001s"));
-    for (answers, code, streams) in [
-        (
-            (|stream| {
-                let both = [("grpc-status", "3"), ("grpc-status", "14")];
-                once(trailers_only(stream, &both))
-            }) as fn(u32) -> Answer,
-            Code::InvalidArgument,
-            1,
-        ),
-        (
-            |stream| {
-                let both = [("grpc-status", "14"), ("grpc-status", "0")];
-                once(trailers_only(stream, &both))
-            },
-            Code::Unavailable,
-            3,
-        ),
-        (
-            |stream| {
-                let trailers = headers(
-                    stream,
-                    END_STREAM,
-                    &[("grpc-status", "5"), ("grpc-status", "0")],
-                );
-                once([response_headers(stream), trailers].concat())
-            },
-            Code::NotFound,
-            1,
-        ),
-        (
-            |stream| {
-                once(trailers_only(
-                    stream,
-                    &[("grpc-status", "99999999999999999999")],
-                ))
-            },
-            Code::Unknown,
-            1,
-        ),
-        (
-            |stream| once(trailers_only(stream, &[("grpc-status", "-14")])),
-            Code::Unknown,
-            1,
-        ),
-        (
-            |stream| once(trailers_only(stream, &[("grpc-status", "")])),
-            Code::Unknown,
-            1,
-        ),
-    ] {
-        let survived = survive(&retried, Vec::new(), answers).await;
-        assert_eq!((survived.code, survived.streams), (Some(code), streams));
     }
 }

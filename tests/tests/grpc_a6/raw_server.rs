@@ -76,11 +76,6 @@ pub(crate) fn response_headers(stream: u32) -> Vec<u8> {
     headers(stream, 0, &BEGINNING)
 }
 
-/// A Trailers-Only response with these fields.
-pub(crate) fn trailers_only(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
-    headers(stream, END_STREAM, &[&BEGINNING[..], fields].concat())
-}
-
 /// The server's counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {

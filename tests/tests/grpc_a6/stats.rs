@@ -57,7 +57,7 @@ async fn call(server: &Server) -> (GrpcStats, Memory) {
         })
         .map_err(BoxError::from)
         .service(http);
-    if let Ok(answer) = within(service.oneshot(unary(server))).await {
+    if let Ok(answer) = within(service.oneshot(unary(&server.uri()))).await {
         let _ = within(answer.into_body().collect()).await;
     }
     (stats, memory)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
-use reattempt_http::body::{ReplayBody, ReplayBodyError};
-use reattempt_http::{TransportError, TransportFault};
+use reattempt_http::body::ReplayBody;
+use reattempt_http::{ReplayBodyError, TransportError, TransportFault};
 use reattempt_tests::alive::Live;
 use tokio::time::Instant;
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use rand::Rng;
 use rand::rngs::SmallRng;
-use reattempt_testbed::grpc::frame_message;
+use reattempt_clients::grpc::frame_message;
 use reattempt_tests::alive::Live;
 use tokio::time::Sleep;
 use tower::BoxError;

@@ -22,13 +22,14 @@ use reattempt::{
     DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer, RouteLayer,
     Routes,
 };
+use reattempt_clients::grpc::Messages;
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
     PreviousAttemptsLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
-use reattempt_testbed::grpc::{ErrorCode, Messages, Script, SeenCall, Server, Step};
+use reattempt_testbed::grpc::{ErrorCode, Script, SeenCall, Server, Step};
 use reattempt_tests::alive::{Live, count};
 use tokio::task::JoinSet;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};

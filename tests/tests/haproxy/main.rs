@@ -15,14 +15,14 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use reattempt::strategy::NeverRetry;
-use reattempt::{DeadlineLayer, RetryInfo, RetryLayer, RouteLayer, StopReason};
-use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
+use reattempt::{RetryInfo, StopReason};
+use reattempt_http::body::ReplayBody;
+use reattempt_http::client::HttpClient;
 use reattempt_http::reasons::{HTTP_STREAM_REFUSED, HTTP_STREAM_RESET};
-use reattempt_http::{HttpClassifier, HttpPolicies};
+use reattempt_http::{HttpClientLayer, HttpPolicies};
 use reattempt_testbed::http::{Options, Protocol, Script, Server, Step};
 use tokio::task::JoinSet;
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower::{BoxError, Layer, ServiceExt};
 
 use crate::proxy::Haproxy;
 
@@ -37,8 +37,7 @@ async fn within<F: Future>(future: F) -> F::Output {
 
 #[derive(Clone)]
 struct Caller {
-    hyper: Client<HttpConnector, ReplayBody<Full<Bytes>>>,
-    policies: HttpPolicies,
+    client: HttpClient<Client<HttpConnector, ReplayBody<Full<Bytes>>>, HttpPolicies>,
     uri: String,
 }
 
@@ -56,9 +55,12 @@ impl Caller {
             .http2_only(true)
             .retry_canceled_requests(false)
             .build_http();
+        let layer = HttpClientLayer::standard()
+            .route(parsed.policies)
+            .timeout(PATIENCE)
+            .no_throttle();
         Self {
-            hyper,
-            policies: parsed.policies,
+            client: layer.layer(hyper),
             uri: proxy.uri(),
         }
     }
@@ -71,15 +73,8 @@ impl Caller {
             .body(Full::from("apples"))
             .expect("a request");
         let watch = RetryInfo::track(&mut request);
-        let service = ServiceBuilder::new()
-            .layer(RouteLayer::new(self.policies.clone()))
-            .layer(DeadlineLayer::new(PATIENCE))
-            .layer(ReplayBodyLayer::new())
-            .map_err(BoxError::from)
-            .layer(RetryLayer::new(HttpClassifier::new(), NeverRetry))
-            .service(self.hyper.clone());
         let answer = async {
-            let (head, body) = service.oneshot(request).await?.into_parts();
+            let (head, body) = self.client.clone().oneshot(request).await?.into_parts();
             body.collect().await?;
             Ok(head.status.as_u16())
         };

@@ -76,39 +76,12 @@ const BOTH: Habits = Habits {
     attempt: None,
 };
 
-/// The problem without signals.
-#[tokio::test(start_paused = true)]
-async fn without_a_word_between_them_one_call_becomes_243() {
-    let chain = Chain::new(|_| 503, [PLAIN; HOPS]);
-    assert_eq!(chain.call(1).await, 0);
-    assert_eq!(chain.counts(), [3, 9, 27, 81, 243]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_the_hop_next_to_the_fault_tries_again() {
-    let chain = Chain::new(|_| 503, [TELL; HOPS]);
-    assert_eq!(chain.call(10).await, 0);
-    assert_eq!(chain.counts(), [10, 10, 10, 10, 30]);
-}
-
 /// Independent services with throttles: each hop retries until its own throttle closes.
 #[tokio::test(start_paused = true)]
 async fn with_throttles_alone_every_hop_spends_its_own() {
     let chain = Chain::new(|_| 503, [THROTTLED; HOPS]);
     assert_eq!(chain.called(1).await, [3, 6, 9, 12, 15]);
     assert_eq!(chain.called(19).await, [23, 26, 29, 32, 35]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn with_throttles_the_bottom_gets_under_five_quarters_of_calls() {
-    let chain = Chain::new(|_| 503, [BOTH; HOPS]);
-    let calls = 20;
-    assert_eq!(chain.call(calls).await, 0);
-    assert_eq!(chain.counts()[..4], [calls; 4]);
-    // Five failures close the throttle: one call of three attempts, one of two, and the rest of
-    // one.
-    assert_eq!(chain.at_the_bottom(), calls + 3);
-    assert!(f64::from(chain.at_the_bottom()) / f64::from(calls) < 1.25);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use reattempt::machine::{Action, Keep, Resume, RetryMachine};
 use reattempt::test_util::Told;
-use reattempt::{AttemptKind, CallContext, RetryStrategy, StopReason, Surface, Verdict};
+use reattempt::{AttemptKind, RetryStrategy, StopReason, Surface, Verdict};
 
 use crate::Trace;
 use crate::script::Script;
@@ -12,7 +12,7 @@ use crate::simulation::Simulation;
 
 pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
     let mut call = Simulation::new(script, base);
-    let (strategy, context) = (script.strategy(), CallContext::default());
+    let strategy = script.strategy();
     let mut machine = RetryMachine::new();
     let mut kept: Option<Told> = None;
     let (mut number, mut kind) = (1, AttemptKind::Initial);
@@ -38,7 +38,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         let failed = machine.attempt_failed(facts, &step.verdict)?;
         let milli_tokens = call.count(&failed);
         let allowed = call.allows(Some(failed.failure()));
-        let (mut action, mut record) = machine.decide(failed, allowed, &strategy, &context, None);
+        let (mut action, mut record) = machine.decide(failed, allowed, &strategy, &(), None);
         if let Action::Ask(_) = action {
             let (takes, decision) = strategy.asked();
             if call.too_late(call.now + takes) {

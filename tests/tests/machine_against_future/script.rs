@@ -63,7 +63,7 @@ pub(crate) struct Attempt {
 pub(crate) struct Plan {
     max: Option<u32>,
     backoff: Backoff,
-    on_deadline: OnDeadline,
+    on_deadline: Option<OnDeadline>,
     holds: bool,
     stops_at: Option<u32>,
     /// Defers its decisions for this long; fails at the retry with this number.
@@ -179,7 +179,7 @@ impl Plan {
         Self {
             max: some(rng, 0.8, |rng| rng.random_range(1..7)),
             backoff: one(rng, &shapes).jitter(one(rng, &jitters)),
-            on_deadline: on_deadline(rng),
+            on_deadline: some(rng, 0.7, on_deadline),
             holds: rng.random_bool(0.3),
             stops_at: some(rng, 0.1, |rng| rng.random_range(0..4)),
             defers: some(rng, 0.2, |rng| {
@@ -276,7 +276,7 @@ impl RetryStrategy for Planned {
         self.plan.max
     }
 
-    fn on_deadline(&self) -> OnDeadline {
+    fn on_deadline(&self) -> Option<OnDeadline> {
         self.plan.on_deadline
     }
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use reattempt::StopReason;
-use reattempt_testbed::kv::client::KvRequest;
-use reattempt_testbed::kv::{opcode, status};
+use reattempt_clients::kv::client::KvRequest;
+use reattempt_clients::kv::{opcode, status};
 use reattempt_tests::kv::Ended;
 
 use crate::server::Memcached;

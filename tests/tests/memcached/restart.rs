@@ -3,10 +3,10 @@ use std::sync::{Arc, Mutex};
 
 use reattempt::reason::{NODE_NOT_AVAILABLE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
 use reattempt::{RetryInfoHandle, StopReason};
+use reattempt_clients::kv::client::{ClientError, KvRequest};
+use reattempt_clients::kv::{self, status};
 use reattempt_couchbase::ConfigPoller;
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
-use reattempt_testbed::kv::client::{ClientError, KvRequest};
-use reattempt_testbed::kv::{self, status};
 use reattempt_tests::kv::{Client, Ended, until};
 use tokio::task::JoinSet;
 

@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use reattempt_testbed::kv::client::{ClientOptions, KvRequest, NodeClient};
+use reattempt_clients::kv::client::{ClientOptions, KvRequest, NodeClient};
 use reattempt_tests::kv::{Client, within};
 use reattempt_tests::process::{free_port, is_installed, signal};
 use tower::ServiceExt as _;

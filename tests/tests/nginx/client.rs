@@ -10,13 +10,13 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use reattempt::RetryInfo;
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer};
-use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
-use reattempt_http::{AnyTransportError, HttpClassifier, HttpPushback};
+use reattempt_http::body::ReplayBody;
+use reattempt_http::{AnyTransportError, HttpClientLayer, HttpPushback};
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
 
 /// The time after which a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -113,17 +113,17 @@ impl Client {
             .expect("a request");
         let watch = RetryInfo::track(&mut request);
         let strategy = MaxAttempts::new(100, Backoff::constant(Duration::from_millis(5)));
-        let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(PATIENCE))
-            .layer(ReplayBodyLayer::new())
-            .map_err(BoxError::from)
-            .layer(RetryLayer::new(HttpClassifier::new(), strategy))
-            .layer(PushbackLayer::new(self.retry_after.clone()))
-            .service(self.http.clone());
+        let layer = HttpClientLayer::standard()
+            .timeout(PATIENCE)
+            .no_throttle()
+            .strategy(strategy)
+            .pushback(self.retry_after.clone());
+        let service = layer.layer(self.http.clone());
         let began = tokio::time::Instant::now();
         let outcome = async {
             let (head, body) = service.oneshot(request).await?.into_parts();
-            body.collect().await?;
+            let body = body.collect().await;
+            body.map_err(|error| error.to_string())?;
             Ok((head.status.as_u16(), head.headers))
         };
         let outcome = within(outcome).await;

@@ -102,6 +102,8 @@ fn none_is_doubled(
             "{times} times: {ended:?}"
         );
     }
+    let at_once = lost.iter().filter(|(.., info)| info.attempts() == 1);
+    assert!(at_once.count() <= WRITES / 200, "few are lost in flight");
     assert!(lost.len() <= most_lost, "most writes get through");
 }
 
@@ -226,12 +228,13 @@ async fn by_tonic(count: usize, config: &str) -> Option<(Vec<Ended>, Vec<String>
     Some((ended, names.collect::<Result<_, _>>().expect("names")))
 }
 
-/// By a policy: what was in flight, or refused twice, goes out again too.
+/// By a policy: what was in flight, or refused twice, goes out again too. Its delays add up to more
+/// than a reload takes on a busy machine.
 #[tokio::test]
 async fn ten_thousand_calls_by_tonic_lose_none() {
     let config = r#"{"methodConfig": [{"name": [{}], "timeout": "30s", "retryPolicy": {
-        "maxAttempts": 5, "initialBackoff": "0.005s", "maxBackoff": "0.05s",
-        "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]
+        "maxAttempts": 5, "initialBackoff": "0.05s", "maxBackoff": "1s",
+        "backoffMultiplier": 3, "retryableStatusCodes": ["UNAVAILABLE"]
     }}]}"#;
     if let Some((ended, _)) = by_tonic(READS, config).await {
         assert!(lost("tonic by policy", &ended).is_empty());

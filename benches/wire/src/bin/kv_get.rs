@@ -12,12 +12,12 @@ use reattempt::strategy::BestEffort;
 use reattempt::{
     Call, CallLayer, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryLayer, UncallLayer,
 };
+use reattempt_clients::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
+use reattempt_clients::kv::{self, StageLayer};
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{ConfigPoller, ConfigStore, KvClassifier, KvPushback, StaleKvConfig};
-use reattempt_testbed::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
-use reattempt_testbed::kv::{self, Cluster, StageLayer};
-use reattempt_testbed::report::ReportLayer;
+use reattempt_testbed::kv::Cluster;
 use reattempt_wire_cost::{Case, Contest, Figure, ServerProcess};
 use tower::retry::budget::{Budget, TpsBudget};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -156,10 +156,7 @@ async fn cases(address: &str) -> Result<Vec<Case>, BoxError> {
         .layer(UncallLayer::new())
         .service(Client::of(address).await?.routed);
     let silent = stack!(Client::of(address).await?, [UncallLayer::new()]);
-    let whole = stack!(
-        Client::of(address).await?,
-        [ReportLayer::new(kv::report), StageLayer::new()]
-    );
+    let whole = stack!(Client::of(address).await?, [StageLayer::new()]);
     Ok(vec![
         reads("bare client", Client::of(address).await?.routed, get),
         reads("tower retry + timeout", towers, get),

@@ -9,7 +9,6 @@ use reattempt::backoff::Backoff;
 use reattempt::strategy::{BestEffort, MaxAttempts};
 use reattempt::{Decision, OnDeadline, RetryStrategy, RetryView};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::document::{Fault, Fields, Millis, Setup};
 
@@ -34,10 +33,13 @@ pub(super) enum Name {
 impl Strategy {
     /// Best effort by default.
     pub(super) fn read(fields: &mut Fields) -> Result<Self, Fault> {
-        match fields.optional::<Value>("strategy")? {
-            None => Ok(Self::Named(Name::BestEffort)),
-            Some(Value::Object(constant)) => {
-                let mut constant = Fields::of(Value::Object(constant), fields.path_of("strategy"))?;
+        match fields.first_byte("strategy") {
+            None | Some(b'"') => {
+                let name = fields.or("strategy", Name::BestEffort)?;
+                Ok(Self::Named(name))
+            }
+            Some(b'{') => {
+                let mut constant = fields.nested("strategy");
                 let strategy = Self::Constant {
                     delay: constant.required::<Millis>("constant_ms")?.0,
                     max_attempts: constant.required("max_attempts")?,
@@ -45,9 +47,6 @@ impl Strategy {
                 constant.finish();
                 Ok(strategy)
             }
-            Some(name @ Value::String(_)) => serde_json::from_value(name)
-                .map(Self::Named)
-                .map_err(|error| fields.fault("strategy", error)),
             Some(_) => Err(fields.fault(
                 "strategy",
                 "must be a name, or {\"constant_ms\": n, \"max_attempts\": m}",
@@ -61,17 +60,18 @@ impl Strategy {
         setup: &Setup,
         error_map: impl FnOnce(BestEffort) -> Arc<dyn RetryStrategy>,
     ) -> Arc<dyn RetryStrategy> {
-        let best_effort = BestEffort::new().on_deadline(setup.on_deadline);
+        let on_deadline = setup.on_deadline_or_cap();
+        let best_effort = BestEffort::new().on_deadline(on_deadline);
         match self {
             Self::Named(Name::BestEffort) => Arc::new(best_effort),
-            Self::Named(Name::FailFast) => Arc::new(NeverRetry(setup.on_deadline)),
+            Self::Named(Name::FailFast) => Arc::new(NeverRetry(on_deadline)),
             Self::Named(Name::ErrorMap) => error_map(best_effort),
             Self::Constant {
                 delay,
                 max_attempts,
             } => Arc::new(
                 MaxAttempts::new(max_attempts.get(), Backoff::constant(delay))
-                    .on_deadline(setup.on_deadline),
+                    .on_deadline(on_deadline),
             ),
         }
     }
@@ -87,7 +87,7 @@ impl RetryStrategy for NeverRetry {
         Decision::Stop
     }
 
-    fn on_deadline(&self) -> OnDeadline {
-        self.0
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        Some(self.0)
     }
 }

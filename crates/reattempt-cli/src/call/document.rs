@@ -1,8 +1,10 @@
 //! The document of `reattempt call --json`: the fields shared by all protocols, and how a field is
 //! read.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -10,57 +12,98 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use reattempt::OnDeadline;
 use reattempt::backoff::Randomness;
+pub(crate) use reattempt::config::{Fault, Faults};
+use reattempt::config::{Form, Json, Members, Place, Unreadable};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
-/// A fault in a document, with its path.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {what}")]
-pub(crate) struct Fault {
-    path: String,
-    what: String,
-}
+/// A document may be as long and as deep as its parts; a policy has bounds of its own.
+const FORM: Form = Form {
+    longest: usize::MAX,
+    deepest: usize::MAX,
+    refusal: |unreadable| match unreadable {
+        Unreadable::NotJson { problem, .. } => problem.clone(),
+        other => other.to_string(),
+    },
+    ..Form::new("the document")
+};
 
-impl Fault {
-    pub(crate) fn new(path: impl Into<String>, what: impl ToString) -> Self {
-        Self {
-            path: path.into(),
-            what: what.to_string(),
+const MOST_FAULTS: usize = 100;
+
+/// The faults of one document so far, shared by all its objects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found(Rc<RefCell<Vec<Fault>>>);
+
+impl Found {
+    /// Records a fault, unless it follows from an earlier one: at the same path, or below it. One
+    /// line has at most a hundred.
+    pub(crate) fn add(&self, fault: Fault) {
+        let mut faults = self.0.borrow_mut();
+        let follows = |earlier: &Fault| {
+            let below = fault.path.strip_prefix(&earlier.path);
+            below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+        };
+        if faults.len() < MOST_FAULTS && !faults.iter().any(follows) {
+            faults.push(fault);
         }
     }
 
-    /// From a text that begins with the path.
-    pub(crate) fn of_text(text: &str) -> Self {
-        let (path, what) = text.split_once(": ").unwrap_or(("$", text));
-        Self::new(path, what)
+    /// The last fault, if there is one, to return it.
+    pub(crate) fn last(&self) -> Result<(), Fault> {
+        self.0.borrow_mut().pop().map_or(Ok(()), Err)
+    }
+
+    fn add_all(&self, faults: &Faults, below: &str) {
+        let faults = faults.faults().iter().cloned();
+        faults.for_each(|fault| self.add(fault.below(below)));
+    }
+
+    /// The value, unless there is a fault.
+    pub(crate) fn check<T>(&self, made: Result<T, Fault>) -> Result<T, Faults> {
+        let made = made.map_err(|fault| self.add(fault)).ok();
+        let faults = self.0.take();
+        made.filter(|_| faults.is_empty())
+            .ok_or_else(|| Faults::new(FORM.subject, faults))
     }
 }
 
 /// The fields of one JSON object, taken one by one, so that every fault has its JSON path. `null`
-/// counts as absent.
+/// counts as absent. A field with a fault counts as absent from then on, so that the faults of the
+/// others are found too.
 #[derive(Debug)]
 pub(crate) struct Fields {
     path: String,
-    map: Map<String, Value>,
-    /// The unparsed members of the document, for parsers of their own.
+    /// As they were written.
     texts: BTreeMap<String, String>,
+    found: Found,
 }
 
 impl Fields {
-    pub(crate) fn of(value: Value, path: impl Into<String>) -> Result<Self, Fault> {
+    /// The fields of the whole document, or of an object with faults of its own.
+    pub(crate) fn of(text: &[u8], path: impl Into<String>, found: Found) -> Self {
         let path = path.into();
-        match value {
-            Value::Object(map) => Ok(Self {
-                path,
-                map,
-                texts: BTreeMap::new(),
-            }),
-            other => Err(Fault::new(
-                path,
-                format!("must be an object, got {}", kind_of(&other)),
-            )),
+        let mut texts = BTreeMap::new();
+        let read = FORM.read(text, |place, json| {
+            let wrong = format!("must be an object, got {}", kind_of(json));
+            let members = Members::or(place, json, &[], &wrong)?;
+            let members = members.iter();
+            texts.extend(members.map(|(name, json)| (name.to_owned(), json.text().to_owned())));
+            Some(())
+        });
+        if let Err(faults) = read {
+            found.add_all(&faults, &path);
+        }
+        Self { path, texts, found }
+    }
+
+    /// The whole document, with these texts as its members.
+    pub(crate) fn of_texts(texts: BTreeMap<String, String>) -> Self {
+        Self {
+            path: "$".to_owned(),
+            texts,
+            found: Found::default(),
         }
     }
 
@@ -68,16 +111,35 @@ impl Fields {
         format!("{}.{name}", self.path)
     }
 
-    pub(crate) fn fault(&self, name: &str, what: impl ToString) -> Fault {
+    pub(crate) fn fault(&self, name: &str, what: impl fmt::Display) -> Fault {
         Fault::new(self.path_of(name), what)
     }
 
+    /// Records the faults of a document that is the value of this field.
+    pub(crate) fn add_all(&self, name: &str, faults: &Faults) {
+        self.found.add_all(faults, &self.path_of(name));
+    }
+
+    /// Always `Ok`: a fault is recorded, and the field counts as absent.
     pub(crate) fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Fault> {
-        match self.map.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => serde_json::from_value(value)
-                .map(Some)
-                .map_err(|error| self.fault(name, error)),
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        match serde_json::from_str::<Value>(&text).and_then(serde_json::from_value) {
+            Ok(value) => {
+                let once = FORM.read(&text, |place, json| {
+                    members_once(place, json);
+                    Some(())
+                });
+                if let Err(faults) = once {
+                    self.add_all(name, &faults);
+                }
+                Ok(Some(value))
+            }
+            Err(error) => {
+                self.found.add(self.fault(name, error));
+                Ok(None)
+            }
         }
     }
 
@@ -90,37 +152,74 @@ impl Fields {
         Ok(self.optional(name)?.unwrap_or(default))
     }
 
-    /// An unparsed member: a policy parser also detects what a parsed value loses, such as a
-    /// duplicate key.
+    /// An unparsed field, for a parser of its own.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
-        let value = self.map.remove(name).filter(|value| !value.is_null())?;
-        Some(self.texts.remove(name).unwrap_or_else(|| value.to_string()))
+        self.texts.remove(name).filter(|text| text != "null")
+    }
+
+    /// How a field begins, which tells its kind.
+    pub(crate) fn first_byte(&self, name: &str) -> Option<u8> {
+        let text = self.texts.get(name).filter(|text| *text != "null")?;
+        text.bytes().next()
     }
 
     /// A nested object; empty if it is absent.
-    pub(crate) fn nested(&mut self, name: &str) -> Result<Self, Fault> {
-        let value = self
-            .optional(name)?
-            .unwrap_or_else(|| Value::Object(Map::new()));
-        Self::of(value, self.path_of(name))
+    pub(crate) fn nested(&mut self, name: &str) -> Self {
+        let text = self.text(name).unwrap_or_else(|| "{}".to_owned());
+        Self::of(text.as_bytes(), self.path_of(name), self.found.clone())
+    }
+
+    /// The objects of a required list.
+    fn list(&mut self, name: &str) -> Vec<Self> {
+        let Some(text) = self.text(name) else {
+            self.found.add(self.fault(name, "is required"));
+            return Vec::new();
+        };
+        let items = serde_json::from_str::<Vec<&RawValue>>(&text).unwrap_or_else(|error| {
+            let error = error.to_string();
+            let what = error.split(" at line ").next().unwrap_or_default();
+            self.found.add(self.fault(name, what));
+            Vec::new()
+        });
+        let items = items.into_iter().enumerate().map(|(at, item)| {
+            let path = format!("{}[{at}]", self.path_of(name));
+            Self::of(item.get().as_bytes(), path, self.found.clone())
+        });
+        items.collect()
     }
 
     /// Warns about fields that were not taken, such as misspelled names.
     pub(crate) fn finish(self) {
-        for name in self.map.keys() {
-            tracing::warn!("{}.{name}: unknown field, ignored", self.path);
+        // A document with faults has one line for them, and no other.
+        if self.found.0.borrow().is_empty() {
+            for name in self.texts.keys() {
+                tracing::warn!("{}.{name}: unknown field, ignored", self.path);
+            }
         }
     }
 }
 
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+/// Records the duplicate members of all objects in a value that serde_json can hold, which bounds
+/// its depth.
+fn members_once(place: &mut Place<'_>, json: Json<'_>) {
+    for (at, item) in json.items().into_iter().flatten().enumerate() {
+        members_once(&mut place.index(at), item);
+    }
+    if json.is_object() {
+        let members = Members::any(place, json);
+        for (name, json) in members.iter().flat_map(Members::iter) {
+            members_once(&mut place.field(name), json);
+        }
+    }
+}
+
+fn kind_of(json: Json<'_>) -> &'static str {
+    match json.text().as_bytes().first() {
+        Some(b'n') => "null",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'"') => "a string",
+        Some(b'[') => "a list",
+        _ => "a number",
     }
 }
 
@@ -195,19 +294,28 @@ pub(crate) enum Concurrency {
     Parallel,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum DeadlineChoice {
-    #[default]
     Cap,
     GiveUp,
+}
+
+impl From<DeadlineChoice> for OnDeadline {
+    fn from(choice: DeadlineChoice) -> Self {
+        match choice {
+            DeadlineChoice::Cap => Self::Cap,
+            DeadlineChoice::GiveUp => Self::GiveUp,
+        }
+    }
 }
 
 /// The settings of the layers, shared by all protocols.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) target: OneOrMany,
-    pub(crate) on_deadline: OnDeadline,
+    /// As the document says it, which beats any policy.
+    pub(crate) on_deadline: Option<OnDeadline>,
     pub(crate) randomness: Randomness,
 }
 
@@ -222,6 +330,11 @@ impl fmt::Debug for Setup {
 }
 
 impl Setup {
+    /// For strategies that say nothing of it themselves.
+    pub(crate) fn on_deadline_or_cap(&self) -> OnDeadline {
+        self.on_deadline.unwrap_or(OnDeadline::Cap)
+    }
+
     /// The target of a protocol with a single server.
     pub(crate) fn one_target(&self) -> Result<&str, Fault> {
         match &self.target {
@@ -260,56 +373,22 @@ const LINGER: Millis = Millis(Duration::from_millis(30));
 /// the layers add headers.
 pub(crate) const MOST_NAMES: usize = 10_000;
 
-/// Members with parsers of their own, which report their own faults.
-const POLICIES: [&str; 2] = ["service_config", "policy"];
-
-/// These members as one value, without the policies. A policy may contain numbers and nesting that
-/// no [`Value`] can hold; its own parser reports them, and the document stays usable.
-fn without_policies(members: &BTreeMap<String, Box<RawValue>>) -> Option<Value> {
-    let read = |name: &str, raw: &RawValue| match serde_json::from_str(raw.get()) {
-        Err(_) if POLICIES.contains(&name) => Some(Value::Object(Map::new())),
-        read => read.ok(),
-    };
-    members
-        .iter()
-        .map(|(name, raw)| Some((name.clone(), read(name, raw)?)))
-        .collect()
-}
-
 impl Document {
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, Fault> {
-        let parsed = serde_json::from_slice::<Value>(text);
-        let members = serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(text);
-        let (value, texts) = match (parsed, members) {
-            (Ok(value), Ok(members)) => (value, members),
-            (Ok(value), Err(_)) => (value, BTreeMap::new()),
-            (Err(error), Ok(members)) => match without_policies(&members) {
-                Some(value) => (value, members),
-                None => return Err(Fault::new("$", error)),
-            },
-            (Err(error), Err(_)) => return Err(Fault::new("$", error)),
-        };
-        let texts = texts
-            .into_iter()
-            .map(|(name, raw)| (name, raw.get().to_owned()))
-            .collect();
-        Self::with_texts(value, texts)
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, Faults> {
+        Self::of(Fields::of(text, "$", Found::default()))
     }
 
-    /// A document from this value; `texts` has the unparsed members.
-    pub(crate) fn with_texts(value: Value, texts: BTreeMap<String, String>) -> Result<Self, Fault> {
-        let mut fields = Fields::of(value, "$")?;
-        fields.texts = texts;
-        let calls: Vec<Value> = fields.required("calls")?;
-        let calls = calls
-            .into_iter()
-            .enumerate()
-            .map(|(place, call)| head(Fields::of(call, format!("$.calls[{place}]"))?, place))
-            .collect::<Result<_, _>>()?;
-        let on_deadline = match fields.or("on_deadline", DeadlineChoice::Cap)? {
-            DeadlineChoice::Cap => OnDeadline::Cap,
-            DeadlineChoice::GiveUp => OnDeadline::GiveUp,
-        };
+    /// A document with these fields.
+    pub(crate) fn of(fields: Fields) -> Result<Self, Faults> {
+        let found = fields.found.clone();
+        found.check(Self::read(fields))
+    }
+
+    fn read(mut fields: Fields) -> Result<Self, Fault> {
+        let calls = fields.list("calls").into_iter().enumerate();
+        let calls = calls.map(|(place, call)| head(call, place));
+        let calls = calls.collect::<Result<_, _>>()?;
+        let on_deadline = fields.optional::<DeadlineChoice>("on_deadline")?;
         let randomness = match fields.optional::<Number>("seed")? {
             Some(number) => Randomness::seeded(seed(&number)),
             None => Randomness::Thread,
@@ -320,12 +399,17 @@ impl Document {
             linger: fields.or("linger_ms", LINGER)?.0,
             setup: Setup {
                 target: fields.required("target")?,
-                on_deadline,
+                on_deadline: on_deadline.map(OnDeadline::from),
                 randomness,
             },
             calls,
             rest: fields,
         })
+    }
+
+    /// The faults so far.
+    pub(crate) fn found(&self) -> Found {
+        self.rest.found.clone()
     }
 }
 
@@ -353,7 +437,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(document: Value) -> Result<Document, Fault> {
+    fn of(document: Value) -> Result<Document, Faults> {
         Document::parse(document.to_string().as_bytes())
     }
 
@@ -374,7 +458,7 @@ mod tests {
             let mut document = Document::parse(text.as_bytes()).unwrap();
             assert_eq!(document.rest.text("policy").as_deref(), Some(odd));
             let text = text.replace("policy", "seed");
-            let fault = Document::parse(text.as_bytes()).unwrap_err().to_string();
+            let fault = Document::parse(text.as_bytes()).unwrap_err().listed();
             assert!(fault.contains(" at line 1 column "), "{fault}");
         }
     }
@@ -388,7 +472,7 @@ mod tests {
     }
 
     fn fault(document: Value) -> String {
-        of(document).unwrap_err().to_string()
+        of(document).unwrap_err().listed()
     }
 
     #[test]
@@ -398,7 +482,8 @@ mod tests {
         assert_eq!(document.protocol, Protocol::Grpc);
         assert_eq!(document.concurrency, Concurrency::Sequential);
         assert_eq!(document.linger, Duration::from_millis(30));
-        assert_eq!(document.setup.on_deadline, OnDeadline::Cap);
+        assert_eq!(document.setup.on_deadline, None);
+        assert_eq!(document.setup.on_deadline_or_cap(), OnDeadline::Cap);
         let (head, _) = &document.calls[0];
         assert_eq!(head.call, "a");
         assert_eq!(head.timeout, None);
@@ -424,8 +509,40 @@ mod tests {
     }
 
     #[test]
+    fn all_faults_are_reported_at_once() {
+        let text = br#"{"protocol": "smtp", "seed": 1, "seed": 2, "linger_ms": "long", "calls": [
+            {"timeout_ms": -1, "start_delay_ms": []}, 7, {"call": 1}]}"#;
+        let faults = Document::parse(text).unwrap_err();
+        let paths: Vec<_> = faults.faults().iter().map(|fault| &*fault.path).collect();
+        assert_eq!(
+            paths,
+            [
+                "$.seed",
+                "$.calls[1]",
+                "$.calls[0].timeout_ms",
+                "$.calls[0].start_delay_ms",
+                "$.calls[2].call",
+                "$.protocol",
+                "$.linger_ms",
+                "$.target",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_duplicate_member_is_a_fault_at_any_depth() {
+        let text = br#"{"target": "h:1", "calls": [{"options": {"a": [{"b": 1, "b": 2}]}}]}"#;
+        let document = Document::parse(text).unwrap();
+        let found = document.found();
+        let (_, mut call) = document.calls.into_iter().next().unwrap();
+        let read = call.optional::<Value>("options");
+        let faults = found.check(read).unwrap_err();
+        assert_eq!(faults.listed(), "$.calls[0].options.a[0].b: is there twice");
+    }
+
+    #[test]
     fn half_a_document_is_a_fault_with_its_position() {
-        let fault = Document::parse(b"{\"target\": ").unwrap_err().to_string();
+        let fault = Document::parse(b"{\"target\": ").unwrap_err().listed();
         assert!(fault.starts_with("$: EOF while parsing"), "{fault}");
         assert!(fault.contains("line 1 column"), "{fault}");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use super::document::{Fault, to_base64};
+use super::document::{Fault, Fields, to_base64};
 
 /// Makes calls and shows every attempt.
 ///
@@ -55,7 +55,8 @@ pub(crate) struct Arguments {
     /// The seed of the jitter, to make it repeatable
     #[arg(long)]
     seed: Option<u64>,
-    /// Returns the failure at once when the next attempt does not fit within the time limit
+    /// Returns the failure at once when the next attempt does not fit within the time limit;
+    /// otherwise the policy decides, and without its word the call waits
     #[arg(long)]
     give_up: bool,
     /// grpc: the kind of method
@@ -183,17 +184,18 @@ impl KindFlag {
     }
 }
 
-/// A document under construction: its own fields, those of each call, and unparsed files.
+/// A document under construction: its own fields as JSON, with unparsed files, and those of each
+/// call.
 #[derive(Debug, Default)]
 struct Draft {
-    document: Map<String, Value>,
+    document: BTreeMap<String, String>,
     call: Map<String, Value>,
-    texts: BTreeMap<String, String>,
 }
 
 impl Draft {
     fn set(&mut self, name: &str, value: impl Into<Value>) {
-        self.document.insert(name.to_owned(), value.into());
+        self.document
+            .insert(name.to_owned(), value.into().to_string());
     }
 
     fn call(&mut self, name: &str, value: impl Into<Value>) {
@@ -201,16 +203,14 @@ impl Draft {
     }
 
     fn file(&mut self, name: &str, text: Option<String>) {
-        if let Some(text) = text {
-            self.set(name, Map::new());
-            self.texts.insert(name.to_owned(), text);
-        }
+        self.document
+            .extend(text.map(|text| (name.to_owned(), text)));
     }
 }
 
 impl Arguments {
-    /// The document, and the unparsed files that it refers to.
-    pub(crate) fn into_document(self) -> Result<(Value, BTreeMap<String, String>), Fault> {
+    /// The fields of the document, with the unparsed files that it refers to.
+    pub(crate) fn into_fields(self) -> Result<Fields, Fault> {
         let mut draft = Draft::default();
         let choice = |on, yes, no| json!(if on { yes } else { no });
         draft.set("target", self.target.clone());
@@ -219,7 +219,7 @@ impl Arguments {
             "concurrency",
             choice(self.parallel, "parallel", "sequential"),
         );
-        draft.set("on_deadline", choice(self.give_up, "give_up", "cap"));
+        draft.set("on_deadline", self.give_up.then_some("give_up"));
         draft.set("linger_ms", 0);
         let timeout = self.timeout.map(|timeout| timeout.as_secs_f64() * 1000.0);
         draft.call("timeout_ms", timeout);
@@ -235,7 +235,7 @@ impl Arguments {
         });
         let calls: Vec<Value> = calls.collect();
         draft.set("calls", calls);
-        Ok((draft.document.into(), draft.texts))
+        Ok(Fields::of_texts(draft.document))
     }
 
     fn payloads(&self) -> Result<Vec<Vec<u8>>, Fault> {
@@ -389,6 +389,29 @@ mod tests {
         for wrong in ["2", "-1s", "soon", "", "ms"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// Otherwise no policy could give up.
+    #[test]
+    fn without_its_flag_the_deadline_is_left_to_the_policy() {
+        use clap::Parser;
+        use reattempt::OnDeadline;
+
+        use crate::call::document::Document;
+
+        #[derive(Parser)]
+        struct Program {
+            #[command(flatten)]
+            call: Arguments,
+        }
+        let on_deadline = |flags: &[&str]| {
+            let target = ["call", "--protocol", "http", "--target", "http://h:1/"];
+            let flags = target.iter().chain(flags);
+            let fields = Program::parse_from(flags).call.into_fields().unwrap();
+            Document::of(fields).unwrap().setup.on_deadline
+        };
+        assert_eq!(on_deadline(&[]), None);
+        assert_eq!(on_deadline(&["--give-up"]), Some(OnDeadline::GiveUp));
     }
 
     #[test]

@@ -5,23 +5,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reattempt::observe::LogObserver;
-use reattempt::{
-    Call, ConfigPollLayer, DeadlineLayer, Elapsed, HasCallContext, Idempotency, Observer,
-    PushbackLayer, RetryLayer,
-};
-use reattempt_couchbase::cluster_config::{ConfigPollerOptions, NetworkChoice};
-use reattempt_couchbase::kv::stamp_idempotency;
+use reattempt::{Call, ClientError, HasCallContext, Idempotency};
+use reattempt_clients::kv::client::{ClientOptions, KvRequest, LookupSpec};
+use reattempt_clients::kv::{self, ClosingClient, KvResponse, RoutedClient};
+use reattempt_couchbase::cluster_config::NetworkChoice;
 use reattempt_couchbase::{
-    Address, ConfigPoller, ConfigStore, ErrorMapStrategy, ErrorMaps, KvClassifier, KvPushback,
-    StaleKvConfig,
+    Address, ConfigPoller, ConfigPollerOptions, ConfigStore, ErrorMapStrategy, ErrorMaps,
+    KvClientLayer,
 };
-use reattempt_testbed::kv::client::{ClientError, ClientOptions, KvRequest, LookupSpec};
-use reattempt_testbed::kv::{self, ClosingClient, KvResponse, RoutedClient};
-use reattempt_testbed::report::ReportLayer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower::{ServiceBuilder, ServiceExt};
 
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
@@ -31,7 +26,7 @@ use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 use super::user_info::{self, UserInfo};
 
-type Stack = BoxCloneSyncService<Call<KvRequest>, KvResponse, BoxError>;
+type Stack = BoxCloneSyncService<Call<KvRequest>, KvResponse, ClientError<kv::ClientError>>;
 
 /// Calls one cluster, or memcached servers.
 #[derive(Debug)]
@@ -73,7 +68,8 @@ impl Settings {
         let text = |fields: &mut Fields, name| fields.or(name, String::new());
         let (bucket, mut username) = (text(fields, "bucket")?, text(fields, "username")?);
         // The parser's own error would repeat the value.
-        let password = text(fields, "password");
+        let password = fields.text("password");
+        let password = password.map_or(Ok(String::new()), |text| serde_json::from_str(&text));
         let mut password = password.map_err(|_| fields.fault("password", "must be a text"))?;
         let (seeds, info) = seeds(&setup.target)?;
         if info.is_some() && bootstrap == Bootstrap::Memcached {
@@ -145,8 +141,7 @@ impl Settings {
         ConfigPoller::spawn(store.clone(), kv::fetch_over(client.clone()), options)
     }
 
-    /// The layers in their documented order. Routing is below them, so that a retry goes where the
-    /// newest configuration points.
+    /// Routing is below the layers, so that a retry goes where the newest configuration points.
     fn stack(&self, setup: &Setup, store: &ConfigStore) -> Stack {
         let maps = ErrorMaps::new();
         let client = self
@@ -159,38 +154,22 @@ impl Settings {
             client,
             kv::map_in(store.clone(), self.network()),
         );
-        let mut classifier = KvClassifier::new();
+        let mut layer = match self.bootstrap {
+            Bootstrap::Couchbase => KvClientLayer::new(self.poller(setup, store, &routed)),
+            Bootstrap::Memcached => KvClientLayer::without_config_poll(),
+        };
         if self.current_server_codes {
-            classifier = classifier.with_current_server_codes();
+            layer = layer.with_current_server_codes();
         }
-        let poller =
-            (self.bootstrap == Bootstrap::Couchbase).then(|| self.poller(setup, store, &routed));
-        let observer: Arc<dyn Observer> = match &poller {
-            // The poller observes attempts, to detect nodes that never answer.
-            Some(poller) => Arc::new(((LogObserver, JournalObserver), poller.clone())),
-            None => Arc::new((LogObserver, JournalObserver)),
-        };
-        let poll = poller.map(|poller| {
-            let mut stale = StaleKvConfig::new(poller);
-            if self.current_server_codes {
-                stale = stale.with_current_server_codes();
-            }
-            ConfigPollLayer::new(stale)
-        });
         let strategy = self.strategy.make(setup, |best_effort| {
-            Arc::new(ErrorMapStrategy::new(maps.clone()).otherwise(best_effort))
+            Arc::new(ErrorMapStrategy::new(maps).otherwise(best_effort))
         });
-        let report = |reporter: &reattempt::AttemptReporter,
-                      outcome: Result<&KvResponse, &ClientError>| {
-            kv::report(reporter, outcome);
-        };
+        let layer = layer
+            .no_timeout()
+            .strategy(strategy)
+            .observer(Arc::new((LogObserver, JournalObserver)));
         let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::unlimited())
-            .map_err(BoxError::from)
-            .layer(RetryLayer::new(classifier, strategy).observer(observer))
-            .layer(PushbackLayer::new(KvPushback::new()))
-            .option_layer(poll)
-            .layer(ReportLayer::new(report))
+            .layer(layer)
             .layer(JournalLayer)
             .layer(kv::StageLayer::new())
             .service(ClosingClient::new(routed));
@@ -275,7 +254,6 @@ impl Caller for KvCaller {
     async fn call(&self, head: Head, call: KvCall) -> Answer {
         let mut request = Call::new(call.request);
         request.context_mut().set_idempotency(call.idempotency);
-        stamp_idempotency(&mut request);
         let story = Story::begin(&head, &mut request);
         let outcome = tokio::select! {
             biased;
@@ -286,7 +264,7 @@ impl Caller for KvCaller {
             None => (Ending::Cancelled, None, Some("the caller left".to_owned())),
             // The attempt's verdict states whether the status is a failure.
             Some(Ok(_)) => (Ending::Success, None, None),
-            Some(Err(error)) => match error.downcast_ref::<Elapsed>() {
+            Some(Err(error)) => match error.elapsed() {
                 Some(elapsed) => (
                     Ending::Deadline,
                     Some(Timeout::from(elapsed)),

@@ -10,6 +10,7 @@ mod http;
 pub(crate) mod in_millis;
 mod kv;
 mod mongodb;
+mod named_values;
 mod schedule;
 mod story;
 mod transport;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 pub(crate) use flags::Arguments;
 
 use answer::Answer;
-use document::{Concurrency, Document, Fault, Protocol};
+use document::{Concurrency, Document, Faults, Protocol};
 use schedule::{Caller, Plan};
 
 use crate::printable::OneLine;
@@ -43,9 +44,9 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let outcome = read(arguments).and_then(|document| carry_out(document, output));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Problem::Fault(fault)) => {
+        Err(Problem::Faults(faults)) => {
             // Exactly one line, also for errors with several.
-            let line = fault.to_string().replace('\n', " ");
+            let line = faults.listed().replace('\n', " ");
             eprintln!("reattempt call: {}", OneLine(line));
             ExitCode::from(UNUSABLE)
         }
@@ -59,15 +60,16 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Problem {
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Faults(#[from] Faults),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 fn read(arguments: Arguments) -> Result<Document, Problem> {
     if !arguments.json {
-        let (value, texts) = arguments.into_document()?;
-        return Ok(Document::with_texts(value, texts)?);
+        let fields = arguments.into_fields();
+        let fields = fields.map_err(|fault| Faults::new("the command line", vec![fault]))?;
+        return Ok(Document::of(fields)?);
     }
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;
@@ -96,11 +98,14 @@ impl Output {
 
 fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
     block_on(async move {
+        let found = document.found();
         match document.protocol {
-            Protocol::Grpc => run_plan(grpc::plan(document)?, output).await?,
-            Protocol::Http => run_plan(http::plan(document)?, output).await?,
-            Protocol::Kv => run_plan(kv::plan(document)?, output).await?,
-            Protocol::Mongodb => run_plan(mongodb::plan(document).await?, output).await?,
+            Protocol::Grpc => run_plan(found.check(grpc::plan(document))?, output).await?,
+            Protocol::Http => run_plan(found.check(http::plan(document))?, output).await?,
+            Protocol::Kv => run_plan(found.check(kv::plan(document))?, output).await?,
+            Protocol::Mongodb => {
+                run_plan(found.check(mongodb::plan(document).await)?, output).await?;
+            }
         }
         Ok(())
     })?

@@ -6,18 +6,16 @@ use std::time::Duration;
 use bson::Document as Bson;
 use reattempt::observe::LogObserver;
 use reattempt::{
-    Call, DeadlineLayer, Elapsed, Failure, HasCallContext, Idempotency, RetryLayer, RetryStrategy,
-    RouteLayer, Surface, UncallLayer,
+    Call, ClientError, Elapsed, Failure, HasCallContext, Idempotency, RetryStrategy, Surface,
+    UncallLayer,
 };
-use reattempt_mongodb::{
-    Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, ReadCall, RetryReads, RetryableReads,
-};
-use reattempt_testbed::mongodb::client::{
+use reattempt_clients::mongodb::client::{
     CommandEvent, ConnectionString, Drained, Operation, WriteError, drain,
 };
-use reattempt_testbed::mongodb::wire::PROTOCOL_LIMIT;
-use reattempt_testbed::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
-use reattempt_testbed::report::ReportLayer;
+use reattempt_clients::mongodb::wire::PROTOCOL_LIMIT;
+use reattempt_clients::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
+use reattempt_clients::report::ReportLayer;
+use reattempt_mongodb::{Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClientLayer, RetryableReads};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tower::util::BoxCloneSyncService;
@@ -29,16 +27,15 @@ use super::document::{Document, Fault, Fields, Head};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 
-type Stack = BoxCloneSyncService<Call<MongoRequest>, MongoReply, BoxError>;
+type Stack = BoxCloneSyncService<Call<MongoRequest>, MongoReply, ClientError<MongoError>>;
 
 /// Calls one deployment.
 #[derive(Debug)]
 pub(crate) struct MongoCaller {
     client: Client,
     settings: ConnectionString,
-    classifier: MongoClassifier,
+    layer: MongoClientLayer,
     strategy: RetryableReads,
-    gate: RetryReads,
     avoid: Deprioritized,
 }
 
@@ -74,13 +71,13 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         tracing::warn!("$.target: {warning}");
     }
     let rules = document.rest.or("retryable_reads", Rules::default())?;
-    let (mut classifier, mut strategy, mut avoid) = (
-        MongoClassifier::seed_2022(),
+    let (mut layer, mut strategy, mut avoid) = (
+        MongoClientLayer::new(),
         RetryableReads::seed_2022(),
         Deprioritized::seed_2022(),
     );
     if rules == Rules::Current {
-        classifier = MongoClassifier::current();
+        layer = MongoClientLayer::current();
         let retries = settings.max_adaptive_retries;
         strategy = strategy
             .overload_backoff(retries.unwrap_or(MAX_ADAPTIVE_RETRIES))
@@ -94,13 +91,15 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         settings.options.overload_labels = true;
     }
     settings.options.message_limit = PROTOCOL_LIMIT;
-    let gate = RetryReads::with_strategy(settings.retry_reads, strategy.clone())
-        .retry_writes(settings.retry_writes);
+    let layer = layer
+        .strategy(strategy.clone())
+        .retry_reads(settings.retry_reads)
+        .retry_writes(settings.retry_writes)
+        .observer(Arc::new((LogObserver, JournalObserver)));
     let caller = || MongoCaller {
         client: Client::new(settings.options.clone()),
-        gate,
         settings,
-        classifier,
+        layer,
         strategy,
         avoid,
     };
@@ -160,13 +159,7 @@ impl MongoCaller {
             .clone()
             .on_event(move |event| events.push(event));
         let service = ServiceBuilder::new()
-            .layer(RouteLayer::new(self.gate.clone()))
-            .layer(DeadlineLayer::unlimited())
-            .map_err(BoxError::from)
-            .layer(
-                RetryLayer::new(self.classifier, self.strategy.clone())
-                    .observer(Arc::new((LogObserver, JournalObserver))),
-            )
+            .layer(self.layer.clone())
             .layer(ReportLayer::new(mongodb::report))
             .layer(JournalLayer)
             .map_request(mongodb::prepare(&self.client, self.avoid))
@@ -237,14 +230,11 @@ async fn exchange(
 }
 
 /// Replaces the timeout of a later batch by one of the whole call, whose attempts are reported.
-fn of_whole_call(error: BoxError, story: &Story) -> BoxError {
-    match error.downcast::<Elapsed>() {
-        Ok(elapsed) => Box::new(Elapsed {
-            info: Box::new(story.info()),
-            ..*elapsed
-        }),
-        Err(error) => error,
+fn of_whole_call(mut error: ClientError<MongoError>, story: &Story) -> ClientError<MongoError> {
+    if let ClientError::Elapsed(Elapsed { info, .. }) = &mut error {
+        **info = story.info();
     }
+    error
 }
 
 impl Caller for MongoCaller {
@@ -259,9 +249,6 @@ impl Caller for MongoCaller {
             &call.collection,
             call.options,
         ));
-        let (operation, in_transaction) = (request.operation(), request.in_transaction());
-        self.gate
-            .stamp(request.context_mut(), operation, in_transaction);
         let story = Story::begin(&head, &mut request);
         let events = Events::default();
         let stack = self.stack(events.clone());
@@ -271,7 +258,7 @@ impl Caller for MongoCaller {
             () = cancelled(&head) => None,
         };
         let mut documents = None;
-        let mut failed = None;
+        let mut failed: Option<MongoError> = None;
         let mut unwritten = None;
         let mut timeout = None;
         let (ending, error) = match outcome {
@@ -282,13 +269,17 @@ impl Caller for MongoCaller {
             }
             Some(Err(error)) => {
                 let text = error.to_string();
-                if let Some(elapsed) = error.downcast_ref::<Elapsed>() {
-                    timeout = Some(Timeout::from(elapsed));
-                    (Ending::Deadline, Some(text))
-                } else {
-                    unwritten = error.downcast_ref::<WriteError>().cloned();
-                    failed = error.downcast::<MongoError>().ok();
-                    (Ending::Failure, Some(text))
+                unwritten = error.downcast_ref::<WriteError>().cloned();
+                match error.downcast().map(|error| *error) {
+                    Ok(ClientError::Elapsed(elapsed)) => {
+                        timeout = Some(Timeout::from(&elapsed));
+                        (Ending::Deadline, Some(text))
+                    }
+                    Ok(ClientError::Transport(error)) => {
+                        failed = Some(error);
+                        (Ending::Failure, Some(text))
+                    }
+                    Err(_) => (Ending::Failure, Some(text)),
                 }
             }
         };
@@ -299,7 +290,7 @@ impl Caller for MongoCaller {
             let line = format!("{count} documents");
             answer.for_people.push(Shown::Text(line));
         }
-        let error = failed.as_deref();
+        let error = failed.as_ref();
         let labels = error.map_or_else(Vec::new, |error| error.labels().to_vec());
         let of_document = || unwritten.as_ref().and_then(|error| error.code);
         let raised = error.is_some() || unwritten.is_some();

@@ -37,16 +37,17 @@ impl<C: Caller> Plan<C> {
         caller: impl FnOnce() -> C,
         read: impl Fn(&mut Fields) -> Result<C::Call, Fault>,
     ) -> Result<Self, Fault> {
+        let found = document.found();
         document.rest.finish();
-        let calls = document
-            .calls
-            .into_iter()
-            .map(|(head, mut fields)| {
-                let call = read(&mut fields)?;
-                fields.finish();
-                Ok((head, call))
-            })
-            .collect::<Result<_, Fault>>()?;
+        let mut calls = Vec::with_capacity(document.calls.len());
+        for (head, mut fields) in document.calls {
+            match read(&mut fields) {
+                Ok(call) => calls.push((head, call)),
+                Err(fault) => found.add(fault),
+            }
+            fields.finish();
+        }
+        found.last()?;
         Ok(Self {
             caller: caller(),
             calls,

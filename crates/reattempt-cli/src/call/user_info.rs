@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use reattempt_testbed::percent;
+use reattempt_clients::percent;
 
 /// `user:password@` of a target, percent-decoded.
 #[derive(Clone, PartialEq, Eq)]

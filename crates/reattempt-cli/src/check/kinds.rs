@@ -1,13 +1,15 @@
 //! The kinds of file that can be checked.
 
 use clap::ValueEnum;
+use reattempt::config::Fault;
 use reattempt_couchbase::{ClusterConfig, ErrorMap};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::service_config::choices::Choices;
 use reattempt_http::HttpPolicies;
-use reattempt_http::json::{Fault, Faults};
+use reattempt_lab::PolicyText;
+use reattempt_lab::lint::{Finding, lint};
 
-use super::report::{Findings, Remark};
+use super::report::Findings;
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -26,6 +28,16 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// What the lab finds in a policy that can be used.
+    pub(super) fn lint(self, bytes: &[u8]) -> Vec<Finding> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        match self {
+            Self::ServiceConfig => lint(&PolicyText::ServiceConfig(text)),
+            Self::HttpPolicy => lint(&PolicyText::HttpPolicy(text)),
+            _ => Vec::new(),
+        }
+    }
+
     pub(super) fn check(self, bytes: &[u8]) -> Findings {
         match self {
             Self::ServiceConfig => service_config(bytes),
@@ -37,42 +49,15 @@ impl Kind {
     }
 }
 
-fn one_fault(fault: Remark) -> Findings {
-    Findings {
-        faults: vec![fault],
-        warnings: Vec::new(),
-    }
-}
-
+/// The text of a kind that says where it is not UTF-8.
 fn text(bytes: &[u8]) -> Result<&str, Findings> {
     std::str::from_utf8(bytes)
-        .map_err(|error| one_fault(Remark::new("$", format!("is not UTF-8: {error}"))))
-}
-
-fn remarks(faults: &[Fault]) -> Vec<Remark> {
-    let remarks = faults.iter();
-    remarks
-        .map(|fault| Remark::new(&fault.path, &fault.what))
-        .collect()
-}
-
-/// Converts the result of a strict parser to faults and warnings.
-fn findings(read: Result<Vec<Remark>, Faults>) -> Findings {
-    match read {
-        Ok(warnings) => Findings {
-            faults: Vec::new(),
-            warnings,
-        },
-        Err(faults) => Findings {
-            faults: remarks(faults.faults()),
-            warnings: remarks(faults.warnings()),
-        },
-    }
+        .map_err(|error| Findings::one_fault(format!("is not UTF-8: {error}")))
 }
 
 fn service_config(bytes: &[u8]) -> Findings {
-    match text(bytes) {
-        Ok(text) => findings(ServiceConfig::parse(text).map(|config| remarks(config.warnings()))),
+    match text(bytes).map(ServiceConfig::parse) {
+        Ok(read) => Findings::of(read.map(|config| config.warnings().to_vec())),
         Err(fault) => fault,
     }
 }
@@ -80,14 +65,14 @@ fn service_config(bytes: &[u8]) -> Findings {
 fn service_config_choices(bytes: &[u8]) -> Findings {
     let choices = match text(bytes).map(Choices::parse) {
         Ok(Ok(choices)) => choices,
-        Ok(Err(faults)) => return findings(Err(faults)),
+        Ok(Err(faults)) => return Findings::of(Err(faults)),
         Err(fault) => return fault,
     };
     let mut all = Findings::default();
     for (at, choice) in choices.iter().enumerate() {
         let found = service_config(choice.service_config().as_bytes());
         let below = format!("$[{at}].serviceConfig");
-        let placed = |remark: Remark| remark.below(&below);
+        let placed = |fault: Fault| fault.below(&below);
         all.faults.extend(found.faults.into_iter().map(placed));
         all.warnings.extend(found.warnings.into_iter().map(placed));
     }
@@ -95,42 +80,18 @@ fn service_config_choices(bytes: &[u8]) -> Findings {
 }
 
 fn http_policy(bytes: &[u8]) -> Findings {
-    match text(bytes) {
-        Ok(text) => findings(HttpPolicies::parse(text).map(|parsed| remarks(&parsed.warnings))),
+    match text(bytes).map(HttpPolicies::parse) {
+        Ok(read) => Findings::of(read.map(|parsed| parsed.warnings)),
         Err(fault) => fault,
     }
 }
 
 fn error_map(bytes: &[u8]) -> Findings {
-    match ErrorMap::check(bytes) {
-        Ok(map) => {
-            let warnings = map.faults().iter();
-            let warnings = warnings.map(|fault| Remark::new(fault.path(), fault.problem()));
-            Findings {
-                faults: Vec::new(),
-                warnings: warnings.collect(),
-            }
-        }
-        Err(refused) => {
-            let faults = refused
-                .iter()
-                .map(|fault| Remark::of_text(&fault.to_string()));
-            Findings {
-                faults: faults.collect(),
-                warnings: Vec::new(),
-            }
-        }
-    }
+    Findings::of(ErrorMap::parse(bytes).map(|map| map.faults().to_vec()))
 }
 
 fn cluster_config(bytes: &[u8]) -> Findings {
     // Any host can replace `$HOST`: in a file the node is unknown.
-    let faults = ClusterConfig::faults(bytes, "localhost");
-    let faults = faults
-        .iter()
-        .map(|fault| Remark::of_text(&fault.to_string()));
-    Findings {
-        faults: faults.collect(),
-        warnings: Vec::new(),
-    }
+    let read = ClusterConfig::parse_with_warnings(bytes, "localhost");
+    Findings::of(read.map(|(_, warnings)| warnings))
 }

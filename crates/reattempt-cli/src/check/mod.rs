@@ -19,6 +19,9 @@ pub(crate) struct Arguments {
     /// Writes one JSON line per file
     #[arg(long)]
     json: bool,
+    /// Adds what the policy lab finds in a policy, with a reason and a counter-example
+    #[arg(long)]
+    lint: bool,
     /// The files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -28,7 +31,15 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let reports: Vec<Report> = arguments
         .files
         .iter()
-        .map(|file| Report::of(file, |bytes| arguments.kind.check(bytes)))
+        .map(|file| {
+            Report::of(file, |bytes| {
+                let mut found = arguments.kind.check(bytes);
+                if arguments.lint && found.faults.is_empty() {
+                    found.lint = Some(arguments.kind.lint(bytes));
+                }
+                found
+            })
+        })
         .collect();
     if let Err(error) = write(&reports, arguments.json) {
         eprintln!("reattempt check: {error}");

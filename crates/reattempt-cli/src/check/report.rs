@@ -3,46 +3,56 @@
 use std::fmt;
 use std::path::Path;
 
-use serde::Serialize;
+use reattempt::config::{Fault, Faults};
+use reattempt_lab::lint::Finding;
+use serde::{Serialize, Serializer};
 
 use crate::printable::OneLine;
-
-/// One fault or warning, with its path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Remark {
-    /// A JSON path; `$` is the whole document.
-    path: String,
-    message: String,
-}
-
-impl Remark {
-    pub(super) fn new(path: impl Into<String>, message: impl ToString) -> Self {
-        Self {
-            path: path.into(),
-            message: message.to_string(),
-        }
-    }
-
-    /// The same remark for a document nested at this path.
-    pub(super) fn below(mut self, path: &str) -> Self {
-        self.path.replace_range(..1, path);
-        self
-    }
-
-    /// From a text `PATH: MESSAGE`; without a path it concerns the whole document.
-    pub(super) fn of_text(text: &str) -> Self {
-        match text.split_once(": ") {
-            Some((path, message)) if path.starts_with('$') => Self::new(path, message),
-            _ => Self::new("$", text),
-        }
-    }
-}
 
 /// The findings of one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Findings {
-    pub(super) faults: Vec<Remark>,
-    pub(super) warnings: Vec<Remark>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
+    /// What the lab finds, if it was asked.
+    pub(super) lint: Option<Vec<Finding>>,
+}
+
+impl Findings {
+    /// One fault of the whole document.
+    pub(super) fn one_fault(what: String) -> Self {
+        Self {
+            faults: vec![Fault::new("$", what)],
+            ..Self::default()
+        }
+    }
+
+    /// The warnings of a document that can be used, or what is wrong with it.
+    pub(super) fn of(read: Result<Vec<Fault>, Faults>) -> Self {
+        let (faults, warnings) = match read {
+            Ok(warnings) => (Vec::new(), warnings),
+            Err(refused) => (refused.faults().to_vec(), refused.warnings().to_vec()),
+        };
+        Self {
+            faults,
+            warnings,
+            lint: None,
+        }
+    }
+}
+
+/// A fault or a warning as JSON.
+#[derive(Serialize)]
+struct Remark<'a> {
+    path: &'a str,
+    message: &'a str,
+}
+
+fn remarks<S: Serializer>(faults: &[Fault], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(faults.iter().map(|fault| Remark {
+        path: &fault.path,
+        message: &fault.what,
+    }))
 }
 
 /// The report on one file.
@@ -50,8 +60,12 @@ pub(super) struct Findings {
 pub(super) struct Report {
     file: String,
     usable: bool,
-    faults: Vec<Remark>,
-    warnings: Vec<Remark>,
+    #[serde(serialize_with = "remarks")]
+    faults: Vec<Fault>,
+    #[serde(serialize_with = "remarks")]
+    warnings: Vec<Fault>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    findings: Option<Vec<Finding>>,
 }
 
 impl Report {
@@ -59,16 +73,14 @@ impl Report {
     pub(super) fn of(file: &Path, check: impl FnOnce(&[u8]) -> Findings) -> Self {
         let found = match std::fs::read(file) {
             Ok(bytes) => check(&bytes),
-            Err(error) => Findings {
-                faults: vec![Remark::new("$", format!("cannot be read: {error}"))],
-                warnings: Vec::new(),
-            },
+            Err(error) => Findings::one_fault(format!("cannot be read: {error}")),
         };
         Self {
             file: file.display().to_string(),
             usable: found.faults.is_empty(),
             faults: found.faults,
             warnings: found.warnings,
+            findings: found.lint,
         }
     }
 
@@ -79,6 +91,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A path contains names from the document, which may have any character.
         let file = OneLine(&self.file);
         for fault in &self.faults {
             writeln!(f, "{file}: {}", OneLine(fault))?;
@@ -86,17 +99,19 @@ impl fmt::Display for Report {
         for warning in &self.warnings {
             writeln!(f, "{file}: warning: {}", OneLine(warning))?;
         }
+        for Finding {
+            rule,
+            path,
+            text,
+            evidence,
+        } in self.findings.iter().flatten()
+        {
+            let path = OneLine(path);
+            writeln!(f, "{file}: finding: {path}: {text} ({rule}; {evidence})")?;
+        }
         if self.usable {
             writeln!(f, "{file}: ok")?;
         }
         Ok(())
-    }
-}
-
-/// A path contains names from the document, which may have any character, so it is escaped to one
-/// line.
-impl fmt::Display for Remark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
     }
 }

@@ -16,6 +16,7 @@ use hyper_util::rt::TokioExecutor;
 use indicatif::ProgressBar;
 use reattempt::backoff::Randomness;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
+use reattempt_clients::grpc::frame_message;
 use reattempt_grpc::service_config::{self, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
@@ -23,17 +24,18 @@ use reattempt_grpc::{
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};
-use reattempt_testbed::grpc::{self, SeenCall, Server, Step, frame_message};
+use reattempt_testbed::grpc::{self, SeenCall, Server, Step};
 use serde_json::json;
-use tower::{Service, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder};
 
-use super::DemoError;
+use super::comparison::Way;
 use super::http::named;
 use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
 use super::policies::{
     FIRST_BACKOFF, HEDGE_DELAY, LONGEST_BACKOFF, MILLI_RATIO, MOST_ATTEMPTS, MOST_HEDGED, Policies,
 };
 use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
+use super::{DemoError, tower_stack};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
 const SERVICE: &str = "demo.Catalog";
@@ -41,7 +43,7 @@ const SERVICE: &str = "demo.Catalog";
 /// Runs the load once, against a new server.
 pub(crate) async fn run(
     plan: &Plan,
-    with_stack: bool,
+    way: Way,
     progress: &ProgressBar,
 ) -> Result<Vec<CallRecord>, DemoError> {
     let script = Arc::new(Script::new(plan.seed, plan.calls, true));
@@ -54,9 +56,18 @@ pub(crate) async fn run(
         moved: node_move(&phases(plan.calls, true)),
     };
     let limit = plan.limit;
-    if !with_stack {
+    if way == Way::Bare {
         let target = Bare {
             client: client(),
+            address,
+            limit,
+        };
+        return drive(plan, target, &mut scene, progress).await;
+    }
+    if way == Way::Tower {
+        let stack = tower_stack::stack(plan, is_failure, client()).map_err(DemoError::Tower)?;
+        let target = Tower {
+            stack,
             address,
             limit,
         };
@@ -216,6 +227,12 @@ where
     }
 }
 
+/// What tower's retry sends again: it sees heads, not trailers.
+fn is_failure(response: &Response<hyper::body::Incoming>) -> bool {
+    let status = status(response.headers());
+    matches!(status, Some(Code::Unavailable | Code::ResourceExhausted))
+}
+
 fn status(headers: &HeaderMap) -> Option<Code> {
     headers.get(GRPC_STATUS).map(Code::from_header)
 }
@@ -256,5 +273,30 @@ where
     async fn call(&self, number: usize) -> Outcome {
         let request = request(self.address, number);
         through(self.stack.clone(), request, seen).await
+    }
+}
+
+#[derive(Clone)]
+struct Tower<S> {
+    stack: S,
+    address: SocketAddr,
+    limit: Duration,
+}
+
+impl<S> Target for Tower<S>
+where
+    S: Service<
+            Request<Full<Bytes>>,
+            Response = Response<hyper::body::Incoming>,
+            Error = BoxError,
+            Future: Send,
+        > + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    async fn call(&self, number: usize) -> Outcome {
+        let request = request(self.address, number);
+        tower_stack::call(self.limit, self.stack.clone(), request, seen).await
     }
 }

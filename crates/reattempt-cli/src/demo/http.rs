@@ -13,25 +13,21 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use indicatif::ProgressBar;
-use reattempt::{
-    DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryLayer, RetryThrottle, RouteLayer,
-    ThrottleLayer,
-};
-use reattempt_http::body::ReplayBodyLayer;
-use reattempt_http::{HttpClassifier, HttpPushback, TransportError, TransportFault};
+use reattempt_http::{HttpClientLayer, HttpPushback, TransportError, TransportFault};
 use reattempt_testbed::http::{Options, SeenRequest, Server, Step};
 use tower::{BoxError, Service, ServiceBuilder};
 
-use super::DemoError;
+use super::comparison::Way;
 use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
 use super::policies::{Policies, bucket};
 use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
+use super::{DemoError, tower_stack};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
 /// Runs the load once, against a new server.
 pub(crate) async fn run(
     plan: &Plan,
-    with_stack: bool,
+    way: Way,
     progress: &ProgressBar,
 ) -> Result<Vec<CallRecord>, DemoError> {
     let script = Arc::new(Script::new(plan.seed, plan.calls, true));
@@ -44,7 +40,7 @@ pub(crate) async fn run(
         moved: node_move(&phases(plan.calls, true)),
     };
     let limit = plan.limit;
-    if !with_stack {
+    if way == Way::Bare {
         let target = Bare {
             client: client(),
             address,
@@ -52,23 +48,29 @@ pub(crate) async fn run(
         };
         return drive(plan, target, &mut scene, progress).await;
     }
-    let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket(plan)?);
+    if way == Way::Tower {
+        let stack = tower_stack::stack(plan, is_failure, client()).map_err(DemoError::Tower)?;
+        let target = Tower {
+            stack,
+            address,
+            limit,
+        };
+        return drive(plan, target, &mut scene, progress).await;
+    }
     let policies = Policies::new(plan);
-    let strategy = policies.strategy();
-    let classifier = HttpClassifier::new();
-    let stack = ServiceBuilder::new()
-        .layer(RouteLayer::new(move |request: &Request<_>| {
-            let _: &Request<Full<Bytes>> = request;
+    let layer = HttpClientLayer::standard()
+        .timeout(limit)
+        .throttle(Arc::new(bucket(plan)?))
+        .strategy(policies.strategy())
+        // The server asks for a delay in milliseconds, which the waterfalls show as it is.
+        .pushback(HttpPushback::new())
+        .observer(Arc::new(JournalObserver))
+        .route(move |request: &Request<Full<Bytes>>| {
             Some(policies.of(request.uri().path().starts_with("/search")))
-        }))
-        .layer(DeadlineLayer::new(limit))
-        .map_err(BoxError::from)
-        .layer(ReplayBodyLayer::new())
-        .layer(ThrottleLayer::new(throttle))
-        .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))
-        .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(JournalObserver)))
+        });
+    let stack = ServiceBuilder::new()
+        .layer(layer)
         .layer(JournalLayer)
-        .layer(PushbackLayer::new(HttpPushback::new()))
         .service(client());
     drive(plan, Through { stack, address }, &mut scene, progress).await
 }
@@ -160,6 +162,12 @@ where
     }
 }
 
+/// What tower's retry sends again.
+fn is_failure(response: &Response<hyper::body::Incoming>) -> bool {
+    let status = response.status().as_u16();
+    status == 429 || status >= 500
+}
+
 /// A short name for a transport failure.
 pub(crate) fn named(fault: TransportFault) -> std::borrow::Cow<'static, str> {
     match fault {
@@ -191,8 +199,12 @@ struct Through<S> {
 
 impl<S, B> Target for Through<S>
 where
-    S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = BoxError, Future: Send>
-        + Clone
+    S: Service<
+            Request<Full<Bytes>>,
+            Response = Response<B>,
+            Error: TransportError + Send,
+            Future: Send,
+        > + Clone
         + Send
         + Sync
         + 'static,
@@ -200,12 +212,31 @@ where
 {
     async fn call(&self, number: usize) -> Outcome {
         let request = request(self.address, number);
-        through(self.stack.clone(), request, |outcome| async {
-            match outcome {
-                Err(error) if error.is::<Elapsed>() => Err("timeout".into()),
-                outcome => seen(outcome).await,
-            }
-        })
-        .await
+        through(self.stack.clone(), request, seen).await
+    }
+}
+
+#[derive(Clone)]
+struct Tower<S> {
+    stack: S,
+    address: SocketAddr,
+    limit: Duration,
+}
+
+impl<S> Target for Tower<S>
+where
+    S: Service<
+            Request<Full<Bytes>>,
+            Response = Response<hyper::body::Incoming>,
+            Error = BoxError,
+            Future: Send,
+        > + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    async fn call(&self, number: usize) -> Outcome {
+        let request = request(self.address, number);
+        tower_stack::call(self.limit, self.stack.clone(), request, seen).await
     }
 }

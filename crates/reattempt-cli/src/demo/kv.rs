@@ -5,20 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use indicatif::ProgressBar;
-use reattempt::{
-    Call, ConfigPollLayer, DeadlineLayer, Elapsed, HedgeLayer, PushbackLayer, RetryLayer,
-    RetryThrottle, RouteLayer, ThrottleLayer,
+use reattempt::{Call, RouteLayer};
+use reattempt_clients::kv::sasl::Mechanism;
+use reattempt_clients::kv::{
+    ClientError, ClientOptions, KvRequest, KvResponse, RoutedClient, StageLayer, fetch_with,
+    map_of, offer_to, status,
 };
-use reattempt_couchbase::cluster_config::ConfigPollerOptions;
-use reattempt_couchbase::kv::stamp_idempotency;
-use reattempt_couchbase::{ConfigPoller, ConfigStore, KvClassifier, KvPushback, StaleKvConfig};
-use reattempt_testbed::kv::sasl::Mechanism;
-use reattempt_testbed::kv::{
-    ClientError, ClientOptions, Cluster, KvRequest, KvResponse, RoutedClient, SeenRequest,
-    StageLayer, Step, fetch_with, map_of, offer_to, report, status,
-};
-use reattempt_testbed::report::ReportLayer;
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+use reattempt_couchbase::{ConfigPoller, ConfigPollerOptions, ConfigStore, KvClientLayer};
+use reattempt_testbed::kv::{Cluster, SeenRequest, Step};
+use tower::{Service, ServiceBuilder, ServiceExt};
 
 use super::DemoError;
 use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
@@ -62,30 +57,26 @@ pub(crate) async fn run(
     if !with_stack {
         return drive(plan, Bare { client, limit }, &mut scene, progress).await;
     }
-    let seeds = seeds.iter().filter_map(|seed| seed.parse().ok());
     let poller = ConfigPoller::spawn(
         store,
         fetch_with(options),
-        ConfigPollerOptions::new().seeds(seeds).fetch_timeout(limit),
+        ConfigPollerOptions::new()
+            .seeds(scene.cluster.addresses().into_iter().map(Into::into))
+            .fetch_timeout(limit),
     );
-    let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket(plan)?);
     let policies = Policies::new(plan);
-    let strategy = policies.strategy();
-    let classifier = KvClassifier::new().with_current_server_codes();
-    let stale = StaleKvConfig::new(poller).with_current_server_codes();
+    let layer = KvClientLayer::new(poller)
+        .with_current_server_codes()
+        .timeout(limit)
+        .throttle(Arc::new(bucket(plan)?))
+        .strategy(policies.strategy())
+        .observer(Arc::new(JournalObserver));
     let stack = ServiceBuilder::new()
         .layer(RouteLayer::new(move |call: &Call<KvRequest>| {
             Some(policies.of(is_search(number(&call.request.key)?)))
         }))
-        .layer(DeadlineLayer::new(limit))
-        .map_err(BoxError::from)
-        .layer(ThrottleLayer::new(throttle))
-        .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))
-        .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(JournalObserver)))
+        .layer(layer)
         .layer(JournalLayer)
-        .layer(PushbackLayer::new(KvPushback::new()))
-        .layer(ConfigPollLayer::new(stale))
-        .layer(ReportLayer::new(report))
         .layer(StageLayer::new())
         .service(client);
     drive(plan, Through(stack), &mut scene, progress).await
@@ -169,29 +160,26 @@ impl Target for Bare {
     }
 }
 
+type Failed = reattempt::ClientError<ClientError>;
+
 #[derive(Clone)]
 struct Through<S>(S);
 
 impl<S> Target for Through<S>
 where
-    S: Service<Call<KvRequest>, Response = KvResponse, Error = BoxError, Future: Send>
+    S: Service<Call<KvRequest>, Response = KvResponse, Error = Failed, Future: Send>
         + Clone
         + Send
         + Sync
         + 'static,
 {
     async fn call(&self, number: usize) -> Outcome {
-        let mut call = Call::new(KvRequest::get(key(number)));
-        stamp_idempotency(&mut call);
-        through(self.0.clone(), call, |outcome| async {
-            let error = match outcome {
-                Ok(answer) => return seen(Ok(&answer)),
-                Err(error) => error,
-            };
-            match error.downcast_ref::<ClientError>() {
-                Some(error) => seen(Err(error)),
-                None if error.is::<Elapsed>() => Err("timeout".into()),
-                None => Err(error.to_string().into()),
+        let call = Call::new(KvRequest::get(key(number)));
+        through(self.0.clone(), call, |outcome| async move {
+            match &outcome {
+                Ok(answer) => seen(Ok(answer)),
+                Err(Failed::Transport(error)) => seen(Err(error)),
+                Err(Failed::Elapsed(_)) => Err("timeout".into()),
             }
         })
         .await

@@ -43,6 +43,8 @@ pub(crate) type Seen = Result<(), Cow<'static, str>>;
 pub(crate) struct Outcome {
     /// The answer, or a short name for the failure.
     pub(crate) seen: Seen,
+    /// How many attempts were sent.
+    pub(crate) attempts: u32,
     /// Reported by the stack, if there is one.
     pub(crate) story: Option<Story>,
 }
@@ -60,18 +62,13 @@ pub(crate) struct CallRecord {
     pub(crate) number: usize,
     pub(crate) latency: Duration,
     pub(crate) seen: Seen,
+    pub(crate) attempts: u32,
     pub(crate) story: Option<Story>,
 }
 
 impl CallRecord {
     pub(crate) fn worked(&self) -> bool {
         self.seen.is_ok()
-    }
-
-    pub(crate) fn attempts(&self) -> u32 {
-        self.story
-            .as_ref()
-            .map_or(1, |story| story.info.attempts().max(1))
     }
 
     pub(crate) fn stopped(&self) -> Option<StopReason> {
@@ -142,11 +139,16 @@ pub(crate) async fn drive<T: Target>(
         scene.before(number).await?;
         let (target, start) = (target.clone(), Instant::now());
         calls.spawn(async move {
-            let Outcome { seen, story } = target.call(number).await;
+            let Outcome {
+                seen,
+                attempts,
+                story,
+            } = target.call(number).await;
             CallRecord {
                 number,
                 latency: start.elapsed(),
                 seen,
+                attempts,
                 story,
             }
         });
@@ -169,7 +171,11 @@ pub(crate) async fn bare(limit: Duration, call: impl Future<Output = Seen>) -> O
         Ok(seen) => seen,
         Err(_) => Err("timeout".into()),
     };
-    Outcome { seen, story: None }
+    Outcome {
+        seen,
+        attempts: 1,
+        story: None,
+    }
 }
 
 /// A call through the stack; `judge` reads the rest of the answer and returns the caller's result.
@@ -195,6 +201,7 @@ where
     let attempts = journal.attempts(&info, ending);
     Outcome {
         seen,
+        attempts: info.attempts().max(1),
         story: Some(Story { info, attempts }),
     }
 }

@@ -13,6 +13,7 @@ mod protocol;
 mod stats;
 mod style;
 mod table;
+mod tower_stack;
 mod trouble;
 mod waterfall;
 
@@ -60,10 +61,12 @@ pub(crate) enum DemoError {
     Io(#[from] io::Error),
     #[error("a call of the load broke off: {0}")]
     Call(#[from] tokio::task::JoinError),
+    #[error("tower's retry cannot be built: {0}")]
+    Tower(tower::BoxError),
     #[error(transparent)]
     Throttle(#[from] reattempt::throttle::InvalidTokenBucket),
     #[error(transparent)]
-    ServiceConfig(#[from] reattempt_grpc::service_config::InvalidServiceConfig),
+    ServiceConfig(#[from] reattempt::config::Faults),
     #[error("cannot write {path}: {error}; --html needs a file in an existing folder")]
     Html { path: String, error: io::Error },
 }
@@ -98,8 +101,9 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
     let style = style::Style {
         colour: io::stdout().is_terminal(),
     };
-    let progress = progress(chosen.len() * plan.calls * 2);
-    progress.suspend(|| print(&table::heading(&plan, chosen.len(), style)))?;
+    let runs = chosen.iter().map(|protocol| protocol.runs()).sum();
+    let progress = progress(plan.calls * runs);
+    progress.suspend(|| print(&table::heading(&plan, runs, style)))?;
     let mut comparisons = Vec::new();
     for protocol in chosen {
         let comparison = Comparison::make(protocol, &plan, &progress).await?;

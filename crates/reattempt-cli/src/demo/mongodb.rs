@@ -6,18 +6,14 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use indicatif::ProgressBar;
-use reattempt::{
-    Call, DeadlineLayer, Elapsed, HasCallContext, HedgeLayer, RetryLayer, RetryThrottle,
-    RouteLayer, RoutePolicy, ThrottleLayer, UncallLayer,
-};
-use reattempt_mongodb::{MongoClassifier, ReadCall, ReadGate, RetryReads, RetryableReads};
-use reattempt_testbed::mongodb::client::{ClientOptions, Operation};
+use reattempt::{Call, ClientError, RouteLayer, RoutePolicy, UncallLayer};
+use reattempt_clients::mongodb::client::{ClientOptions, Operation};
+use reattempt_clients::mongodb::{Client, MongoError, MongoReply, MongoRequest, report};
+use reattempt_clients::report::ReportLayer;
+use reattempt_mongodb::{MongoClassifier, MongoClientLayer, ReadGate};
 use reattempt_testbed::mongodb::node::SeenCommand;
-use reattempt_testbed::mongodb::{
-    Client, MongoError, MongoReply, MongoRequest, ReplicaSet, Step, report,
-};
-use reattempt_testbed::report::ReportLayer;
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+use reattempt_testbed::mongodb::{ReplicaSet, Step};
+use tower::{Service, ServiceBuilder, ServiceExt};
 
 use super::DemoError;
 use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
@@ -58,26 +54,19 @@ pub(crate) async fn run(
     if !with_stack {
         return drive(plan, Bare { client, limit }, &mut scene, progress).await;
     }
-    let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket(plan)?);
-    let gate = RetryReads::new(true);
     let search = RoutePolicy::new("search").hedge(hedge());
     let search = Arc::new(search.with_data(ReadGate::Retry));
-    let classifier = MongoClassifier::seed_2022().with_codes_134_and_262();
-    let strategy = RetryableReads::seed_2022();
+    let layer = MongoClientLayer::new()
+        .classifier(MongoClassifier::seed_2022().with_codes_134_and_262())
+        .timeout(limit)
+        .throttle(Arc::new(bucket(plan)?))
+        .observer(Arc::new(JournalObserver));
     let stack = ServiceBuilder::new()
         .layer(RouteLayer::new(move |call: &Call<MongoRequest>| {
             let searches = number(&call.request.command).is_some_and(is_search);
-            Some(Arc::clone(if searches {
-                &search
-            } else {
-                gate.policy_for(call.operation(), call.in_transaction())
-            }))
+            searches.then(|| Arc::clone(&search))
         }))
-        .layer(DeadlineLayer::new(limit))
-        .map_err(BoxError::from)
-        .layer(ThrottleLayer::new(throttle))
-        .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))
-        .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(JournalObserver)))
+        .layer(layer)
         .layer(JournalLayer)
         .layer(ReportLayer::new(report))
         .layer(UncallLayer::new())
@@ -163,30 +152,26 @@ impl Target for Bare {
     }
 }
 
+type Failed = ClientError<MongoError>;
+
 #[derive(Clone)]
 struct Through<S>(S);
 
 impl<S> Target for Through<S>
 where
-    S: Service<Call<MongoRequest>, Response = MongoReply, Error = BoxError, Future: Send>
+    S: Service<Call<MongoRequest>, Response = MongoReply, Error = Failed, Future: Send>
         + Clone
         + Send
         + Sync
         + 'static,
 {
     async fn call(&self, number: usize) -> Outcome {
-        let mut call = Call::new(request(number));
-        let idempotent = reattempt::Idempotency::Idempotent;
-        call.context_mut().set_idempotency(idempotent);
-        through(self.0.clone(), call, |outcome| async {
-            let error = match outcome {
-                Ok(answer) => return seen(Ok(&answer)),
-                Err(error) => error,
-            };
-            match error.downcast_ref::<MongoError>() {
-                Some(error) => seen(Err(error)),
-                None if error.is::<Elapsed>() => Err("timeout".into()),
-                None => Err(error.to_string().into()),
+        let call = Call::new(request(number));
+        through(self.0.clone(), call, |outcome| async move {
+            match &outcome {
+                Ok(answer) => seen(Ok(answer)),
+                Err(Failed::Transport(error)) => seen(Err(error)),
+                Err(Failed::Elapsed(_)) => Err("timeout".into()),
             }
         })
         .await

@@ -34,6 +34,16 @@ impl Protocol {
         }
     }
 
+    /// Whether tower's own retry runs beside the stack: where a request can simply be cloned.
+    pub(crate) const fn has_tower(self) -> bool {
+        matches!(self, Self::Grpc | Self::Http)
+    }
+
+    /// How often the load is sent.
+    pub(crate) const fn runs(self) -> usize {
+        if self.has_tower() { 3 } else { 2 }
+    }
+
     /// Whether its servers can send pushback.
     pub(crate) const fn has_pushback(self) -> bool {
         !matches!(self, Self::Mongodb)

@@ -52,7 +52,7 @@ impl Side {
 
     fn attempts_of(&self, from: usize, to: usize) -> u64 {
         let calls = self.records.get(from..to).unwrap_or_default();
-        calls.iter().map(|call| u64::from(call.attempts())).sum()
+        calls.iter().map(|call| u64::from(call.attempts)).sum()
     }
 
     /// Attempts per call, for the calls with a number in the range.
@@ -124,6 +124,7 @@ mod tests {
             number,
             latency: Duration::from_millis(millis),
             seen,
+            attempts: 1,
             story: None,
         }
     }

@@ -19,15 +19,15 @@ const LABEL: usize = 22;
 pub(crate) const PHASE: usize = 18;
 
 /// The heading before the demo runs.
-pub(crate) fn heading(plan: &Plan, protocols: usize, style: Style) -> String {
+pub(crate) fn heading(plan: &Plan, runs: usize, style: Style) -> String {
     // Between phases, the demo waits for the last calls.
     let side = plan.calls as f64 / f64::from(plan.rate) + 0.5;
-    let seconds = protocols as f64 * 2.0 * side;
+    let seconds = runs as f64 * side;
     format!(
         "{}\n\
          {} calls at {} a second for each protocol, once with the bare client and a plain timeout of\n\
          {} ms, once with the layers around the same client. The servers are embedded, the sockets are\n\
-         real, and both sides meet the same script (seed {}). This takes about {:.0} seconds.\n\n",
+         real, and all sides meet the same script (seed {}). This takes about {:.0} seconds.\n\n",
         style.bold("reattempt demo"),
         grouped(plan.calls as u64),
         plan.rate,
@@ -62,21 +62,26 @@ fn title(out: &mut String, comparison: &Comparison, style: Style) {
 }
 
 fn figures(out: &mut String, comparison: &Comparison, style: Style) {
-    let Comparison { without, with, .. } = comparison;
+    let with = &comparison.with;
     let limit = comparison.plan.limit.as_millis();
-    let head = format!("{:LABEL$}{:>10}{:>10}", "", "without", "with");
+    let mut head = format!("{:LABEL$}", "");
+    for (name, _) in comparison.sides() {
+        let _ = write!(head, "{name:>10}");
+    }
     let _ = writeln!(out, "{}", style.dim(&head));
-    let mut line = |label: &str, values: [String; 2], tells: &str| {
-        let [without, with] = values;
-        let tells = style.dim(tells);
-        // Padded before styling: escape sequences have no width.
-        let with = style.bold(&format!("{with:>10}"));
-        let _ = writeln!(out, "{label:LABEL$}{without:>10}{with}   {tells}");
+    let mut line = |label: &str, figure: &dyn Fn(&Side) -> String, tells: &str| {
+        let _ = write!(out, "{label:LABEL$}");
+        for (_, side) in comparison.sides() {
+            // Padded before styling: escape sequences have no width.
+            let shown = format!("{:>10}", figure(side));
+            let is_with = std::ptr::eq(side, with);
+            out.push_str(&if is_with { style.bold(&shown) } else { shown });
+        }
+        let _ = writeln!(out, "   {}", style.dim(tells));
     };
-    let both = |figure: &dyn Fn(&Side) -> String| [figure(without), figure(with)];
     line(
         "success",
-        both(&|side| percent(side.total_success())),
+        &|side| percent(side.total_success()),
         &format!("calls that got their answer within {limit} ms"),
     );
     for (label, share, tells) in [
@@ -85,65 +90,81 @@ fn figures(out: &mut String, comparison: &Comparison, style: Style) {
             0.5,
             "half of the successful calls were faster",
         ),
-        (
-            "latency p99",
-            0.99,
-            "with the stack, including retries and their delays",
-        ),
+        ("latency p99", 0.99, "including retries and their delays"),
         ("latency p99.9", 0.999, "failed calls are not included"),
     ] {
-        line(label, both(&|side| millis(side.percentile(share))), tells);
+        line(label, &|side| millis(side.percentile(share)), tells);
     }
     line(
         "attempts per call",
-        both(&|side| format!("{:.2}", side.attempts_per_call(0, side.records.len()))),
+        &|side| format!("{:.2}", side.attempts_per_call(0, side.records.len())),
         "the load on the servers",
     );
     line(
         "held by the throttle",
-        [
-            "–".to_owned(),
-            grouped(with.stopped_by(StopReason::Throttled) as u64),
-        ],
+        &|side| match std::ptr::eq(side, with) {
+            true => grouped(side.stopped_by(StopReason::Throttled) as u64),
+            false => "–".to_owned(),
+        },
         "calls not retried, to avoid more overload",
     );
     line(
         "ended by the deadline",
-        both(&|side| grouped(side.timeouts() as u64)),
+        &|side| grouped(side.timeouts() as u64),
         &format!("calls without an answer after {limit} ms"),
     );
+    if comparison.tower.is_some() {
+        let note =
+            "tower: its retry with a budget over a timeout of a quarter of that for each attempt";
+        let _ = writeln!(out, "{}", style.dim(note));
+    }
     out.push('\n');
 }
 
 fn phases(out: &mut String, comparison: &Comparison, style: Style) {
+    let (without, with) = (&comparison.without, &comparison.with);
+    let sides = comparison.sides();
+    // With a third column there is room for one time.
+    let times = match comparison.tower {
+        Some(_) => vec![("with", with)],
+        None => sides.clone(),
+    };
+    let (successes, latencies) = (8 * sides.len() + 1, 8 * times.len() + 1);
     let above = format!(
-        "{:PHASE$}{:>5}{:>17}{:>17}{:>6}",
-        "", "", "success", "latency p99", "tries"
+        "{:PHASE$}{:>5}{:>successes$}{:>latencies$}{:>6}",
+        "", "", "success", "p99", "tries"
     );
-    let head = format!(
-        "{:PHASE$}{:>5}{:>9}{:>8}{:>9}{:>8}{:>6}",
-        "by phase", "calls", "without", "with", "without", "with", "with"
+    let mut head = format!("{:PHASE$}{:>5} ", "by phase", "calls");
+    for (name, _) in &sides {
+        let _ = write!(head, "{name:>8}");
+    }
+    head.push(' ');
+    for (name, _) in &times {
+        let _ = write!(head, "{name:>8}");
+    }
+    let _ = writeln!(
+        out,
+        "{}\n{}",
+        style.dim(&above),
+        style.dim(&format!("{head}{:>6}", "with"))
     );
-    let _ = writeln!(out, "{}\n{}", style.dim(&above), style.dim(&head));
     for phase in &comparison.phases {
         let range = (phase.from, phase.to);
-        let (without, with) = (&comparison.without, &comparison.with);
         let success = |side: &Side| side.success(range.0, range.1);
-        let p99 = |side: &Side| short(side.percentile_of(range, 0.99));
-        let shown = format!("{:>8}", tenths(success(with)));
-        let shown = if success(with) > success(without) {
-            style.good(&shown)
-        } else {
-            shown
-        };
+        let name = comparison.protocol.phase(phase.weather);
+        let _ = write!(out, "{name:PHASE$}{:>5} ", phase.len());
+        for (_, side) in &sides {
+            let shown = format!("{:>8}", tenths(success(side)));
+            let better = std::ptr::eq(*side, with) && success(with) > success(without);
+            out.push_str(&if better { style.good(&shown) } else { shown });
+        }
+        out.push(' ');
+        for (_, side) in &times {
+            let _ = write!(out, "{:>8}", short(side.percentile_of(range, 0.99)));
+        }
         let _ = writeln!(
             out,
-            "{:PHASE$}{:>5}{:>9}{shown}{:>9}{:>8}{:>6.2}  {}",
-            comparison.protocol.phase(phase.weather),
-            phase.len(),
-            tenths(success(without)),
-            p99(without),
-            p99(with),
+            "{:>6.2}  {}",
             with.attempts_per_call(range.0, range.1),
             style.dim(comparison.protocol.tells(phase.weather)),
         );
@@ -152,10 +173,12 @@ fn phases(out: &mut String, comparison: &Comparison, style: Style) {
 }
 
 fn lists(out: &mut String, comparison: &Comparison, style: Style) {
-    let Comparison { without, with, .. } = comparison;
-    list(out, "attempts failed for", &with.reasons(), style);
-    list(out, "callers saw, without", &without.failures(), style);
-    list(out, "callers saw, with", &with.failures(), style);
+    let reasons = comparison.with.reasons();
+    list(out, "attempts failed for", &reasons, style);
+    for (name, side) in comparison.sides() {
+        let label = format!("callers saw, {name}");
+        list(out, &label, &side.failures(), style);
+    }
 }
 
 /// Names with counts, wrapped.

@@ -24,9 +24,9 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
         calls.iter().filter(|call| call.story.is_some())
     };
     let hardest = |weather| {
-        let mended = calls(weather).filter(|call| call.worked() && call.attempts() > 1);
+        let mended = calls(weather).filter(|call| call.worked() && call.attempts > 1);
         mended.min_by_key(|call| {
-            let (attempts, number) = (call.attempts(), call.number);
+            let (attempts, number) = (call.attempts, call.number);
             // Retries before hedges, and a limited number of lines.
             (
                 is_search(number),
@@ -36,7 +36,7 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
             )
         })
     };
-    let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts() > 1);
+    let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts > 1);
     let held = calls(Weather::Overload).find(|call| call.stopped() == Some(StopReason::Throttled));
     [
         (

@@ -1,15 +1,10 @@
-//! The built program against scripted servers: standard input, standard output and the wire.
+//! The built program where no case of `tests/cases` reaches: flags, `check`, nginx, random failures
+//! of a MongoDB server.
 
 mod check;
-mod document;
 mod flags;
-mod grpc;
-mod http;
-mod http_service;
-mod kv;
 mod mongodb;
 mod nginx;
-mod secrets;
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -64,13 +59,6 @@ async fn answers(document: Value) -> Vec<Value> {
         .collect()
 }
 
-/// The answer of a document with one call.
-async fn answer(document: Value) -> Value {
-    let mut answers = answers(document).await;
-    assert_eq!(answers.len(), 1, "{answers:?}");
-    answers.remove(0)
-}
-
 /// One field of every attempt.
 fn each(answer: &Value, field: &str) -> Vec<Value> {
     let attempts = answer["attempts"].as_array().unwrap();
@@ -78,23 +66,6 @@ fn each(answer: &Value, field: &str) -> Vec<Value> {
         .iter()
         .map(|attempt| attempt[field].clone())
         .collect()
-}
-
-fn ms(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("no number: {value}"))
-}
-
-/// Asserts that the times of the attempts are in order and within the call.
-fn assert_times(answer: &Value) {
-    let mut last = 0.0;
-    for attempt in answer["attempts"].as_array().unwrap() {
-        let (start, end) = (ms(&attempt["start_ms"]), ms(&attempt["end_ms"]));
-        assert!(last <= start && start <= end, "{answer}");
-        assert!(end <= ms(&answer["elapsed_ms"]) + 1.0, "{answer}");
-        last = start;
-    }
 }
 
 /// A document around these calls.

@@ -7,7 +7,7 @@
 use reattempt::RetryReason;
 use reattempt::reason::ANALYTICS_TEMPORARY_FAILURE;
 
-use crate::service::answer::ServiceError;
+use crate::service_answer::ServiceError;
 
 pub(crate) fn reason(error: &ServiceError) -> Option<RetryReason> {
     match error.code() {

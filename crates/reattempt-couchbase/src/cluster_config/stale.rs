@@ -56,6 +56,10 @@ impl StaleKvConfig {
         self
     }
 
+    pub(crate) const fn poller(&self) -> &ConfigPoller {
+        &self.poller
+    }
+
     const fn store(&self) -> &ConfigStore {
         self.poller.store()
     }

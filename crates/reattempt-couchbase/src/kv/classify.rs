@@ -5,7 +5,7 @@ use reattempt::reason::{
     KV_SYNC_WRITE_IN_PROGRESS, KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS, KV_TEMPORARY_FAILURE,
     SERVICE_RESPONSE_CODE_INDICATED, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
 };
-use reattempt::{CallContext, Classify, Failure, RetryReason, Stage, Verdict};
+use reattempt::{CallContext, Classify, Failure, OnDeadline, RetryReason, Stage, Verdict};
 
 use super::{KvAnswer, KvTransportError, Opcode, Status};
 
@@ -115,5 +115,10 @@ where
         } else {
             Verdict::Retry(failure)
         }
+    }
+
+    /// RFC 0049, Capping the Retry Duration: for every strategy that was not told to give up.
+    fn on_deadline(&self) -> OnDeadline {
+        OnDeadline::Cap
     }
 }

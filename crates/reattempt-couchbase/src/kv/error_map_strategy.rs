@@ -74,8 +74,10 @@ impl RetryStrategy for ErrorMapStrategy {
         }
     }
 
-    fn on_deadline(&self) -> OnDeadline {
-        self.otherwise.on_deadline()
+    /// Of the strategy for failures without a specification; RFC 0049's capping if that leaves it
+    /// open.
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        self.otherwise.on_deadline().or(Some(OnDeadline::Cap))
     }
 
     fn holds(&self) -> bool {

@@ -1,7 +1,8 @@
 //! The key-value service: statuses, operations, the error map, and the verdict on one response.
 
 mod classify;
-mod client;
+#[cfg(feature = "tokio")]
+pub mod client;
 pub mod error_map;
 mod error_map_strategy;
 mod error_maps;
@@ -10,12 +11,15 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod traits;
 
 pub use classify::KvClassifier;
-pub use client::{KvAnswer, KvRequest, KvTransportError, stamp_idempotency};
-pub use error_map::{Attributes, ErrorMap, ErrorMapEntry, ErrorMapError, RetrySpec};
+#[cfg(feature = "tokio")]
+pub use client::{KvClient, KvClientLayer};
+pub use error_map::{Attributes, ErrorMap, ErrorMapEntry, RetrySpec};
 pub use error_map_strategy::ErrorMapStrategy;
 pub use error_maps::ErrorMaps;
 pub use opcode::Opcode;
 pub use status::Status;
 pub use throttle::KvPushback;
+pub use traits::{KvAnswer, KvRequest, KvTransportError, stamp_idempotency};

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use reattempt::ServerPushback;
-use reattempt::pushback::ReadPushback;
+use reattempt::{ReadPushback, ServerPushback};
 
 use super::{KvAnswer, Status};
 

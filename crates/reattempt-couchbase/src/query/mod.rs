@@ -17,7 +17,7 @@ use reattempt::reason::{
     QUERY_INDEX_NOT_FOUND, QUERY_PREPARED_STATEMENT_FAILURE, SERVICE_RESPONSE_CODE_INDICATED,
 };
 
-use crate::service::answer::ServiceError;
+use crate::service_answer::ServiceError;
 
 /// In the message of a 5000 for an index that disappeared during the query.
 const INDEX_NOT_FOUND: &str = "queryport.indexNotFound";

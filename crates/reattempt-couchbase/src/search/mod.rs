@@ -10,7 +10,7 @@
 use reattempt::RetryReason;
 use reattempt::reason::SEARCH_TOO_MANY_REQUESTS;
 
-use crate::service::phrase::{Phrase, Wording};
+use crate::phrase::{Phrase, Wording};
 
 const TOO_MANY_REQUESTS: u16 = 429;
 

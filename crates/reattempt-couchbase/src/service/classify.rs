@@ -1,9 +1,7 @@
 //! The verdict on one HTTP response of a service, or on a lost attempt.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use reattempt::reason::{SOCKET_CLOSED_WHILE_IN_FLIGHT, SOCKET_NOT_AVAILABLE};
-use reattempt::{CallContext, Classify, Failure, Stage, Verdict};
+use reattempt::{CallContext, Classify, Failure, OnDeadline, StackCheck, Stage, Verdict};
 
 use super::{HttpService, ServiceAnswer};
 
@@ -11,7 +9,7 @@ use super::{HttpService, ServiceAnswer};
 ///
 /// Responses are classified by [`HttpService::verdict`], from what a
 /// [`ServiceErrorLayer`](super::ServiceErrorLayer) below has read of their body. Without that layer
-/// only the status is known, which is logged once per process at WARN.
+/// only the status is known, which is logged once at WARN; clones of the classifier share this.
 ///
 /// Transport errors are classified by the HTTP client's own classifier, and its verdict is mapped
 /// to RFC 0049's reasons:
@@ -21,30 +19,22 @@ use super::{HttpService, ServiceAnswer};
 /// | never sent, or certainly not processed | `SOCKET_NOT_AVAILABLE`, also for a request that is not idempotent |
 /// | any other failure that may be retried | `SOCKET_CLOSED_WHILE_IN_FLIGHT` |
 /// | fatal | the same, and fatal |
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServiceClassifier<T> {
     service: HttpService,
     transport: T,
+    reads_bodies: StackCheck,
 }
 
 impl<T> ServiceClassifier<T> {
     /// For responses of this service; `transport` classifies the errors of the HTTP client.
     #[must_use]
-    pub const fn new(service: HttpService, transport: T) -> Self {
-        Self { service, transport }
-    }
-}
-
-static UNREAD: AtomicBool = AtomicBool::new(false);
-
-#[cold]
-#[inline(never)]
-fn warn_unread() {
-    if !UNREAD.swap(true, Ordering::Relaxed) {
-        tracing::warn!(
-            "ServiceClassifier got a response whose body was not read, so it knows only the status: \
-             put ServiceErrorLayer below the recovery layer"
-        );
+    pub fn new(service: HttpService, transport: T) -> Self {
+        Self {
+            service,
+            transport,
+            reads_bodies: StackCheck::default(),
+        }
     }
 }
 
@@ -78,7 +68,11 @@ where
         match response.extensions().get::<ServiceAnswer>() {
             Some(answer) => self.service.verdict(response.status(), answer),
             None => {
-                warn_unread();
+                self.reads_bodies.warn(
+                    "ServiceClassifier",
+                    "got a response whose body was not read, so it knows only the status: \
+                     put ServiceErrorLayer below the recovery layer",
+                );
                 self.service
                     .verdict(response.status(), &ServiceAnswer::unread())
             }
@@ -87,5 +81,14 @@ where
 
     fn may_force(&self) -> bool {
         self.service.may_force() || self.transport.may_force()
+    }
+
+    /// RFC 0049, Capping the Retry Duration: for every strategy that was not told to give up.
+    fn on_deadline(&self) -> OnDeadline {
+        OnDeadline::Cap
+    }
+
+    fn unknown_error(&self, error: &E, failure: &Failure) -> Option<String> {
+        self.transport.unknown_error(error, failure)
     }
 }

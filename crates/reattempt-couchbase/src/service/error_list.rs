@@ -23,7 +23,8 @@ pub(super) struct ErrorListScan {
     token: Vec<u8>,
     key: Key,
     rows: bool,
-    present: bool,
+    /// An error was found, complete or not.
+    pub(super) present: bool,
     code: Option<i32>,
     message: Option<Vec<u8>>,
     retry: bool,
@@ -102,11 +103,6 @@ impl ErrorListScan {
     /// or there is no object.
     pub(super) fn is_over(&self) -> bool {
         self.at == At::Over
-    }
-
-    /// An error was found, complete or not.
-    pub(super) const fn has_error(&self) -> bool {
-        self.present
     }
 
     /// A row has started.

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use http::{Request, Response};
-//! use reattempt::{HasCallContext, Idempotency};
+//! use reattempt::{HasCallContext, Idempotency, StackCheck};
 //! use reattempt_couchbase::service::{HttpService, ReadOnly, ServiceIdempotencyLayer};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //!
@@ -29,8 +29,7 @@
 
 use std::task::{Context, Poll};
 
-use reattempt::order::OutsideRecovery;
-use reattempt::{HasCallContext, Idempotency};
+use reattempt::{HasCallContext, Idempotency, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -61,7 +60,7 @@ impl<S> Layer<S> for ServiceIdempotencyLayer {
         ServiceIdempotency {
             inner,
             service: self.service,
-            order: OutsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -71,7 +70,7 @@ impl<S> Layer<S> for ServiceIdempotencyLayer {
 pub struct ServiceIdempotency<S> {
     inner: S,
     service: HttpService,
-    order: OutsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, B> Service<http::Request<B>> for ServiceIdempotency<S>
@@ -90,7 +89,8 @@ where
         let read_only = request.extensions().get::<ReadOnly>().is_some();
         let listed = self.service.idempotency(request.method(), read_only);
         let context = request.context_mut();
-        self.order.check("ServiceIdempotencyLayer", context);
+        self.order
+            .outside_recovery("ServiceIdempotencyLayer", context);
         if context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(listed);
         }

@@ -12,6 +12,7 @@
 //! [`ServiceErrorLayer`]. The classifier at the recovery layer uses the result:
 //! [`ServiceClassifier`]. Lost attempts are classified by the classifier of the HTTP client in use,
 //! such as reattempt-http's `HttpClassifier`; only the stage of its verdict counts.
+//! [`ServiceClientLayer`] is all of this around an HTTP client in one line.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -50,29 +51,38 @@
 //! # Ok(()) }
 //! ```
 
-pub(crate) mod answer;
 mod classify;
-mod error_body;
 mod error_list;
-mod idempotency;
 mod json_text;
-pub(crate) mod phrase;
 mod reader;
-#[cfg(test)]
+#[cfg(all(test, feature = "tokio"))]
 mod tests;
 mod whole;
 
-pub use answer::{ServiceAnswer, ServiceError};
+// The layers.
+#[cfg(feature = "tokio")]
+pub mod client;
+#[cfg(feature = "tokio")]
+mod error_body;
+#[cfg(feature = "tokio")]
+mod idempotency;
+
+pub use crate::service_answer::{ServiceAnswer, ServiceError};
 pub use classify::ServiceClassifier;
-pub use error_body::{ServiceBody, ServiceErrorFuture, ServiceErrorLayer, ServiceErrorService};
-pub use idempotency::{ReadOnly, ServiceIdempotency, ServiceIdempotencyLayer};
+
+#[cfg(feature = "tokio")]
+pub use {
+    client::{ServiceClient, ServiceClientLayer},
+    error_body::{ServiceBody, ServiceErrorFuture, ServiceErrorLayer, ServiceErrorService},
+    idempotency::{ReadOnly, ServiceIdempotency, ServiceIdempotencyLayer},
+};
 
 use http::{Method, StatusCode};
 use reattempt::reason::{SERVICE_RESPONSE_CODE_INDICATED, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN};
 use reattempt::{Failure, Idempotency, RetryReason, Stage, Verdict};
 
+use crate::service_answer::BodyEnd;
 use crate::{analytics, management, query, search, views};
-use answer::BodyEnd;
 
 /// One of the services, and the list that classifies its responses.
 ///

@@ -2,21 +2,20 @@
 
 use http::StatusCode;
 
-use super::answer::BodyEnd;
 use super::error_list::ErrorListScan;
-use super::phrase::{Wording, WordingScan};
 use super::{HttpService, Kind, ServiceAnswer};
+use crate::phrase::{Wording, WordingScan};
+use crate::service_answer::BodyEnd;
 use crate::{search, views};
 
 /// What to look for in a body, by service and status, and what was found.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
-    good: bool,
-    scan: Scan,
+    pub(super) scan: Scan,
 }
 
 #[derive(Clone, Debug)]
-enum Scan {
+pub(super) enum Scan {
     Errors(ErrorListScan),
     Wording(WordingScan),
     /// Nothing but the complete end of the body.
@@ -43,10 +42,7 @@ impl Reader {
                 Scan::Wording(WordingScan::new(wording))
             })
         };
-        Self {
-            good: status.is_success(),
-            scan,
-        }
+        Self { scan }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -54,29 +50,6 @@ impl Reader {
             Scan::Errors(scan) => scan.push(bytes),
             Scan::Wording(scan) => scan.push(bytes),
             Scan::Nothing => {}
-        }
-    }
-
-    /// True if the status is successful.
-    pub(super) const fn is_good(&self) -> bool {
-        self.good
-    }
-
-    /// True if no further byte changes the verdict. A successful response stays undecided until its
-    /// end.
-    pub(super) fn is_decided(&self) -> bool {
-        match &self.scan {
-            Scan::Errors(scan) => scan.is_over() && (scan.has_error() || !self.good),
-            Scan::Wording(scan) => scan.found(),
-            Scan::Nothing => !self.good,
-        }
-    }
-
-    /// True if a successful response has started to deliver data for its caller.
-    pub(super) const fn has_begun(&self) -> bool {
-        match &self.scan {
-            Scan::Errors(scan) => scan.has_rows(),
-            Scan::Wording(_) | Scan::Nothing => true,
         }
     }
 

@@ -4,9 +4,9 @@ use http::StatusCode;
 use reattempt::Verdict;
 use serde_json::Value;
 
-use super::answer::BodyEnd;
 use super::reader::Reader;
 use super::{HttpService, Kind, ServiceError};
+use crate::service_answer::BodyEnd;
 
 /// The maximum length of a body that is used as the message if it has none of its own.
 const LONGEST_TEXT: usize = 1024;

@@ -15,7 +15,7 @@
 use reattempt::RetryReason;
 use reattempt::reason::{VIEWS_NO_ACTIVE_PARTITION, VIEWS_TEMPORARY_FAILURE};
 
-use crate::service::phrase::{Phrase, Wording};
+use crate::phrase::{Phrase, Wording};
 
 /// In a 404: the design document does not exist yet, or not on this node.
 const MISSING: Wording = Wording {

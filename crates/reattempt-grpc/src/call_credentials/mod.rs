@@ -55,8 +55,7 @@ use std::task::{Context, Poll};
 
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
-use reattempt::HasCallContext;
-use reattempt::order::InsideRecovery;
+use reattempt::{HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -115,7 +114,7 @@ impl<S, C: Clone> Layer<S> for CallCredentialsLayer<C> {
         WithCallCredentials {
             inner,
             credentials: self.credentials.clone(),
-            order: InsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -125,7 +124,7 @@ impl<S, C: Clone> Layer<S> for CallCredentialsLayer<C> {
 pub struct WithCallCredentials<S, C> {
     inner: S,
     credentials: C,
-    order: InsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, C, B, R> Service<Request<B>> for WithCallCredentials<S, C>
@@ -143,7 +142,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.order.check("CallCredentialsLayer", request.context());
+        self.order
+            .inside_recovery("CallCredentialsLayer", request.context());
         let (parts, body) = request.into_parts();
         let metadata = self.credentials.metadata(&parts);
         // Call the instance that was ready, and keep the clone for the next call.

@@ -56,8 +56,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::order::InsideRecovery;
-use reattempt::{CallContext, HasCallContext};
+use reattempt::{CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -139,7 +138,7 @@ impl<S> Layer<S> for HoldHeadersLayer {
         HoldHeaders {
             inner,
             config: self.clone(),
-            order: InsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -149,7 +148,7 @@ impl<S> Layer<S> for HoldHeadersLayer {
 pub struct HoldHeaders<S> {
     inner: S,
     config: HoldHeadersLayer,
-    order: InsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, B, R> Service<Request<B>> for HoldHeaders<S>
@@ -166,7 +165,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.order.check("HoldHeadersLayer", request.context());
+        self.order
+            .inside_recovery("HoldHeadersLayer", request.context());
         let until = self.config.holds(&request).then(|| Until {
             at_most: self.config.at_most,
             limit: request

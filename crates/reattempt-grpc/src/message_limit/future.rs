@@ -12,7 +12,7 @@ use super::prefixes::Sieve;
 use super::response::{LimitedResponseBody, Watched};
 use crate::Code;
 use crate::head::status_in_head;
-use crate::status::trailers_only;
+use crate::made_status::trailers_only;
 
 /// A call with a limit on its messages.
 #[derive(Debug)]

@@ -54,8 +54,7 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::HasCallContext;
-use reattempt::order::OutsideRecovery;
+use reattempt::{HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -156,7 +155,7 @@ impl<S> Layer<S> for MessageLimitLayer {
         MessageLimit {
             inner,
             limits: *self,
-            order: OutsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -166,7 +165,7 @@ impl<S> Layer<S> for MessageLimitLayer {
 pub struct MessageLimit<S> {
     inner: S,
     limits: MessageLimitLayer,
-    order: OutsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, B, R> Service<Request<B>> for MessageLimit<S>
@@ -193,7 +192,7 @@ where
             return MessageLimitFuture::new(self.inner.call(request), None);
         }
         let context = request.context_mut();
-        self.order.check("MessageLimitLayer", context);
+        self.order.outside_recovery("MessageLimitLayer", context);
         let link = Link::default();
         let limited = Limited {
             response: of_response,

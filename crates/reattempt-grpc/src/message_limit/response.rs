@@ -11,7 +11,7 @@ use super::prefixes::{Out, Sieve};
 use super::request::with_held;
 use super::{MessageSide, MessageTooLong};
 use crate::Code;
-use crate::status::trailers;
+use crate::made_status::trailers;
 
 pub(super) struct Watched {
     /// `None` if only requests are limited.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reattempt::TokenBucket;
-use reattempt_http::json::{self, Json, Members, Place};
+use reattempt::config::{Fault, Faults, Json, Members, Place};
 
 use super::method::{Entry, Name, Reading};
-use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig, load_balancing, values};
+use super::{FORM, Options, ServiceConfig, load_balancing, values};
 
 /// The document. It does not touch the bucket; the caller does when it puts the document in force.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Document {
     /// Applies to calls without an entry.
     nothing: Entry,
     pub(super) throttling: Option<RetryThrottling>,
-    pub(super) warnings: Vec<ConfigFault>,
+    pub(super) warnings: Vec<Fault>,
 }
 
 /// `retryThrottling`, validated.
@@ -28,10 +28,9 @@ pub(super) struct RetryThrottling {
 }
 
 impl Document {
-    pub(super) fn parse(text: &str, options: &Options) -> Result<Self, InvalidServiceConfig> {
-        let (mut document, warnings) = json::read("the service config", text, |place, json| {
-            Self::read(place, json, options)
-        })?;
+    pub(super) fn parse(text: &str, options: &Options) -> Result<Self, Faults> {
+        let (mut document, warnings) =
+            FORM.read(text, |place, json| Self::read(place, json, options))?;
         document.warnings = warnings;
         Ok(document)
     }
@@ -46,7 +45,7 @@ impl Document {
         }
     }
 
-    fn read(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<Self> {
+    fn read(place: &mut Place<'_>, json: Json<'_>, options: &Options) -> Option<Self> {
         let known = [
             "loadBalancingPolicy",
             "loadBalancingConfig",
@@ -107,7 +106,7 @@ impl Document {
 
 impl RetryThrottling {
     /// A6, Validation of retryThrottling.
-    fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
+    fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
         let members = Members::of(place, json, &["maxTokens", "tokenRatio"])?;
         let max = members.required(place, "maxTokens", "an integer", |place, json| {
             values::integer(place, json, "an integer from 1 to 1000", 1, 1000)

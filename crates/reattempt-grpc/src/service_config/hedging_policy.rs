@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use reattempt::HedgePolicy;
+use reattempt::config::{Json, Members, Place};
 use reattempt::policy::MOST_HEDGED_ATTEMPTS;
-use reattempt_http::json::{Json, Members, Place};
 
 use crate::CodeSet;
 
@@ -15,7 +15,7 @@ use super::values;
 /// A6, Validation of hedgingPolicy. `throttled`: the config has `retryThrottling`.
 pub(super) fn read(
     place: &mut Place<'_>,
-    json: &Json,
+    json: Json<'_>,
     throttled: bool,
     options: &Options,
 ) -> Option<(HedgePolicy, CodeSet)> {
@@ -30,12 +30,12 @@ pub(super) fn read(
     let codes = members.optional(place, "nonFatalStatusCodes", values::codes);
     let (attempts, delay) = (attempts?, delay?);
     if delay.is_zero() {
-        place.advise(&format!(
+        place.advise(format!(
             "can amplify load: without a hedgingDelay all {attempts} attempts of every call go out at once"
         ));
     }
     if !throttled {
-        place.advise(&format!(
+        place.advise(format!(
             "can amplify load: a slow server gets up to {attempts} times its calls, and no retryThrottling holds them back"
         ));
     }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use reattempt::config::{Fault, Faults};
 use reattempt::{Route, RoutePolicy, TokenBucket};
 
 use super::document::Document;
-use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig};
+use super::{Options, ServiceConfig};
 
 /// The service config in force for one server name, and its token bucket. Clones share both, so
 /// channels to the same server use one.
@@ -42,7 +43,7 @@ use super::{ConfigFault, InvalidServiceConfig, Options, ServiceConfig};
 /// )?;
 /// assert_eq!(warnings[0].path, "$.colour");
 /// # drop(layer);
-/// # Ok::<(), reattempt_grpc::service_config::InvalidServiceConfig>(())
+/// # Ok::<(), reattempt::config::Faults>(())
 /// ```
 #[derive(Clone)]
 pub struct LiveServiceConfig(Arc<Shared>);
@@ -64,7 +65,7 @@ impl LiveServiceConfig {
     }
 
     /// With a default config, which applies until there is another.
-    pub fn with_default(text: &str, options: Options) -> Result<Self, InvalidServiceConfig> {
+    pub fn with_default(text: &str, options: Options) -> Result<Self, Faults> {
         let default = Document::parse(text, &options)?;
         Ok(Self::beginning_with(default, options))
     }
@@ -81,7 +82,7 @@ impl LiveServiceConfig {
 
     /// Parses a config and puts it in force for calls that start from now on. Returns the warnings.
     /// An invalid text changes nothing, and the error lists all its faults.
-    pub fn update(&self, text: &str) -> Result<Vec<ConfigFault>, InvalidServiceConfig> {
+    pub fn update(&self, text: &str) -> Result<Vec<Fault>, Faults> {
         let document = Document::parse(text, &self.0.options)?;
         self.put_in_force(&document);
         Ok(document.warnings)
@@ -91,6 +92,41 @@ impl LiveServiceConfig {
     /// default config applies (A21).
     pub fn use_default(&self) {
         self.put_in_force(&self.0.default);
+    }
+
+    /// Follows a file: loads it now, and again whenever its content changes; a path, or a
+    /// [`Follow`](reattempt::config::follow::Follow) with an interval. A bad update keeps the last
+    /// good config and is logged at WARN with all its faults. See
+    /// [`reattempt::config::follow`].
+    ///
+    /// The file is followed until the returned handle is dropped, or the last clone of this one.
+    ///
+    /// # Errors
+    /// If the file cannot be read or has faults now; then nothing changes, and nothing is followed.
+    ///
+    /// ```
+    /// use reattempt_grpc::service_config::LiveServiceConfig;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = std::env::temp_dir().join(format!("reattempt-config-{}", std::process::id()));
+    /// # std::fs::write(&path, r#"{"methodConfig": []}"#)?;
+    /// let live = LiveServiceConfig::default();
+    /// let following = live.follow(&path).await?;
+    /// for warning in following.warnings() {
+    ///     eprintln!("{warning}");
+    /// }
+    /// let layer = reattempt::RouteLayer::new(live.clone());
+    /// # std::fs::remove_file(&path)?;
+    /// # drop(layer);
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub async fn follow(
+        &self,
+        file: impl Into<reattempt::config::follow::Follow>,
+    ) -> Result<reattempt::config::follow::Following, reattempt::config::follow::FollowError> {
+        let update = |shared: &Arc<Shared>, text: &str| Self(Arc::clone(shared)).update(text);
+        file.into().start(&self.0, update).await
     }
 
     /// The config in force.

@@ -2,7 +2,7 @@
 //! here it is only checked that one of the policies is known, because a config that names none is
 //! invalid (A21).
 
-use reattempt_http::json::{Json, Members, Place};
+use reattempt::config::{Json, Members, Place};
 
 use super::Options;
 use super::values;
@@ -41,40 +41,40 @@ fn names(options: &Options) -> impl Iterator<Item = &str> {
 
 /// `loadBalancingConfig`: a list of objects with one member each, the policy's name. The first
 /// known policy is used; an empty list leaves the choice to the client.
-pub(super) fn config(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<()> {
-    let Json::Array(items) = json else {
+pub(super) fn config(place: &mut Place<'_>, json: Json<'_>, options: &Options) -> Option<()> {
+    let Some(items) = json.items() else {
         return values::wrong(place, "an array of objects", json);
     };
     let mut known = items.is_empty();
     let mut whole = true;
-    for (at, item) in items.iter().enumerate() {
+    for (at, item) in items.into_iter().enumerate() {
         match name(&mut place.index(at), item) {
             Some(name) => known |= names(options).any(|known| known == name),
             None => whole = false,
         }
     }
     if whole && !known {
-        place.wrong(&format!("must name {MUST}"));
+        place.wrong(format!("must name {MUST}"));
     }
     Some(())
 }
 
-fn name<'j>(place: &mut Place<'_>, json: &'j Json) -> Option<&'j str> {
-    let mut members = Members::any(place, json)?.iter();
+fn name(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
+    let members = Members::any(place, json)?;
+    let mut members = members.iter();
     let (Some((name, of_policy)), None) = (members.next(), members.next()) else {
-        place.wrong("must have one member, the name of a load balancing policy");
-        return None;
+        return place.refuse("must have one member, the name of a load balancing policy");
     };
-    if !matches!(of_policy, Json::Object(_)) {
+    if !of_policy.is_object() {
         return values::wrong(&mut place.field(name), "an object", of_policy);
     }
-    Some(name)
+    Some(name.to_owned())
 }
 
 /// `loadBalancingPolicy`, the older form: one name, in any case.
-pub(super) fn policy(place: &mut Place<'_>, json: &Json, options: &Options) -> Option<()> {
+pub(super) fn policy(place: &mut Place<'_>, json: Json<'_>, options: &Options) -> Option<()> {
     let name = values::string(place, json)?;
-    let known = names(options).any(|known| known.eq_ignore_ascii_case(name));
+    let known = names(options).any(|known| known.eq_ignore_ascii_case(&name));
     if !known && !name.is_empty() {
         return values::wrong(place, MUST, json);
     }

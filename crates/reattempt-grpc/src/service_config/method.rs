@@ -1,15 +1,16 @@
 //! One entry of `methodConfig`: its names, its policy, its limits.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::Backoff;
+use reattempt::config::{Json, Members, Place};
 use reattempt::strategy::MaxAttempts;
 use reattempt::{OnDeadline, Recovery, RoutePolicy, TokenBucket};
 use reattempt_http::RefusedStream;
-use reattempt_http::json::{Json, Members, Place};
 
 use crate::{CodeSet, MethodPolicy};
 
@@ -38,20 +39,17 @@ pub(super) enum Name {
 }
 
 impl Name {
-    fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
+    fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
         let members = Members::of(place, json, &["service", "method"])?;
         let mut part = |name| match members.get(name) {
-            None => Some(""),
+            None => Some(Cow::default()),
             Some(json) => values::string(&mut place.field(name), json),
         };
         let (service, method) = (part("service")?, part("method")?);
         match (service.is_empty(), method.is_empty()) {
             (true, true) => Some(Self::Default),
-            (true, false) => {
-                place.wrong("a method needs its service");
-                None
-            }
-            (false, true) => Some(Self::Service(service.to_owned())),
+            (true, false) => place.refuse("a method needs its service"),
+            (false, true) => Some(Self::Service(service.into_owned())),
             (false, false) => Some(Self::Method(format!("{service}/{method}"))),
         }
     }
@@ -89,7 +87,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn read(
         place: &mut Place<'_>,
-        json: &Json,
+        json: Json<'_>,
         reading: &mut Reading<'_>,
     ) -> Option<Self> {
         let known = [
@@ -105,8 +103,7 @@ impl Entry {
         let names = members.optional(place, "name", |place, json| names(place, json, reading));
         let nameless = match members.get("name") {
             None => true,
-            Some(Json::Array(items)) => items.is_empty(),
-            Some(_) => false,
+            Some(names) => names.items().is_some_and(|items| items.is_empty()),
         };
         if nameless {
             place.warn("has no name, so it is for no call");
@@ -187,22 +184,22 @@ impl Entry {
     }
 }
 
-fn names(place: &mut Place<'_>, json: &Json, reading: &mut Reading<'_>) -> Option<Vec<Name>> {
+fn names(place: &mut Place<'_>, json: Json<'_>, reading: &mut Reading<'_>) -> Option<Vec<Name>> {
     values::array(place, json, "objects", |place, json| {
         let name = Name::read(place, json)?;
         match reading.named.entry(name.clone()) {
             Slot::Occupied(earlier) => {
-                place.wrong(&format!("names the same calls as {}", earlier.get()));
+                place.wrong(format!("names the same calls as {}", earlier.get()));
             }
             Slot::Vacant(slot) => {
-                slot.insert(place.path().to_owned());
+                slot.insert(place.path());
             }
         }
         Some(name)
     })
 }
 
-fn timeout(place: &mut Place<'_>, json: &Json) -> Option<Duration> {
+fn timeout(place: &mut Place<'_>, json: Json<'_>) -> Option<Duration> {
     let timeout = values::duration(place, json, false)?;
     if timeout.is_zero() {
         place.advise("ends every call before it begins");

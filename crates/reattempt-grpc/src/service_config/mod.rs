@@ -32,10 +32,12 @@
 //! // Later: a call keeps the policy it started with, the next one gets the newer config.
 //! live.update(r#"{"methodConfig": []}"#)?;
 //! assert_eq!(live.route(&request).unwrap().timeout(), None);
-//! # Ok::<(), reattempt_grpc::service_config::InvalidServiceConfig>(())
+//! # Ok::<(), reattempt::config::Faults>(())
 //! ```
 
 pub mod choices;
+#[cfg(feature = "serde")]
+mod deserialize;
 mod document;
 mod hedging_policy;
 mod live;
@@ -50,15 +52,17 @@ mod values;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use reattempt::config::{Fault, Faults, Form};
 use reattempt::{Route, RoutePolicy, TokenBucket};
 
 pub use live::LiveServiceConfig;
 pub use method::MethodConfig;
 pub use options::Options;
-pub use reattempt_http::json::{Fault as ConfigFault, Faults as InvalidServiceConfig};
 pub use retry_policy::RetryPolicy;
 
 use document::Document;
+
+const FORM: Form = Form::new("the service config");
 
 /// A parsed service config: policies by method, by service, and the default, with the throttle that
 /// they share.
@@ -68,18 +72,18 @@ pub struct ServiceConfig {
     services: HashMap<String, Arc<MethodConfig>>,
     default: Arc<MethodConfig>,
     bucket: Option<Arc<TokenBucket>>,
-    warnings: Vec<ConfigFault>,
+    warnings: Vec<Fault>,
 }
 
 impl ServiceConfig {
     /// Parses a service config with the default options.
-    pub fn parse(text: &str) -> Result<Self, InvalidServiceConfig> {
+    pub fn parse(text: &str) -> Result<Self, Faults> {
         Self::parse_with(text, &Options::default())
     }
 
     /// Parses a service config. Its bucket is new and full; if a config replaces another for the
     /// same server name, use [`LiveServiceConfig`].
-    pub fn parse_with(text: &str, options: &Options) -> Result<Self, InvalidServiceConfig> {
+    pub fn parse_with(text: &str, options: &Options) -> Result<Self, Faults> {
         let document = Document::parse(text, options)?;
         let bucket = document.throttling.and_then(|numbers| numbers.bucket());
         Ok(document.config(bucket))
@@ -87,7 +91,7 @@ impl ServiceConfig {
 
     /// Unknown or ineffective settings, which do not reject the config.
     #[must_use]
-    pub fn warnings(&self) -> &[ConfigFault] {
+    pub fn warnings(&self) -> &[Fault] {
         &self.warnings
     }
 

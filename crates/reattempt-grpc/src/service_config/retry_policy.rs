@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter, Randomness};
+use reattempt::config::{Json, Members, Place};
 use reattempt::{Decision, OnDeadline, RetryStrategy, RetryView};
-use reattempt_http::json::{Json, Members, Place};
 
 use crate::CodeSet;
 
@@ -80,7 +80,7 @@ impl RetryPolicy {
     /// A6, Validation of retryPolicy. `throttled`: the config has `retryThrottling`.
     pub(super) fn read(
         place: &mut Place<'_>,
-        json: &Json,
+        json: Json<'_>,
         throttled: bool,
         options: &Options,
     ) -> Option<Self> {
@@ -105,16 +105,15 @@ impl RetryPolicy {
             "retryableStatusCodes",
             "an array of status codes",
             |place, json| {
-                if matches!(json, Json::Array(items) if items.is_empty()) {
-                    place.wrong("must name at least one status code");
-                    return None;
+                if json.items().is_some_and(|items| items.is_empty()) {
+                    return place.refuse("must name at least one status code");
                 }
                 values::codes(place, json)
             },
         );
         if let Some(attempts) = attempts.filter(|attempts| *attempts > MANY_ATTEMPTS && !throttled)
         {
-            place.advise(&format!(
+            place.advise(format!(
                 "can amplify load: a server that fails gets up to {attempts} times its calls, and no retryThrottling holds them back"
             ));
         }
@@ -147,9 +146,7 @@ pub(super) fn max_attempts(
     let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
     if attempts > limit {
         let mut place = place.field("maxAttempts");
-        place.advise(&format!(
-            "acts as {limit}, the most attempts of this client"
-        ));
+        place.advise(format!("acts as {limit}, the most attempts of this client"));
     }
     Some(attempts.min(limit))
 }
@@ -166,7 +163,7 @@ impl RetryStrategy for RetryPolicy {
         Some(self.max_attempts)
     }
 
-    fn on_deadline(&self) -> OnDeadline {
-        self.on_deadline
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        Some(self.on_deadline)
     }
 }

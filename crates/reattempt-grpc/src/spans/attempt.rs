@@ -4,8 +4,7 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::order::OneWarning;
-use reattempt::{AttemptKind, CallContext, HasCallContext};
+use reattempt::{AttemptKind, CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 use tracing::field::Empty;
@@ -19,7 +18,7 @@ use crate::{BodyErrorCode, ByKnownError, ErrorCodes};
 #[derive(Clone, Debug)]
 pub struct AttemptSpanLayer<C = ByKnownError, R = ByKnownError> {
     errors: ErrorCodes<C, R>,
-    order: OneWarning,
+    order: StackCheck,
 }
 
 impl AttemptSpanLayer {
@@ -28,7 +27,7 @@ impl AttemptSpanLayer {
     pub fn new() -> Self {
         Self {
             errors: ErrorCodes::new(),
-            order: OneWarning::default(),
+            order: StackCheck::default(),
         }
     }
 }

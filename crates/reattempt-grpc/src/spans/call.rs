@@ -4,8 +4,7 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::order::OneWarning;
-use reattempt::{CallContext, HasCallContext};
+use reattempt::{CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 use tracing::field::Empty;
@@ -18,7 +17,7 @@ use crate::{BodyErrorCode, ByKnownError, ErrorCodes};
 #[derive(Clone, Debug)]
 pub struct CallSpanLayer<C = ByKnownError, R = ByKnownError> {
     errors: ErrorCodes<C, R>,
-    order: OneWarning,
+    order: StackCheck,
 }
 
 impl CallSpanLayer {
@@ -27,7 +26,7 @@ impl CallSpanLayer {
     pub fn new() -> Self {
         Self {
             errors: ErrorCodes::new(),
-            order: OneWarning::default(),
+            order: StackCheck::default(),
         }
     }
 }

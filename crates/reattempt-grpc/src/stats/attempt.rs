@@ -7,8 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Buf;
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::order::OneWarning;
-use reattempt::{AttemptKind, CallContext, CallDeadline, HasCallContext};
+use reattempt::{AttemptKind, CallContext, CallDeadline, HasCallContext, StackCheck};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -26,7 +25,7 @@ use crate::{BodyErrorCode, ByKnownError, Code, ErrorCodes};
 pub struct AttemptStatsLayer<C = ByKnownError, R = ByKnownError> {
     stats: GrpcStats,
     errors: ErrorCodes<C, R>,
-    order: OneWarning,
+    order: StackCheck,
 }
 
 impl AttemptStatsLayer {
@@ -34,7 +33,7 @@ impl AttemptStatsLayer {
         Self {
             stats,
             errors: ErrorCodes::new(),
-            order: OneWarning::default(),
+            order: StackCheck::default(),
         }
     }
 }

@@ -5,8 +5,7 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::order::OneWarning;
-use reattempt::{CallContext, HasCallContext};
+use reattempt::{CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -20,7 +19,7 @@ use crate::{BodyErrorCode, ByKnownError, Code, ErrorCodes};
 pub struct CallStatsLayer<C = ByKnownError, R = ByKnownError> {
     stats: GrpcStats,
     errors: ErrorCodes<C, R>,
-    order: OneWarning,
+    order: StackCheck,
 }
 
 impl CallStatsLayer {
@@ -28,7 +27,7 @@ impl CallStatsLayer {
         Self {
             stats,
             errors: ErrorCodes::new(),
-            order: OneWarning::default(),
+            order: StackCheck::default(),
         }
     }
 }

@@ -34,21 +34,19 @@
 //! (feature `metrics`), your own, `()` for none, or a pair of them. For spans see
 //! [`spans`](crate::spans).
 //!
-//! ```
-//! use http::{Request, Response};
-//! use http_body_util::{Empty, Full};
-//! use reattempt::strategy::MaxAttempts;
-//! use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
+//! [`GrpcClientLayer::stats`](crate::GrpcClientLayer::stats) places all three (feature `tonic`):
+//!
+#![cfg_attr(feature = "tonic", doc = "```")]
+#![cfg_attr(not(feature = "tonic"), doc = "```ignore")]
+//! use bytes::Bytes;
+//! use http::Request;
+//! use http_body_util::Full;
+//! use reattempt_grpc::GrpcClientLayer;
 //! use reattempt_grpc::service_config::ServiceConfig;
-//! use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
-//! use reattempt_grpc::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options, SentBody};
-//! use reattempt_grpc::{
-//!     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-//!     PreviousAttemptsLayer,
-//! };
-//! use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+//! use reattempt_grpc::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options};
 //! use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
-//! # use bytes::Bytes;
+//! # use http::Response;
+//! # use http_body_util::Empty;
 //!
 //! /// Prints the values. Use an `OpenTelemetryMeter` or a `MetricsMeter` instead.
 //! #[derive(Debug)]
@@ -70,34 +68,17 @@
 //! # let config = ServiceConfig::parse(r#"{"methodConfig": [{"name": [{}], "retryPolicy": {
 //! #     "maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s",
 //! #     "backoffMultiplier": 2, "retryableStatusCodes": [14]}}]}"#)?;
+//! # let channel = tower::service_fn(|request: Request<tonic::body::Body>| async move {
+//! #     let again = request.headers().contains_key("grpc-previous-rpc-attempts");
+//! #     let status = if again { "0" } else { "14" };
+//! #     let response = Response::builder().header("grpc-status", status);
+//! #     Ok::<_, BoxError>(response.body(Empty::<Bytes>::new())?)
+//! # });
 //! let options = Options::new().retry_metrics(true);
 //! let stats = GrpcStats::with_options(Print, "dns:///shop.example.com:443", options);
-//! let channel = ServiceBuilder::new()
-//!     .layer(CallSpanLayer::new())
-//!     .layer(stats.call_layer())
-//!     .layer(RouteLayer::new(config))
-//!     .layer(GrpcTimeoutLayer)
-//!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
-//!     .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
-//!     .layer(ReplayBodyLayer::new())
-//!     .layer(
-//!         RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard())
-//!             .observer(stats.observer()),
-//!     )
-//!     .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(stats.observer()))
-//!     .layer(PreviousAttemptsLayer)
-//!     .layer(PushbackLayer::new(GrpcPushback))
-//!     .layer(AttemptSpanLayer::new())
-//!     .layer(stats.attempt_layer())
-//!     .layer(GrpcOutcomeLayer::new())
-//!     .service_fn(|request: Request<SentBody<ReplayBody<Full<Bytes>>>>| async move {
-//!         // your channel
-//!         # let again = request.headers().contains_key("grpc-previous-rpc-attempts");
-//!         # let status = if again { "0" } else { "14" };
-//!         # let response = Response::builder().header("grpc-status", status);
-//!         # Ok::<_, BoxError>(response.body(Empty::<Bytes>::new())?)
-//!     });
-//! channel.oneshot(Request::post("http://h/shop.Cart/Add").body(Full::from("frame"))?).await?;
+//! let layer = GrpcClientLayer::new(config).stats(&stats);
+//! let client = ServiceBuilder::new().layer(layer).service(channel);
+//! client.oneshot(Request::post("http://h/shop.Cart/Add").body(Full::<Bytes>::from("frame"))?).await?;
 //!
 //! let add = stats.retry_statistics()["shop.Cart/Add"];
 //! assert_eq!((add.attempts(), add.failed()), (1, 0));
@@ -124,9 +105,8 @@ mod sent_body;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use reattempt::Observer;
 use reattempt::observe::LogObserver;
-use reattempt::order::OneWarning;
+use reattempt::{Observer, StackCheck};
 
 use crate::Code;
 
@@ -157,7 +137,7 @@ struct Inner {
     target: Arc<str>,
     methods: Methods,
     retry_metrics: bool,
-    no_call_layer: OneWarning,
+    no_call_layer: StackCheck,
 }
 
 impl Inner {
@@ -200,7 +180,7 @@ impl GrpcStats {
             target: target.into(),
             methods: Methods::new(options.most_methods, options.methods),
             retry_metrics: options.retry_metrics,
-            no_call_layer: OneWarning::default(),
+            no_call_layer: StackCheck::default(),
         }))
     }
 

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, ready};
 
 use http_body::Frame;
 use proptest::prelude::*;
-use reattempt_http::body::{BufferBudget, ReplayBodyError};
+use reattempt_http::ReplayBodyError;
+use reattempt_http::body::BufferBudget;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;

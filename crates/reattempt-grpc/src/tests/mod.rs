@@ -2,7 +2,8 @@
 //! docs/conformance/grpc.md.
 
 mod budget;
-mod classify;
+#[cfg(feature = "tonic")]
+mod client;
 mod control_plane;
 mod hedging;
 mod hold_headers;
@@ -26,13 +27,12 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
 use reattempt::backoff::{Backoff, Randomness};
-use reattempt::pushback::ReadPushback;
 use reattempt::strategy::MaxAttempts;
 use reattempt::throttle::Settled;
 use reattempt::{
-    Backends, CallContext, Classify, DeadlineLayer, Failure, HasCallContext, HedgeLayer,
-    OnDeadline, PushbackLayer, RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer,
-    ServerPushback, Stage, StopReason, Transparent, Verdict,
+    Backends, CallContext, DeadlineLayer, Failure, HasCallContext, HedgeLayer, OnDeadline,
+    PushbackLayer, ReadPushback, RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer,
+    ServerPushback, Stage, StopReason,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};

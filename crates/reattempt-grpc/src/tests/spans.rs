@@ -13,8 +13,8 @@ use super::*;
 use crate::spans::{AttemptSpanLayer, CallSpanLayer};
 
 /// The observed state of one span.
-#[derive(Clone, Debug, Default)]
-struct Seen {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Seen {
     fields: BTreeMap<String, String>,
     parent: Option<String>,
     /// When it was closed.
@@ -33,7 +33,7 @@ struct State {
 
 /// Records the spans of this thread.
 #[derive(Clone, Debug)]
-struct Spans(Arc<Mutex<State>>);
+pub(super) struct Spans(Arc<Mutex<State>>);
 
 /// As for the listener of warnings: with a single subscriber, tracing may cache the interest of
 /// another thread that has none.
@@ -48,7 +48,7 @@ impl Spans {
         })))
     }
 
-    fn follow() -> (Self, DefaultGuard) {
+    pub(super) fn follow() -> (Self, DefaultGuard) {
         OTHERS.get_or_init(|| std::array::from_fn(|_| Dispatch::new(Self::new())));
         let spans = Self::new();
         (spans.clone(), tracing::subscriber::set_default(spans))
@@ -62,7 +62,7 @@ impl Spans {
         self.state(|state| with(&mut state.spans[place(id)]))
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    pub(super) fn seen(&self) -> Vec<Seen> {
         self.state(|state| state.spans.clone())
     }
 }

@@ -94,6 +94,19 @@ async fn a_call_that_waits_tries_each_backend_first() {
     assert_eq!(record.and_then(|record| record.failure), None);
 }
 
+/// R16: a call remembers 32 backends, so of more than that it cannot know which are untried.
+#[tokio::test(start_paused = true)]
+async fn of_many_backends_it_tries_a_bounded_number_at_once() {
+    let server = Server::new(refused(1));
+    let servers = vec![server.clone(); 40];
+    let config = config(&format!(r#"{WAITS},"timeout":"1s""#));
+    let ended = call_one_of(&config, &servers, request()).await;
+    assert_eq!(ended.code, Code::DeadlineExceeded);
+    // Without the bound there is a try each millisecond.
+    let tries = server.times().len();
+    assert!((200..400).contains(&tries), "{tries}");
+}
+
 /// R16: then each is tried as often as if it were the only one.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_goes_round_its_backends() {

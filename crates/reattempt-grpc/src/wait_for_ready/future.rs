@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Request;
 use pin_project_lite::pin_project;
 use reattempt::backoff::Backoff;
-use reattempt::{AttemptReporter, HasCallContext, MOST_RECORDS, Replay, Stage};
+use reattempt::{AttemptReporter, CallContext, HasCallContext, MOST_RECORDS, Replay, Stage};
 use reattempt_http::{TransportError, TransportFault};
 use tokio::time::Sleep;
 use tower_service::Service;
@@ -69,7 +69,7 @@ impl<S, B> Waiting<S, B> {
         let context = self.template.context();
         let tried = context.map_or(0, |context| context.backends_tried().len());
         let untried = context.is_some_and(|context| context.report().untried_backend);
-        // The call records no more tried backends than this.
+        // The call records no more backends than this, and a balancer may report one for ever.
         if untried && tried < MOST_RECORDS {
             return LEAST;
         }
@@ -84,8 +84,11 @@ impl<S, B> Waiting<S, B> {
     /// Reports only after a wait: before that the transport knows the stage better.
     fn report(&mut self, stage: Stage) {
         let template = &self.template;
-        let of_call = || template.context().cloned().unwrap_or_default().reporter();
-        self.reporter.get_or_insert_with(of_call).stage(stage);
+        let of_call = || template.context().map(CallContext::reporter);
+        let reporter = self
+            .reporter
+            .get_or_insert_with(|| of_call().unwrap_or_default());
+        reporter.stage(stage);
     }
 }
 

@@ -59,8 +59,7 @@ use std::time::Duration;
 
 use http::Request;
 use reattempt::backoff::{Backoff, Jitter};
-use reattempt::order::InsideRecovery;
-use reattempt::{AttemptKind, CallContext, HasCallContext, NextAttempt, Replay};
+use reattempt::{AttemptKind, CallContext, HasCallContext, NextAttempt, Replay, StackCheck};
 use reattempt_http::TransportError;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -111,7 +110,7 @@ impl<S> Layer<S> for WaitForReadyLayer {
         WaitsForReady {
             inner,
             backoff: self.backoff.clone(),
-            order: InsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -121,7 +120,7 @@ impl<S> Layer<S> for WaitForReadyLayer {
 pub struct WaitsForReady<S> {
     inner: S,
     backoff: Backoff,
-    order: InsideRecovery,
+    order: StackCheck,
 }
 
 fn waits<B>(request: &Request<B>) -> bool {
@@ -158,7 +157,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.order.check("WaitForReadyLayer", request.context());
+        self.order
+            .inside_recovery("WaitForReadyLayer", request.context());
         let copy = if waits(&request) {
             again(&request)
         } else {

@@ -91,8 +91,8 @@ impl RetryThrottle for AwsQuota {
         self.give(self.price(failure));
     }
 
-    fn recovered(&self, failure: &Failure) {
-        self.give(self.version.price(failure));
+    fn recovered(&self, failure: Option<&Failure>) {
+        self.give(failure.map_or(1, |failure| self.version.price(failure)));
     }
 
     fn milli_tokens(&self) -> Option<u64> {

@@ -20,7 +20,7 @@ pub struct AwsStandard {
     max_attempts: u32,
     usual: Shape,
     randomness: Randomness,
-    on_deadline: OnDeadline,
+    on_deadline: Option<OnDeadline>,
 }
 
 /// The parameters shared by both back-offs, after throttling and after other errors.
@@ -46,7 +46,7 @@ impl AwsStandard {
                 jitter: Jitter::Full,
             },
             randomness: Randomness::Thread,
-            on_deadline: OnDeadline::Cap,
+            on_deadline: None,
         }
     }
 
@@ -92,10 +92,11 @@ impl AwsStandard {
         self
     }
 
-    /// What to do with a delay that would pass the deadline; [`OnDeadline::Cap`] by default.
+    /// What to do with a delay that would pass the deadline; by default as the classifier's
+    /// protocol does, so [`OnDeadline::GiveUp`] with [`HttpClassifier`](crate::HttpClassifier).
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
-        self.on_deadline = on_deadline;
+        self.on_deadline = Some(on_deadline);
         self
     }
 }
@@ -124,7 +125,7 @@ impl RetryStrategy for AwsStandard {
         Some(self.max_attempts)
     }
 
-    fn on_deadline(&self) -> OnDeadline {
+    fn on_deadline(&self) -> Option<OnDeadline> {
         self.on_deadline
     }
 

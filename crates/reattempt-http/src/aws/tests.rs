@@ -1,6 +1,5 @@
 //! The published parameters, one table per behaviour, through the real layers on paused time.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -280,11 +279,15 @@ async fn jitter_takes_any_part_of_the_back_off() {
     }
 }
 
+#[cfg(feature = "tokio")]
 #[tokio::test(start_paused = true)]
 async fn a_body_that_ends_the_call_gives_the_price_back_as_well() {
-    use crate::body::OutcomeBodyLayer;
+    use std::convert::Infallible;
+
     use bytes::Bytes;
     use http_body_util::{BodyExt, Full};
+
+    use crate::body::OutcomeBodyLayer;
 
     let quota = Arc::new(AwsQuota::new(AwsVersion::V2_1));
     let count = Arc::new(Mutex::new(0));

@@ -7,10 +7,11 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use super::BufferBudget;
 use super::frames::{Frames, Place};
 use super::kept::Fresh;
 use super::wake_all::WakeAll;
-use super::{BufferBudget, ReplayBodyError};
+use crate::ReplayBodyError;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

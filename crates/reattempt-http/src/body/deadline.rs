@@ -37,18 +37,20 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use reattempt::order::OneWarning;
+use reattempt::StackCheck;
 use reattempt::{
     CallContext, CallHandle, DeadlineScope, Elapsed, HasCallContext, Idempotency, StopReason,
 };
 use tokio::time::Sleep;
 use tower_layer::Layer;
 use tower_service::Service;
+
+use crate::HttpRoute;
 
 /// How a body ends at the deadline.
 #[diagnostic::on_unimplemented(
@@ -87,7 +89,8 @@ impl<E> OnBodyElapsed<E> for AsBodyError {
     }
 }
 
-/// Why a [`DeadlineBody`] failed.
+/// Why a [`DeadlineBody`] failed. It is an [`Error`](std::error::Error) if the body's own error is
+/// one, which a `Box<dyn Error>` is not.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadlineBodyError<E> {
     /// The body itself failed.
@@ -99,10 +102,20 @@ pub enum DeadlineBodyError<E> {
     Elapsed(Elapsed),
 }
 
-/// Bounds response bodies by the call's deadline.
+/// Bounds response bodies by the call's deadline, or by a time limit of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeadlineBodyLayer<M = AsBodyError> {
+    limit: BodyLimit,
     on_elapsed: M,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum BodyLimit {
+    /// The deadline of the call.
+    #[default]
+    Call,
+    /// This time from the response head on; `None` is unlimited. The route's takes precedence.
+    AfterHead(Option<Duration>),
 }
 
 impl DeadlineBodyLayer {
@@ -110,6 +123,18 @@ impl DeadlineBodyLayer {
     #[must_use]
     pub const fn new() -> Self {
         Self {
+            limit: BodyLimit::Call,
+            on_elapsed: AsBodyError,
+        }
+    }
+
+    /// Ends a body this time after its head, whatever the call's deadline is; `None` is unlimited.
+    /// The limit of the call's route takes precedence ([`HttpRoute::body_timeout`]), also over the
+    /// call's deadline.
+    #[must_use]
+    pub const fn after_head(timeout: Option<Duration>) -> Self {
+        Self {
+            limit: BodyLimit::AfterHead(timeout),
             on_elapsed: AsBodyError,
         }
     }
@@ -119,7 +144,10 @@ impl<M> DeadlineBodyLayer<M> {
     /// Ends it differently (reattempt-grpc's `AsGrpcStatus`: with trailers).
     #[must_use]
     pub fn on_elapsed<N>(self, on_elapsed: N) -> DeadlineBodyLayer<N> {
-        DeadlineBodyLayer { on_elapsed }
+        DeadlineBodyLayer {
+            limit: self.limit,
+            on_elapsed,
+        }
     }
 }
 
@@ -129,8 +157,9 @@ impl<S, M: Clone> Layer<S> for DeadlineBodyLayer<M> {
     fn layer(&self, inner: S) -> Self::Service {
         DeadlineBodyService {
             inner,
+            limit: self.limit,
             on_elapsed: self.on_elapsed.clone(),
-            order: OneWarning::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -139,8 +168,9 @@ impl<S, M: Clone> Layer<S> for DeadlineBodyLayer<M> {
 #[derive(Clone, Debug)]
 pub struct DeadlineBodyService<S, M = AsBodyError> {
     inner: S,
+    limit: BodyLimit,
     on_elapsed: M,
-    order: OneWarning,
+    order: StackCheck,
 }
 
 /// True for a call with a deadline that no `DeadlineLayer` above enforces.
@@ -171,21 +201,22 @@ where
 
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        if request.context().is_some_and(is_above_deadline) {
+        let follows_call = matches!(self.limit, BodyLimit::Call);
+        if follows_call && request.context().is_some_and(is_above_deadline) {
             self.order.warn(
                 "DeadlineBodyLayer",
                 "is not inside a DeadlineLayer, so it does not know its time limit: put it right below",
             );
         }
-        let limit = request.context().and_then(|context| context.limit());
-        let armed = limit.map(|limit| {
+        let limit = Limit::of(self.limit, request.context());
+        let pending = limit.map(|limit| {
             let context = request.context_mut();
             let idempotency = match context.idempotency() {
                 Idempotency::Unknown => natural,
                 said => said,
             };
-            Armed {
-                at: limit.at,
+            Pending {
+                limit,
                 scope: if context.is_claimed() {
                     DeadlineScope::Attempt
                 } else {
@@ -197,7 +228,7 @@ where
         });
         DeadlineBodyFuture {
             inner: self.inner.call(request),
-            armed,
+            pending,
             on_elapsed: self.on_elapsed.clone(),
         }
     }
@@ -209,7 +240,7 @@ pin_project! {
     pub struct DeadlineBodyFuture<F, M> {
         #[pin]
         inner: F,
-        armed: Option<Armed>,
+        pending: Option<Pending>,
         on_elapsed: M,
     }
 }
@@ -224,7 +255,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
-        let (armed, on_elapsed) = (this.armed.take(), this.on_elapsed.clone());
+        let armed = this.pending.take().map(Pending::head_has_arrived);
+        let on_elapsed = this.on_elapsed.clone();
         let wrap = |body| DeadlineBody {
             inner: Some(body),
             sleep: None,
@@ -235,9 +267,67 @@ where
     }
 }
 
+/// When a body has to end.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    At(Instant),
+    AfterHead(Duration),
+}
+
+impl Limit {
+    fn of(layer: BodyLimit, context: Option<&CallContext>) -> Option<Self> {
+        let of_route = context.and_then(HttpRoute::of);
+        let of_route = of_route.and_then(HttpRoute::body_timeout);
+        let own = match layer {
+            BodyLimit::Call => None,
+            BodyLimit::AfterHead(own) => own,
+        };
+        if let Some(timeout) = of_route.or(own) {
+            return Some(Self::AfterHead(timeout));
+        }
+        match layer {
+            BodyLimit::Call => context.and_then(|context| Some(Self::At(context.limit()?.at))),
+            BodyLimit::AfterHead(_) => None,
+        }
+    }
+}
+
+/// What is known of the limit before the head has arrived.
+#[derive(Debug)]
+struct Pending {
+    limit: Limit,
+    scope: DeadlineScope,
+    ambiguous: bool,
+    handle: CallHandle,
+}
+
+impl Pending {
+    fn head_has_arrived(self) -> Armed {
+        const FAR: Duration = Duration::from_secs(1_000_000_000);
+        let (at, limit) = match self.limit {
+            // The usual case reads no clock.
+            Limit::At(at) => (at, None),
+            Limit::AfterHead(timeout) => {
+                let now = tokio::time::Instant::now().into_std();
+                let at = now.checked_add(timeout.min(FAR)).unwrap_or(now);
+                (at, Some(timeout))
+            }
+        };
+        Armed {
+            at,
+            limit,
+            scope: self.scope,
+            ambiguous: self.ambiguous,
+            handle: self.handle,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Armed {
     at: Instant,
+    /// The time that was configured for the body.
+    limit: Option<Duration>,
     scope: DeadlineScope,
     ambiguous: bool,
     handle: CallHandle,
@@ -250,7 +340,7 @@ impl Armed {
         }
         Elapsed {
             scope: self.scope,
-            limit: None,
+            limit: self.limit,
             ambiguous: self.ambiguous,
             info: Box::new(self.handle.info()),
         }

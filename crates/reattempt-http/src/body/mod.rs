@@ -20,7 +20,7 @@ pub use deadline::{
 };
 pub use drain::{DrainBody, DrainBodyFuture, DrainBodyLayer, DrainBodyService};
 pub use outcome::{OutcomeBody, OutcomeBodyFuture, OutcomeBodyLayer, OutcomeBodyService};
-pub use replay::{ReplayBody, ReplayBodyError};
+pub use replay::ReplayBody;
 pub use replay_layer::{ReplayBodyLayer, ReplayBodyService};
 
 /// The default buffer limit of one call: 256 KiB.

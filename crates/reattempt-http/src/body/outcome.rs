@@ -45,8 +45,7 @@ use std::task::{Context, Poll, ready};
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use reattempt::order::{InsideRecovery, OpenAnswers};
-use reattempt::{AttemptReporter, Conclusion, Failure, HasCallContext, Stage};
+use reattempt::{AttemptReporter, Failure, HasCallContext, StackCheck, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -70,7 +69,7 @@ impl<S> Layer<S> for OutcomeBodyLayer {
     fn layer(&self, inner: S) -> Self::Service {
         OutcomeBodyService {
             inner,
-            order: InsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -79,7 +78,7 @@ impl<S> Layer<S> for OutcomeBodyLayer {
 #[derive(Clone, Debug)]
 pub struct OutcomeBodyService<S> {
     inner: S,
-    order: InsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, Req, B> Service<Req> for OutcomeBodyService<S>
@@ -97,10 +96,9 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        self.order.check("OutcomeBodyLayer", request.context());
-        let open = request
-            .context()
-            .map(|context| (context.conclusion(), context.reporter()));
+        self.order
+            .inside_recovery("OutcomeBodyLayer", request.context());
+        let open = request.context().map(|context| context.reporter().follow());
         OutcomeBodyFuture {
             inner: self.inner.call(request),
             open,
@@ -114,7 +112,7 @@ pin_project! {
     pub struct OutcomeBodyFuture<F> {
         #[pin]
         inner: F,
-        open: Option<(Conclusion, AttemptReporter)>,
+        open: Option<AttemptReporter>,
     }
 }
 
@@ -131,16 +129,10 @@ where
         let open = this.open.take();
         Poll::Ready(outcome.map(|response| {
             let status = response.status().as_u16();
-            let conclusion = open.map(|(conclusion, reporter)| {
-                if status < 400 {
-                    OpenAnswers::follow(&reporter);
-                }
-                conclusion
-            });
             response.map(|inner| OutcomeBody {
                 was_empty: inner.is_end_stream(),
                 inner,
-                conclusion,
+                open,
                 status,
             })
         }))
@@ -152,7 +144,7 @@ pin_project! {
     pub struct OutcomeBody<B> {
         #[pin]
         inner: B,
-        conclusion: Option<Conclusion>,
+        open: Option<AttemptReporter>,
         status: u16,
         was_empty: bool,
     }
@@ -162,8 +154,8 @@ pin_project! {
             let this = this.project();
             // A body that was empty from the start need not be polled.
             if *this.was_empty {
-                if let Some(conclusion) = this.conclusion.take() {
-                    conclusion.conclude(Ok(()));
+                if let Some(open) = this.open.take() {
+                    open.finish(Ok(()));
                 }
             }
         }
@@ -174,7 +166,7 @@ impl<B: Default> Default for OutcomeBody<B> {
     fn default() -> Self {
         Self {
             inner: B::default(),
-            conclusion: None,
+            open: None,
             status: 200,
             was_empty: false,
         }
@@ -184,7 +176,7 @@ impl<B: Default> Default for OutcomeBody<B> {
 impl<B> fmt::Debug for OutcomeBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OutcomeBody")
-            .field("concluded", &self.conclusion.is_none())
+            .field("finished", &self.open.is_none())
             .finish_non_exhaustive()
     }
 }
@@ -201,17 +193,17 @@ impl<B: Body> Body for OutcomeBody<B> {
         let polled = ready!(this.inner.as_mut().poll_frame(cx));
         match &polled {
             Some(Err(_)) => {
-                if let Some(conclusion) = this.conclusion.take() {
+                if let Some(open) = this.open.take() {
                     let failure = Failure::new(HTTP_BODY_FAILED, Stage::Response)
                         .code(i32::from(*this.status));
-                    conclusion.conclude(Err((&failure, true)));
+                    open.finish(Err((&failure, true)));
                 }
             }
             // A reader may stop at the last frame, without polling for the end.
             Some(Ok(_)) if !this.inner.is_end_stream() => {}
             Some(Ok(_)) | None => {
-                if let Some(conclusion) = this.conclusion.take() {
-                    conclusion.conclude(Ok(()));
+                if let Some(open) = this.open.take() {
+                    open.finish(Ok(()));
                 }
             }
         }

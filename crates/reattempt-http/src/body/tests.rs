@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 use super::*;
-use crate::HttpClassifier;
+use crate::{HttpClassifier, ReplayBodyError};
 
 const NEXT: NextAttempt<'static> = NextAttempt {
     number: 2,

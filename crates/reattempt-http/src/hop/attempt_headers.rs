@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Request, Response};
 use pin_project_lite::pin_project;
-use reattempt::order::InsideRecovery;
+use reattempt::StackCheck;
 use reattempt::{
     AttemptKind, AttemptReporter, CallContext, CallDeadline, HasCallContext, Recovery,
 };
@@ -118,7 +118,7 @@ impl<S> Layer<S> for AttemptHeadersLayer {
         AttemptHeaders {
             inner,
             settings: self.settings,
-            order: InsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -128,7 +128,7 @@ impl<S> Layer<S> for AttemptHeadersLayer {
 pub struct AttemptHeaders<S> {
     inner: S,
     settings: Settings,
-    order: InsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, B, C> Service<Request<B>> for AttemptHeaders<S>
@@ -144,12 +144,14 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        self.order.check("AttemptHeadersLayer", request.context());
+        self.order
+            .inside_recovery("AttemptHeadersLayer", request.context());
+        let reporter = request.context().map(CallContext::reporter);
         let context = request.context().cloned().unwrap_or_default();
         self.settings.write(&context, request.headers_mut());
         AttemptHeadersFuture {
             inner: self.inner.call(request),
-            reporter: context.reporter(),
+            reporter: reporter.unwrap_or_default(),
             heeds_envoy: self.settings.heeds_envoy,
         }
     }

@@ -6,8 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use reattempt::order::OutsideRecovery;
-use reattempt::{CallHandle, HasCallContext, RetryInfo, StopReason};
+use reattempt::{CallHandle, HasCallContext, RetryInfo, StackCheck, StopReason};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -30,7 +29,7 @@ impl<S> Layer<S> for GaveUpLayer {
     fn layer(&self, inner: S) -> Self::Service {
         ToldGaveUp {
             inner,
-            order: OutsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -39,7 +38,7 @@ impl<S> Layer<S> for GaveUpLayer {
 #[derive(Clone, Debug)]
 pub struct ToldGaveUp<S> {
     inner: S,
-    order: OutsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, B, C> Service<Request<B>> for ToldGaveUp<S>
@@ -57,7 +56,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let hop = Hop::of(&request).cloned();
         let context = request.context_mut();
-        self.order.check("GaveUpLayer", context);
+        self.order.outside_recovery("GaveUpLayer", context);
         let handle = context.begin();
         GaveUpFuture {
             inner: self.inner.call(request),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use http::{HeaderMap, Request};
+use http::{Extensions, HeaderMap, Request};
 use reattempt::{CallDeadline, HasCallContext, StopReason};
 
 use super::AmzSdkRequest;
@@ -85,10 +85,18 @@ impl Hop {
     /// the hop if it gives up. For calls that the response depends on; the failure of an optional
     /// call should not mark it.
     pub fn pass_on<B>(&self, request: &mut Request<B>) {
+        self.pass_on_in(request.extensions_mut());
+    }
+
+    /// [`pass_on`](Self::pass_on) in the extensions of a request under construction:
+    /// `hop.pass_on_in(request.extensions_mut())` on a `tonic::Request`.
+    pub fn pass_on_in(&self, extensions: &mut Extensions) {
         if let Some(at) = self.limit() {
-            request.context_mut().stamp_limit(CallDeadline::stamped(at));
+            extensions
+                .context_mut()
+                .stamp_limit(CallDeadline::stamped(at));
         }
-        request.extensions_mut().insert(self.clone());
+        extensions.insert(self.clone());
     }
 
     /// A call for this hop has given up: if the response is a failure it is marked "do not retry".

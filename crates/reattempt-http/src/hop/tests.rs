@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, RoutePolicy, StopReason, ThrottleLayer, TokenBucket,
+    CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, OnDeadline, RetryInfo,
+    RetryLayer, RetryThrottle, RouteLayer, RoutePolicy, StopReason, ThrottleLayer, TokenBucket,
 };
 use tokio::time::{Instant, sleep};
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
@@ -563,14 +563,22 @@ async fn a_fallback_that_works_is_not_marked() {
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_forwards_both_needs_nothing_else() {
     let request = with(&[("x-envoy-expected-rq-timeout-ms", "150")]);
-    let began = Instant::now();
-    let (answer, _) = serve(ServerHopLayer::new().for_envoy(), request, |request| {
-        call_behind(request, None, RoutePolicy::new("r"), || status(503))
-    })
-    .await;
     // One retry fits before the deadline of the request; the second does not.
-    assert_eq!((answer.status().as_u16(), began.elapsed()), (504, ms(150)));
-    assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
+    let ends = [
+        (OnDeadline::Cap, (504, ms(150))),
+        (OnDeadline::GiveUp, (503, ms(100))),
+    ];
+    for (on_deadline, end) in ends {
+        let began = Instant::now();
+        let request = request.clone();
+        let (answer, _) = serve(ServerHopLayer::new().for_envoy(), request, |request| {
+            let policy = RoutePolicy::new("r").retry(three().on_deadline(on_deadline));
+            call_behind(request, None, policy, || status(503))
+        })
+        .await;
+        assert_eq!((answer.status().as_u16(), began.elapsed()), end);
+        assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
+    }
 
     let (answer, _) = serve(ServerHopLayer::new().for_envoy(), get(), |request| {
         // Only the response is forwarded.

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use reattempt::config::{self, Json, Members, Place};
+
 use super::matching::Matching;
+use super::members;
 use super::recovery::{self, Hedge, Retry};
 use super::shared::Shared;
 use crate::aws::AwsVersion;
-use crate::json::{self, Json, Members, Place};
-use crate::{HttpPushback, HttpRoute, RefusedStream};
+use crate::{HttpPushback, HttpRoute, IdempotencyKeys, RefusedStream};
 
 /// The settings of a route (or of the default).
 pub(super) struct Entry {
@@ -23,33 +25,21 @@ pub(super) struct Entry {
 
 const DEFAULT: &str = "default";
 
-const RECOVERY: [&str; 9] = [
-    "retry",
-    "hedge",
-    "retryAfter",
-    "refused",
-    "timeout",
-    "attemptTimeout",
-    "bodyLimit",
-    "idempotencyKey",
-    "throttle",
-];
-
 impl Entry {
     pub(super) fn read_route(
         place: &mut Place<'_>,
-        json: &Json,
+        json: Json<'_>,
         at: usize,
         shared: &mut Shared<'_>,
     ) -> Option<Self> {
-        let known: Vec<&str> = ["name", "match"].into_iter().chain(RECOVERY).collect();
+        let known = [members::ROUTE, members::SETTINGS].concat();
         let members = Members::of(place, json, &known)?;
         let name = members.optional(place, "name", |place, json| {
-            let name = json::string(place, json)?.to_owned();
+            let name = config::string(place, json)?.into_owned();
             if name == DEFAULT {
                 place.wrong("\"default\" is the name of the default");
             } else if !shared.names.insert(name.clone()) {
-                place.wrong(&format!("{name:?} is the name of another route already"));
+                place.wrong(format!("{name:?} is the name of another route already"));
             }
             Some(name)
         });
@@ -61,10 +51,10 @@ impl Entry {
 
     pub(super) fn read_default(
         place: &mut Place<'_>,
-        json: &Json,
+        json: Json<'_>,
         shared: &mut Shared<'_>,
     ) -> Option<Self> {
-        let members = Members::of(place, json, &RECOVERY)?;
+        let members = Members::of(place, json, members::SETTINGS)?;
         Self::read(
             place,
             &members,
@@ -100,7 +90,7 @@ impl Entry {
             (None, None) => crate::HttpClassifier::new(),
         };
         let refused = members.optional(place, "refused", |place, json| {
-            json::one_of(place, json, &RefusedStream::ALL)
+            config::one_of(place, json, &RefusedStream::ALL)
         });
         if let Some(refused) = refused {
             status = status.refused(refused);
@@ -116,7 +106,7 @@ impl Entry {
             (None, true) => http = http.with_pushback(HttpPushback::amz()),
             (None, false) => {}
         }
-        let limit = |place: &mut Place<'_>, json| json::duration(place, json, true);
+        let limit = |place: &mut Place<'_>, json| config::duration(place, json, true);
         let timeout = members.optional(place, "timeout", limit);
         let attempt_timeout = members.optional(place, "attemptTimeout", limit);
         if let (Some(call), Some(attempt)) = (timeout, attempt_timeout) {
@@ -126,23 +116,48 @@ impl Entry {
                     .warn("has no effect, because timeout is no longer");
             }
         }
+        if let Some(timeout) = members.optional(place, "bodyTimeout", limit) {
+            http = http.with_body_timeout(timeout);
+        }
         let bytes = members.optional(place, "bodyLimit", |place, json| {
             let must = "a whole number of bytes below 2^32";
-            json::integer(place, json, must, 0, u32::MAX.into())
+            config::integer(place, json, must, 0, u32::MAX.into())
         });
         if let Some(bytes) = bytes {
             http = http.with_body_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
-        let key = members.optional(place, "idempotencyKey", json::boolean);
+        let keys = members.optional(place, "idempotencyKey", |place, json| {
+            idempotency_keys(place, json, &matching)
+        });
         Some(Self {
             name,
             matching,
             retry,
             hedge,
-            http: http.with_idempotency_key(key.unwrap_or(false)),
+            http: http.with_idempotency_key(keys.unwrap_or(IdempotencyKeys::Ignore)),
             timeout,
             attempt_timeout,
             throttle,
         })
     }
+}
+
+fn idempotency_keys(
+    place: &mut Place<'_>,
+    json: Json<'_>,
+    matching: &Matching,
+) -> Option<IdempotencyKeys> {
+    if let Some(honour) = json.as_bool() {
+        return Some(honour.into());
+    }
+    if json.as_str().as_deref() != Some("generate") {
+        return config::wrong(place, "true, false or \"generate\"", json);
+    }
+    if !IdempotencyKeys::GENERATED_FOR
+        .iter()
+        .any(|method| matching.may_have(method))
+    {
+        place.warn("generates no key, because match has neither POST nor PATCH");
+    }
+    Some(IdempotencyKeys::Generate)
 }

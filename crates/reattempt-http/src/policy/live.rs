@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use http::Request;
+use reattempt::config::{Fault, Faults};
 use reattempt::{Route, RoutePolicy};
 
 use super::HttpPolicies;
-use crate::json::{Fault, Faults};
 
 /// A table of policies that can be replaced at runtime, together with its throttles. Clones share
 /// the table.
@@ -28,7 +28,7 @@ use crate::json::{Fault, Faults};
 /// let warnings = live.update(r#"{"default": {"timeout": "2s"}}"#)?;
 /// assert!(warnings.is_empty());
 /// # drop(layer);
-/// # Ok::<(), reattempt_http::json::Faults>(())
+/// # Ok::<(), reattempt::config::Faults>(())
 /// ```
 #[derive(Clone)]
 pub struct LiveHttpPolicies(Arc<Shared>);
@@ -67,11 +67,54 @@ impl LiveHttpPolicies {
         Ok(parsed.warnings)
     }
 
+    /// Follows a file: loads it now, and again whenever its content changes; a path, or a
+    /// [`Follow`](reattempt::config::follow::Follow) with an interval. A bad update keeps the last
+    /// good table and is logged at WARN with all its faults. See
+    /// [`reattempt::config::follow`].
+    ///
+    /// The file is followed until the returned handle is dropped, or the last clone of this one.
+    ///
+    /// # Errors
+    /// If the file cannot be read or has faults now; then nothing changes, and nothing is followed.
+    ///
+    /// ```
+    /// use reattempt_http::LiveHttpPolicies;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let name = format!("reattempt-policies-{}", std::process::id());
+    /// # let path = std::env::temp_dir().join(name);
+    /// # std::fs::write(&path, r#"{"default": {"timeout": "5s"}}"#)?;
+    /// let live = LiveHttpPolicies::default();
+    /// let following = live.follow(&path).await?;
+    /// for warning in following.warnings() {
+    ///     eprintln!("{warning}");
+    /// }
+    /// let layer = reattempt::RouteLayer::new(live.clone());
+    /// # std::fs::remove_file(&path)?;
+    /// # drop(layer);
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub async fn follow(
+        &self,
+        file: impl Into<reattempt::config::follow::Follow>,
+    ) -> Result<reattempt::config::follow::Following, reattempt::config::follow::FollowError> {
+        let update = |shared: &Arc<Shared>, text: &str| Self(Arc::clone(shared)).update(text);
+        file.into().start(&self.0, update).await
+    }
+
     /// The current table.
     #[must_use]
     pub fn load(&self) -> Arc<HttpPolicies> {
         let current = self.0.current.read();
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// An empty table: every call is left to the layers' own settings.
+impl Default for LiveHttpPolicies {
+    fn default() -> Self {
+        Self::new(HttpPolicies::default())
     }
 }
 

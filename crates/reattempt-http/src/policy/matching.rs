@@ -1,10 +1,11 @@
 //! Which requests a route matches.
 
-use http::uri::Authority;
-use http::{Method, Request, header};
+use http::{Method, Request};
 use matchit::Router;
+use reattempt::config::{self, Json, Members, Place};
 
-use crate::json::{self, Json, Members, Place};
+use super::host::Host;
+use super::members;
 
 /// The conditions for a request. An absent condition matches everything.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +14,7 @@ pub(super) struct Matching {
     path: Path,
     /// By name; all of them are required.
     query: Vec<(String, Parameter)>,
-    host: Option<String>,
+    host: Option<Host>,
 }
 
 /// The condition for a query parameter.
@@ -34,9 +35,8 @@ enum Path {
 }
 
 impl Matching {
-    pub(super) fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
-        let known = ["methods", "path", "prefix", "pattern", "query", "host"];
-        let members = Members::of(place, json, &known)?;
+    pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
+        let members = Members::of(place, json, members::MATCH)?;
         let methods = members.optional(place, "methods", methods);
         let exact = members.optional(place, "path", path).map(Path::Exact);
         let prefix = members.optional(place, "prefix", path).map(Path::Prefix);
@@ -49,7 +49,7 @@ impl Matching {
             methods,
             path: exact.or(prefix).or(pattern).unwrap_or_default(),
             query: members.optional(place, "query", query).unwrap_or_default(),
-            host: members.optional(place, "host", host),
+            host: members.optional(place, "host", Host::read),
         })
     }
 
@@ -61,6 +61,12 @@ impl Matching {
             && matches!(self.path, Path::Any)
     }
 
+    /// Whether a request with this method may match.
+    pub(super) fn may_have(&self, method: &Method) -> bool {
+        let methods = self.methods.as_ref();
+        methods.is_none_or(|methods| methods.contains(method))
+    }
+
     /// Whether a request may match whose method is not idempotent.
     pub(super) fn may_be_unsafe(&self) -> bool {
         self.methods.as_ref().is_none_or(|methods| {
@@ -70,14 +76,10 @@ impl Matching {
     }
 
     pub(super) fn matches<B>(&self, request: &Request<B>) -> bool {
-        let right_method = self
-            .methods
-            .as_ref()
-            .is_none_or(|methods| methods.contains(request.method()));
-        right_method
+        self.may_have(request.method())
             && self.path.matches(request.uri().path())
             && self.has_query(request.uri().query().unwrap_or_default())
-            && self.host.as_ref().is_none_or(|host| is_for(request, host))
+            && self.host.as_ref().is_none_or(|host| host.is_of(request))
     }
 
     fn has_query(&self, query: &str) -> bool {
@@ -107,55 +109,40 @@ impl Path {
     }
 }
 
-/// The URI's host, else that of the `Host` header (RFC 9112, section 3.2.2: the URI's takes
-/// precedence).
-fn is_for<B>(request: &Request<B>, host: &str) -> bool {
-    if let Some(asked) = request.uri().host() {
-        return asked.eq_ignore_ascii_case(host);
-    }
-    let header = request.headers().get(header::HOST);
-    header
-        .and_then(|value| Authority::try_from(value.as_bytes()).ok())
-        .is_some_and(|authority| authority.host().eq_ignore_ascii_case(host))
-}
-
-fn methods(place: &mut Place<'_>, json: &Json) -> Option<Vec<Method>> {
-    let methods = json::array(place, json, "methods", |place, json| {
-        let method = match json {
-            Json::String(text) => Method::from_bytes(text.as_bytes()).ok(),
-            _ => None,
-        };
+fn methods(place: &mut Place<'_>, json: Json<'_>) -> Option<Vec<Method>> {
+    let methods = config::array(place, json, "methods", |place, json| {
+        let method = json
+            .as_str()
+            .and_then(|text| Method::from_bytes(text.as_bytes()).ok());
         // Methods are case-sensitive, so "get" would never match.
         let method =
             method.filter(|method| !method.as_str().bytes().any(|b| b.is_ascii_lowercase()));
-        method.or_else(|| json::wrong(place, "a method in capitals such as \"GET\"", json))
+        method.or_else(|| config::wrong(place, "a method in capitals such as \"GET\"", json))
     })?;
     if methods.is_empty() {
-        place.wrong("must name at least one method");
-        return None;
+        return place.refuse("must name at least one method");
     }
     Some(methods)
 }
 
-fn path(place: &mut Place<'_>, json: &Json) -> Option<String> {
-    match json {
-        Json::String(text)
-            if text.starts_with('/') && !text.contains(|c: char| "?#".contains(c) || c <= ' ') =>
-        {
-            Some(text.clone())
-        }
-        _ => json::wrong(place, "a path without query that starts with \"/\"", json),
+fn path(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
+    let is_path = |text: &str| {
+        text.starts_with('/') && !text.contains(|c: char| "?#".contains(c) || c <= ' ')
+    };
+    match json.as_str() {
+        Some(text) if is_path(&text) => Some(text.into_owned()),
+        _ => config::wrong(place, "a path without query that starts with \"/\"", json),
     }
 }
 
-fn pattern(place: &mut Place<'_>, json: &Json) -> Option<Path> {
+fn pattern(place: &mut Place<'_>, json: Json<'_>) -> Option<Path> {
     let text = path(place, json)?;
     // Parameter syntax of other routers; here it would only match itself.
     if let Some(other) = text
         .split('/')
         .find(|part| part.len() > 1 && part.starts_with([':', '*', '<']))
     {
-        place.warn(&format!(
+        place.warn(format!(
             "{other:?} is matched literally: a parameter is \"{{name}}\", and the rest of a path \"{{*name}}\""
         ));
     }
@@ -165,20 +152,19 @@ fn pattern(place: &mut Place<'_>, json: &Json) -> Option<Path> {
         Err(error) => {
             let must = "a pattern such as \"/users/{id}\" or \"/files/{*rest}\"";
             let got = json.describe();
-            place.wrong(&format!("must be {must}, got {got}: {error}"));
-            None
+            place.refuse(format!("must be {must}, got {got}: {error}"))
         }
     }
 }
 
-fn query(place: &mut Place<'_>, json: &Json) -> Option<Vec<(String, Parameter)>> {
+fn query(place: &mut Place<'_>, json: Json<'_>) -> Option<Vec<(String, Parameter)>> {
     let members = Members::any(place, json)?;
     let mut parameters = Vec::new();
     for (name, _) in members.iter() {
-        let parameter = members.optional(place, name, |place, json| match json {
-            Json::String(value) => Some(Parameter::Exact(value.clone())),
-            Json::Bool(true) => Some(Parameter::Present),
-            _ => json::wrong(
+        let parameter = members.optional(place, name, |place, json| match json.as_str() {
+            Some(value) => Some(Parameter::Exact(value.into_owned())),
+            None if json.as_bool() == Some(true) => Some(Parameter::Present),
+            None => config::wrong(
                 place,
                 "the parameter's value as a string, or true for any value",
                 json,
@@ -186,19 +172,8 @@ fn query(place: &mut Place<'_>, json: &Json) -> Option<Vec<(String, Parameter)>>
         });
         parameters.extend(parameter.map(|parameter| (name.to_owned(), parameter)));
     }
-    if members.iter().all(|(_, json)| *json == Json::Null) {
+    if members.iter().all(|(_, json)| json.is_null()) {
         place.wrong("must name at least one parameter");
     }
     Some(parameters)
-}
-
-fn host(place: &mut Place<'_>, json: &Json) -> Option<String> {
-    if let Json::String(text) = json {
-        let host: Option<Authority> = text.parse().ok();
-        // The whole text has to be the host: no user, no port.
-        if host.is_some_and(|host| host.host() == text) && !text.contains('*') {
-            return Some(text.clone());
-        }
-    }
-    json::wrong(place, "a host without port such as \"example.com\"", json)
 }

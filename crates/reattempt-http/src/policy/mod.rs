@@ -49,62 +49,29 @@
 //!         "(at most nine decimal places), got \"5m\""
 //!     ),
 //! ]);
-//! # Ok::<(), reattempt_http::json::Faults>(())
+//! # Ok::<(), reattempt::config::Faults>(())
 //! ```
 //!
 //! # Format
 //!
 //! Durations are strings in seconds, exact to the nanosecond: `"0.5s"`. `null` counts as absent.
-//! Members are optional unless marked as required.
+//! Every member, with its type, unit, default, meaning and an example, is in
+//! `docs/policy-reference.md`; a test holds that page against this parser.
 //!
-//! | top | |
-//! | --- | --- |
-//! | `routes` | tried in order; the first that matches applies |
-//! | `default` | for calls that no route matches: a route without `name` and `match`. Without it such calls use the layers' own settings |
-//! | `throttles` | name → `{"maxTokens": 1…1000, "tokenRatio": at least 0.001}`, both required: A6's token bucket, counted exactly in thousandths (decimal places beyond three are dropped); or `{"preset": …}`: the quota of one of the presets below |
-//! | `budgets` | name → `{"percent": 0.1…100 in tenths}`: a [`HedgeBudget`] that routes share |
-//!
-//! | route | | absent |
-//! | --- | --- | --- |
-//! | `name` | for records and metrics; must be unique | `routes[n]` |
-//! | `match` | `methods`: in capitals; at most one of `path` (exact), `prefix` (whole segments: `/v1` matches `/v1` and `/v1/x`, not `/v10`; `/v1/` matches what is below it) and `pattern` (`/users/{id}`, `/files/{*rest}`), all compared with the path as written; `query`: an object, below; `host`: of the URI, else of the `Host` header, without port, in any case | every request |
-//! | `retry` or `hedge` | see below; both is a fault | neither: calls are sent once (except for requests never sent on an existing connection, and refused streams, which are still retried; a failed connect is final) |
-//! | `retryAfter` | `honour` (true), `milliseconds` (true): also `retry-after-ms`, `rateLimits` (true): also `RateLimit-Reset` and `X-RateLimit-Reset`, `cap`: a duration, `beyondCap`: `"stop"` (default) or `"wait"` for the cap, `spread` (`"0s"`): a duration; a random part of it is added to the delay | as the `PushbackLayer` was built |
-//! | `refused` | the meaning of HTTP/2's REFUSED_STREAM: `"unprocessed"` (any request is retried, once without counting) or `"ambiguous"`, for proxies that send it for requests they had forwarded (handled like any other reset stream): see [`RefusedStream`](crate::RefusedStream) | as the classifier was built |
-//! | `timeout` | of the whole call; needs a `DeadlineLayer` outside the recovery layers | as the layer was built |
-//! | `attemptTimeout` | of each attempt; needs a `DeadlineLayer` inside the recovery layers | as the layer was built |
-//! | `bodyLimit` | bytes of a request's body that are buffered for further attempts, in a `ReplayBodyLayer` | as the layer was built |
-//! | `idempotencyKey` | whether a request with an `Idempotency-Key` counts as idempotent, in an `IdempotencyKeyLayer` | false |
-//! | `throttle` | the name of one of `throttles`; routes with the same name share it | as the `ThrottleLayer` was built |
-//!
-//! | `retry` | | absent |
-//! | --- | --- | --- |
-//! | `preset` | published parameters, below | none |
-//! | `maxAttempts` | 1 to 1000, including the first | 3 |
-//! | `backoff` | `initial` (`"0.1s"`), `multiplier` (2), `max` (`"20s"`), `jitter`: `"full"` (uniform from 0 to the delay), `"none"`, `"proportional"` (±20 %), `"decorrelated"` (from `initial` to three times the previous delay) | full jitter from 0.1 s |
-//! | `statuses` | retryable statuses | 408, 425, 429, 500, 502, 503, 504 |
-//! | `safeStatuses` | those of them after which even a request that is not idempotent is retried | 425, 429 |
-//! | `transportErrors` | whether they are retried. After a failed connect nothing was sent, so any request may be retried; with `false` that is final too | true |
-//!
-//! | `hedge` | | absent |
-//! | --- | --- | --- |
-//! | `maxAttempts` | 1 to 16, including the first | 2 |
-//! | `delay` | required: between two attempts | |
-//! | `statuses` | after which the other attempts continue; any other failure ends the call | as for `retry` |
-//! | `transportErrors` | the same for transport errors | true |
-//! | `onlyIdempotent` | whether only idempotent requests are hedged (by method, key or the caller's setting). Other requests have one attempt in flight at a time, and another follows only a failure without effect: the default of `safeStatuses`, a refused connection | true |
-//! | `budgetPercent` | hedges per hundred attempts of this route, 0.1 to 100 in tenths: a [`HedgeBudget`] | no budget, and a warning |
-//! | `budget` | instead: the name of one of `budgets`; routes with the same name share it | |
+//! - **Table**: `routes`, tried in order; `default`, for calls that no route matches; `throttles`
+//!   and `budgets`, which routes share by name.
+//! - **Route**: `name`, `match`, and its settings: `retry` or `hedge`, `retryAfter`, `refused`,
+//!   `timeout`, `attemptTimeout`, `bodyLimit`, `idempotencyKey`, `throttle`. Settings that are
+//!   absent stay as the layers were built, but for the statuses of the classifier and
+//!   `idempotencyKey` (false); a route with neither `retry` nor `hedge` sends its calls
+//!   once.
+//! - **`match`**: `methods`; one of `path`, `prefix` and `pattern`; `query`; `host`, perhaps with a
+//!   port. All of them have to hold.
 //!
 //! # Query parameters
 //!
-//! `match.query` has a member for each parameter that the request must have: the exact value as a
-//! string, or `true` for any value. Other parameters and the order are ignored. The request's names
-//! and values are compared after percent-decoding, with `+` as a space
-//! (`application/x-www-form-urlencoded`); those of the policy are plain text. Comparison is
-//! case-sensitive. A parameter without `=` has the empty value. If the request has a parameter
-//! several times, one matching value is enough. There is no "absent" condition: put the route that
-//! requires the parameter first.
+//! `match.query` has a member for each parameter that the request must have: the exact value, or
+//! `true` for any value.
 //!
 //! ```
 //! use http::Request;
@@ -127,7 +94,7 @@
 //! };
 //! assert_eq!(name("/api/v1/pods?limit=5&watch=true"), "watch");
 //! assert_eq!(name("/api/v1/pods?limit=5"), "list");
-//! # Ok::<(), reattempt_http::json::Faults>(())
+//! # Ok::<(), reattempt::config::Faults>(())
 //! ```
 //!
 //! # Presets
@@ -157,42 +124,50 @@
 //! )?;
 //! assert_eq!(parsed.policies.quota("s3").unwrap().tokens(), 500);
 //! assert_eq!(parsed.policies.quota("tables").unwrap().tokens(), 500);
-//! # Ok::<(), reattempt_http::json::Faults>(())
+//! # Ok::<(), reattempt::config::Faults>(())
 //! ```
 //!
 //! # The stack
 //!
-//! `RouteLayer` outermost, then `DeadlineLayer::unlimited()`,
-//! [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer),
-//! [`ReplayBodyLayer`](crate::body::ReplayBodyLayer), `RetryLayer` and `HedgeLayer` (each route
-//! uses one of them), a second `DeadlineLayer::unlimited()` for the attempts, and `PushbackLayer`
-//! with [`HttpPushback`](crate::HttpPushback). A policy's throttle and budget replace the bucket of
-//! a `ThrottleLayer`.
+//! `HttpClientLayer::policies`, or by hand: `RouteLayer` outermost, then
+//! `IdempotencyKeyLayer`, `DeadlineLayer::unlimited()`, `DeadlineBodyLayer`, `ReplayBodyLayer`,
+//! `RetryLayer` and `HedgeLayer` (each route uses one of them),
+//! `AttemptDeadlineLayer::by_policy()`, and `PushbackLayer` with
+//! [`HttpPushback`](crate::HttpPushback). A policy's throttle and budget replace the bucket of a
+//! `ThrottleLayer`.
 
+#[cfg(feature = "serde")]
+mod deserialize;
 mod entry;
+mod host;
 mod live;
 mod matching;
+mod members;
 mod options;
 mod recovery;
 mod shared;
 mod table;
 #[cfg(test)]
 mod tests;
+mod throttles;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::Request;
-use reattempt::throttle::HedgeBudget;
+use reattempt::config::{Fault, Faults, Form};
+use reattempt::throttle::{HedgeBudget, RatioBudget};
 use reattempt::{Route, RoutePolicy, TokenBucket};
 
 pub use live::LiveHttpPolicies;
 pub use options::Options;
 
 use crate::aws::AwsQuota;
-use crate::json::{self, Fault, Faults};
 use matching::Matching;
-use table::{Carried, Document};
+use table::Document;
+use throttles::{Carried, Counted};
+
+const FORM: Form = Form::new("the HTTP policy");
 
 /// A table of policies by route.
 #[derive(Clone, Debug, Default)]
@@ -206,22 +181,6 @@ pub struct HttpPolicies {
     /// By the names of their routes.
     own_quotas: HashMap<String, Arc<AwsQuota>>,
     options: Options,
-}
-
-/// A throttle that routes share.
-#[derive(Clone, Debug)]
-enum Counted {
-    Tokens(Arc<TokenBucket>),
-    Aws(Arc<AwsQuota>),
-}
-
-impl Counted {
-    const fn quota(&self) -> Option<&Arc<AwsQuota>> {
-        match self {
-            Self::Tokens(_) => None,
-            Self::Aws(quota) => Some(quota),
-        }
-    }
 }
 
 /// A table and its warnings.
@@ -262,7 +221,7 @@ impl HttpPolicies {
     /// Parses the table that replaces this one, with the same options. Both share what is carried
     /// over; its parameters change only when the new table is applied.
     fn successor(&self, text: &str) -> Result<Successor, Faults> {
-        let (document, warnings) = json::read("the HTTP policy", text, |place, json| {
+        let (document, warnings) = FORM.read(text, |place, json| {
             Document::read(place, json, &self.options)
         })?;
         let (policies, carried) = document.into_policies(self);
@@ -278,7 +237,16 @@ impl HttpPolicies {
     pub fn throttle(&self, name: &str) -> Option<&Arc<TokenBucket>> {
         match self.throttles.get(name)? {
             Counted::Tokens(bucket) => Some(bucket),
-            Counted::Aws(_) => None,
+            Counted::Ratio(_) | Counted::Aws(_) => None,
+        }
+    }
+
+    /// The retry budget with this name.
+    #[must_use]
+    pub fn ratio_budget(&self, name: &str) -> Option<&Arc<RatioBudget>> {
+        match self.throttles.get(name)? {
+            Counted::Ratio(budget) => Some(budget),
+            Counted::Tokens(_) | Counted::Aws(_) => None,
         }
     }
 

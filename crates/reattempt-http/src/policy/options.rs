@@ -9,8 +9,13 @@ use reattempt::backoff::Randomness;
 pub struct Options {
     /// The source of randomness for jitter; the thread's generator by default.
     pub randomness: Randomness,
-    /// What to do with a delay that would pass the deadline; [`OnDeadline::Cap`] by default.
-    pub on_deadline: OnDeadline,
+    /// What to do with a delay that would pass the deadline, whatever the document says; `None`
+    /// (the default) goes by the document.
+    pub on_deadline: Option<OnDeadline>,
+    /// The same where neither [`Options::on_deadline`] nor the document says it. `None` (the
+    /// default) is [`OnDeadline::GiveUp`], except for retries under a classifier whose protocol
+    /// caps ([`Classify::on_deadline`](reattempt::Classify::on_deadline)).
+    pub default_on_deadline: Option<OnDeadline>,
 }
 
 impl Options {
@@ -27,10 +32,19 @@ impl Options {
         self
     }
 
-    /// Sets what to do with a delay that would pass the deadline.
+    /// Sets what to do with a delay that would pass the deadline; overrides the document's
+    /// `onDeadline`.
     #[must_use]
     pub fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
-        self.on_deadline = on_deadline;
+        self.on_deadline = Some(on_deadline);
+        self
+    }
+
+    /// Sets what to do with a delay that would pass the deadline, where the document has no
+    /// `onDeadline`.
+    #[must_use]
+    pub fn default_on_deadline(mut self, on_deadline: OnDeadline) -> Self {
+        self.default_on_deadline = Some(on_deadline);
         self
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter};
+use reattempt::config::{self, Json, Members, Place};
 use reattempt::policy::MOST_HEDGED_ATTEMPTS;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{HedgePolicy, RetryStrategy};
+use reattempt::{HedgePolicy, OnDeadline, RetryStrategy};
 
-use super::Options;
 use super::shared::Shared;
+use super::{Options, members};
 use crate::aws::{AwsStandard, AwsVersion};
-use crate::json::{self, Json, Members, Place};
 use crate::{BeyondCap, HttpClassifier, HttpPushback, StatusSet};
 
 /// With more attempts than this, a server that is down receives a multiple of the load: a throttle
@@ -45,23 +45,15 @@ pub(super) enum Budget {
 impl Retry {
     pub(super) fn read(
         place: &mut Place<'_>,
-        json: &Json,
+        json: Json<'_>,
         throttled: bool,
         options: &Options,
     ) -> Option<Self> {
-        let known = [
-            "preset",
-            "maxAttempts",
-            "backoff",
-            "statuses",
-            "safeStatuses",
-            "transportErrors",
-        ];
-        let members = Members::of(place, json, &known)?;
+        let members = Members::of(place, json, members::RETRY)?;
         let preset = members.optional(place, "preset", preset);
         let max = attempts(place, &members, MOST_ATTEMPTS).unwrap_or(3);
         if max > MANY_ATTEMPTS && !throttled && preset.is_none() {
-            place.field("maxAttempts").advise(&format!(
+            place.field("maxAttempts").advise(format!(
                 "can amplify load: a server that fails gets up to {max} times its calls, and no throttle holds them back"
             ));
         }
@@ -78,15 +70,16 @@ impl Retry {
         if let Some(safe) = members.optional(place, "safeStatuses", statuses) {
             let retried = status.retryable_statuses();
             if let Some(idle) = safe.iter().find(|status| !retried.contains(*status)) {
-                place.field("safeStatuses").warn(&format!(
+                place.field("safeStatuses").warn(format!(
                     "{idle} has no effect, because statuses does not list it"
                 ));
             }
             status = status.safe(safe);
         }
+        let on_deadline = on_deadline(place, &members, options);
         let strategy: Arc<dyn RetryStrategy> = match preset {
-            Some(version) => Arc::new(backing.into_standard(version, max, options)),
-            None => Arc::new(backing.into_attempts(max, options)),
+            Some(version) => Arc::new(backing.into_standard(version, max, on_deadline, options)),
+            None => Arc::new(backing.into_attempts(max, on_deadline, options)),
         };
         Some(Self {
             strategy,
@@ -97,39 +90,30 @@ impl Retry {
 }
 
 /// A preset of published parameters, by name.
-pub(super) fn preset(place: &mut Place<'_>, json: &Json) -> Option<AwsVersion> {
-    json::one_of(
+pub(super) fn preset(place: &mut Place<'_>, json: Json<'_>) -> Option<AwsVersion> {
+    config::one_of(
         place,
         json,
         &AwsVersion::ALL.map(|version| (version.name(), version)),
     )
 }
 
-pub(super) fn percent(place: &mut Place<'_>, json: &Json) -> Option<u32> {
+pub(super) fn percent(place: &mut Place<'_>, json: Json<'_>) -> Option<u32> {
     let must = "a number from 0.1 to 100 with at most one decimal place";
-    json::tenths(place, json, must, 100)
+    config::tenths(place, json, must, 100)
 }
 
 impl Hedge {
     pub(super) fn read(
         place: &mut Place<'_>,
-        json: &Json,
+        json: Json<'_>,
         may_be_unsafe: bool,
         shared: &mut Shared<'_>,
     ) -> Option<Self> {
-        let known = [
-            "maxAttempts",
-            "delay",
-            "statuses",
-            "transportErrors",
-            "budget",
-            "budgetPercent",
-            "onlyIdempotent",
-        ];
-        let members = Members::of(place, json, &known)?;
+        let members = Members::of(place, json, members::HEDGE)?;
         let max = attempts(place, &members, MOST_HEDGED_ATTEMPTS).unwrap_or(2);
         let delay = members.required(place, "delay", "a duration", |place, json| {
-            json::duration(place, json, false)
+            config::duration(place, json, false)
         });
         let status = status(place, &members, HttpClassifier::new());
         let own = members.optional(place, "budgetPercent", percent);
@@ -152,14 +136,15 @@ impl Hedge {
                 .field("delay")
                 .advise("can amplify load: all attempts of every call are sent at once");
         }
-        let only_idempotent = members.optional(place, "onlyIdempotent", json::boolean);
+        let only_idempotent = members.optional(place, "onlyIdempotent", config::boolean);
         let only_idempotent = only_idempotent.unwrap_or(true);
         if may_be_unsafe && !only_idempotent {
             place.field("onlyIdempotent").advise(
                 "requests that are not idempotent are hedged too: name the methods in match",
             );
         }
-        let mut policy = HedgePolicy::new(max, delay?).on_deadline(options.on_deadline);
+        let on_deadline = on_deadline(place, &members, options).unwrap_or(OnDeadline::GiveUp);
+        let mut policy = HedgePolicy::new(max, delay?).on_deadline(on_deadline);
         if !only_idempotent {
             policy = policy.hedge_non_idempotent();
         }
@@ -174,7 +159,7 @@ impl Hedge {
 fn attempts(place: &mut Place<'_>, members: &Members<'_>, most: u32) -> Option<u32> {
     members.optional(place, "maxAttempts", |place, json| {
         let must = format!("an integer from 1 to {most}");
-        let max = json::integer(place, json, &must, 1, most.into())?;
+        let max = config::integer(place, json, &must, 1, most.into())?;
         u32::try_from(max).ok()
     })
 }
@@ -210,31 +195,54 @@ impl Backing {
         }
     }
 
-    fn into_attempts(self, max: u32, options: &Options) -> MaxAttempts {
+    fn into_attempts(
+        self,
+        max: u32,
+        on_deadline: Option<OnDeadline>,
+        options: &Options,
+    ) -> MaxAttempts {
         let backoff = Backoff::exponential(self.initial, self.max)
             .multiplier(self.multiplier)
             .jitter(self.jitter)
             .randomness(options.randomness.clone());
-        MaxAttempts::new(max, backoff).on_deadline(options.on_deadline)
+        let attempts = MaxAttempts::new(max, backoff);
+        match on_deadline {
+            Some(choice) => attempts.on_deadline(choice),
+            None => attempts,
+        }
     }
 
-    fn into_standard(self, version: AwsVersion, max: u32, options: &Options) -> AwsStandard {
-        AwsStandard::new(version)
+    fn into_standard(
+        self,
+        version: AwsVersion,
+        max: u32,
+        on_deadline: Option<OnDeadline>,
+        options: &Options,
+    ) -> AwsStandard {
+        let standard = AwsStandard::new(version)
             .max_attempts(max)
             .initial(self.initial)
             .multiplier(self.multiplier)
             .most_backoff(self.max)
             .jitter(self.jitter)
-            .randomness(options.randomness.clone())
-            .on_deadline(options.on_deadline)
+            .randomness(options.randomness.clone());
+        match on_deadline {
+            Some(choice) => standard.on_deadline(choice),
+            None => standard,
+        }
     }
 }
 
-fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32, usual: Backing) -> Option<Backing> {
-    let members = Members::of(place, json, &["initial", "multiplier", "max", "jitter"])?;
-    let duration = |place: &mut Place<'_>, json| json::duration(place, json, false);
+fn backoff(
+    place: &mut Place<'_>,
+    json: Json<'_>,
+    attempts: u32,
+    usual: Backing,
+) -> Option<Backing> {
+    let members = Members::of(place, json, members::BACKOFF)?;
+    let duration = |place: &mut Place<'_>, json| config::duration(place, json, false);
     let initial = members.optional(place, "initial", duration);
-    let multiplier = members.optional(place, "multiplier", json::factor);
+    let multiplier = members.optional(place, "multiplier", config::factor);
     let max = members.optional(place, "max", duration);
     let jitter = members.optional(place, "jitter", |place, json| {
         let words = [
@@ -243,7 +251,7 @@ fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32, usual: Backing) ->
             ("proportional", Jitter::Proportional(0.2)),
             ("decorrelated", Jitter::Decorrelated),
         ];
-        json::one_of(place, json, &words)
+        config::one_of(place, json, &words)
     });
     let backing = Backing {
         initial: initial.unwrap_or(usual.initial),
@@ -261,6 +269,20 @@ fn backoff(place: &mut Place<'_>, json: &Json, attempts: u32, usual: Backing) ->
     Some(backing)
 }
 
+/// `onDeadline`, or what the program says instead; `None` if neither says it.
+fn on_deadline(
+    place: &mut Place<'_>,
+    members: &Members<'_>,
+    options: &Options,
+) -> Option<OnDeadline> {
+    let said = members.optional(place, "onDeadline", |place, json| {
+        let words = [("giveUp", OnDeadline::GiveUp), ("cap", OnDeadline::Cap)];
+        config::one_of(place, json, &words)
+    });
+    let said = options.on_deadline.or(said);
+    said.or(options.default_on_deadline)
+}
+
 /// `statuses` and `transportErrors`, which both retries and hedges have.
 fn status(
     place: &mut Place<'_>,
@@ -270,15 +292,15 @@ fn status(
     if let Some(listed) = members.optional(place, "statuses", statuses) {
         status = status.retryable(listed);
     }
-    if let Some(retry) = members.optional(place, "transportErrors", json::boolean) {
+    if let Some(retry) = members.optional(place, "transportErrors", config::boolean) {
         status = status.transport_errors(retry);
     }
     status
 }
 
-fn statuses(place: &mut Place<'_>, json: &Json) -> Option<StatusSet> {
-    let statuses = json::array(place, json, "statuses", |place, json| {
-        let status = json::integer(place, json, "a status from 100 to 999", 100, 999)?;
+fn statuses(place: &mut Place<'_>, json: Json<'_>) -> Option<StatusSet> {
+    let statuses = config::array(place, json, "statuses", |place, json| {
+        let status = config::integer(place, json, "a status from 100 to 999", 100, 999)?;
         u16::try_from(status).ok()
     })?;
     Some(statuses.into_iter().collect())
@@ -286,37 +308,29 @@ fn statuses(place: &mut Place<'_>, json: &Json) -> Option<StatusSet> {
 
 pub(super) fn retry_after(
     place: &mut Place<'_>,
-    json: &Json,
+    json: Json<'_>,
     options: &Options,
 ) -> Option<HttpPushback> {
-    let known = [
-        "honour",
-        "milliseconds",
-        "rateLimits",
-        "cap",
-        "beyondCap",
-        "spread",
-    ];
-    let members = Members::of(place, json, &known)?;
+    let members = Members::of(place, json, members::RETRY_AFTER)?;
     let mut settings = HttpPushback::new().randomness(options.randomness.clone());
-    if let Some(honour) = members.optional(place, "honour", json::boolean) {
+    if let Some(honour) = members.optional(place, "honour", config::boolean) {
         settings = settings.honour(honour);
     }
-    if let Some(read) = members.optional(place, "milliseconds", json::boolean) {
+    if let Some(read) = members.optional(place, "milliseconds", config::boolean) {
         settings = settings.milliseconds(read);
     }
-    if let Some(read) = members.optional(place, "rateLimits", json::boolean) {
+    if let Some(read) = members.optional(place, "rateLimits", config::boolean) {
         settings = settings.rate_limits(read);
     }
     let spread = members.optional(place, "spread", |place, json| {
-        json::duration(place, json, false)
+        config::duration(place, json, false)
     });
     settings = settings.spread(spread.unwrap_or_default());
     let cap = members.optional(place, "cap", |place, json| {
-        json::duration(place, json, false)
+        config::duration(place, json, false)
     });
     let beyond = members.optional(place, "beyondCap", |place, json| {
-        json::one_of(
+        config::one_of(
             place,
             json,
             &[("stop", BeyondCap::Stop), ("wait", BeyondCap::Wait)],

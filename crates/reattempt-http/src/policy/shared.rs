@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use reattempt::config::{self, Json, Members, Place};
+
 use super::Options;
-use crate::json::{self, Json, Place};
 
 /// State shared by all entries during parsing.
 pub(super) struct Shared<'a> {
@@ -23,9 +24,10 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn of(named: &[(&'a str, &'a Json)]) -> Self {
+    pub(super) fn of(named: Option<&'a Members<'_>>) -> Self {
+        let named = named.into_iter().flat_map(Members::iter);
         Self {
-            known: named.iter().map(|(name, _)| *name).collect(),
+            known: named.map(|(name, _)| name).collect(),
             used: HashSet::new(),
         }
     }
@@ -38,16 +40,16 @@ impl<'a> Names<'a> {
     pub(super) fn named(
         &mut self,
         place: &mut Place<'_>,
-        json: &Json,
+        json: Json<'_>,
         all: &str,
     ) -> Option<String> {
-        let name = json::string(place, json)?;
+        let name = config::string(place, json)?;
         let Some(known) = self.known.iter().find(|known| **known == name) else {
             let must = format!("the name of one of {all} ({})", listed(&self.known));
-            return json::wrong(place, &must, json);
+            return config::wrong(place, &must, json);
         };
         self.used.insert(known);
-        Some(name.to_owned())
+        Some(name.into_owned())
     }
 }
 

@@ -1,4 +1,9 @@
+#[cfg(feature = "tokio")]
+mod follow;
+mod hosts;
+mod reference;
 mod shared;
+mod throttles;
 
 use std::time::Duration;
 
@@ -8,7 +13,7 @@ use reattempt::throttle::Settled;
 use reattempt::{Failure, Recovery, RetryThrottle, Route, RoutePolicy, Stage, reason};
 
 use super::*;
-use crate::HttpRoute;
+use crate::{HttpRoute, IdempotencyKeys};
 
 const FAILURE: Failure = Failure::new(reason::UNKNOWN, Stage::Response);
 
@@ -43,10 +48,10 @@ fn name_for(table: &HttpPolicies, method: &str, uri: &str) -> Option<String> {
 fn every_fault_is_told_at_once_with_its_path() {
     let text = r#"{
         "routes": [
-            {"name": "a", "match": {"methods": ["get", 5], "path": "x", "prefix": "/p", "host": "h:80"},
+            {"name": "a", "match": {"methods": ["get", 5], "path": "x", "prefix": "/p", "host": "h:0"},
              "retry": {"maxAttempts": 0, "backoff": {"initial": "0.1", "multiplier": 0, "jitter": "some"},
-                       "statuses": [503, 99, "x"], "safeStatuses": 7, "transportErrors": "yes"},
-             "hedge": {"maxAttempts": 17, "budgetPercent": 0.05},
+                       "statuses": [503, 99, "x"], "safeStatuses": 7, "transportErrors": "yes", "onDeadline": "wait"},
+             "hedge": {"maxAttempts": 17, "budgetPercent": 0.05, "onDeadline": 7},
              "timeout": "0s", "attemptTimeout": 1, "bodyLimit": -1, "idempotencyKey": 1, "throttle": "no"},
             {"name": "a", "match": {"methods": [], "pattern": "/{a}{b}"},
              "retryAfter": {"honour": 1, "cap": "-1s", "beyondCap": "panic", "rateLimits": "x", "spread": 2}},
@@ -68,7 +73,7 @@ fn every_fault_is_told_at_once_with_its_path() {
         format!("{a}.match.methods[1]: must be a method in capitals such as \"GET\", got 5"),
         format!("{a}.match.path: must be a path without query that starts with \"/\", got \"x\""),
         format!("{a}.match: has more than one of path, prefix and pattern: only one may be set"),
-        format!("{a}.match.host: must be a host without port such as \"example.com\", got \"h:80\""),
+        format!("{a}.match.host: must be a host with a port from 1 to 65535, got \"h:0\""),
         format!("{a}: has both retry and hedge: only one may be set"),
         format!("{a}.throttle: must be the name of one of throttles (there are \"t\", \"u\"), got \"no\""),
         format!("{a}.retry.maxAttempts: must be an integer from 1 to 1000, got 0"),
@@ -79,13 +84,15 @@ fn every_fault_is_told_at_once_with_its_path() {
         format!("{a}.retry.statuses[2]: must be a status from 100 to 999, got \"x\""),
         format!("{a}.retry.transportErrors: must be true or false, got \"yes\""),
         format!("{a}.retry.safeStatuses: must be an array of statuses, got 7"),
+        format!("{a}.retry.onDeadline: must be \"giveUp\" or \"cap\", got \"wait\""),
         format!("{a}.hedge.maxAttempts: must be an integer from 1 to 16, got 17"),
         format!("{a}.hedge.delay: is missing: a duration is needed"),
         format!("{a}.hedge.budgetPercent: must be a number from 0.1 to 100 with at most one decimal place, got 0.05"),
+        format!("{a}.hedge.onDeadline: must be \"giveUp\" or \"cap\", got 7"),
         format!("{a}.timeout: {above} \"0s\""),
         format!("{a}.attemptTimeout: {above} 1"),
         format!("{a}.bodyLimit: must be a whole number of bytes below 2^32, got -1"),
-        format!("{a}.idempotencyKey: must be true or false, got 1"),
+        format!("{a}.idempotencyKey: must be true, false or \"generate\", got 1"),
         "$.routes[1].name: \"a\" is the name of another route already".to_owned(),
         "$.routes[1].match.methods: must name at least one method".to_owned(),
         "$.routes[1].match.pattern: must be a pattern such as \"/users/{id}\" or \"/files/{*rest}\", \
@@ -323,30 +330,6 @@ fn a_route_by_query_is_not_for_every_request() {
 }
 
 #[test]
-fn hosts_match_without_port_and_in_any_case() {
-    let text = r#"{"routes": [{"name": "named", "match": {"host": "Example.com"}},
-                              {"name": "six", "match": {"host": "[::1]"}}]}"#;
-    let table = table(text);
-    let of = |uri: &str, header: Option<&[u8]>| {
-        let mut request = Request::builder().uri(uri);
-        if let Some(header) = header {
-            request = request.header("host", header);
-        }
-        let policy = table.route(&request.body(()).unwrap());
-        policy.map(|policy| policy.name().to_owned())
-    };
-    let named = Some("named".to_owned());
-    assert_eq!(of("http://example.COM:8080/", None), named);
-    assert_eq!(of("/", Some(b"EXAMPLE.com:443")), named);
-    assert_eq!(of("http://[::1]:80/", None), Some("six".to_owned()));
-    assert_eq!(of("/", None), None);
-    assert_eq!(of("/", Some(b"example.com.evil")), None);
-    assert_eq!(of("/", Some(b"\xff")), None);
-    let uri_first = of("http://other/", Some(b"example.com"));
-    assert_eq!(uri_first, None, "the URI's host takes precedence");
-}
-
-#[test]
 fn settings_reach_the_policy_exactly() {
     let policy = only(
         r#""retry": {}, "timeout": "0.000000001s", "attemptTimeout": "1.5s", "bodyLimit": 7, "idempotencyKey": true"#,
@@ -356,7 +339,7 @@ fn settings_reach_the_policy_exactly() {
     let http = policy.data::<HttpRoute>().unwrap();
     assert_eq!(
         (http.body_limit(), http.idempotency_key()),
-        (Some(7), Some(true))
+        (Some(7), Some(IdempotencyKeys::Honour))
     );
     let Recovery::Retry(strategy) = policy.recovery() else {
         panic!("{policy:?}")
@@ -368,9 +351,35 @@ fn settings_reach_the_policy_exactly() {
     let http = nothing.data::<HttpRoute>().unwrap();
     assert_eq!(
         (http.body_limit(), http.idempotency_key()),
-        (None, Some(false))
+        (None, Some(IdempotencyKeys::Ignore))
     );
     assert!(http.pushback().is_none() && nothing.throttle().is_none());
+
+    let generates = only(r#""idempotencyKey": "generate""#);
+    let http = generates.data::<HttpRoute>().unwrap();
+    assert_eq!(http.idempotency_key(), Some(IdempotencyKeys::Generate));
+}
+
+#[test]
+fn keys_are_generated_only_for_methods_that_the_route_has() {
+    let of = |methods: &str| {
+        warnings(&format!(
+            r#"{{"routes": [{{"match": {{{methods}}}, "idempotencyKey": "generate"}}]}}"#
+        ))
+    };
+    let idle =
+        "$.routes[0].idempotencyKey: generates no key, because match has neither POST nor PATCH";
+    assert_eq!(of(r#""methods": ["GET", "PUT"]"#), [idle]);
+    for methods in [
+        "",
+        r#""methods": ["GET", "PATCH"]"#,
+        r#""methods": ["POST"]"#,
+    ] {
+        assert_eq!(of(methods), [""; 0], "{methods}");
+    }
+    let wrong = faults(r#"{"default": {"idempotencyKey": "GENERATE"}}"#);
+    let must = "must be true, false or \"generate\", got \"GENERATE\"";
+    assert_eq!(wrong, [format!("$.default.idempotencyKey: {must}")]);
 }
 
 #[test]

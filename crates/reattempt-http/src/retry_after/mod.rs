@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName};
 use reattempt::backoff::Randomness;
-use reattempt::pushback::ReadPushback;
-use reattempt::{CallContext, ServerPushback};
+use reattempt::{CallContext, ReadPushback, ServerPushback};
 
 use crate::HttpRoute;
+pub(crate) use rate_limit::remaining;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// Milliseconds; sent by AWS services.
@@ -57,7 +57,7 @@ pub enum BeyondCap {
 /// ```
 /// use http::Response;
 /// use reattempt::ServerPushback;
-/// use reattempt::pushback::ReadPushback;
+/// use reattempt::ReadPushback;
 /// use reattempt_http::HttpPushback;
 /// use std::time::Duration;
 ///
@@ -77,6 +77,7 @@ pub struct HttpPushback {
     seconds: bool,
     amz: bool,
     rate_limits: bool,
+    only_exhausted: bool,
     cap: Option<(Duration, BeyondCap)>,
     spread: Duration,
     randomness: Randomness,
@@ -141,6 +142,7 @@ impl HttpPushback {
             seconds: true,
             amz: false,
             rate_limits: true,
+            only_exhausted: false,
             cap: None,
             spread: Duration::ZERO,
             randomness: Randomness::Thread,
@@ -194,6 +196,15 @@ impl HttpPushback {
         self
     }
 
+    /// Reads `RateLimit-Reset` and `X-RateLimit-Reset` only if `(X-)RateLimit-Remaining` is 0,
+    /// whatever the status is: for servers with further limits that these headers do not describe,
+    /// such as GitHub's secondary ones.
+    #[must_use]
+    pub const fn only_exhausted_limits(mut self) -> Self {
+        self.only_exhausted = true;
+        self
+    }
+
     /// The maximum delay that is accepted from the server, and what to do beyond it.
     #[must_use]
     pub const fn cap(mut self, cap: Duration, beyond: BeyondCap) -> Self {
@@ -208,7 +219,7 @@ impl HttpPushback {
     /// ```
     /// use http::Response;
     /// use reattempt::ServerPushback;
-    /// use reattempt::pushback::ReadPushback;
+    /// use reattempt::ReadPushback;
     /// use reattempt_http::HttpPushback;
     /// use std::time::Duration;
     ///
@@ -271,7 +282,8 @@ impl HttpPushback {
         }
         let headers = response.headers();
         self.of_retry_after(headers, now).or(|| {
-            if self.rate_limits {
+            let exhausted = || remaining(headers) == Some(0);
+            if self.rate_limits && (!self.only_exhausted || exhausted()) {
                 rate_limit::reset(status, headers, now)
             } else {
                 Word::Nothing

@@ -35,14 +35,18 @@ pub(super) fn reset(status: u16, headers: &HeaderMap, now: fn() -> SystemTime) -
 
 /// Servers send their limits with every response: whether this one failed because of them.
 fn ran_into_it(status: u16, headers: &HeaderMap) -> bool {
-    let values = REMAINING.iter().flat_map(|name| headers.get_all(name));
-    let left = values
-        .filter_map(|value| digits(value.to_str().ok()?.trim()))
-        .min();
-    match (status, left) {
+    match (status, remaining(headers)) {
         (429, _) | (_, Some(0)) | (503, None) => true,
         (_, None | Some(_)) => false,
     }
+}
+
+/// How many more requests the server allows before the limit is renewed.
+pub(crate) fn remaining(headers: &HeaderMap) -> Option<u64> {
+    let values = REMAINING.iter().flat_map(|name| headers.get_all(name));
+    values
+        .filter_map(|value| digits(value.to_str().ok()?.trim()))
+        .min()
 }
 
 fn until(text: &str, now: fn() -> SystemTime) -> Option<Duration> {

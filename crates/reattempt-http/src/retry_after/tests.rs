@@ -200,6 +200,23 @@ fn a_rate_limits_reset_counts_where_the_limit_was_what_failed() {
 }
 
 #[test]
+fn limits_that_are_not_exhausted_can_be_ignored() {
+    let reader = || HttpPushback::new().only_exhausted_limits();
+    let asked = |status, remaining| {
+        let headers = [("x-ratelimit-reset", "30"), remaining];
+        read(reader(), status, &headers)
+    };
+    let in_30_s = Some(ServerPushback::After(Duration::from_secs(30)));
+    assert_eq!(asked(429, ("x-ratelimit-remaining", "0")), in_30_s);
+    assert_eq!(asked(403, ("ratelimit-remaining", "0")), in_30_s);
+    assert_eq!(asked(429, ("x-ratelimit-remaining", "7")), None);
+    assert_eq!(asked(429, ("x-other", "0")), None);
+    let both = [("retry-after", "2"), ("x-ratelimit-reset", "30")];
+    let in_2_s = Some(ServerPushback::After(Duration::from_secs(2)));
+    assert_eq!(read(reader(), 429, &both), in_2_s);
+}
+
+#[test]
 fn retry_after_beats_a_rate_limits_reset() {
     let both = [("retry-after", "2"), ("ratelimit-reset", "30")];
     let is = |word, seconds| {

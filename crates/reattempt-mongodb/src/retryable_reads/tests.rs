@@ -422,9 +422,8 @@ fn no_number_of_retries_overflows_the_delay() {
     assert_eq!(last, ms(10_000));
     let view_of = |retries| {
         let failure = Failure::new(MONGODB_SYSTEM_OVERLOADED, Stage::Response);
-        let context = CallContext::default();
         read.strategy
-            .delay(&RetryView::new(&failure, read.now, &context).retries(retries))
+            .delay(&RetryView::new(&failure, read.now).retries(retries))
     };
     assert_eq!(view_of(u32::MAX), ms(10_000));
 }

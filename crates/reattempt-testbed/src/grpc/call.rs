@@ -2,22 +2,22 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, header};
+use reattempt_clients::grpc::{MessageError, Messages, frame_message};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::message::{MessageError, Messages, frame_message, percent_encode};
-use super::step::{End, Kind, Metadata, Step, Wait};
-use super::{Grpc, SeenCall};
-use crate::http::ending::Ending;
+use super::seen::SeenCall;
+use super::step::{Step, Wait};
+use crate::http::desk::Desk;
 use crate::http::h2::{self, Head, Inbound, Reply, Stream, Then};
-use crate::http::pause::pause;
+use crate::http::perform::{begin, finish, perform};
 use crate::http::script::Next;
-use crate::http::server::Desk;
+use crate::http::step::field;
 use crate::http::{Cancelled, ErrorCode};
+use crate::pause::pause;
 
 /// What the client has sent so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +27,11 @@ struct Progress {
 }
 
 /// Records a call and answers it as scripted.
-pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>>) -> Then {
+pub(crate) async fn answer(
+    stream: Stream,
+    connection: u64,
+    desk: Arc<Desk<SeenCall, Step>>,
+) -> Then {
     let Stream {
         id,
         head,
@@ -41,7 +45,7 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>
         return Then::Gone;
     };
     if head.method != Method::POST || !is_grpc(&head.headers) {
-        reply.headers([(&b":status"[..], &b"415"[..])], true).await;
+        reply.headers(&[field(":status", "415")], true).await;
         return Then::Answered;
     }
     let next = desk.next();
@@ -57,16 +61,12 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>
         cancelled: None,
     });
     let (reached, progress) = watch::channel(Progress::default());
-    let response = Response {
-        reply: &reply,
-        begun: AtomicBool::new(false),
-    };
     let work = async {
         if matches!(next, Next::Ask(_)) {
             wait(&progress, Wait::Messages(1)).await;
         }
         let step = desk.step(next, call);
-        let then = perform(&response, &step, &progress, |place| {
+        let then = carry_out(&reply, &step, &progress, |place| {
             desk.log
                 .with(call, |seen| seen.messages.get(place).cloned())
                 .flatten()
@@ -88,10 +88,14 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Grpc>
                 MessageError::TooLong { .. }
                 | MessageError::TooLongTogether { .. }
                 | MessageError::TooMany { .. } => 8,
-                MessageError::Truncated(_) => 13,
+                _ => 13,
             };
-            response.status(&Step::trailers_only(code, error.to_string())).await;
-            return Then::Answered;
+            let status = Step::trailers_only(code, error.to_string()).answer;
+            if reply.has_begun() {
+                reply.headers(&status.trailers, true).await;
+                return Then::Answered;
+            }
+            return perform(&reply, &status).await;
         }
         then = work => return then,
     };
@@ -109,7 +113,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 /// Records messages as they arrive; returns only on an error.
 async fn receive(
     mut body: mpsc::UnboundedReceiver<Inbound>,
-    desk: &Desk<Grpc>,
+    desk: &Desk<SeenCall, Step>,
     call: usize,
     reached: &watch::Sender<Progress>,
 ) -> Result<Infallible, MessageError> {
@@ -152,151 +156,27 @@ async fn wait(progress: &watch::Receiver<Progress>, wait: Wait) -> Progress {
     }
 }
 
-async fn perform(
-    response: &Response<'_>,
+/// Carries out a step. `message` returns a received message by its place.
+async fn carry_out(
+    reply: &Reply,
     step: &Step,
     progress: &watch::Receiver<Progress>,
     message: impl Fn(usize) -> Option<Bytes>,
 ) -> Then {
     wait(progress, step.wait).await;
-    pause(step.after).await;
-    if step.says_goodbye {
-        response.reply.goodbye().await;
+    if let Some(then) = begin(reply, &step.answer).await {
+        return then;
     }
-    match step.kind {
-        Kind::Answer => {
-            response.begin(&step.initial).await;
-            for message in &step.messages {
-                pause(step.between).await;
-                response.message(message).await;
-            }
+    let (mut sent, mut half_closed) = (0, !step.echo);
+    while !half_closed {
+        let now = wait(progress, Wait::Messages(sent + 1)).await;
+        while sent < now.messages {
+            pause(step.answer.apart).await;
+            let message = message(sent).unwrap_or_default();
+            reply.data(frame_message(&message), false).await;
+            sent += 1;
         }
-        Kind::Echo => {
-            response.begin(&step.initial).await;
-            let mut sent = 0;
-            loop {
-                let now = wait(progress, Wait::Messages(sent + 1)).await;
-                while sent < now.messages {
-                    pause(step.between).await;
-                    response.message(&message(sent).unwrap_or_default()).await;
-                    sent += 1;
-                }
-                if now.half_closed {
-                    break;
-                }
-            }
-        }
-        Kind::TrailersOnly => {
-            pause(step.before_end).await;
-            response.status(step).await;
-            return Then::Answered;
-        }
-        Kind::HttpStatus(status) => {
-            let status = status.to_string();
-            let first = [(":status", status.as_bytes())];
-            let ends = step.data.is_empty();
-            response
-                .reply
-                .headers(fields(&first, &step.initial), ends)
-                .await;
-            if !ends {
-                response.reply.data(step.data.clone(), true).await;
-            }
-            return Then::Answered;
-        }
-        Kind::Hang => std::future::pending().await,
-        Kind::Close => return Then::End(Ending::Close),
-        Kind::Reset(code) => return response.reset(code).await,
-        Kind::RefuseStream => return response.reset(ErrorCode::REFUSED_STREAM).await,
-        Kind::GoAway => return Then::GoAway,
-        Kind::HalfFrame => {
-            response
-                .reply
-                .half_headers(fields(&BEGINNING, &step.initial))
-                .await;
-            return Then::End(Ending::Close);
-        }
+        half_closed = now.half_closed;
     }
-    response.reply.data(step.data.clone(), false).await;
-    pause(step.before_end).await;
-    match step.end {
-        End::Trailers => {
-            response.status(step).await;
-            Then::Answered
-        }
-        End::NoStatus => {
-            response
-                .reply
-                .headers(fields(&[], &step.trailers), true)
-                .await;
-            Then::Answered
-        }
-        End::Reset(code) => response.reset(code).await,
-        End::Close => Then::End(Ending::Close),
-        End::Hang => std::future::pending().await,
-    }
-}
-
-type Field<'a> = (&'a str, &'a [u8]);
-
-const BEGINNING: [Field<'static>; 2] = [(":status", b"200"), ("content-type", b"application/grpc")];
-
-fn fields<'a>(
-    first: &'a [Field<'a>],
-    metadata: &'a Metadata,
-) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    let metadata = metadata
-        .iter()
-        .map(|(name, value)| (name.as_bytes(), &value[..]));
-    first
-        .iter()
-        .map(|(name, value)| (name.as_bytes(), *value))
-        .chain(metadata)
-}
-
-/// The sending side of a call.
-struct Response<'a> {
-    reply: &'a Reply,
-    /// Whether the Response-Headers were sent, so that a status goes into trailers and not into a
-    /// Trailers-Only response.
-    begun: AtomicBool,
-}
-
-impl Response<'_> {
-    async fn begin(&self, initial: &Metadata) {
-        self.begun.store(true, Ordering::Release);
-        self.reply.headers(fields(&BEGINNING, initial), false).await;
-    }
-
-    async fn message(&self, message: &[u8]) {
-        self.reply.data(frame_message(message), false).await;
-    }
-
-    async fn status(&self, step: &Step) {
-        let code = step.code.to_string();
-        let message = percent_encode(&step.message);
-        let mut first = Vec::new();
-        let none = Metadata::new();
-        let mut initial = &none;
-        if !self.begun.swap(true, Ordering::AcqRel) {
-            first.extend(BEGINNING);
-            initial = &step.initial;
-        }
-        let status = [
-            ("grpc-status", code.as_bytes()),
-            ("grpc-message", &message[..]),
-        ];
-        let status = if message.is_empty() {
-            &status[..1]
-        } else {
-            &status[..]
-        };
-        let fields = fields(&first, initial).chain(fields(status, &step.trailers));
-        self.reply.headers(fields, true).await;
-    }
-
-    async fn reset(&self, code: ErrorCode) -> Then {
-        self.reply.reset(code).await;
-        Then::Gone
-    }
+    finish(reply, &step.answer).await
 }

@@ -25,7 +25,6 @@
 //! ```
 
 mod call;
-mod message;
 mod seen;
 mod step;
 #[cfg(test)]
@@ -34,12 +33,12 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+pub use reattempt_clients::grpc::frame_message;
 
 use crate::http::h2;
 pub use crate::http::{Cancelled, ErrorCode, Options};
 use crate::http::{Connection, Wire, script, server};
 
-pub use self::message::{MessageError, Messages, frame_message};
 pub use self::seen::SeenCall;
 pub use self::step::Step;
 
@@ -51,7 +50,7 @@ pub struct Grpc;
 pub type Server = server::Server<Grpc>;
 
 /// The script of a [`Server`], call by call.
-pub type Script = script::Script<Grpc>;
+pub type Script = script::Script<SeenCall, Step>;
 
 impl From<Step> for Script {
     fn from(step: Step) -> Self {

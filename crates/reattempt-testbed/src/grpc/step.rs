@@ -1,12 +1,14 @@
-//! What a gRPC server does with one call.
+//! What a gRPC server does with one call: the steps of HTTP, with messages as pieces of the body
+//! and the status in the trailers.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use reattempt_clients::grpc::{frame_message, percent_encode};
 
+use crate::http;
 use crate::http::ErrorCode;
-
-pub(crate) type Metadata = Vec<(String, Vec<u8>)>;
+use crate::http::step::{End, HeaderList, field};
 
 /// One scripted reaction. Builder methods add to it.
 ///
@@ -14,36 +16,13 @@ pub(crate) type Metadata = Vec<(String, Vec<u8>)>;
 /// gRPC's numbers; any type that converts to `i32` is accepted.
 #[derive(Clone, Debug)]
 pub struct Step {
-    pub(crate) kind: Kind,
+    pub(crate) answer: http::Step,
     pub(crate) wait: Wait,
-    pub(crate) after: Duration,
-    pub(crate) initial: Metadata,
-    pub(crate) messages: Vec<Bytes>,
-    pub(crate) data: Bytes,
-    pub(crate) between: Duration,
-    pub(crate) before_end: Duration,
-    pub(crate) end: End,
-    pub(crate) code: i32,
-    pub(crate) message: String,
-    pub(crate) trailers: Metadata,
-    pub(crate) says_goodbye: bool,
+    /// Sends each message back between head and body.
+    pub(crate) echo: bool,
     pub(crate) leaves_open: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Response-Headers, messages, then the end.
-    Answer,
-    /// Response-Headers, each message as it arrives, then the end.
-    Echo,
-    TrailersOnly,
-    HttpStatus(u16),
-    Hang,
-    Close,
-    Reset(ErrorCode),
-    RefuseStream,
-    GoAway,
-    HalfFrame,
+    /// How many of the trailers, the first ones, are the status.
+    status: usize,
 }
 
 /// What a step waits for before it runs.
@@ -54,35 +33,31 @@ pub(crate) enum Wait {
     HalfClose,
 }
 
-/// How an answer with Response-Headers ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Trailers,
-    /// Trailers without `grpc-status`.
-    NoStatus,
-    Reset(ErrorCode),
-    Close,
-    Hang,
-}
-
 impl Step {
-    fn of(kind: Kind) -> Self {
-        Self {
-            kind,
-            wait: Wait::HalfClose,
-            after: Duration::ZERO,
-            initial: Metadata::new(),
-            messages: Vec::new(),
-            data: Bytes::new(),
-            between: Duration::ZERO,
-            before_end: Duration::ZERO,
+    fn of(answer: http::Step) -> Self {
+        let answer = http::Step {
+            states_length: false,
             end: End::Trailers,
-            code: 0,
-            message: String::new(),
-            trailers: Metadata::new(),
-            says_goodbye: false,
+            ..answer.header("content-type", "application/grpc")
+        };
+        Self {
+            answer,
+            wait: Wait::HalfClose,
+            echo: false,
             leaves_open: false,
+            status: 0,
         }
+        .status(0, "")
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut http::Step)) -> Self {
+        change(&mut self.answer);
+        self
+    }
+
+    fn set_status(&mut self, status: HeaderList) {
+        let before = std::mem::replace(&mut self.status, status.len());
+        self.answer.trailers.splice(..before, status);
     }
 
     /// Answers with one message and the status OK.
@@ -94,11 +69,9 @@ impl Step {
     /// Answers with these messages and OK, unless [`status`](Self::status) sets another.
     #[must_use]
     pub fn messages<M: Into<Bytes>>(messages: impl IntoIterator<Item = M>) -> Self {
-        let messages = messages.into_iter().map(Into::into).collect();
-        Self {
-            messages,
-            ..Self::of(Kind::Answer)
-        }
+        let messages = messages.into_iter().map(Into::into);
+        let framed = messages.map(|message: Bytes| frame_message(&message));
+        Self::of(http::Step::default()).with(|answer| answer.body = framed.collect())
     }
 
     /// Sends each message back as it arrives, and OK when the client has half-closed. The
@@ -107,71 +80,81 @@ impl Step {
     pub fn echo() -> Self {
         Self {
             wait: Wait::Nothing,
-            ..Self::of(Kind::Echo)
+            echo: true,
+            ..Self::of(http::Step::default())
         }
     }
 
     /// Fails with a Trailers-Only response: one HEADERS frame, which leaves the call retryable.
     #[must_use]
     pub fn trailers_only(code: impl Into<i32>, message: impl Into<String>) -> Self {
-        Self::of(Kind::TrailersOnly).status(code, message)
+        Self::of(http::Step::default())
+            .with(|answer| answer.end = End::TrailersOnly)
+            .status(code, message)
     }
 
     /// Fails with Response-Headers and then trailers: the headers commit the call.
     #[must_use]
     pub fn headers_then_status(code: impl Into<i32>) -> Self {
-        Self::of(Kind::Answer).status(code, "")
+        Self::of(http::Step::default()).status(code, "")
     }
 
     /// Answers without gRPC, as a proxy does: an HTTP status, no trailers, and no body unless
     /// [`data`](Self::data) sets one. [`initial`](Self::initial) adds headers, also `content-type`.
     #[must_use]
     pub fn http_status(status: u16) -> Self {
-        Self::of(Kind::HttpStatus(status))
+        Self::of(http::Step::status(status)).with(|answer| {
+            answer.headers.clear();
+            answer.end = End::Whole;
+        })
     }
 
     /// Never answers; waits until the client cancels.
     #[must_use]
     pub fn hang() -> Self {
-        Self::of(Kind::Hang)
+        Self::of(http::Step::hang())
     }
 
     /// Closes the connection in order (FIN), without a response.
     #[must_use]
     pub fn close() -> Self {
-        Self::of(Kind::Close)
+        Self::of(http::Step::close_before())
     }
 
     /// Sends RST_STREAM with this code, without a response.
     #[must_use]
     pub fn reset(code: impl Into<ErrorCode>) -> Self {
-        Self::of(Kind::Reset(code.into()))
+        Self::of(http::Step::reset_with(code))
     }
 
     /// Sends RST_STREAM with REFUSED_STREAM: the call was not processed.
     #[must_use]
     pub fn refuse_stream() -> Self {
-        Self::of(Kind::RefuseStream)
+        Self::of(http::Step::refuse_stream())
     }
 
     /// Sends GOAWAY with NO_ERROR and a last stream below this one: the call was not processed.
     /// Later streams fail with it.
     #[must_use]
     pub fn go_away() -> Self {
-        Self::of(Kind::GoAway)
+        Self::of(http::Step::go_away())
     }
 
     /// Writes half of the HEADERS frame and closes the connection.
     #[must_use]
     pub fn half_frame() -> Self {
-        Self::of(Kind::HalfFrame)
+        Self::of(http::Step::half_frame())
     }
 
     /// Sets the final status and its message, which is percent-encoded on the wire.
     #[must_use]
     pub fn status(mut self, code: impl Into<i32>, message: impl Into<String>) -> Self {
-        self.code = code.into();
-        self.message = message.into();
+        let mut status = vec![field("grpc-status", code.into().to_string())];
+        let message = percent_encode(&message.into());
+        if !message.is_empty() {
+            status.push(field("grpc-message", message));
+        }
+        self.set_status(status);
         self
     }
 
@@ -184,82 +167,72 @@ impl Step {
 
     /// Adds a trailer. The bytes are sent unchanged.
     #[must_use]
-    pub fn trailer(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
-        self.trailers
-            .push((name.as_ref().to_ascii_lowercase(), value.as_ref().to_vec()));
-        self
+    pub fn trailer(self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
+        self.with(|answer| answer.trailers.push(field(name, value)))
     }
 
     /// Adds initial metadata. The bytes are sent unchanged.
     #[must_use]
     pub fn initial(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
-        self.initial
-            .push((name.as_ref().to_ascii_lowercase(), value.as_ref().to_vec()));
+        self.answer = self.answer.header(name, value);
         self
     }
 
     /// Sends these bytes unchanged after the messages, for example half a message or an HTML page.
     #[must_use]
-    pub fn data(mut self, bytes: impl Into<Bytes>) -> Self {
-        self.data = bytes.into();
-        self
+    pub fn data(self, bytes: impl Into<Bytes>) -> Self {
+        self.with(|answer| answer.body.push(bytes.into()))
     }
 
     /// Waits before anything is sent.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
-        self.after = delay;
+        self.answer = self.answer.after(delay);
         self
     }
 
-    /// Waits before each message of the answer.
+    /// Waits before each message of the answer, and before [`data`](Self::data).
     #[must_use]
-    pub fn between(mut self, delay: Duration) -> Self {
-        self.between = delay;
-        self
+    pub fn between(self, delay: Duration) -> Self {
+        self.with(|answer| (answer.before_body, answer.apart) = (delay, delay))
     }
 
     /// Waits before the trailers, or before the action that replaces them.
     #[must_use]
-    pub fn end_after(mut self, delay: Duration) -> Self {
-        self.before_end = delay;
-        self
+    pub fn end_after(self, delay: Duration) -> Self {
+        self.with(|answer| answer.before_end = delay)
     }
 
     /// After headers and messages: sends RST_STREAM with this code instead of the trailers.
     #[must_use]
-    pub fn end_reset(mut self, code: impl Into<ErrorCode>) -> Self {
-        self.end = End::Reset(code.into());
-        self
+    pub fn end_reset(self, code: impl Into<ErrorCode>) -> Self {
+        self.with(|answer| answer.end = End::Reset(code.into()))
     }
 
     /// After headers and messages: closes the connection instead of sending trailers.
     #[must_use]
-    pub fn end_close(mut self) -> Self {
-        self.end = End::Close;
-        self
+    pub fn end_close(self) -> Self {
+        self.with(|answer| answer.end = End::Close)
     }
 
     /// After headers and messages: never sends the trailers.
     #[must_use]
-    pub fn end_hang(mut self) -> Self {
-        self.end = End::Hang;
-        self
+    pub fn end_hang(self) -> Self {
+        self.with(|answer| answer.end = End::Hang)
     }
 
     /// After headers and messages: sends trailers without `grpc-status`.
     #[must_use]
     pub fn end_without_status(mut self) -> Self {
-        self.end = End::NoStatus;
+        self.set_status(HeaderList::new());
         self
     }
 
     /// Sends GOAWAY with NO_ERROR first. Its last stream is this one: this call is still answered,
     /// later ones are not.
     #[must_use]
-    pub fn goodbye(mut self) -> Self {
-        self.says_goodbye = true;
-        self
+    pub fn goodbye(self) -> Self {
+        self.with(|answer| answer.goodbye = true)
     }
 
     /// Does not reset a stream that was answered before the client half-closed; the client ends it,

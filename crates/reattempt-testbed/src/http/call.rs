@@ -6,17 +6,19 @@ use bytes::BytesMut;
 use http::Version;
 use tokio::time::Instant;
 
-use super::Http;
-use super::ending::Ending;
-use super::h2::{self, ErrorCode, Head, Inbound, Reply, Stream, Then};
-use super::pause::pause;
+use super::desk::Desk;
+use super::h2::{self, ErrorCode, Head, Inbound, Stream, Then};
+use super::perform::perform;
 use super::script::Next;
 use super::seen::{Cancelled, SeenRequest};
-use super::server::Desk;
-use super::step::{Break, Kind, Step};
+use super::step::Step;
 
 /// Records a request and answers it as scripted.
-pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Http>>) -> Then {
+pub(crate) async fn answer(
+    stream: Stream,
+    connection: u64,
+    desk: Arc<Desk<SeenRequest, Step>>,
+) -> Then {
     let Stream {
         id,
         head,
@@ -73,64 +75,4 @@ pub(crate) async fn answer(stream: Stream, connection: u64, desk: Arc<Desk<Http>
         seen.cancelled = Cancelled::of(gone);
     });
     Then::Gone
-}
-
-async fn perform(reply: &Reply, step: &Step) -> Then {
-    pause(step.before_head).await;
-    let (content, length) = step.content();
-    let status = step.status.to_string();
-    let length = length.to_string();
-    let framing = (!step.frames_itself()).then_some(("content-length", length.as_bytes()));
-    let fields = || {
-        let own = step
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), &value[..]));
-        [(":status", status.as_bytes())]
-            .into_iter()
-            .chain(own)
-            .chain(framing)
-            .map(|(name, value)| (name.as_bytes(), value))
-    };
-    match step.kind {
-        Kind::Answer | Kind::BreakBody(..) => {}
-        Kind::Hang => std::future::pending().await,
-        Kind::CloseBefore => return Then::End(Ending::Close),
-        Kind::Reset(code) => {
-            reply.reset(code).await;
-            return Then::Gone;
-        }
-        Kind::RefuseStream => {
-            reply.reset(ErrorCode::REFUSED_STREAM).await;
-            return Then::Gone;
-        }
-        Kind::GoAway => return Then::GoAway,
-        Kind::HalfFrame => {
-            reply.half_headers(fields()).await;
-            return Then::End(Ending::Close);
-        }
-    }
-    let whole = step.kind == Kind::Answer;
-    let bodiless = whole && content.is_empty();
-    reply.headers(fields(), bodiless).await;
-    if !bodiless {
-        pause(step.before_body).await;
-        let (pieces, apart) = step.pieces(&content);
-        let last = pieces.len();
-        for (at, piece) in (1..).zip(pieces) {
-            if at > 1 {
-                pause(apart).await;
-            }
-            reply.data(piece, whole && at == last).await;
-        }
-    }
-    match step.kind {
-        Kind::BreakBody(_, Break::Hang) => std::future::pending().await,
-        Kind::BreakBody(_, Break::Close) => Then::End(Ending::Close),
-        Kind::BreakBody(_, Break::Reset) => {
-            reply.reset(ErrorCode::INTERNAL_ERROR).await;
-            Then::Gone
-        }
-        _ => Then::Answered,
-    }
 }

@@ -2,14 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-/// Locks a mutex and ignores poisoning: the protected values are consistent at every point.
-pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::lock::lock;
 
 /// A list of records in order of arrival, of which only the newest `bound` are kept.
 pub(crate) struct Log<T> {
@@ -39,7 +36,7 @@ impl<T> Log<T> {
 
     /// Adds the record that `make` builds from its number, and returns the number.
     pub(crate) fn push(&self, make: impl FnOnce(usize) -> T) -> usize {
-        let mut records = locked(&self.records);
+        let mut records = lock(&self.records);
         if records.kept.len() == self.bound {
             records.kept.pop_front();
             records.first += 1;
@@ -53,7 +50,7 @@ impl<T> Log<T> {
 
     /// Reads or changes one record; `None` when it is no longer kept.
     pub(crate) fn with<R>(&self, number: usize, look: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let mut records = locked(&self.records);
+        let mut records = lock(&self.records);
         let place = number.checked_sub(records.first)?;
         let found = records.kept.get_mut(place).map(look);
         drop(records);
@@ -62,12 +59,12 @@ impl<T> Log<T> {
     }
 
     pub(crate) fn total(&self) -> usize {
-        let records = locked(&self.records);
+        let records = lock(&self.records);
         records.first + records.kept.len()
     }
 
     pub(crate) fn clear(&self) {
-        let mut records = locked(&self.records);
+        let mut records = lock(&self.records);
         records.first += records.kept.len();
         records.kept.clear();
     }
@@ -75,7 +72,7 @@ impl<T> Log<T> {
 
 impl<T: Clone> Log<T> {
     pub(crate) fn all(&self) -> Vec<T> {
-        locked(&self.records).kept.iter().cloned().collect()
+        lock(&self.records).kept.iter().cloned().collect()
     }
 
     /// Waits until `count` records were added since the start, and returns those that are kept.
@@ -94,7 +91,7 @@ impl<T: Clone> Log<T> {
         loop {
             // Created before the check, so that a change in between is not missed.
             let changed = self.changed.notified();
-            let found: Vec<T> = locked(&self.records)
+            let found: Vec<T> = lock(&self.records)
                 .kept
                 .iter()
                 .filter(|record| test(record))

@@ -24,17 +24,18 @@
 //! ```
 
 mod call;
-pub(crate) mod ending;
+pub(crate) mod desk;
+mod ending;
 mod h1;
 pub(crate) mod h2;
 mod log;
 mod options;
-pub(crate) mod pause;
+pub(crate) mod perform;
 pub mod reading;
 pub mod script;
 mod seen;
 pub mod server;
-mod step;
+pub(crate) mod step;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +46,6 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 pub use self::h2::ErrorCode;
-pub(crate) use self::log::locked;
 pub use self::options::{Options, Protocol};
 pub use self::seen::{Cancelled, SeenRequest};
 pub(crate) use self::server::{Connection, Wire};
@@ -59,7 +59,7 @@ pub struct Http;
 pub type Server = server::Server<Http>;
 
 /// The script of a [`Server`], request by request.
-pub type Script = script::Script<Http>;
+pub type Script = script::Script<SeenRequest, Step>;
 
 impl From<Step> for Script {
     fn from(step: Step) -> Self {
@@ -85,14 +85,14 @@ impl Wire for Http {
                 None => return,
             },
         };
-        if !http2 {
-            return h1::serve(connection, read).await;
-        }
         let Connection {
             socket,
             number,
             desk,
         } = connection;
+        if !http2 {
+            return h1::serve(socket, number, desk, read).await;
+        }
         let bounds = desk.options.bounds();
         h2::serve(socket, read, bounds, |stream| {
             call::answer(stream, number, Arc::clone(&desk))

@@ -3,16 +3,17 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::log::{Log, locked};
+use super::desk::Desk;
 use super::options::Options;
-use super::script::{Next, Script};
+use super::script::Script;
+use crate::lock::lock;
 
 /// A protocol that a [`Server`] can speak: [`Http`](super::Http) or [`Grpc`](crate::grpc::Grpc).
 pub trait Wire: Sized + Send + Sync + 'static {
@@ -28,11 +29,14 @@ pub trait Wire: Sized + Send + Sync + 'static {
     fn serve(connection: Connection<Self>) -> impl Future<Output = ()> + Send;
 }
 
+type DeskOf<P> = Desk<<P as Wire>::Seen, <P as Wire>::Step>;
+type ScriptOf<P> = Script<<P as Wire>::Seen, <P as Wire>::Step>;
+
 /// One accepted connection.
 pub struct Connection<P: Wire> {
     pub(crate) socket: TcpStream,
     pub(crate) number: u64,
-    pub(crate) desk: Arc<Desk<P>>,
+    pub(crate) desk: Arc<DeskOf<P>>,
 }
 
 impl<P: Wire> fmt::Debug for Connection<P> {
@@ -43,52 +47,8 @@ impl<P: Wire> fmt::Debug for Connection<P> {
     }
 }
 
-/// State shared by the connections of one server.
-pub(crate) struct Desk<P: Wire> {
-    pub(crate) options: Options,
-    pub(crate) log: Log<P::Seen>,
-    script: Mutex<Script<P>>,
-    accepted: AtomicU64,
-    open: AtomicUsize,
-    answering: AtomicUsize,
-    drop_all: Notify,
-}
-
-impl<P: Wire> Desk<P> {
-    /// Counts a call as open until the returned guard is dropped.
-    pub(crate) fn answers(self: &Arc<Self>) -> Answering<P> {
-        self.answering.fetch_add(1, Ordering::AcqRel);
-        Answering(Arc::clone(self))
-    }
-
-    pub(crate) fn next(&self) -> Next<P> {
-        locked(&self.script).next()
-    }
-
-    /// The step for a call whose record is complete enough for a handler.
-    pub(crate) fn step(&self, next: Next<P>, number: usize) -> P::Step {
-        match next {
-            Next::Step(step) => step,
-            // The handler gets a copy, so that it may inspect the server's records itself.
-            Next::Ask(handler) => self
-                .log
-                .with(number, |seen| seen.clone())
-                .map_or_else(P::Step::default, |seen| handler(&seen)),
-        }
-    }
-}
-
-/// A call that is neither answered nor cancelled.
-pub(crate) struct Answering<P: Wire>(Arc<Desk<P>>);
-
-impl<P: Wire> Drop for Answering<P> {
-    fn drop(&mut self) {
-        self.0.answering.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// Counts a connection as open until it is dropped.
-struct OpenGuard<P: Wire>(Arc<Desk<P>>);
+struct OpenGuard<P: Wire>(Arc<DeskOf<P>>);
 
 impl<P: Wire> Drop for OpenGuard<P> {
     fn drop(&mut self) {
@@ -99,7 +59,7 @@ impl<P: Wire> Drop for OpenGuard<P> {
 /// A running server. Stopping or dropping it ends all its tasks.
 pub struct Server<P: Wire> {
     address: SocketAddr,
-    desk: Arc<Desk<P>>,
+    desk: Arc<DeskOf<P>>,
     running: Mutex<Option<Running>>,
 }
 
@@ -111,25 +71,17 @@ struct Running {
 
 impl<P: Wire> Server<P> {
     /// Starts on a free port of 127.0.0.1. Fails when no port is available.
-    pub async fn start(script: impl Into<Script<P>>) -> io::Result<Self> {
+    pub async fn start(script: impl Into<ScriptOf<P>>) -> io::Result<Self> {
         Self::start_with(Options::new(), script).await
     }
 
     /// Starts with `options`. Fails when the address cannot be bound.
-    pub async fn start_with(options: Options, script: impl Into<Script<P>>) -> io::Result<Self> {
+    pub async fn start_with(options: Options, script: impl Into<ScriptOf<P>>) -> io::Result<Self> {
         let listener = TcpListener::bind(options.address).await?;
         let address = listener.local_addr()?;
-        let desk = Arc::new(Desk {
-            options,
-            log: Log::new(options.records),
-            script: Mutex::new(script.into()),
-            accepted: AtomicU64::new(0),
-            open: AtomicUsize::new(0),
-            answering: AtomicUsize::new(0),
-            drop_all: Notify::new(),
-        });
+        let desk = Arc::new(Desk::new(options, script.into()));
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(accept(listener, Arc::clone(&desk), stopped));
+        let task = tokio::spawn(accept::<P>(listener, Arc::clone(&desk), stopped));
         let running = Mutex::new(Some(Running { stop, task }));
         Ok(Self {
             address,
@@ -153,7 +105,7 @@ impl<P: Wire> Server<P> {
     /// Stops listening and breaks every connection; the port is free afterwards. Recorded calls
     /// stay readable. A second call does nothing.
     pub async fn stop(&self) {
-        let running = locked(&self.running).take();
+        let running = lock(&self.running).take();
         if let Some(Running { stop, task }) = running {
             drop(stop);
             // An error means that the accept loop panicked; it has ended as well.
@@ -168,17 +120,17 @@ impl<P: Wire> Server<P> {
 
     /// Adds a step to the end of the script.
     pub fn script_push(&self, step: P::Step) {
-        locked(&self.desk.script).push(step);
+        lock(&self.desk.script).push(step);
     }
 
     /// Replaces the whole script, including remaining steps.
-    pub fn set_script(&self, script: impl Into<Script<P>>) {
-        *locked(&self.desk.script) = script.into();
+    pub fn set_script(&self, script: impl Into<ScriptOf<P>>) {
+        *lock(&self.desk.script) = script.into();
     }
 
     /// Sets the handler that is called when the script is empty.
     pub fn set_handler(&self, handler: impl Fn(&P::Seen) -> P::Step + Send + Sync + 'static) {
-        locked(&self.desk.script).set_otherwise_of(Script::handler(handler));
+        lock(&self.desk.script).set_otherwise_of(Script::handler(handler));
     }
 
     /// All recorded calls, in order of arrival.
@@ -249,7 +201,7 @@ impl<P: Wire> fmt::Debug for Server<P> {
 
 async fn accept<P: Wire>(
     listener: TcpListener,
-    desk: Arc<Desk<P>>,
+    desk: Arc<DeskOf<P>>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let mut connections = JoinSet::new();
@@ -263,7 +215,7 @@ async fn accept<P: Wire>(
                 Ok((socket, _)) => {
                     let number = desk.accepted.fetch_add(1, Ordering::AcqRel);
                     desk.open.fetch_add(1, Ordering::AcqRel);
-                    let open = OpenGuard(Arc::clone(&desk));
+                    let open = OpenGuard::<P>(Arc::clone(&desk));
                     // Small frames must be sent at once; a failure only costs time.
                     let _ = socket.set_nodelay(true);
                     let connection = Connection { socket, number, desk: Arc::clone(&desk) };

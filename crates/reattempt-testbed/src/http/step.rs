@@ -1,10 +1,13 @@
-//! What an HTTP server does with one request.
+//! What a server does with one call: the step language of HTTP, on which that of gRPC is built.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::h2::ErrorCode;
+
+/// Headers or trailers as they are written.
+pub(crate) type HeaderList = Vec<(String, Vec<u8>)>;
 
 /// One scripted reaction. Builder methods add to it; delays run one after the other.
 ///
@@ -14,31 +17,47 @@ use super::h2::ErrorCode;
 pub struct Step {
     pub(crate) kind: Kind,
     pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, Vec<u8>)>,
-    pub(crate) body: Bytes,
+    pub(crate) headers: HeaderList,
+    /// Whether `content-length` is added, unless the headers frame the body themselves.
+    pub(crate) states_length: bool,
+    /// In the pieces in which it is written.
+    pub(crate) body: Vec<Bytes>,
+    /// Breaks the body off after this many bytes; more are announced.
+    pub(crate) cut: Option<usize>,
+    /// Cuts the body into pieces of this many bytes.
+    pub(crate) split: Option<usize>,
+    pub(crate) end: End,
+    pub(crate) trailers: HeaderList,
     pub(crate) before_head: Duration,
     pub(crate) before_body: Duration,
-    pub(crate) pieces: Option<(usize, Duration)>,
+    pub(crate) apart: Duration,
+    pub(crate) before_end: Duration,
+    /// Sends GOAWAY that still accepts this call.
+    pub(crate) goodbye: bool,
     pub(crate) at_once: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Answer,
-    /// Answers, but breaks off after this many bytes of the body.
-    BreakBody(usize, Break),
     Hang,
-    CloseBefore,
+    Close,
     Reset(ErrorCode),
     RefuseStream,
     GoAway,
     HalfFrame,
 }
 
+/// How an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Break {
+pub(crate) enum End {
+    /// With its body.
+    Whole,
+    Trailers,
+    /// Head and trailers are one HEADERS frame, without a body.
+    TrailersOnly,
     Close,
-    Reset,
+    Reset(ErrorCode),
     Hang,
 }
 
@@ -47,12 +66,27 @@ impl Step {
         Self {
             kind,
             status: 200,
-            headers: Vec::new(),
-            body: Bytes::new(),
+            headers: HeaderList::new(),
+            states_length: true,
+            body: Vec::new(),
+            cut: None,
+            split: None,
+            end: End::Whole,
+            trailers: HeaderList::new(),
             before_head: Duration::ZERO,
             before_body: Duration::ZERO,
-            pieces: None,
+            apart: Duration::ZERO,
+            before_end: Duration::ZERO,
+            goodbye: false,
             at_once: false,
+        }
+    }
+
+    fn cut_off(bytes: usize, end: End) -> Self {
+        Self {
+            cut: Some(bytes),
+            end,
+            ..Self::of(Kind::Answer)
         }
     }
 
@@ -74,28 +108,28 @@ impl Step {
     /// Closes the connection in order (FIN), without a response.
     #[must_use]
     pub fn close_before() -> Self {
-        Self::of(Kind::CloseBefore)
+        Self::of(Kind::Close)
     }
 
     /// Answers with a `content-length` greater than `bytes`, sends `bytes` of the body, and closes
     /// the connection in order.
     #[must_use]
     pub fn close_during_body(bytes: usize) -> Self {
-        Self::of(Kind::BreakBody(bytes, Break::Close))
+        Self::cut_off(bytes, End::Close)
     }
 
     /// Like [`close_during_body`](Self::close_during_body), but resets: the connection (RST) on
     /// HTTP/1.1, the stream (INTERNAL_ERROR) on HTTP/2.
     #[must_use]
     pub fn reset_during_body(bytes: usize) -> Self {
-        Self::of(Kind::BreakBody(bytes, Break::Reset))
+        Self::cut_off(bytes, End::Reset(ErrorCode::INTERNAL_ERROR))
     }
 
     /// Like [`close_during_body`](Self::close_during_body), but keeps the connection open and sends
     /// nothing more.
     #[must_use]
     pub fn hang_during_body(bytes: usize) -> Self {
-        Self::of(Kind::BreakBody(bytes, Break::Hang))
+        Self::cut_off(bytes, End::Hang)
     }
 
     /// Resets without a response: the connection (RST) on HTTP/1.1, the stream (RST_STREAM
@@ -140,15 +174,14 @@ impl Step {
     /// Adds a header to the response. The bytes are sent unchanged, valid or not.
     #[must_use]
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
-        self.headers
-            .push((name.as_ref().to_ascii_lowercase(), value.as_ref().to_vec()));
+        self.headers.push(field(name, value));
         self
     }
 
     /// Sets the response body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
-        self.body = body.into();
+        self.body = vec![body.into()];
         self
     }
 
@@ -171,7 +204,7 @@ impl Step {
     /// instead, as without this option.
     #[must_use]
     pub fn in_pieces(mut self, bytes: usize, apart: Duration) -> Self {
-        self.pieces = Some((bytes.max(1), apart));
+        (self.split, self.apart) = (Some(bytes.max(1)), apart);
         self
     }
 
@@ -185,33 +218,42 @@ impl Step {
 
     /// The body to send, and the length to announce.
     pub(crate) fn content(&self) -> (Bytes, usize) {
-        let Kind::BreakBody(sent, _) = self.kind else {
-            return (self.body.clone(), self.body.len());
+        let whole = match &self.body[..] {
+            [] => Bytes::new(),
+            [one] => one.clone(),
+            many => many.concat().into(),
         };
-        if sent < self.body.len() {
-            return (self.body.slice(..sent), self.body.len());
+        let length = whole.len();
+        match self.cut {
+            None => (whole, length),
+            Some(sent) if sent < length => (whole.slice(..sent), length),
+            Some(sent) => {
+                let mut content = whole.to_vec();
+                content.resize(sent, b'.');
+                (content.into(), sent + 1)
+            }
         }
-        let mut content = self.body.to_vec();
-        content.resize(sent, b'.');
-        (content.into(), sent + 1)
     }
 
-    /// The pieces in which the body is written.
-    pub(crate) fn pieces(&self, content: &Bytes) -> (Vec<Bytes>, Duration) {
-        let Some((size, apart)) = self.pieces else {
-            return (vec![content.clone()], Duration::ZERO);
+    /// The pieces in which the body is written, none of them empty.
+    pub(crate) fn pieces(&self) -> Vec<Bytes> {
+        let mut pieces = match (self.split, self.cut) {
+            (None, None) => self.body.clone(),
+            (None, Some(_)) => vec![self.content().0],
+            (Some(size), _) => {
+                let (content, _) = self.content();
+                let starts = (0..content.len()).step_by(size);
+                let end = |start| content.len().min(start + size);
+                starts.map(|at| content.slice(at..end(at))).collect()
+            }
         };
-        let mut left = content.clone();
-        let mut pieces = Vec::with_capacity(left.len().div_ceil(size));
-        while !left.is_empty() {
-            pieces.push(left.split_to(size.min(left.len())));
-        }
-        (pieces, apart)
+        pieces.retain(|piece| !piece.is_empty());
+        pieces
     }
 
     /// Whether the response is sent as a chunked body on HTTP/1.1.
     pub(crate) fn is_chunked(&self) -> bool {
-        self.pieces.is_some() && self.kind == Kind::Answer && !self.frames_itself()
+        self.split.is_some() && self.end == End::Whole && !self.frames_itself()
     }
 
     /// Whether the headers of the response already state the framing of the body.
@@ -226,4 +268,9 @@ impl Default for Step {
     fn default() -> Self {
         Self::status(200)
     }
+}
+
+/// A field of a head or of trailers.
+pub(crate) fn field(name: impl AsRef<str>, value: impl AsRef<[u8]>) -> (String, Vec<u8>) {
+    (name.as_ref().to_ascii_lowercase(), value.as_ref().to_vec())
 }

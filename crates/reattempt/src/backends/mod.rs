@@ -56,7 +56,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use crate::{Backend, CallContext, HasCallContext, MOST_RECORDS};
+use crate::{Backend, CallContext, HasCallContext};
 #[cfg(doc)]
 use crate::{Stage, Transparent};
 use tower_service::Service;
@@ -119,9 +119,7 @@ impl<S> List<S> {
             .map(|step| (turn + step) % len)
             .filter(|at| !tried.contains(&self.all[*at].0));
         if let Some(at) = untried.next() {
-            // With more backends than this, a call no longer remembers all that it has tried.
-            let remembers = tried.len() + 1 < MOST_RECORDS;
-            return (at, remembers && untried.next().is_some());
+            return (at, untried.next().is_some());
         }
         (tried.iter().find_map(place).unwrap_or(turn), false)
     }

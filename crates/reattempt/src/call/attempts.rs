@@ -3,44 +3,12 @@
 #[cfg(all(test, reattempt_loom))]
 mod models;
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::{ServerPushback, Stage};
-
-/// Where an attempt was sent: an address or a name, in the transport's spelling.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Backend(Arc<str>);
-
-impl Backend {
-    /// A backend of this name.
-    #[must_use]
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self(name.into())
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Resolves after a newer configuration was looked up: `true` if it moved the call's target, so
 /// that the retry is sent at once; `false` leaves the delay to the back-off.
@@ -66,6 +34,9 @@ pub struct AttemptReport {
     pub forbidden: bool,
     /// A newer configuration was requested; a waiter may have been stored.
     pub config_coming: bool,
+    /// A layer below [follows](crate::AttemptReporter::follow) the response, and reports how a
+    /// committed one ends. Kept only on a call with a throttle.
+    pub followed: bool,
 }
 
 /// The maximum number of attempts of one call that can be in flight and still report.
@@ -93,14 +64,14 @@ impl AttemptKey {
     }
 }
 
-/// One word per attempt: 12 bits of attempt number, 10 of flags, 42 of pushback in microseconds.
+/// One word per attempt: 12 bits of attempt number, 11 of flags, 41 of pushback in microseconds.
 ///
 /// A report names its attempt; if a later attempt owns the slot, the report is ignored.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptSlots([AtomicU64; SLOTS]);
 
-/// Fifty days, longer than any protocol's pushback.
-const VALUE_BITS: u32 = 42;
+/// Twenty-five days: as far as gRPC's pushback of 31 bits of milliseconds goes.
+const VALUE_BITS: u32 = 41;
 const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 const FLAG_STAGE: u64 = 0b11 << VALUE_BITS;
 const FLAG_FORBID: u64 = 1 << (VALUE_BITS + 2);
@@ -113,7 +84,8 @@ const FLAG_COMMITTED: u64 = 1 << (VALUE_BITS + 6);
 const FLAG_OVER: u64 = 1 << (VALUE_BITS + 7);
 const FLAG_OWN_ANSWER: u64 = 1 << (VALUE_BITS + 8);
 const FLAG_UNTRIED_BACKEND: u64 = 1 << (VALUE_BITS + 9);
-const TAG_SHIFT: u32 = VALUE_BITS + 10;
+const FLAG_FOLLOWED: u64 = 1 << (VALUE_BITS + 10);
+const TAG_SHIFT: u32 = VALUE_BITS + 11;
 
 const fn tag(attempt: u32) -> u64 {
     (attempt as u64) << TAG_SHIFT
@@ -196,6 +168,10 @@ impl AttemptSlots {
         self.change(seat, |word| (word & !FLAG_UNTRIED_BACKEND) | bits);
     }
 
+    pub(crate) fn followed(&self, seat: AttemptKey) {
+        self.change(seat, |word| word | FLAG_FOLLOWED);
+    }
+
     /// False if the slot belongs to a later attempt or this attempt is over.
     pub(crate) fn config_coming(&self, seat: AttemptKey) -> bool {
         self.change(seat, |word| word | FLAG_CONFIG) && !self.is_over(seat.slot)
@@ -256,6 +232,7 @@ impl AttemptSlots {
             untried_backend: word & FLAG_UNTRIED_BACKEND != 0,
             forbidden: word & FLAG_FORBID != 0,
             config_coming: word & FLAG_CONFIG != 0,
+            followed: word & FLAG_FOLLOWED != 0,
         }
     }
 }
@@ -274,6 +251,7 @@ mod tests {
         Forbid,
         OwnAnswer,
         UntriedBackend,
+        Followed,
         Config,
         Over,
         Commit,
@@ -299,6 +277,7 @@ mod tests {
                 Report::Forbid,
                 Report::OwnAnswer,
                 Report::UntriedBackend,
+                Report::Followed,
                 Report::Config,
             ]),
             prop::sample::select(vec![Report::Over, Report::Commit, Report::Conclude]),
@@ -342,6 +321,10 @@ mod tests {
                     Report::UntriedBackend => {
                         slots.untried_backend(seat, true);
                         found.untried_backend = true;
+                    }
+                    Report::Followed => {
+                        slots.followed(seat);
+                        found.followed = true;
                     }
                     Report::Config => {
                         prop_assert_eq!(slots.config_coming(seat), !over[at]);
@@ -440,14 +423,6 @@ mod tests {
         assert_eq!(next.slot, seats[7].slot);
         let kept = seats.iter().filter(|seat| slots.read(**seat).forbidden);
         assert_eq!(kept.count(), SLOTS - 1);
-    }
-
-    #[test]
-    fn a_backend_is_known_by_its_name() {
-        let backend = Backend::new("n1:11210");
-        assert_eq!(backend.as_str(), "n1:11210");
-        assert_eq!(backend.to_string(), "n1:11210");
-        assert_eq!(format!("{backend:?}"), "\"n1:11210\"");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::{CallContext, Idempotency};
 /// `http::Request<B>` (in its extensions; `tonic::Request::extensions_mut()` ends up there too).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no room for a `CallContext`",
-    note = "put `CallLayer` outermost, which wraps any request in `Call<T>`, or use `http::Request`"
+    note = "put `CallLayer` outermost and `UncallLayer` directly above the transport: any request is then carried in `Call<T>`; or use `http::Request`",
+    note = "a client with a request type of its own: put a service below the layers that converts an `http::Request`, and its response to an `http::Response`; for reqwest this is `reattempt_http::reqwest::ReqwestService`, and its own builder has `send_with`"
 )]
 pub trait HasCallContext {
     /// The context, if the request has one.
@@ -51,6 +52,7 @@ impl<B> HasCallContext for http::Request<B> {
 /// The extensions of a request under construction: `RetryInfo::track(request.extensions_mut())`
 /// on a `tonic::Request`.
 #[cfg(feature = "http")]
+#[diagnostic::do_not_recommend]
 impl HasCallContext for http::Extensions {
     fn context(&self) -> Option<&CallContext> {
         self.get()

@@ -14,6 +14,12 @@ pub(crate) const CLAIMED: u64 = 1;
 pub(crate) const ENFORCED: u64 = 1 << 1;
 /// The caller set an option; layers alone do not set this flag.
 pub(crate) const CALLER: u64 = 1 << 2;
+/// A layer attached the route's policy.
+pub(crate) const POLICY: u64 = 1 << 3;
+/// A layer attached its throttle.
+pub(crate) const THROTTLE: u64 = 1 << 4;
+/// A layer knows the call: from then on the caller sees it.
+pub(crate) const BEGUN: u64 = 1 << 5;
 
 const KIND_SHIFT: u32 = 8;
 const KIND: u64 = 0b11 << KIND_SHIFT;
@@ -60,7 +66,19 @@ impl Marks {
     /// attempt.
     #[inline]
     pub(crate) const fn claim_first(&mut self) {
-        self.0 |= CLAIMED | (1 << NUMBER_SHIFT) | (1 << SLOT_SHIFT);
+        self.0 |= CLAIMED | BEGUN | (1 << NUMBER_SHIFT) | (1 << SLOT_SHIFT);
+    }
+
+    /// The first attempt in its own slot, of a call that no recovery layer acts on so far.
+    #[inline]
+    pub(crate) const fn pass_first(&mut self) {
+        self.0 |= BEGUN | (1 << NUMBER_SHIFT) | (1 << SLOT_SHIFT);
+    }
+
+    /// Of no attempt, and of a call that no layer knows.
+    #[inline]
+    pub(crate) const fn leave_call(&mut self) {
+        self.0 &= ((1 << NUMBER_SHIFT) - 1) & !(BEGUN | KIND | SLOT);
     }
 
     #[inline]
@@ -113,6 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn a_passed_call_has_an_attempt_until_it_is_copied() {
+        let mut marks = Marks::default();
+        marks.set(CALLER);
+        marks.pass_first();
+        assert!(marks.has(BEGUN) && !marks.has(CLAIMED));
+        assert_eq!(marks.seat(), AttemptKey::first_choice(1));
+        marks.leave_call();
+        assert!(marks.has(CALLER) && !marks.has(BEGUN));
+        assert_eq!(marks.seat(), AttemptKey::first_choice(0));
+    }
+
+    #[test]
     fn no_field_touches_another() {
         let mut marks = Marks::default();
         for kind in [
@@ -135,7 +165,7 @@ mod tests {
                 marks.set_idempotency(idempotency);
                 assert_eq!(marks.attempt(), u32::MAX);
                 assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
-                assert!(!marks.has(CLAIMED | ENFORCED | CALLER));
+                assert!(!marks.has(CLAIMED | ENFORCED | CALLER | POLICY | THROTTLE | BEGUN));
             }
         }
         marks.set(CLAIMED);

@@ -5,14 +5,13 @@ mod carrier;
 mod context;
 mod has_call_context;
 pub(crate) mod marks;
+pub(crate) mod options;
 pub(crate) mod pool;
 mod replay;
 pub(crate) mod state;
 
-pub use attempts::{AttemptReport, Backend, ConfigWaiter};
+pub use attempts::{AttemptReport, ConfigWaiter};
 pub use carrier::Call;
-#[cfg(feature = "tokio")]
-pub(crate) use context::ThrottleStamp;
-pub use context::{AttemptReporter, CallContext, CallHandle, Conclusion, RetryInfoHandle};
+pub use context::{AttemptReporter, CallContext, CallHandle, RetryInfoHandle};
 pub use has_call_context::HasCallContext;
 pub use replay::{NextAttempt, Replay};

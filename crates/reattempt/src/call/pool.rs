@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::call::state::CallState;
 
-/// The maximum number of states kept per thread, about 11 kB.
+/// The maximum number of states kept per thread, about 14 kB.
 const MOST_KEPT: usize = 64;
 
 thread_local! {
@@ -18,8 +18,8 @@ thread_local! {
     };
 }
 
-/// Blocks of finished calls. A handle, a `RetryInfoHandle` or a late reporter may still refer to
-/// some of them.
+/// States of finished calls, to which nothing refers any more. Each still holds the policy and the
+/// throttle that its last call had.
 struct Kept {
     /// Enough when one call follows another.
     next: Cell<Option<Arc<CallState>>>,
@@ -50,22 +50,10 @@ pub(crate) fn fresh() -> Arc<CallState> {
     // A thread that is shutting down keeps nothing.
     let kept = KEPT.try_with(|kept| kept.next.take().or_else(|| kept.pop()));
     match kept {
-        // There are no weak handles: a strong count of 1 means that no other handle can appear. A
-        // state that is still referenced elsewhere is not reused, so no call ever sees data of
-        // another.
-        Ok(Some(state)) if Arc::strong_count(&state) == 1 => {
-            // Pairs with the release in the drop of the other handles: their writes happen before
-            // the reset.
-            fence(Ordering::Acquire);
-            let state = if state.is_logged() {
-                without_log(state)
-            } else {
-                state
-            };
+        Ok(Some(state)) => {
             state.reset();
             state
         }
-        Ok(Some(state)) => instead_of(state),
         _ => make(),
     }
 }
@@ -76,26 +64,32 @@ fn make() -> Arc<CallState> {
     Arc::default()
 }
 
-#[cold]
+/// A context or handle of a call is dropped: the last one leaves the state to a later call, unless
+/// the call left a log or options of the caller.
 #[inline(never)]
-fn instead_of(state: Arc<CallState>) -> Arc<CallState> {
-    drop(state);
-    Arc::default()
-}
-
-#[cold]
-#[inline(never)]
-fn without_log(mut state: Arc<CallState>) -> Arc<CallState> {
-    match Arc::get_mut(&mut state) {
-        Some(state) => state.clear_log(),
-        None => state = Arc::default(),
+pub(crate) fn give_back(state: Arc<CallState>) {
+    // There are no weak handles: a strong count of 1 means that no other handle can appear. If two
+    // handles are dropped at once, both may see 2, and the state is freed.
+    if Arc::strong_count(&state) == 1 {
+        give_back_last(state);
     }
-    state
 }
 
-/// Stores the state of a finished call that left no log.
+// Apart, so that the other handles need no stack frame.
+#[inline(never)]
+fn give_back_last(state: Arc<CallState>) {
+    // Pairs with the release in the drop of the other handles: their writes happen before the next
+    // call's.
+    fence(Ordering::Acquire);
+    if state.is_reusable() {
+        keep(state);
+    } else {
+        emptied(state);
+    }
+}
+
 #[inline(always)]
-pub(crate) fn keep(state: Arc<CallState>) {
+fn keep(state: Arc<CallState>) {
     // Fails only on a thread that is shutting down, which frees the state.
     let _ = KEPT.try_with(|kept| {
         if let Some(before) = kept.next.replace(Some(state)) {
@@ -104,11 +98,29 @@ pub(crate) fn keep(state: Arc<CallState>) {
     });
 }
 
+/// Keeps the options of an attempt rather than those of its call, which has fewer.
+#[cold]
+#[inline(never)]
+fn emptied(mut state: Arc<CallState>) {
+    if let Some(call) = Arc::get_mut(&mut state).and_then(CallState::leave_call) {
+        drop(call);
+        if state.is_reusable() {
+            keep(state);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
     use crate::info::StopReason;
-    use crate::{AttemptKind, AttemptReport, CallContext, RetryInfo, ServerPushback};
+    use crate::policy::throttle::Settled;
+    use crate::{
+        AttemptKind, AttemptReport, CallContext, Failure, RetryInfo, RetryThrottle, ServerPushback,
+        TokenBucket,
+    };
 
     fn kept() -> usize {
         KEPT.with(|kept| {
@@ -124,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threads_next_call_reuses_the_block_without_its_data() {
+    fn the_threads_next_call_reuses_the_state_without_its_data() {
         let mut first = CallContext::default();
         drop(first.begin());
         first.reporter().pushback(ServerPushback::Stop);
@@ -132,12 +144,11 @@ mod tests {
         first.reporter().forbid();
         first.settle_success(true);
         first.begin().stop(StopReason::Fatal);
-        let state = state_of(&first);
-        let late = first.reporter();
-        first.retire();
-        assert_eq!(kept(), 1);
-        late.backend(crate::call::attempts::Backend::new("a"));
+        let (state, late) = (state_of(&first), first.reporter());
+        drop(first);
+        assert_eq!(kept(), 0, "a late reporter may still write to it");
         drop(late);
+        assert_eq!(kept(), 1);
 
         let mut second = CallContext::default();
         let handle = second.begin();
@@ -152,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_still_referenced_is_not_reused() {
+    fn a_state_that_is_still_referenced_is_not_reused() {
         let mut request = crate::Call::new(());
         let watch = RetryInfo::track(&mut request);
         let mut context = request.into_parts().1;
         context.start_attempt(1, AttemptKind::Initial);
         let (state, late) = (state_of(&context), context.reporter());
-        context.retire();
+        drop(context);
         let mut next = CallContext::default();
         next.start_attempt(1, AttemptKind::Initial);
         assert!(!std::ptr::eq(state_of(&next), state));
@@ -168,26 +179,156 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_failed_calls_are_not_kept() {
+    fn states_with_a_log_or_user_data_are_not_kept() {
         let mut context = CallContext::default();
         context.claim_first();
-        context
-            .reporter()
-            .config_coming(Box::pin(std::future::pending()));
-        context.retire();
+        let waiter = Box::pin(std::future::pending());
+        context.reporter().config_coming(waiter);
+        drop(context);
+        let mut context = CallContext::default();
+        context.set_data(1_u8);
+        drop(context.begin());
+        drop(context);
         assert_eq!(kept(), 0);
     }
 
     #[test]
+    fn options_attached_below_a_handle_are_kept_for_the_next_call() {
+        let bucket = TokenBucket::new(10, 100).expect("numbers that A6 allows");
+        let throttle: Arc<dyn RetryThrottle> = Arc::new(bucket);
+        let states = [0, 1, 2].map(|_| {
+            let mut context = CallContext::default();
+            let handle = context.begin();
+            context.stamp_throttle(&throttle);
+            context.claim_first();
+            drop(handle);
+            state_of(&context)
+        });
+        assert_eq!(kept(), 1);
+        assert_eq!(
+            states[1], states[2],
+            "nothing is allocated from the second on"
+        );
+    }
+
+    #[test]
     fn a_thread_keeps_a_bounded_number() {
-        let mut calls: Vec<_> = (0..2 * MOST_KEPT)
+        let calls: Vec<_> = (0..2 * MOST_KEPT)
             .map(|_| {
                 let mut context = CallContext::default();
                 context.begin();
                 context
             })
             .collect();
-        calls.iter_mut().for_each(CallContext::retire);
+        drop(calls);
         assert_eq!(kept(), MOST_KEPT);
+    }
+
+    /// A user's throttle whose drop makes a call, and panics if it is to.
+    #[derive(Debug)]
+    struct Dropped {
+        panics: bool,
+        count: Arc<AtomicUsize>,
+    }
+
+    impl RetryThrottle for Dropped {
+        fn settled(&self, _: Settled<'_>) {}
+
+        fn allows(&self, _: Option<&Failure>) -> bool {
+            true
+        }
+    }
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.count.fetch_add(1, Ordering::Relaxed);
+            let mut context = CallContext::default();
+            drop(context.begin());
+            context.claim_first();
+            drop(context);
+            assert!(!self.panics, "a user's panic");
+        }
+    }
+
+    /// A call with a throttle of its own; below a handle if it is to be.
+    fn call_with(throttle: Dropped, below_a_handle: bool) -> CallContext {
+        let mut context = CallContext::default();
+        let handle = below_a_handle.then(|| context.begin());
+        let throttle: Arc<dyn RetryThrottle> = Arc::new(throttle);
+        context.stamp_throttle(&throttle);
+        context.claim_first();
+        drop(handle);
+        context
+    }
+
+    #[test]
+    fn a_users_drop_may_make_calls() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let throttle = |panics| Dropped {
+            panics,
+            count: Arc::clone(&count),
+        };
+        for below in [true, false] {
+            count.store(0, Ordering::Relaxed);
+            let thread = std::thread::scope(|scope| {
+                let calls = || {
+                    let many: Vec<_> = (0..2 * MOST_KEPT)
+                        .map(|_| call_with(throttle(false), below))
+                        .collect();
+                    drop(many);
+                    assert!(kept() <= MOST_KEPT);
+                    for _ in 0..MOST_KEPT {
+                        drop(call_with(throttle(false), below));
+                    }
+                };
+                scope.spawn(calls).join()
+            });
+            thread.expect("no panic");
+            let dropped = count.load(Ordering::Relaxed);
+            assert_eq!(dropped, 3 * MOST_KEPT, "a thread that ends keeps none");
+        }
+    }
+
+    #[test]
+    fn a_panic_in_a_users_drop_leaves_the_pool_whole() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let throttle = |panics| Dropped {
+            panics,
+            count: Arc::clone(&count),
+        };
+        drop(call_with(throttle(true), false));
+        let next = std::panic::catch_unwind(|| {
+            // The throttle of the call before is dropped here.
+            drop(call_with(throttle(false), false));
+        });
+        assert!(next.is_err() && count.load(Ordering::Relaxed) == 1);
+        let mut context = call_with(throttle(false), true);
+        assert!(context.throttle().is_some() && context.policy().is_none());
+        context.start_attempt(2, AttemptKind::Retry);
+        assert_eq!(context.info().attempts(), 2);
+        drop(context);
+        assert!(kept() <= 3);
+    }
+
+    #[test]
+    fn a_state_may_end_on_another_thread() {
+        let mut context = CallContext::default();
+        let handle = context.begin();
+        context.claim_first();
+        let late = context.reporter();
+        drop((context, handle));
+        let thread = std::thread::spawn(move || {
+            late.forbid();
+            late.stage(crate::Stage::Dispatch);
+            drop(late);
+            assert_eq!(kept(), 1);
+            let mut next = CallContext::default();
+            let handle = next.begin();
+            next.claim_first();
+            assert_eq!(next.report(), AttemptReport::default());
+            assert!(handle.in_flight());
+        });
+        thread.join().expect("no panic");
+        assert_eq!(kept(), 0);
     }
 }

@@ -22,7 +22,8 @@ pub struct NextAttempt<'a> {
 /// one server (request ids, cluster times, compression) encodes below the recovery layer.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent more than once",
-    note = "wrap any cloneable request in `Call<T>` (see `CallLayer`), and an HTTP body in `reattempt_http::ReplayBody`"
+    note = "the body of an `http::Request`: put `reattempt_http::body::ReplayBodyLayer` above the recovery layer, which makes it a `reattempt_http::body::ReplayBody`",
+    note = "any other request: put it into `Call<T>`, where it only has to be `Clone` (`CallLayer` does so, outermost)"
 )]
 pub trait Replay: Sized {
     /// Called after an attempt failed: whether `next` could be sent.
@@ -80,6 +81,7 @@ impl<T: Clone> Replay for Call<T> {
 
 macro_rules! replay_by_clone {
     ($($t:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Replay for $t {
             fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
                 Some(self.clone())

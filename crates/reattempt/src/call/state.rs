@@ -3,22 +3,27 @@
 #[cfg(all(test, reattempt_loom))]
 mod models;
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
-use crate::call::attempts::{AttemptKey, AttemptSlots, Backend, ConfigWaiter, SLOTS};
-use crate::info::{AttemptRecord, MOST_RECORDS, RetryInfo, StopReason};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::call::attempts::{AttemptKey, AttemptSlots, ConfigWaiter, SLOTS};
+use crate::call::options::Options;
+use crate::info::{AttemptRecord, Backend, MOST_RECORDS, RetryInfo, StopReason};
+use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
 
-/// One state per call. Every attempt writes the atomics; the rest is behind a lock that a call
-/// whose first attempt succeeds never takes.
+/// One state per call. Every attempt writes the atomics; the log is behind a lock that a call whose
+/// first attempt succeeds never takes.
 #[derive(Debug, Default)]
 pub(crate) struct CallState {
+    /// Written only while nothing else shares this state.
+    pub(crate) options: Options,
+    /// The call, if this state only holds other options for one of its attempts.
+    of: Option<Arc<CallState>>,
     pub(crate) slots: AttemptSlots,
     /// Written by the recovery layer only, so a plain load and store is enough.
     progress: AtomicU64,
-    /// True once the log is allocated.
-    logged: AtomicBool,
+    /// [`LOGGED`] and [`COPIED`].
+    flags: AtomicU8,
     /// Boxed on its first entry, so that a call that succeeds at once neither allocates nor drops
     /// one.
     log: Mutex<Option<Box<CallLog>>>,
@@ -38,6 +43,11 @@ const CLAIMED: u64 = 1 << 63;
 const fn stopped_bits(stopped: StopReason) -> u64 {
     (stopped.to_byte() as u64) << STOPPED_SHIFT
 }
+
+/// The log is allocated.
+const LOGGED: u8 = 1;
+/// The request was copied after a layer began this call.
+const COPIED: u8 = 1 << 1;
 
 #[derive(Default)]
 struct CallLog {
@@ -72,9 +82,60 @@ impl std::fmt::Debug for CallLog {
 }
 
 impl CallState {
+    /// The state of a call that has not begun. A call that the caller watches has another one,
+    /// without options.
+    pub(crate) fn with(options: Options) -> Self {
+        let caller = options.caller.as_ref();
+        let is_watched = caller.is_some_and(|own| own.watch.is_some());
+        Self {
+            of: is_watched.then(Arc::default),
+            options,
+            ..Self::default()
+        }
+    }
+
+    /// Other options for an attempt of this call.
+    pub(crate) fn beside(call: Arc<Self>, options: Options) -> Self {
+        Self {
+            of: Some(call),
+            options,
+            ..Self::default()
+        }
+    }
+
+    /// From now on these are only the options of that call.
+    pub(crate) fn stand_beside(&mut self, call: Arc<Self>) {
+        self.of = Some(call);
+    }
+
+    /// The state of the call itself.
+    #[inline(always)]
+    pub(crate) fn of_call(&self) -> &Self {
+        self.of.as_deref().unwrap_or(self)
+    }
+
+    /// The same, as its own handle.
+    pub(crate) fn shared_by(state: &Arc<Self>) -> Arc<Self> {
+        Arc::clone(state.of.as_ref().unwrap_or(state))
+    }
+
+    /// These are no longer the options of an attempt. Returns its call.
+    pub(crate) fn leave_call(&mut self) -> Option<Arc<Self>> {
+        self.of.take()
+    }
+
+    /// True if a later call may use this state: it holds nothing but a policy and a throttle, which
+    /// that call replaces or attaches again.
+    #[inline(always)]
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) == 0
+            && self.options.caller.is_none()
+            && self.of.is_none()
+    }
+
     fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        self.logged.store(true, Ordering::Relaxed);
+        self.flags.fetch_or(LOGGED, Ordering::Relaxed);
         write(log.get_or_insert_default())
     }
 
@@ -86,16 +147,10 @@ impl CallState {
     /// True once something of the call was logged.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
-        self.logged.load(Ordering::Relaxed)
+        self.flags.load(Ordering::Relaxed) & LOGGED != 0
     }
 
-    /// Clears the log.
-    pub(crate) fn clear_log(&mut self) {
-        *self.log.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
-        self.logged.store(false, Ordering::Relaxed);
-    }
-
-    /// Resets everything but the log. Each attempt writes its slot before it is read. Only attempt
+    /// Resets what another call left. Each attempt writes its slot before it is read. Only attempt
     /// 0, which no recovery layer sends, uses its slot without writing it first.
     #[inline]
     pub(crate) fn reset(&self) {
@@ -108,25 +163,28 @@ impl CallState {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// False if a recovery layer already acts on the call. One atomic step: two clones of a request
-    /// may claim on two threads, and only one of them may succeed.
+    /// A recovery layer acts on the call. Only one claims it: a clone of a context that is not
+    /// claimed has a state of its own.
     #[inline]
-    pub(crate) fn claim(&self) -> bool {
-        self.progress.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
+    pub(crate) fn claim(&self) {
+        self.progress.fetch_or(CLAIMED, Ordering::Relaxed);
     }
 
-    /// [`CallState::claim`] and [`CallState::sent`] for the first attempt in one step. Returns
-    /// false and changes nothing if a recovery layer already acts on the call.
+    /// [`CallState::claim`] and [`CallState::sent`] for the first attempt in one step.
     #[inline(always)]
-    pub(crate) fn claim_first(&self) -> bool {
-        let claimed =
-            self.progress
-                .compare_exchange(0, CLAIMED | 1, Ordering::Relaxed, Ordering::Relaxed);
-        if claimed.is_err() {
-            return false;
-        }
+    pub(crate) fn claim_first(&self) {
+        self.progress.store(CLAIMED | 1, Ordering::Relaxed);
         self.slots.begin(1);
-        true
+    }
+
+    /// A recovery layer leaves the call to another one: if none acts, what is sent now is the only
+    /// attempt.
+    #[cold]
+    pub(crate) fn pass_first(&self) {
+        if self.progress() & SENT_MASK == 0 {
+            self.progress.fetch_or(1, Ordering::Relaxed);
+            self.slots.begin(1);
+        }
     }
 
     #[inline]
@@ -164,6 +222,9 @@ impl CallState {
         let rest = self.progress() & !STOPPED;
         self.progress
             .store(rest | WON | stopped_bits(stopped), Ordering::Relaxed);
+        if self.is_logged() {
+            self.drop_waiters();
+        }
     }
 
     /// A layer above may call this at any time, so it is one atomic step.
@@ -173,6 +234,17 @@ impl CallState {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |progress| {
                 Some(progress & !STOPPED | stopped_bits(stopped))
             });
+    }
+
+    /// The request is copied after a layer began this call: the copy is a call of its own, of which
+    /// that layer sees nothing.
+    pub(crate) fn copied(&self) {
+        self.flags.fetch_or(COPIED, Ordering::Relaxed);
+    }
+
+    /// True once the request was copied after a layer began this call.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & COPIED != 0
     }
 
     /// A layer below the recovery layer enforces the policy's attempt timeout.

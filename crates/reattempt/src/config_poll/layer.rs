@@ -24,7 +24,7 @@ impl<S, P: Clone> Layer<S> for ConfigPollLayer<P> {
         ConfigPoll {
             inner,
             poll: self.poll.clone(),
-            order: crate::order::InsideRecovery::default(),
+            order: crate::StackCheck::default(),
         }
     }
 }

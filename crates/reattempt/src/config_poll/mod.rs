@@ -4,6 +4,9 @@
 //! a waiter: the recovery layer races it against its back-off, and a newer configuration that moved
 //! the call's target sends the retry immediately.
 //!
+//! Many calls notice a stale configuration at once. [`SingleFlight`] around an implementation makes
+//! one fetch of theirs.
+//!
 //! ```
 //! use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 //! use reattempt::{Call, ConfigWaiter};
@@ -20,7 +23,7 @@
 //!         _: (),
 //!         outcome: Result<&&'static str, &()>,
 //!     ) -> Option<ConfigWaiter> {
-//!         // A real one starts a refresh here and resolves when it has finished.
+//!         // A real one fetches a configuration in this future.
 //!         (outcome == Ok(&"moved")).then(|| Box::pin(async { true }) as ConfigWaiter)
 //!     }
 //! }
@@ -36,6 +39,7 @@
 
 mod future;
 mod layer;
+mod single_flight;
 #[cfg(test)]
 mod tests;
 
@@ -47,6 +51,7 @@ use tower_service::Service;
 
 pub use future::ConfigPollFuture;
 pub use layer::ConfigPollLayer;
+pub use single_flight::{FlightNote, SingleFlight};
 
 /// Detects a stale configuration and fetches a newer one.
 #[diagnostic::on_unimplemented(
@@ -59,9 +64,29 @@ pub trait StaleConfig<Req, Res, Err> {
     /// Called with a request before it is sent.
     fn note(&self, request: &Req) -> Self::Note;
 
-    /// Called with the outcome. If the configuration may be stale, starts to fetch a newer one
-    /// (single flight, rate limited) and returns what to wait for.
+    /// Called with the outcome. If the configuration may be stale, returns what to wait for: a
+    /// future that fetches a newer one, or waits for a fetch that was started here.
+    ///
+    /// The recovery layer drops the waiter when the back-off ends first, and with it a fetch that
+    /// runs inside of it. A [`SingleFlight`] runs the future to its end, once for all calls.
     fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter>;
+}
+
+/// `None` detects nothing.
+#[diagnostic::do_not_recommend]
+impl<P, Req, Res, Err> StaleConfig<Req, Res, Err> for Option<P>
+where
+    P: StaleConfig<Req, Res, Err>,
+{
+    type Note = Option<P::Note>;
+
+    fn note(&self, request: &Req) -> Self::Note {
+        self.as_ref().map(|poll| poll.note(request))
+    }
+
+    fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
+        self.as_ref()?.check(note?, outcome)
+    }
 }
 
 /// Requests a newer configuration when an outcome shows that it is needed. Made by
@@ -70,7 +95,7 @@ pub trait StaleConfig<Req, Res, Err> {
 pub struct ConfigPoll<S, P> {
     inner: S,
     poll: P,
-    order: crate::order::InsideRecovery,
+    order: crate::StackCheck,
 }
 
 impl<S, P, Req> Service<Req> for ConfigPoll<S, P>
@@ -91,7 +116,7 @@ where
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();
-        self.order.check("ConfigPollLayer", context);
+        self.order.inside_recovery("ConfigPollLayer", context);
         let reporter = context.map(CallContext::reporter);
         let note = self.poll.note(&request);
         ConfigPollFuture::new(self.inner.call(request), self.poll.clone(), note, reporter)

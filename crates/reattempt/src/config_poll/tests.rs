@@ -1,3 +1,5 @@
+mod single_flight;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -108,6 +110,21 @@ async fn one_that_did_not_leaves_it_to_the_back_off() {
     let asks = |n| if n == 3 { resolves(20, false) } else { None };
     assert_eq!(send(asks, &probe).await.0, Told::Answer(4));
     assert_eq!(probe.log().times(), [0, 1, 11, 61]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_optional_one_detects_what_it_contains() {
+    for (asks, times) in [(true, [0, 0]), (false, [0, 1])] {
+        let probe = probe([moved(1), attempt(2)]);
+        let some = asks.then_some(Asks(|_| resolves(0, true)));
+        let service = ServiceBuilder::new()
+            .layer(RetryLayer::new(verdict as Verdicts, BestEffort::new()))
+            .layer(ConfigPollLayer::new(some))
+            .service(probe.inner());
+        let outcome = service.oneshot(probe.request()).await;
+        assert_eq!(told(&outcome), Told::Answer(2));
+        assert_eq!(probe.log().times(), times);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use tokio::time::Sleep;
 
 use super::OnElapsed;
 use crate::clock;
+use crate::poll::polled_after_completion;
 
 /// A limit that this layer enforces.
 #[derive(Debug)]
@@ -26,10 +27,17 @@ pub(super) struct Armed {
 pin_project! {
     /// The future of [`Deadline`](super::Deadline). The timer is armed only after the inner future
     /// is pending.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled after the deadline ended the call; after the call's own outcome, the inner
+    /// future is polled again.
     pub struct DeadlineFuture<F, M> {
+        // Dropped first: the state of the call is left to the next one by its last handle, and the
+        // options that a layer below attached are in the state that `inner` has.
+        armed: Option<Armed>,
         #[pin]
         inner: Option<F>,
-        armed: Option<Armed>,
         on_elapsed: M,
         #[pin]
         sleep: Option<Sleep>,
@@ -79,7 +87,7 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.as_mut().project();
         let Some(inner) = this.inner.as_mut().as_pin_mut() else {
-            // Nothing was sent; or the future has already completed and nothing is armed.
+            // Nothing was sent; or the future has already completed.
             return self.elapsed(cx);
         };
         // The inner future is polled first: a response at the instant of the deadline wins.
@@ -87,10 +95,8 @@ where
             if this.on_elapsed.is_echo(outcome.as_ref()) {
                 return Poll::Ready(self.heard(outcome));
             }
-            // Disarm: a poll after completion, against the contract, finds no deadline.
-            if let Some(armed) = this.armed.take() {
-                armed.handle.retire();
-            }
+            // Disarm: a poll after completion, against the contract, is for the inner future.
+            *this.armed = None;
             return Poll::Ready(outcome);
         }
         self.elapsed(cx)
@@ -98,17 +104,21 @@ where
 }
 
 impl<F, M> DeadlineFuture<F, M> {
-    /// The inner future is pending: arms the timer, and ends the call when it fires.
+    /// The inner future is pending, or nothing was sent: arms the timer, and ends the call when it
+    /// fires.
     #[inline(never)]
     fn elapsed<Res, Err>(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Res, Err>>
     where
         M: OnElapsed<Res, Err>,
     {
         let mut this = self.project();
-        let Some(armed) = this.armed.as_ref() else {
-            return Poll::Pending;
-        };
         let sent = this.inner.is_some();
+        let Some(armed) = this.armed.as_ref() else {
+            if sent {
+                return Poll::Pending;
+            }
+            polled_after_completion("DeadlineFuture")
+        };
         if sent {
             if this.sleep.is_none() {
                 let at = tokio::time::Instant::from_std(armed.at);
@@ -122,7 +132,7 @@ impl<F, M> DeadlineFuture<F, M> {
         // Dropped before the history is read, so that it includes the cancelled attempts.
         this.inner.set(None);
         let Some(armed) = this.armed.take() else {
-            return Poll::Pending;
+            polled_after_completion("DeadlineFuture")
         };
         let elapsed = armed.elapsed(ambiguous);
         Poll::Ready(this.on_elapsed.on_elapsed(elapsed))
@@ -144,7 +154,8 @@ impl<F, M> DeadlineFuture<F, M> {
                 let records = armed.handle.info();
                 let last = records.records().next_back();
                 let stage = last.and_then(|record| Some(record.failure?.stage));
-                let ambiguous = !armed.idempotent && stage != Some(Stage::Dispatch);
+                let not_sent = stage == Some(Stage::Dispatch) && !armed.handle.is_copied();
+                let ambiguous = !armed.idempotent && !not_sent;
                 this.on_elapsed.on_elapsed(armed.elapsed(ambiguous))
             }
             _ => outcome,

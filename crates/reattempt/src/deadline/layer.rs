@@ -3,6 +3,7 @@ use std::time::Duration;
 use tower_layer::Layer;
 
 use super::{AsError, Deadline};
+use crate::StackCheck;
 
 /// Ends calls at their time limit; below the recovery layer, attempts at theirs.
 ///
@@ -52,6 +53,88 @@ impl<S, M: Clone> Layer<S> for DeadlineLayer<M> {
             inner,
             timeout: self.timeout,
             on_elapsed: self.on_elapsed.clone(),
+            inside_recovery: None,
+        }
+    }
+}
+
+/// Ends each attempt at its time limit: a [`DeadlineLayer`] for the position below the recovery
+/// layer. Anywhere else it bounds the whole call, and logs this once, at WARN.
+///
+/// An attempt that ends so is retried as one whose response was lost: the request may have been
+/// carried out.
+///
+/// ```
+/// use std::time::Duration;
+/// use reattempt::deadline::AttemptDeadlineLayer;
+/// use reattempt::{Call, CallContext, ClientError, HasCallContext, RetryLayer};
+/// use reattempt::{Failure, Stage, Verdict, classify_fn, reason, strategy::RetryOnce};
+/// use tower::{Service, ServiceBuilder, ServiceExt};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), ClientError<std::io::Error>> {
+/// let lost = Failure::new(reason::SOCKET_CLOSED_WHILE_IN_FLIGHT, Stage::InFlight);
+/// let classifier = classify_fn(move |outcome: Result<&u32, &ClientError<_>>, _: &CallContext| {
+///     if outcome.is_ok() { Verdict::Success } else { Verdict::Retry(lost.safe(true)) }
+/// });
+/// let service = ServiceBuilder::new()
+///     .layer(RetryLayer::new(classifier, RetryOnce))
+///     .layer(AttemptDeadlineLayer::new(Duration::from_millis(50)))
+///     .layer(reattempt::ClientErrorLayer)
+///     .service_fn(|call: Call<()>| async move {
+///         let attempt = call.context().map_or(0, CallContext::attempt);
+///         // The first attempt hangs; the second responds.
+///         if attempt == 1 { std::future::pending::<()>().await }
+///         Ok(attempt)
+///     });
+/// assert_eq!(service.oneshot(Call::new(())).await?, 2);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct AttemptDeadlineLayer<M = AsError> {
+    layer: DeadlineLayer<M>,
+    inside_recovery: StackCheck,
+}
+
+impl AttemptDeadlineLayer {
+    /// Sets the time limit of each attempt; the policy's applies if it is shorter.
+    #[must_use]
+    pub fn new(timeout: Duration) -> Self {
+        Self::of(DeadlineLayer::new(timeout))
+    }
+
+    /// Without a time limit of its own: enforces only the policy's.
+    #[must_use]
+    pub fn by_policy() -> Self {
+        Self::of(DeadlineLayer::unlimited())
+    }
+}
+
+impl<M> AttemptDeadlineLayer<M> {
+    fn of(layer: DeadlineLayer<M>) -> Self {
+        Self {
+            layer,
+            inside_recovery: StackCheck::default(),
+        }
+    }
+
+    /// Sets the outcome of an attempt that ends at its limit; by default an error ([`AsError`]).
+    #[must_use]
+    pub fn on_elapsed<N>(self, on_elapsed: N) -> AttemptDeadlineLayer<N> {
+        AttemptDeadlineLayer {
+            layer: self.layer.on_elapsed(on_elapsed),
+            inside_recovery: self.inside_recovery,
+        }
+    }
+}
+
+impl<S, M: Clone> Layer<S> for AttemptDeadlineLayer<M> {
+    type Service = Deadline<S, M>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Deadline {
+            inside_recovery: Some(self.inside_recovery.clone()),
+            ..self.layer.layer(inner)
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `DeadlineLayer`: attaches the time limit of a call and enforces it.
 //!
-//! Above the recovery layer it bounds the whole call; below it, each attempt: it is the only
-//! per-attempt timeout. A response at the instant of the deadline wins. An [`OnElapsed`] makes the
-//! outcome for the caller: by default an error from [`Elapsed`], which holds attempts, reasons, and
-//! whether the request may have been carried out.
+//! Above the recovery layer it bounds the whole call; below it, each attempt, where
+//! [`AttemptDeadlineLayer`] is the name for it: it is the only per-attempt timeout. A response at
+//! the instant of the deadline wins. An [`OnElapsed`] makes the outcome for the caller: by default
+//! an error from [`Elapsed`], which holds attempts, reasons, and whether the request may have been
+//! carried out.
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,18 +32,20 @@ use std::time::{Duration, Instant};
 
 use crate::{
     CallContext, CallDeadline, DeadlineScope, Elapsed, HasCallContext, Idempotency, RoutePolicy,
+    StackCheck,
 };
 use tower_service::Service;
 
 use crate::clock;
 use future::Armed;
 pub use future::DeadlineFuture;
-pub use layer::DeadlineLayer;
+pub use layer::{AttemptDeadlineLayer, DeadlineLayer};
 
 /// Makes the outcome for the caller when the deadline has passed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot turn an elapsed deadline into `Result<{Res}, {Err}>`",
-    note = "`AsError` needs `{Err}: From<Elapsed>`; put `.map_err(BoxError::from)` between DeadlineLayer and RetryLayer"
+    note = "put `ClientErrorLayer` directly above the transport: its error type has room for `Elapsed`, and for the transport's own error",
+    note = "or put `.map_err(BoxError::from)` between the DeadlineLayer and the layers below it; or implement `From<Elapsed>` for an error type of your own"
 )]
 pub trait OnElapsed<Res, Err> {
     /// The outcome that replaces the missing one.
@@ -78,6 +81,8 @@ pub struct Deadline<S, M = AsError> {
     inner: S,
     timeout: Option<Duration>,
     on_elapsed: M,
+    /// Of an [`AttemptDeadlineLayer`].
+    inside_recovery: Option<StackCheck>,
 }
 
 impl<S, M, Req> Service<Req> for Deadline<S, M>
@@ -115,6 +120,13 @@ impl<S, M> Deadline<S, M> {
         let scope = if context.is_claimed() {
             DeadlineScope::Attempt
         } else {
+            if let Some(check) = &self.inside_recovery {
+                check.warn(
+                    "AttemptDeadlineLayer",
+                    "is outside of any recovery layer, so it bounds the whole call: \
+                     put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
+                );
+            }
             DeadlineScope::Call
         };
         let timeout = if context.has_policy() {

@@ -7,8 +7,8 @@ use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{BestEffort, MaxAttempts};
 use crate::{
-    AttemptOutcome, Call, CallContext, Failure, OnDeadline, RetryInfo, RetryStrategy, RoutePolicy,
-    Stage, StopReason, Verdict, classify_fn,
+    AttemptOutcome, Call, CallContext, Classify, Failure, OnDeadline, RetryInfo, RetryStrategy,
+    RoutePolicy, Stage, StopReason, Verdict, classify_fn,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
@@ -106,9 +106,10 @@ async fn an_echo_counts_as_the_deadline_only_once_it_has_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_echo_on_an_idempotent_call_is_unambiguous() {
+async fn an_echo_is_ambiguous_if_a_write_may_have_left() {
     let ambiguous = async |stage, idempotency| {
-        let probe = probe([attempt(1).fails(KV_LOCKED).reaches(stage).after(ms(50))]);
+        let failed = Verdict::Retry(Failure::new(KV_LOCKED, stage));
+        let probe = probe([attempt(1).comes_to(failed).after(ms(50))]);
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
             .layer(retry(MaxAttempts::new(1, Backoff::constant(ms(1)))))
@@ -119,6 +120,7 @@ async fn an_echo_on_an_idempotent_call_is_unambiguous() {
     };
     let write = Idempotency::NotIdempotent;
     assert!(ambiguous(Stage::InFlight, write).await);
+    assert!(!ambiguous(Stage::Dispatch, write).await);
     assert!(!ambiguous(Stage::InFlight, Idempotency::Idempotent).await);
 }
 
@@ -137,7 +139,8 @@ fn an_answer_that_is_there_arms_no_timer() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
     let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
-    let (outcome, info) = bounded(35, every(20), &probe).await;
+    let capped = every(20).on_deadline(OnDeadline::Cap);
+    let (outcome, info) = bounded(35, capped, &probe).await;
     let story = elapsed(outcome);
     assert_eq!(probe.log().now(), 35);
     assert_eq!(probe.log().times(), [0, 20]);
@@ -156,17 +159,50 @@ async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_that_ends_at_the_deadline_does_not_fit() {
     let probe = probe([attempt(1).fails(KV_LOCKED)]);
-    let (outcome, _) = bounded(20, every(20), &probe).await;
+    let capped = every(20).on_deadline(OnDeadline::Cap);
+    let (outcome, _) = bounded(20, capped, &probe).await;
     assert_eq!(elapsed(outcome).info.attempts(), 1);
 }
 
+/// The default of a maximum of attempts, under a classifier whose protocol does not cap.
 #[tokio::test(start_paused = true)]
 async fn giving_up_returns_the_servers_failure_now() {
-    let probe = probe((1..=2).map(|n| attempt(n).fails(KV_LOCKED)));
-    let strategy = every(20).on_deadline(OnDeadline::GiveUp);
-    let (outcome, info) = bounded(35, strategy, &probe).await;
-    assert_eq!((told(&outcome), probe.log().now()), (Told::Error(2), 20));
-    assert_eq!(info.stopped(), Some(StopReason::Deadline));
+    for strategy in [every(20), every(20).on_deadline(OnDeadline::GiveUp)] {
+        let probe = probe((1..=2).map(|n| attempt(n).fails(KV_LOCKED)));
+        let (outcome, info) = bounded(35, strategy, &probe).await;
+        assert_eq!((told(&outcome), probe.log().now()), (Told::Error(2), 20));
+        assert_eq!(info.stopped(), Some(StopReason::Deadline));
+    }
+}
+
+/// RFC 0049: its classifiers cap, through any wrapper.
+#[tokio::test(start_paused = true)]
+async fn a_classifier_whose_protocol_caps_ends_at_the_deadline() {
+    #[derive(Clone)]
+    struct Caps;
+    impl Classify<Answer, Fault> for Caps {
+        fn classify(&self, outcome: Result<&Answer, &Fault>, context: &CallContext) -> Verdict {
+            verdict(outcome, context)
+        }
+        fn on_deadline(&self) -> OnDeadline {
+            OnDeadline::Cap
+        }
+    }
+    async fn times_out(classifier: impl Classify<Answer, Fault> + Clone) {
+        let probe = probe((1..=2).map(|n| attempt(n).fails(KV_LOCKED)));
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(35)))
+            .layer(RetryLayer::new(classifier, every(20)))
+            .service(probe.inner());
+        let (outcome, _) = send(service, probe.request()).await;
+        assert_eq!(elapsed(outcome).info.attempts(), 2);
+        assert_eq!(probe.log().now(), 35);
+    }
+    times_out(Caps).await;
+    times_out(Arc::new(Caps)).await;
+    times_out(Caps.or_else(verdict as Verdicts)).await;
+    times_out((verdict as Verdicts).or_else(Caps)).await;
+    times_out(Caps.with_override(|_: Result<&Answer, &Fault>, _: &CallContext| None)).await;
 }
 
 /// R14
@@ -414,6 +450,20 @@ async fn after_its_answer_a_call_never_runs_into_its_deadline() {
     assert!(future.as_mut().poll(&mut context).is_pending());
 }
 
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "`DeadlineFuture` polled after completion")]
+async fn a_poll_after_the_deadline_ended_the_call_panics() {
+    let probe = probe([attempt(1).after(ms(100))]);
+    let mut service = DeadlineLayer::new(ms(50)).layer(probe.inner());
+    std::future::poll_fn(|cx| Service::<Call<Payload>>::poll_ready(&mut service, cx))
+        .await
+        .unwrap();
+    let mut future = pin!(Service::call(&mut service, probe.request()));
+    assert_eq!(told(&future.as_mut().await), Told::Elapsed);
+    let mut context = Context::from_waker(Waker::noop());
+    let _ = future.as_mut().poll(&mut context);
+}
+
 /// tokio gives each poll of a task a budget; an inner future that always uses it up must not starve
 /// the limit.
 #[tokio::test]
@@ -526,3 +576,65 @@ const _: fn() = || {
     service::<Deadline<Probe>>();
     future::<DeadlineFuture<crate::test_util::ProbeFuture, AsError>>();
 };
+
+/// A retry of another crate between the layers: its copy is a call of its own.
+#[tokio::test(start_paused = true)]
+async fn a_copy_sent_above_the_recovery_layer_is_ambiguous() {
+    let any = |_: Result<&(), &tower::BoxError>, _: &CallContext| Verdict::Success;
+    for copied in [true, false] {
+        let layer = RetryLayer::new(classify_fn(any), every(1));
+        let inner = layer.layer(tower::service_fn(move |call: Call<bool>| async move {
+            if call.request {
+                std::future::pending::<()>().await;
+            }
+            Err::<(), tower::BoxError>("an answer".into())
+        }));
+        let between = tower::service_fn(move |first: Call<bool>| {
+            let inner = inner.clone();
+            async move {
+                let copy = copied.then(|| first.clone());
+                let outcome = inner.clone().oneshot(first).await;
+                let Some(mut copy) = copy else {
+                    tokio::time::sleep(ms(100)).await;
+                    return outcome;
+                };
+                copy.request = true;
+                inner.oneshot(copy).await
+            }
+        });
+        let service = DeadlineLayer::new(ms(50)).layer(between);
+        let error = service.oneshot(Call::new(false)).await.unwrap_err();
+        let elapsed = error.downcast::<Elapsed>().expect("the deadline");
+        assert_eq!(elapsed.ambiguous, copied);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_deadline_outside_recovery_warns_once() {
+    let listener = crate::test_util::listen();
+    let layer = AttemptDeadlineLayer::new(ms(10));
+    for _ in 0..2 {
+        let probe = probe([attempt(1).hangs()]);
+        let service = layer.layer(retry(every(1)).layer(probe.inner()));
+        let (outcome, info) = send(service, probe.request()).await;
+        assert!(outcome.is_err());
+        assert_eq!(info.stopped(), Some(StopReason::Deadline));
+    }
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].starts_with("AttemptDeadlineLayer is outside of any recovery layer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_deadline_ends_attempts_only() {
+    let listener = crate::test_util::listen();
+    let probe = probe([attempt(1).hangs(), attempt(2)]);
+    let service = retry(every(1)).layer(AttemptDeadlineLayer::new(ms(10)).layer(probe.inner()));
+    let mut request = probe.request();
+    request
+        .context_mut()
+        .set_idempotency(Idempotency::Idempotent);
+    let (outcome, info) = send(service, request).await;
+    assert!(outcome.is_ok());
+    assert_eq!((info.attempts(), listener.heard().len()), (2, 0));
+}

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use super::Effects;
+use super::{CallEffects, allows, count, record_failure, spend, waited_until};
 use crate::machine::{Facts, HedgeAction, HedgeMachine, Withdrawn};
 use crate::policy::HedgePolicy;
 use crate::{AttemptKind, Idempotency, StopReason, Verdict};
 
 /// Whether a planned attempt is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Permit {
+pub enum Permit {
     /// Send it with this number.
     Send(u32),
     /// It is refused and used up; the others go on.
@@ -22,12 +22,15 @@ pub(crate) enum Permit {
 
 /// A hedge machine with its effects.
 #[derive(Debug)]
-pub(crate) struct HedgeDriver {
-    pub(crate) machine: HedgeMachine,
+pub struct HedgeDriver {
+    /// What is planned, and when.
+    pub machine: HedgeMachine,
 }
 
 impl HedgeDriver {
-    pub(crate) fn new(policy: &HedgePolicy, idempotency: Idempotency) -> Self {
+    /// A call with such a request, whose first attempt is about to be sent.
+    #[must_use]
+    pub fn new(policy: &HedgePolicy, idempotency: Idempotency) -> Self {
         Self {
             machine: HedgeMachine::for_call(policy, idempotency),
         }
@@ -35,21 +38,21 @@ impl HedgeDriver {
 
     /// An attempt failed; `effects` are of that attempt, and `facts` come from them. After
     /// [`HedgeAction::Return`] the layer drops the other attempts and then calls
-    /// [`Effects::ended`], so that the end is the last event of the call.
-    pub(crate) fn failed(
+    /// [`CallEffects::ended`], so that the end is the last event of the call.
+    pub fn failed(
         &mut self,
         facts: Facts,
         verdict: &Verdict,
         policy: &HedgePolicy,
-        effects: &Effects<'_>,
+        effects: &impl CallEffects,
     ) -> HedgeAction {
         let Some(failed) = self.machine.attempt_failed(facts, verdict) else {
             return HedgeAction::Return(StopReason::Success);
         };
         effects.close_slot();
-        let milli_tokens = effects.count(&failed);
+        let milli_tokens = count(effects, &failed);
         let (action, record) = self.machine.decide(&failed, policy);
-        effects.record_failure(record, milli_tokens);
+        record_failure(effects, record, milli_tokens);
         if action == HedgeAction::Expire {
             effects.ended(StopReason::Deadline);
         }
@@ -57,26 +60,26 @@ impl HedgeDriver {
     }
 
     /// An attempt in flight can go no further; `effects` are of that attempt.
-    pub(crate) fn cut_off(
+    pub fn cut_off(
         &mut self,
         facts: Facts,
         policy: &HedgePolicy,
-        effects: &Effects<'_>,
+        effects: &impl CallEffects,
     ) -> HedgeAction {
         let (facts, verdict) = facts.of_cut_off();
         self.failed(facts, &verdict, policy, effects)
     }
 
     /// A planned attempt's service is ready: may it be sent? `effects` are of the call.
-    pub(crate) fn permit(
+    pub fn permit(
         &mut self,
         now: Instant,
         kind: AttemptKind,
-        effects: &Effects<'_>,
+        effects: &impl CallEffects,
     ) -> Permit {
-        let mut permitted = self.machine.permit(now, effects.context.limit());
+        let mut permitted = self.machine.permit(now, effects.limit());
         let counted = kind == AttemptKind::Hedge;
-        if permitted.is_ok() && counted && !(effects.allows(None) && effects.spend(None)) {
+        if permitted.is_ok() && counted && !(allows(effects, None) && spend(effects, None)) {
             permitted = Err(StopReason::Throttled);
         }
         match permitted {
@@ -86,9 +89,9 @@ impl HedgeDriver {
     }
 
     /// A planned attempt is not sent.
-    pub(crate) fn withdrawn(&mut self, stopped: StopReason, effects: &Effects<'_>) -> Permit {
-        effects.refused(stopped);
-        match self.machine.withdrawn(stopped, effects.context.limit()) {
+    pub fn withdrawn(&mut self, stopped: StopReason, effects: &impl CallEffects) -> Permit {
+        effects.hedge_refused(stopped);
+        match self.machine.withdrawn(stopped, effects.limit()) {
             Withdrawn::OthersGoOn => Permit::Refused,
             Withdrawn::Over {
                 attempt,
@@ -113,9 +116,9 @@ impl HedgeDriver {
     }
 
     /// A newer configuration moved what the call is about; `effects` are of the failed attempt.
-    pub(crate) fn nudged(&mut self, now: Instant, effects: &Effects<'_>) {
-        if self.machine.nudged(now, effects.context.attempt()) {
-            effects.waited_until(now);
+    pub fn nudged(&mut self, now: Instant, effects: &impl CallEffects) {
+        if self.machine.nudged(now, effects.attempt()) {
+            waited_until(effects, now);
         }
     }
 }

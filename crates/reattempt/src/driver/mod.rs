@@ -1,226 +1,206 @@
-//! Applies what the machines decide, for both recovery layers: throttle, records, observer.
+//! Applies what the machines decide, for both recovery layers and for simulators: throttle,
+//! records, the end of a call.
 //!
-//! The machines return what to do and what to record. This module asks and charges the throttle,
-//! writes the records and calls the observer. User code runs outside of the log's lock.
+//! The machines return what to do and what to record. A driver asks and charges the throttle, and
+//! passes the records on. What it acts on is a [`CallEffects`]: the layers' is the call's context
+//! with its log and observer, a simulator's may be as small as a throttle and a few counters. So
+//! the order of the gates, and what a throttle counts, pays and gets back, has one home.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use reattempt::backoff::Backoff;
+//! use reattempt::driver::{CallEffects, RetryDriver};
+//! use reattempt::machine::{Action, Facts, Resume};
+//! use reattempt::strategy::MaxAttempts;
+//! use reattempt::{
+//!     AttemptKind, CallDeadline, Failure, RetryThrottle, Stage, TokenBucket, Verdict, reason,
+//! };
+//!
+//! struct Simulated {
+//!     throttle: TokenBucket,
+//! }
+//!
+//! impl CallEffects for Simulated {
+//!     fn throttle(&self) -> Option<&dyn RetryThrottle> {
+//!         Some(&self.throttle)
+//!     }
+//!     fn limit(&self) -> Option<CallDeadline> {
+//!         None
+//!     }
+//!     fn attempt(&self) -> u32 {
+//!         1
+//!     }
+//! }
+//!
+//! let strategy = MaxAttempts::new(2, Backoff::constant(Duration::from_millis(20)));
+//! let call = Simulated { throttle: TokenBucket::new(10, 100)? };
+//! # #[allow(clippy::disallowed_methods)]
+//! let start = Instant::now();
+//! let busy = Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::Response));
+//! let facts = Facts::new(start, 1, AttemptKind::Initial);
+//! let mut driver = RetryDriver::default();
+//! let Action::Wait(wait) = driver.failed(facts, &busy, &strategy, &call) else {
+//!     panic!("a second attempt follows")
+//! };
+//! assert_eq!(wait.until, Some(start + Duration::from_millis(20)));
+//! assert_eq!(call.throttle.milli_tokens(), Some(9000), "the failure was counted");
+//! assert_eq!(driver.resume(start + Duration::from_millis(20), &call), Resume::Send);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+#[cfg(any(test, feature = "tokio"))]
+mod context;
 mod hedge;
 mod retry;
 
 use std::time::Instant;
 
-pub(crate) use hedge::{HedgeDriver, Permit};
-pub(crate) use retry::RetryDriver;
+#[cfg(any(test, feature = "tokio"))]
+pub(crate) use context::Effects;
+pub use hedge::{HedgeDriver, Permit};
+pub use retry::RetryDriver;
 
-use crate::call::state::CallState;
-use crate::info::AttemptRecord;
-use crate::machine::{Facts, FailedAttempt};
+use crate::info::{AttemptRecord, Backend};
+use crate::machine::FailedAttempt;
+use crate::policy::strategy::CallView;
 use crate::policy::throttle::Settled;
-use crate::{AttemptOutcome, CallContext, Failure, Observer, RetryThrottle, StopReason, Verdict};
+use crate::{CallDeadline, Failure, RetryThrottle, StopReason};
 
-/// The effects on one attempt's call: its context, and what the layer was built with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Effects<'a> {
-    /// The context of the attempt.
-    pub(crate) context: &'a CallContext,
-    /// Transparent retries are switched on.
-    pub(crate) transparent: bool,
-    pub(crate) observer: Option<&'a dyn Observer>,
-}
+/// What a driver reads of one attempt's call, and does to it.
+///
+/// A method that only stores something for the caller's view of the call does nothing by default. A
+/// call with a throttle that has prices for single failures must keep the failure of
+/// [`paid`](Self::paid).
+pub trait CallEffects {
+    /// The throttle that applies to the call.
+    fn throttle(&self) -> Option<&dyn RetryThrottle>;
 
-impl<'a> Effects<'a> {
-    /// What the context knows of its attempt, which ends now.
-    pub(crate) fn facts(&self, now: Instant) -> Facts {
-        Facts {
-            report: self.context.report(),
-            transparent: self.transparent,
-            idempotent: self.context.idempotency().is_idempotent(),
-            limit: self.context.limit(),
-            ..Facts::new(now, self.context.attempt(), self.context.kind())
-        }
+    /// The deadline of the call.
+    fn limit(&self) -> Option<CallDeadline>;
+
+    /// The number of the attempt, from 1.
+    fn attempt(&self) -> u32;
+
+    /// Where the attempt was sent.
+    fn backend(&self) -> Option<Backend> {
+        None
     }
 
-    fn throttle(&self) -> Option<&'a dyn RetryThrottle> {
-        self.context.throttle().map(|throttle| &**throttle)
+    /// The history and the user data of the call, for its strategy.
+    fn view(&self) -> &dyn CallView {
+        &()
     }
 
-    /// The throttle counts a failed attempt. Returns its fill.
-    fn count(&self, failed: &FailedAttempt) -> Option<u64> {
-        let throttle = self.throttle().filter(|_| failed.is_for_throttle())?;
-        if failed.counts() {
-            throttle.settled(Settled::Failure(failed.failure()));
-        }
-        throttle.milli_tokens()
+    /// The throttle paid for a retry after this failure.
+    fn paid(&self, failure: &Failure) {
+        let _ = failure;
     }
 
-    /// Whether the throttle allows one more attempt. `None` is a hedge that no failure led to.
-    fn allows(&self, failure: Option<&Failure>) -> bool {
-        self.throttle()
-            .is_none_or(|throttle| throttle.allows(failure))
+    /// The failure for which the throttle last paid.
+    fn last_paid(&self) -> Option<Failure> {
+        None
     }
 
-    /// The throttle spends for an attempt that is about to be sent. False if it refuses.
-    fn spend(&self, failure: Option<&Failure>) -> bool {
-        let Some(throttle) = self.throttle() else {
-            return true;
-        };
-        let spent = throttle.spend(failure);
-        if let (true, Some(failure), Some(state)) = (spent, failure, self.context.shared()) {
-            state.permitted(failure);
-        }
-        spent
-    }
+    /// The attempt takes no more reports.
+    fn close_slot(&self) {}
 
-    /// Refunds what was spent for a retry that was not sent.
-    fn refund(&self) {
-        let spent_after = self.context.shared().and_then(CallState::last_permitted);
-        if let (Some(failure), Some(throttle)) = (spent_after, self.throttle()) {
-            throttle.refund(Some(&failure));
-        }
-    }
-
-    /// The attempt's slot takes no more reports.
-    fn close_slot(&self) {
-        if let Some(state) = self.context.shared() {
-            state.settled(self.context.seat());
-        }
-    }
-
-    /// Records a failed attempt.
-    fn record_failure(&self, mut record: AttemptRecord, milli_tokens: Option<u64>) {
-        record.milli_tokens = milli_tokens;
-        record.backend = self.context.backend();
-        self.record(record);
-    }
-
+    /// An attempt failed.
     fn record(&self, record: AttemptRecord) {
-        if let Some(observer) = self.observer {
-            observer.attempt_settled(self.context, &record);
-        }
-        if let Some(state) = self.context.shared() {
-            // A final failure is no reason to retry.
-            let retryable = record.outcome == AttemptOutcome::Retry;
-            let reason = record
-                .failure
-                .filter(|_| retryable)
-                .map(|failure| failure.reason);
-            state.record(record, reason);
-        }
+        let _ = record;
     }
 
-    /// Changes the record of an attempt that failed before.
-    fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
-        if let Some(state) = self.context.shared() {
-            state.amend(attempt, change);
-        }
-    }
-
-    /// The delay after this attempt ended early: its record gets the time that was really waited.
-    fn waited_until(&self, now: Instant) {
-        self.amend(self.context.attempt(), |record| {
-            if let (Some(_), Some(ended)) = (record.delay, record.ended) {
-                record.delay = Some(now.saturating_duration_since(ended));
-            }
-        });
-    }
-
-    /// An attempt succeeded, or its response began. Reads no clock, and on the first attempt of an
-    /// unobserved call writes two atomics.
-    #[inline]
-    pub(crate) fn succeeded(&self, committed: bool) {
-        let sees = |observer: &&dyn Observer| observer.sees_success();
-        // The first attempt of several may succeed too. Then the records of the others need this
-        // one beside them.
-        let one_of_several = self.context.shared().is_some_and(CallState::sent_several);
-        if one_of_several {
-            self.context.settle_recovery(committed);
-        } else {
-            self.context.settle_success(committed);
-        }
-        if one_of_several || self.observer.as_ref().is_some_and(sees) {
-            self.record_success(committed);
-        }
-    }
-
-    #[cold]
-    fn record_success(&self, committed: bool) {
-        let (outcome, stopped) = if committed {
-            (AttemptOutcome::Committed, StopReason::Committed)
-        } else {
-            (AttemptOutcome::Success, StopReason::Success)
-        };
-        if self.context.shared().is_some() {
-            let mut record = self.blank(outcome);
-            record.stopped = Some(stopped);
-            self.record(record);
-            self.ended(stopped);
-        }
-    }
-
-    fn blank(&self, outcome: AttemptOutcome) -> AttemptRecord {
-        let mut record = AttemptRecord::new(self.context.attempt(), self.context.kind(), outcome);
-        record.backend = self.context.backend();
-        record
-    }
-
-    /// A call ended that no recovery layer acts on: it is counted and recorded all the same (A6:
-    /// every outgoing RPC changes the token count).
-    pub(crate) fn passed(&self, now: Instant, verdict: &Verdict) {
-        // Several layers may have passed it through; the innermost counts it, before the others
-        // look.
-        if let Some(state) = self.context.shared() {
-            state.claim();
-        }
-        let Some(failed) = FailedAttempt::new(self.facts(now), verdict) else {
-            return self.succeeded(*verdict == Verdict::Committed);
-        };
-        let milli_tokens = self.count(&failed);
-        let record = failed.record_passed();
-        let stopped = record.stopped;
-        self.record_failure(record, milli_tokens);
-        if let Some(stopped) = stopped {
-            self.ended(stopped);
-        }
-    }
-
-    /// Why a call is dropped at this instant: by the deadline, or else by its caller.
-    pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
-        match self.context.limit() {
-            Some(limit) if limit.enforced && limit.passed(now) => StopReason::Deadline,
-            _ => StopReason::Cancelled,
-        }
-    }
-
-    /// An attempt was dropped before it ended.
-    pub(crate) fn cancelled(&self, stopped: Option<StopReason>) {
-        if self.context.shared().is_some() {
-            self.close_slot();
-            let mut record = self.blank(AttemptOutcome::Cancelled);
-            record.stopped = stopped;
-            self.record(record);
-        }
+    /// A late gate changes the record of an attempt that failed before.
+    fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord))
+    where
+        Self: Sized,
+    {
+        let _ = (attempt, change);
     }
 
     /// A planned hedge was refused. No attempt was made, so no record shows it.
-    fn refused(&self, stopped: StopReason) {
-        if let Some(state) = self.context.shared() {
-            state.refused(stopped);
-        }
-        if let Some(observer) = self.observer {
-            observer.hedge_refused(self.context, stopped);
-        }
+    fn hedge_refused(&self, stopped: StopReason) {
+        let _ = stopped;
     }
 
     /// The call ended for this reason.
-    pub(crate) fn ended(&self, stopped: StopReason) {
-        let Some(state) = self.context.shared() else {
-            return;
-        };
-        state.stop(stopped);
-        if state.is_logged() {
-            state.drop_waiters();
-        }
-        if let Some(observer) = self.observer {
-            observer.call_ended(self.context, &state.info());
-        }
+    fn ended(&self, stopped: StopReason) {
+        let _ = stopped;
     }
+}
+
+/// The throttle counts a success of this attempt of the call. `paid` is the failure for which it
+/// last paid for a retry of the call.
+#[inline]
+pub fn count_success(throttle: &dyn RetryThrottle, attempt: u32, paid: Option<&Failure>) {
+    if attempt > 1 {
+        throttle.recovered(paid);
+    } else {
+        throttle.settled(Settled::Success);
+    }
+}
+
+/// This attempt of the call ended without success: the throttle sees it if it is the call's first.
+/// For attempts that are dropped; of those that fail the drivers do it.
+pub fn count_unsuccessful(throttle: &dyn RetryThrottle, attempt: u32) {
+    if attempt <= 1 {
+        throttle.first_failed();
+    }
+}
+
+/// The throttle counts a failed attempt. Returns its fill.
+fn count(effects: &impl CallEffects, failed: &FailedAttempt) -> Option<u64> {
+    let throttle = effects.throttle()?;
+    count_unsuccessful(throttle, effects.attempt());
+    if !failed.is_for_throttle() {
+        return None;
+    }
+    if failed.counts() {
+        throttle.settled(Settled::Failure(failed.failure()));
+    }
+    throttle.milli_tokens()
+}
+
+/// Whether the throttle allows one more attempt. `None` is a hedge that no failure led to.
+fn allows(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
+    let throttle = effects.throttle();
+    throttle.is_none_or(|throttle| throttle.allows(failure))
+}
+
+/// The throttle spends for an attempt that is about to be sent. False if it refuses.
+fn spend(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
+    let Some(throttle) = effects.throttle() else {
+        return true;
+    };
+    let spent = throttle.spend(failure);
+    if let (true, Some(failure)) = (spent, failure) {
+        effects.paid(failure);
+    }
+    spent
+}
+
+/// Refunds what was spent for a retry that was not sent.
+fn refund(effects: &impl CallEffects) {
+    if let (Some(failure), Some(throttle)) = (effects.last_paid(), effects.throttle()) {
+        throttle.refund(Some(&failure));
+    }
+}
+
+/// Records a failed attempt.
+fn record_failure(
+    effects: &impl CallEffects,
+    mut record: AttemptRecord,
+    milli_tokens: Option<u64>,
+) {
+    record.milli_tokens = milli_tokens;
+    record.backend = effects.backend();
+    effects.record(record);
+}
+
+/// The delay after this attempt ended early: its record gets the time that was really waited.
+fn waited_until(effects: &impl CallEffects, now: Instant) {
+    effects.amend(effects.attempt(), |record| {
+        if let (Some(_), Some(ended)) = (record.delay, record.ended) {
+            record.delay = Some(now.saturating_duration_since(ended));
+        }
+    });
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Effects;
+use super::{CallEffects, allows, count, record_failure, refund, spend, waited_until};
 use crate::info::AttemptRecord;
 use crate::machine::{Action, Facts, FailedAttempt, Resume, RetryMachine};
 use crate::policy::strategy::StrategyError;
@@ -10,8 +10,9 @@ use crate::{RetryStrategy, StopReason, Surface, Verdict};
 
 /// A retry machine, and what its throttle spent.
 #[derive(Debug, Default)]
-pub(crate) struct RetryDriver {
-    pub(crate) machine: RetryMachine,
+pub struct RetryDriver {
+    /// The decisions of the call.
+    pub machine: RetryMachine,
     /// The throttle spent for a retry that is not sent yet.
     spent: bool,
     /// The attempt that a deferred decision is about, and whether the throttle allows another.
@@ -21,24 +22,24 @@ pub(crate) struct RetryDriver {
 }
 
 impl RetryDriver {
-    /// An attempt failed. `facts` come from [`Effects::facts`].
-    pub(crate) fn failed(
+    /// An attempt failed. `facts` are what its call knows of it.
+    pub fn failed(
         &mut self,
         facts: Facts,
         verdict: &Verdict,
         strategy: &dyn RetryStrategy,
-        effects: &Effects<'_>,
+        effects: &impl CallEffects,
     ) -> Action {
         let Some(failed) = self.machine.attempt_failed(facts, verdict) else {
             return Action::Return(Surface::New);
         };
         effects.close_slot();
-        self.milli_tokens = effects.count(&failed);
-        let allowed = !failed.counts() || effects.allows(Some(failed.failure()));
-        let backend = effects.context.backend();
+        self.milli_tokens = count(effects, &failed);
+        let allowed = !failed.counts() || allows(effects, Some(failed.failure()));
+        let backend = effects.backend();
         let decided =
             self.machine
-                .decide(failed, allowed, strategy, effects.context, backend.as_ref());
+                .decide(failed, allowed, strategy, effects.view(), backend.as_ref());
         if matches!(decided.0, Action::Ask(_)) {
             self.asked = Some((failed, allowed));
         }
@@ -46,13 +47,13 @@ impl RetryDriver {
     }
 
     /// The strategy finished a deferred decision.
-    pub(crate) fn decided(
+    pub fn decided(
         &mut self,
         now: Instant,
         decision: Result<Option<Duration>, StrategyError>,
         replayable: bool,
         strategy: &dyn RetryStrategy,
-        effects: &Effects<'_>,
+        effects: &impl CallEffects,
     ) -> Action {
         let Some((failed, allowed)) = self.asked.take() else {
             return Action::Return(Surface::New);
@@ -68,14 +69,14 @@ impl RetryDriver {
         &mut self,
         (mut action, record): (Action, Option<AttemptRecord>),
         failed: &FailedAttempt,
-        effects: &Effects<'_>,
+        effects: &impl CallEffects,
     ) -> Action {
         let Some(mut record) = record else {
             return action;
         };
         if let Action::Wait(wait) = &action {
             if let Some(surface) = wait.spends {
-                self.spent = effects.spend(Some(failed.failure()));
+                self.spent = spend(effects, Some(failed.failure()));
                 if !self.spent {
                     record.delay = None;
                     record.stopped = Some(StopReason::Throttled);
@@ -84,7 +85,7 @@ impl RetryDriver {
             }
         }
         let stopped = record.stopped;
-        effects.record_failure(record, self.milli_tokens);
+        record_failure(effects, record, self.milli_tokens);
         if let Some(stopped) = stopped {
             effects.ended(stopped);
         }
@@ -92,8 +93,8 @@ impl RetryDriver {
     }
 
     /// The wait is over and the service is ready: may the attempt be sent?
-    pub(crate) fn resume(&mut self, now: Instant, effects: &Effects<'_>) -> Resume {
-        let resume = Resume::at(now, effects.context.limit());
+    pub fn resume(&mut self, now: Instant, effects: &impl CallEffects) -> Resume {
+        let resume = Resume::at(now, effects.limit());
         if resume != Resume::Send {
             self.late(StopReason::Deadline, effects);
         }
@@ -101,44 +102,48 @@ impl RetryDriver {
     }
 
     /// The attempt that was waited for was sent: what was spent for it stays spent.
-    pub(crate) const fn sent(&mut self) {
+    pub const fn sent(&mut self) {
         self.spent = false;
     }
 
     /// A newer configuration ended the wait early.
-    pub(crate) fn nudged(&self, now: Instant, effects: &Effects<'_>) {
-        effects.waited_until(now);
+    pub fn nudged(&self, now: Instant, effects: &impl CallEffects) {
+        waited_until(effects, now);
     }
 
     /// The request refused to be copied after all: the kept failure is returned.
-    pub(crate) fn refused(&mut self, effects: &Effects<'_>) {
+    pub fn refused(&mut self, effects: &impl CallEffects) {
         self.late(StopReason::NotReplayable, effects);
     }
 
     /// The service failed before it was ready for another attempt: the kept failure is returned.
-    pub(crate) fn broken(&mut self, effects: &Effects<'_>) {
+    pub fn broken(&mut self, effects: &impl CallEffects) {
         self.late(StopReason::Fatal, effects);
     }
 
     /// The call was dropped. A failure whose decision was still open is recorded now.
-    pub(crate) fn dropped(&mut self, stopped: StopReason, effects: &Effects<'_>) {
+    pub fn dropped(&mut self, stopped: StopReason, effects: &impl CallEffects) {
         if let Some((failed, _)) = self.asked.take() {
-            effects.record_failure(failed.record(None, Some(stopped)), self.milli_tokens);
+            record_failure(
+                effects,
+                failed.record(None, Some(stopped)),
+                self.milli_tokens,
+            );
         }
         self.give_back(effects);
         effects.ended(stopped);
     }
 
     /// A throttle spends only for attempts that are sent.
-    fn give_back(&mut self, effects: &Effects<'_>) {
+    fn give_back(&mut self, effects: &impl CallEffects) {
         if std::mem::take(&mut self.spent) {
-            effects.refund();
+            refund(effects);
         }
     }
 
-    fn late(&mut self, stopped: StopReason, effects: &Effects<'_>) {
+    fn late(&mut self, stopped: StopReason, effects: &impl CallEffects) {
         self.give_back(effects);
-        let attempt = effects.context.attempt();
+        let attempt = effects.attempt();
         effects.amend(attempt, |record| record.stopped = Some(stopped));
         effects.ended(stopped);
     }

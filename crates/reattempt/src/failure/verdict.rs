@@ -121,7 +121,9 @@ pub enum Verdict {
     /// It succeeded. Counted as a success; the response goes to the caller.
     Success,
     /// The head of the response has arrived and the rest decides later (a gRPC status in trailers):
-    /// no further attempt, and nothing is counted yet (A6, When Retries are Valid).
+    /// no further attempt, and nothing is counted yet (A6, When Retries are Valid). On a call
+    /// with a throttle a layer below the recovery layer has to report how it ends: see
+    /// [`AttemptReporter::finish`](crate::AttemptReporter::finish).
     Committed,
     /// It failed, and a retry would not help: the failure goes to the caller.
     Fatal(Failure),

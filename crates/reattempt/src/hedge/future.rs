@@ -14,6 +14,7 @@ use tower_service::Service;
 use super::Config;
 use super::hedging::{Call, Hedging, Other};
 use crate::clock;
+use crate::driver::CallEffects;
 use crate::poll::{as_poll, polled_after_completion};
 use crate::retry::Source;
 
@@ -45,7 +46,7 @@ pin_project! {
     {
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if matches!(this.state, State::First { .. } | State::Others { .. }) {
+            if !matches!(this.state, State::Expired | State::Done) {
                 this.abandoned();
             }
         }
@@ -110,7 +111,7 @@ where
             let warning = &this.config.no_attempt_deadline;
             warning.warn_if_attempts_unlimited("HedgeLayer", context);
         }
-        let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+        let verdict = this.config.classify(outcome.as_ref(), context);
         if verdict.failure().is_some() {
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
@@ -122,7 +123,6 @@ where
         } else {
             context.settle_success(committed);
         }
-        context.retire();
         this.source.release();
         Poll::Ready(outcome)
     }
@@ -317,8 +317,15 @@ where
     #[inline(never)]
     fn abandoned(mut self: Pin<&mut Self>) {
         let config = Arc::clone(&self.config);
-        let context = self.as_mut().project().source.context_mut().clone();
+        let context = self.as_mut().project().source.context_mut().share();
         let effects = config.effects(&context);
+        if matches!(self.state, State::Passed { .. }) {
+            if !context.is_taken_up() {
+                config.no_retry_layer.warn_if_retry(&context);
+                effects.passed_and_dropped(clock::now());
+            }
+            return;
+        }
         let stopped = effects.why_dropped(clock::now());
         if matches!(self.state, State::First { .. }) {
             effects.cancelled(Some(stopped));

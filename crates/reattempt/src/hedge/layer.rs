@@ -1,24 +1,26 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{HedgePolicy, Observer};
+use crate::{HedgePolicy, Observer, StackCheck};
 use tower_layer::Layer;
 
 use super::{Config, Hedge};
 use crate::observe::LogObserver;
-use crate::order::OneWarning;
 
 /// Hedges calls by the verdicts of `C` (a [`Classify`](crate::Classify)): `Retry` is not
-/// fatal, `Fatal` is.
+/// fatal, `Fatal` is. An error that the classifier does not know is logged once, at WARN, with its
+/// type ([`Classify::unknown_error`](crate::Classify::unknown_error)).
 pub struct HedgeLayer<C> {
     classifier: C,
     policy: Option<Arc<HedgePolicy>>,
     transparent: bool,
     /// `None` is [`LogObserver`].
     observer: Option<Arc<dyn Observer>>,
-    no_retry_layer: OneWarning,
-    no_deadline_layer: OneWarning,
-    no_attempt_deadline: OneWarning,
+    no_retry_layer: StackCheck,
+    no_deadline_layer: StackCheck,
+    no_attempt_deadline: StackCheck,
+    no_outcome_layer: StackCheck,
+    unknown_error: StackCheck,
 }
 
 impl<C> HedgeLayer<C> {
@@ -28,9 +30,11 @@ impl<C> HedgeLayer<C> {
             policy,
             transparent: true,
             observer: None,
-            no_retry_layer: OneWarning::default(),
-            no_deadline_layer: OneWarning::default(),
-            no_attempt_deadline: OneWarning::default(),
+            no_retry_layer: StackCheck::default(),
+            no_deadline_layer: StackCheck::default(),
+            no_attempt_deadline: StackCheck::default(),
+            no_outcome_layer: StackCheck::default(),
+            unknown_error: StackCheck::default(),
         }
     }
 
@@ -72,6 +76,8 @@ impl<C: Clone> Clone for HedgeLayer<C> {
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
             no_attempt_deadline: self.no_attempt_deadline.clone(),
+            no_outcome_layer: self.no_outcome_layer.clone(),
+            unknown_error: self.unknown_error.clone(),
         }
     }
 }
@@ -102,6 +108,8 @@ impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
             no_attempt_deadline: self.no_attempt_deadline.clone(),
+            no_outcome_layer: self.no_outcome_layer.clone(),
+            unknown_error: self.unknown_error.clone(),
         };
         Hedge {
             inner,

@@ -50,11 +50,10 @@ use std::task::{Context, Poll};
 use crate::driver::Effects;
 use crate::{
     AttemptKind, CallContext, Classify, HasCallContext, Idempotency, NextAttempt, Observer,
-    Recovery, Replay,
+    Recovery, Replay, StackCheck, Verdict,
 };
 use tower_service::Service;
 
-use crate::order::OneWarning;
 #[doc(no_inline)]
 pub use crate::policy::{Fixed, HedgeDelay, HedgePolicy};
 use crate::retry::{Source, with_context};
@@ -70,12 +69,26 @@ struct Config<C> {
     observer: Arc<dyn Observer>,
     /// Whether the observer wants events of sent attempts and of calls that succeed at once.
     hears: bool,
-    no_retry_layer: OneWarning,
-    no_deadline_layer: OneWarning,
-    no_attempt_deadline: OneWarning,
+    no_retry_layer: StackCheck,
+    no_deadline_layer: StackCheck,
+    no_attempt_deadline: StackCheck,
+    no_outcome_layer: StackCheck,
+    unknown_error: StackCheck,
 }
 
 impl<C> Config<C> {
+    /// The verdict on an attempt of this layer.
+    #[inline(always)]
+    fn classify<Res, Err>(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict
+    where
+        C: Classify<Res, Err>,
+    {
+        let verdict = self.classifier.classify(outcome, context);
+        self.no_outcome_layer
+            .warn_if_unfollowed("HedgeLayer", &verdict, context);
+        verdict
+    }
+
     fn effects<'a>(&'a self, context: &'a CallContext) -> Effects<'a> {
         Effects {
             context,
@@ -154,7 +167,7 @@ where
             return self.pass(request);
         }
         let Some(policy) = self.config.policy(context) else {
-            context.begin();
+            context.pass_first();
             return self.pass(request);
         };
         if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {
@@ -213,7 +226,7 @@ impl<S, C> Hedge<S, C> {
         S: Service<Req>,
         Req: HasCallContext,
     {
-        let source = Source::Last(request.context_mut().clone());
+        let source = Source::Last(request.context_mut().share());
         let future = self.inner.call(request);
         HedgeFuture {
             state: State::Passed { future },

@@ -10,6 +10,7 @@ use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
 use crate::clock;
+use crate::driver::CallEffects;
 use crate::retry::Source;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
@@ -28,7 +29,7 @@ where
             let warning = &self.config.no_attempt_deadline;
             warning.warn_if_attempts_unlimited("HedgeLayer", context);
         }
-        let verdict = self.config.classifier.classify(outcome.as_ref(), context);
+        let verdict = self.config.classify(outcome.as_ref(), context);
         self.settled(context, verdict, outcome)
     }
 
@@ -49,6 +50,9 @@ where
             return ControlFlow::Break(outcome);
         };
         let hedging = call.hedging;
+        let unknown = &call.config.unknown_error;
+        let classifier = &call.config.classifier;
+        unknown.warn_if_unknown("HedgeLayer", classifier, outcome.as_ref(), &verdict);
         let effects = call.config.effects(context);
         let mut facts = effects.facts(clock::now());
         facts.replayable = false;

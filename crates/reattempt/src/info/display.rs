@@ -89,8 +89,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::call::attempts::Backend;
     use crate::failure::reason::KV_LOCKED;
+    use crate::info::Backend;
     use crate::{AttemptKind, AttemptOutcome, Failure, Stage, StopReason};
 
     fn record() -> AttemptRecord {

@@ -1,11 +1,13 @@
 //! What happened in a call: attempt records and the summary for callers.
 
+mod backend;
 mod display;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::call::attempts::Backend;
+pub use backend::Backend;
+
 use crate::{Failure, RetryReason, ServerPushback};
 
 /// The maximum number of records kept per call; older ones are dropped and counted.

@@ -6,8 +6,8 @@ use super::transparent::TransparentRetries;
 use crate::failure::reason::UNKNOWN;
 use crate::info::AttemptRecord;
 use crate::{
-    AttemptKind, AttemptOutcome, AttemptReport, CallDeadline, Failure, ServerPushback, Stage,
-    StopReason, Transparent, Verdict,
+    AttemptKind, AttemptOutcome, AttemptReport, CallDeadline, Failure, OnDeadline, ServerPushback,
+    Stage, StopReason, Transparent, Verdict,
 };
 
 /// At most this many retries of one call are sent at once because a newer configuration moved the
@@ -45,6 +45,9 @@ pub struct Facts {
     pub idempotent: bool,
     /// The call's deadline.
     pub limit: Option<CallDeadline>,
+    /// What the protocol does with a delay that does not fit before the deadline, for a strategy
+    /// that leaves it open ([`Classify::on_deadline`](crate::Classify::on_deadline)).
+    pub on_deadline: OnDeadline,
 }
 
 impl Facts {
@@ -64,6 +67,7 @@ impl Facts {
             transparent: true,
             idempotent: true,
             limit: None,
+            on_deadline: OnDeadline::GiveUp,
         }
     }
 

@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
 use super::later;
 use super::transparent::TransparentRetries;
-use crate::call::attempts::Backend;
-use crate::info::AttemptRecord;
+use crate::info::{AttemptRecord, Backend};
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::{Deferred, StrategyError};
+use crate::policy::strategy::{CallView, Deferred, StrategyError};
 use crate::{
-    AttemptKind, CallContext, CallDeadline, Decision, Failure, OnDeadline, RetryReason,
-    RetryStrategy, RetryView, StopReason, Surface, Verdict,
+    AttemptKind, CallDeadline, Decision, Failure, OnDeadline, RetryReason, RetryStrategy,
+    RetryView, StopReason, Surface, Verdict,
 };
 
 /// What the driver keeps while it waits.
@@ -154,7 +153,7 @@ impl RetryMachine {
         failed: FailedAttempt,
         allowed: bool,
         strategy: &dyn RetryStrategy,
-        context: &CallContext,
+        call: &dyn CallView,
         backend: Option<&Backend>,
     ) -> (Action, Option<AttemptRecord>) {
         let facts = &failed.facts;
@@ -199,7 +198,9 @@ impl RetryMachine {
             failing_since: self.failing_since.unwrap_or(facts.now),
             previous_delay: self.previous_delay,
             backend,
-            context,
+            idempotent: facts.idempotent,
+            limit: facts.limit,
+            call,
         });
         match decision {
             Decision::Stop => self.stop(StopReason::Strategy, &failed, strategy),
@@ -294,7 +295,9 @@ impl RetryMachine {
         let limit = failed.facts.limit;
         let until = later(failed.facts.now, delay);
         if let Some(limit) = limit.filter(|limit| until >= limit.at) {
-            if !limit.enforced || strategy.on_deadline() == OnDeadline::GiveUp {
+            let usual = failed.facts.on_deadline;
+            let gives_up = strategy.on_deadline().unwrap_or(usual) == OnDeadline::GiveUp;
+            if gives_up || !limit.enforced {
                 return self.stop(StopReason::Deadline, failed, strategy);
             }
             let record = failed.record(Some(delay), Some(StopReason::Deadline));

@@ -91,3 +91,16 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
         (**self).call_ended(context, info);
     }
 }
+
+/// One observer more, for presets: the log stays, and so do the observers that were added before.
+#[cfg(feature = "tokio")]
+#[must_use]
+pub fn with_observer(
+    others: Option<std::sync::Arc<dyn Observer>>,
+    observer: std::sync::Arc<dyn Observer>,
+) -> std::sync::Arc<dyn Observer> {
+    use std::sync::Arc;
+
+    let others = others.unwrap_or_else(|| Arc::new(LogObserver));
+    Arc::new((others, observer))
+}

@@ -2,10 +2,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::CallContext;
+use crate::{CallContext, ReadPushback};
 use pin_project_lite::pin_project;
-
-use super::ReadPushback;
 
 pin_project! {
     /// The future of [`Pushback`](super::Pushback).

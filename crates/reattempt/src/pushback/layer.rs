@@ -2,7 +2,7 @@ use tower_layer::Layer;
 
 use super::Pushback;
 
-/// Reads server pushback with `R` (a [`ReadPushback`](super::ReadPushback)). Put it inside the
+/// Reads server pushback with `R` (a [`ReadPushback`](crate::ReadPushback)). Put it inside the
 /// recovery layer. Without a deadline a call waits up to a day if a server asks for it: put a
 /// `DeadlineLayer` outside of the recovery layer.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ impl<S, R: Clone> Layer<S> for PushbackLayer<R> {
         Pushback {
             inner,
             reader: self.reader.clone(),
-            order: crate::order::InsideRecovery::default(),
+            order: crate::StackCheck::default(),
         }
     }
 }

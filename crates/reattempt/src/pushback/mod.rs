@@ -33,57 +33,18 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use crate::{CallContext, HasCallContext, ServerPushback};
+use crate::{CallContext, HasCallContext, ReadPushback, StackCheck};
 use tower_service::Service;
 
 pub use future::PushbackFuture;
 pub use layer::PushbackLayer;
-
-/// Reads the server's pushback from one outcome.
-///
-/// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot read pushback from `Result<&{Res}, &{Err}>`",
-    note = "use a protocol crate's reader, or a closure with its argument type written out"
-)]
-pub trait ReadPushback<Res, Err> {
-    /// The server's pushback, or `None` if there is none.
-    fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback>;
-
-    /// The same, for a reader that depends on the route's policy; `context` is the attempt's own.
-    fn read_in(
-        &self,
-        outcome: Result<&Res, &Err>,
-        context: &CallContext,
-    ) -> Option<ServerPushback> {
-        let _ = context;
-        self.read(outcome)
-    }
-
-    /// Called if nothing was read: whether the server sent a pushback that cannot be parsed. It
-    /// counts as none, and the attempt's record shows it.
-    fn is_unreadable(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> bool {
-        let _ = (outcome, context);
-        false
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<F, Res, Err> ReadPushback<Res, Err> for F
-where
-    F: Fn(Result<&Res, &Err>) -> Option<ServerPushback>,
-{
-    fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback> {
-        self(outcome)
-    }
-}
 
 /// Reports the server pushback of every response. Made by [`PushbackLayer`].
 #[derive(Clone, Debug)]
 pub struct Pushback<S, R> {
     inner: S,
     reader: R,
-    order: crate::order::InsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, R, Req> Service<Req> for Pushback<S, R>
@@ -104,8 +65,8 @@ where
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();
-        self.order.check("PushbackLayer", context);
-        let context = context.cloned();
+        self.order.inside_recovery("PushbackLayer", context);
+        let context = context.map(CallContext::share);
         PushbackFuture::new(self.inner.call(request), self.reader.clone(), context)
     }
 }

@@ -1,7 +1,7 @@
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
-use crate::policy::backoff::Backoff;
+use crate::policy::backoff::{Backoff, Jitter};
 use crate::policy::strategy::MaxAttempts;
-use crate::{Call, RetryInfo, StopReason, TokenBucket, Verdict};
+use crate::{Call, CallContext, RetryInfo, ServerPushback, StopReason, TokenBucket, Verdict};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
@@ -37,7 +37,10 @@ fn fails(n: u32) -> Step {
 
 /// Up to four attempts, with a back-off that doubles from 10 ms.
 async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
-    let strategy = MaxAttempts::new(4, Backoff::exponential(ms(10), ms(1000)));
+    let strategy = MaxAttempts::new(
+        4,
+        Backoff::exponential(ms(10), ms(1000)).jitter(Jitter::None),
+    );
     let service = ServiceBuilder::new()
         .layer(RetryLayer::new(verdict as Verdicts, strategy))
         .layer(PushbackLayer::new(Reader(words)))
@@ -183,7 +186,10 @@ impl ReadPushback<Answer, Fault> for Baffled {
 #[tokio::test(start_paused = true)]
 async fn unreadable_pushback_counts_as_none_and_is_recorded() {
     let probe = probe([fails(1), attempt(2)]);
-    let strategy = MaxAttempts::new(4, Backoff::exponential(ms(10), ms(1000)));
+    let strategy = MaxAttempts::new(
+        4,
+        Backoff::exponential(ms(10), ms(1000)).jitter(Jitter::None),
+    );
     let service = ServiceBuilder::new()
         .layer(RetryLayer::new(verdict as Verdicts, strategy))
         .layer(PushbackLayer::new(Baffled))

@@ -16,6 +16,7 @@ use super::Config;
 use super::failing::Failing;
 use super::source::Source;
 use crate::clock;
+use crate::driver::CallEffects;
 use crate::poll::{as_poll, polled_after_completion};
 
 /// The inner service's own result.
@@ -145,14 +146,13 @@ where
         };
         let outcome = ready!(in_flight.poll(cx));
         let context = this.source.context_mut();
-        let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+        let verdict = this.config.classify(outcome.as_ref(), context);
         if verdict.failure().is_some() {
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
         // Dropped at once: it may hold a connection.
         future.set(None);
         context.settle_success(verdict == Verdict::Committed);
-        context.retire();
         this.source.release();
         Poll::Ready(outcome)
     }
@@ -261,10 +261,7 @@ where
         this.state.set(State::Done);
         let context = this.source.context_mut();
         if !context.is_taken_up() {
-            this.config.no_hedge_layer.warn(
-                "RetryLayer",
-                "got a policy that hedges, but no HedgeLayer stands below or above it",
-            );
+            this.config.warn_no_hedge_layer();
             let verdict = this.config.classifier.classify(outcome.as_ref(), context);
             this.config.effects(context).passed(clock::now(), &verdict);
         }
@@ -285,10 +282,16 @@ where
         let effects = this.config.effects(this.source.context_mut());
         let stopped = effects.why_dropped(clock::now());
         let failing = match this.state.as_mut().project() {
-            StateProj::InFlight { sent, .. } => {
-                if matches!(sent, Sent::Passed) {
-                    return;
+            StateProj::InFlight {
+                sent: Sent::Passed, ..
+            } => {
+                if !effects.context.is_taken_up() {
+                    this.config.warn_no_hedge_layer();
+                    effects.passed_and_dropped(clock::now());
                 }
+                return;
+            }
+            StateProj::InFlight { sent, .. } => {
                 effects.cancelled(Some(stopped));
                 match sent {
                     Sent::Again(failing) => Some(failing),

@@ -1,26 +1,29 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Observer, RetryStrategy};
+use crate::{Observer, RetryStrategy, StackCheck};
 use tower_layer::Layer;
 
 use super::{Config, Retry, may_follow, no_recovery};
 use crate::observe::LogObserver;
-use crate::order::OneWarning;
 use crate::policy::strategy::NeverRetry;
 
 /// Retries calls by the verdicts of `C` (a [`Classify`](crate::Classify)).
 ///
 /// The caller's own strategy (`CallContext::set_strategy`) and the route's policy override the
-/// layer's. If the policy is "no recovery", the layer's strategy still decides how a transparent
-/// retry that does not fit before the deadline is handled.
+/// layer's. If the policy is "no recovery", a transparent retry that does not fit before the
+/// deadline waits for it, unless the layer's strategy was told to give up
+/// ([`OnDeadline::GiveUp`](crate::OnDeadline::GiveUp)).
+///
+/// An error that the classifier does not know is logged once, at WARN, with its type
+/// ([`Classify::unknown_error`](crate::Classify::unknown_error)).
 pub struct RetryLayer<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
     transparent: bool,
     /// `None` is [`LogObserver`].
     observer: Option<Arc<dyn Observer>>,
-    warnings: [OneWarning; 3],
+    warnings: [StackCheck; 5],
 }
 
 impl<C> RetryLayer<C> {
@@ -85,7 +88,13 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
     type Service = Retry<S, C>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let [no_hedge_layer, no_deadline_layer, no_attempt_deadline] = self.warnings.clone();
+        let [
+            no_hedge_layer,
+            no_deadline_layer,
+            no_attempt_deadline,
+            no_outcome_layer,
+            unknown_error,
+        ] = self.warnings.clone();
         let config = Config {
             classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
@@ -100,6 +109,8 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             no_hedge_layer,
             no_deadline_layer,
             no_attempt_deadline,
+            no_outcome_layer,
+            unknown_error,
         };
         Retry {
             inner,

@@ -58,11 +58,10 @@ use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{MaxAttempts, NeverRetry};
 use crate::{
     AttemptKind, CallContext, Classify, HasCallContext, Idempotency, NextAttempt, Observer,
-    OnDeadline, Recovery, Replay, RetryStrategy, RoutePolicy,
+    OnDeadline, Recovery, Replay, RetryStrategy, RoutePolicy, StackCheck, Verdict,
 };
 use tower_service::Service;
 
-use crate::order::OneWarning;
 pub use future::RetryFuture;
 use future::{Sent, State};
 pub use layer::RetryLayer;
@@ -81,9 +80,11 @@ struct Config<C> {
     /// The observer wants no events of first attempts, and the layer's strategy allowed a second
     /// attempt when the layer was built: few calls have another strategy.
     is_simple: bool,
-    no_hedge_layer: OneWarning,
-    no_deadline_layer: OneWarning,
-    no_attempt_deadline: OneWarning,
+    no_hedge_layer: StackCheck,
+    no_deadline_layer: StackCheck,
+    no_attempt_deadline: StackCheck,
+    no_outcome_layer: StackCheck,
+    unknown_error: StackCheck,
 }
 
 impl<C> Config<C> {
@@ -100,6 +101,27 @@ impl<C> Config<C> {
         }
     }
 
+    /// The verdict on an attempt of this layer.
+    #[inline(always)]
+    fn classify<Res, Err>(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict
+    where
+        C: Classify<Res, Err>,
+    {
+        let verdict = self.classifier.classify(outcome, context);
+        self.no_outcome_layer
+            .warn_if_unfollowed("RetryLayer", &verdict, context);
+        verdict
+    }
+
+    /// For a call that this layer passed through, and that no other recovery layer took up.
+    #[cold]
+    fn warn_no_hedge_layer(&self) {
+        self.no_hedge_layer.warn(
+            "RetryLayer",
+            "got a policy that hedges, but no HedgeLayer stands below or above it",
+        );
+    }
+
     fn effects<'a>(&'a self, context: &'a CallContext) -> Effects<'a> {
         Effects {
             context,
@@ -109,14 +131,14 @@ impl<C> Config<C> {
     }
 }
 
-/// Retries nothing, and handles a transparent retry that does not fit before the deadline as the
-/// layer's strategy does, since the policy does not specify this.
+/// Retries nothing. The policy does not say what becomes of a transparent retry that does not fit
+/// before the deadline: the call waits for it, unless the layer's strategy gives up explicitly.
 fn no_recovery(layer: &dyn RetryStrategy) -> &'static dyn RetryStrategy {
     static GIVES_UP: MaxAttempts =
         MaxAttempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(OnDeadline::GiveUp);
     match layer.on_deadline() {
-        OnDeadline::Cap => &NeverRetry,
-        OnDeadline::GiveUp => &GIVES_UP,
+        Some(OnDeadline::GiveUp) => &GIVES_UP,
+        Some(OnDeadline::Cap) | None => &NeverRetry,
     }
 }
 
@@ -231,9 +253,9 @@ impl<S, C> Retry<S, C> {
     {
         let context = request.context_mut();
         if matches!(part, Part::Other) {
-            context.begin();
+            context.pass_first();
         }
-        let source = Source::Last(context.clone());
+        let source = Source::Last(context.share());
         let future = self.inner.call(request);
         RetryFuture {
             state: State::InFlight {

@@ -42,13 +42,12 @@ where
             let warning = &this.config.no_attempt_deadline;
             warning.warn_if_attempts_unlimited("RetryLayer", context);
         }
-        let verdict = this.config.classifier.classify(outcome.as_ref(), context);
+        let verdict = this.config.classify(outcome.as_ref(), context);
         // The future is dropped before any delay: it may hold a connection.
         let ended = this.state.as_mut().project_replace(State::Done);
         if verdict.failure().is_none() {
             let committed = verdict == Verdict::Committed;
             this.config.effects(context).succeeded(committed);
-            context.retire();
             return ControlFlow::Break(outcome);
         }
         let failing = match ended {
@@ -80,6 +79,10 @@ where
             facts.cut_off = request.was_cut_off(facts.attempt);
             facts.unread = request.was_unread(facts.attempt);
         }
+        let classifier = &this.config.classifier;
+        facts.on_deadline = classifier.on_deadline();
+        let unknown = &this.config.unknown_error;
+        unknown.warn_if_unknown("RetryLayer", classifier, outcome.as_ref(), &verdict);
         let context = this.source.context_mut();
         if facts.report.config_coming {
             facts.config_moved = failing.has_moved(context);

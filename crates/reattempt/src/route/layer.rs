@@ -1,15 +1,15 @@
 use tower_layer::Layer;
 
 use super::Routed;
-use crate::order::{OneWarning, OutsideRecovery};
+use crate::StackCheck;
 
 /// Attaches the policy that `R` (a [`Route`](crate::Route): a closure, a
 /// [`Routes`](crate::Routes) handle, a protocol's configuration) finds for a request.
 #[derive(Clone, Debug)]
 pub struct RouteLayer<R> {
     routes: R,
-    order: OutsideRecovery,
-    below_deadline: OneWarning,
+    order: StackCheck,
+    below_deadline: StackCheck,
 }
 
 impl<R> RouteLayer<R> {
@@ -18,8 +18,8 @@ impl<R> RouteLayer<R> {
     pub fn new(routes: R) -> Self {
         Self {
             routes,
-            order: OutsideRecovery::default(),
-            below_deadline: OneWarning::default(),
+            order: StackCheck::default(),
+            below_deadline: StackCheck::default(),
         }
     }
 }

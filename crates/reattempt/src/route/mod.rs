@@ -31,10 +31,9 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use crate::{HasCallContext, Route};
+use crate::{HasCallContext, Route, StackCheck};
 use tower_service::Service;
 
-use crate::order::{OneWarning, OutsideRecovery};
 pub use layer::RouteLayer;
 
 /// Attaches the policy of each call. Made by [`RouteLayer`].
@@ -42,8 +41,8 @@ pub use layer::RouteLayer;
 pub struct Routed<S, R> {
     inner: S,
     routes: R,
-    order: OutsideRecovery,
-    below_deadline: OneWarning,
+    order: StackCheck,
+    below_deadline: StackCheck,
 }
 
 impl<S, R, Req> Service<Req> for Routed<S, R>
@@ -67,7 +66,7 @@ where
             return self.inner.call(request);
         };
         let context = request.context_mut();
-        self.order.check("RouteLayer", context);
+        self.order.outside_recovery("RouteLayer", context);
         if policy.timeout().is_some() && context.limit().is_some_and(|limit| limit.enforced) {
             self.below_deadline.warn(
                 "RouteLayer",

@@ -140,9 +140,10 @@ impl<Req: HasCallContext> Service<Req> for Probe {
     }
 
     fn call(&mut self, mut request: Req) -> ProbeFuture {
+        // Before it is cloned: without a recovery layer the clone is another call.
+        let reporter = request.context_mut().reporter();
         let context = request.context_mut().clone();
-        let (reporter, said) = (context.reporter(), context.attempt());
-        let claimed = context.is_claimed();
+        let (said, claimed) = (reporter.attempt(), context.is_claimed());
         let number = self.log.called(context);
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Ready(since) => assert_eq!(

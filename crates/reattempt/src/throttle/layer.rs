@@ -1,17 +1,15 @@
 use std::sync::Arc;
 
-use crate::RetryThrottle;
-use crate::call::ThrottleStamp;
+use crate::{RetryThrottle, StackCheck};
 use tower_layer::Layer;
 
 use super::Throttle;
-use crate::order::OutsideRecovery;
 
 /// Attaches a throttle to each call. The caller's and the route policy's throttle override it.
 #[derive(Clone, Debug)]
 pub struct ThrottleLayer {
-    stamp: ThrottleStamp,
-    order: OutsideRecovery,
+    throttle: Option<Arc<dyn RetryThrottle>>,
+    order: StackCheck,
 }
 
 impl ThrottleLayer {
@@ -19,8 +17,17 @@ impl ThrottleLayer {
     #[must_use]
     pub fn new(throttle: Arc<dyn RetryThrottle>) -> Self {
         Self {
-            stamp: ThrottleStamp::new(throttle),
-            order: OutsideRecovery::default(),
+            throttle: Some(throttle),
+            order: StackCheck::default(),
+        }
+    }
+
+    /// Without a throttle of its own: only the policy's and the caller's apply.
+    #[must_use]
+    pub fn by_policy() -> Self {
+        Self {
+            throttle: None,
+            order: StackCheck::default(),
         }
     }
 }
@@ -31,7 +38,7 @@ impl<S> Layer<S> for ThrottleLayer {
     fn layer(&self, inner: S) -> Self::Service {
         Throttle {
             inner,
-            stamp: self.stamp.clone(),
+            throttle: self.throttle.clone(),
             order: self.order.clone(),
         }
     }

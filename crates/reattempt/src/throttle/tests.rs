@@ -1,3 +1,5 @@
+mod calls;
+
 use std::sync::Arc;
 
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
@@ -45,6 +47,26 @@ async fn a_failure_that_is_fatal_does_not_count() {
     let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
     let _ = stack(&bucket, &probe).oneshot(probe.request()).await;
     assert_eq!(fill(&bucket), 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_policy_only_the_throttle_of_others_applies() {
+    for of_policy in [false, true] {
+        let bucket = full();
+        let mut policy = RoutePolicy::new("route");
+        if of_policy {
+            policy = policy.with_throttle(bucket.clone());
+        }
+        let failing = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
+        let service = ServiceBuilder::new()
+            .layer(crate::RouteLayer::new(Arc::new(policy)))
+            .layer(ThrottleLayer::by_policy())
+            .layer(RetryLayer::new(verdict as Verdicts, RetryOnce))
+            .service(failing.inner());
+        let _ = service.oneshot(failing.request()).await;
+        assert_eq!(fill(&bucket), if of_policy { 8000 } else { 10_000 });
+        assert_eq!(failing.log().times().len(), 2);
+    }
 }
 
 /// R20
@@ -144,8 +166,9 @@ impl RetryThrottle for Priced {
         self.0.lock().unwrap().push(("refund", code));
     }
 
-    fn recovered(&self, failure: &Failure) {
-        self.0.lock().unwrap().push(("recovered", failure.code));
+    fn recovered(&self, failure: Option<&Failure>) {
+        let code = failure.and_then(|failure| failure.code);
+        self.0.lock().unwrap().push(("recovered", code));
     }
 }
 
@@ -176,7 +199,7 @@ async fn a_throttle_with_prices_pays_for_each_retry_until_one_works() {
         ),
         (
             vec![fails(1, 2).transparently(Transparent::Once), attempt(2)],
-            vec![("success", None)],
+            vec![("recovered", None)],
         ),
         (vec![fails(1, 8)], vec![]),
         (vec![fails(1, 9)], vec![("spend", Some(9))]),

@@ -11,6 +11,9 @@ use crate::reply::Told;
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let claimed = !matches!(story.seen.facts.acts, Acts::Nothing);
     let whole = matches!(story.over, Some((_, Told::Attempt(..) | Told::Body(_))));
+    if !claimed {
+        passed(story, faults);
+    }
     if !claimed && !whole {
         // Several layers pass the call through; which of them saw its end depends on where it was
         // cut off.
@@ -155,6 +158,22 @@ fn counts(info: &RetryInfo, sent: &[(u32, AttemptKind)], faults: &mut Faults) {
             (sent.len(), retries)
         )
     });
+}
+
+/// A call that every recovery layer left to another one: it was sent once, and says so.
+fn passed(story: &Story<'_>, faults: &mut Faults) {
+    let facts = &story.seen.facts;
+    let Some(info) = story.seen.info.as_ref().filter(|_| !facts.unseen) else {
+        return;
+    };
+    // A limit that has already passed is enforced below the recovery layer.
+    if facts.refused {
+        return;
+    }
+    counts(info, &[(1, AttemptKind::Initial)], faults);
+    faults.check(info.stopped().is_some(), || "the caller sees no end".into());
+    let right = info.records().all(|record| record.number == 1) && info.records().len() <= 1;
+    faults.check(right, || format!("the records of one attempt: {info:#}"));
 }
 
 fn watched(story: &Story<'_>, info: &RetryInfo, settled: &[&AttemptRecord], faults: &mut Faults) {

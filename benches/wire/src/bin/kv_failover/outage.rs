@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use reattempt::strategy::BestEffort;
 use reattempt::{Call, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryLayer};
+use reattempt_clients::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
+use reattempt_clients::kv::{self, StageLayer};
 use reattempt_couchbase::kv::stamp_idempotency;
 use reattempt_couchbase::{ConfigStore, KvClassifier, KvPushback};
-use reattempt_testbed::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
-use reattempt_testbed::kv::{self, Cluster, StageLayer};
-use reattempt_testbed::report::ReportLayer;
+use reattempt_testbed::kv::Cluster;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -86,7 +86,6 @@ impl Outage {
             .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()))
             .layer(PushbackLayer::new(KvPushback::new()))
             .option_layer(refreshes.map(ConfigPollLayer::new))
-            .layer(ReportLayer::new(kv::report))
             .layer(StageLayer::new())
             .service(client);
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use reattempt_clients::kv::{self, RoutedClient};
 use reattempt_couchbase::cluster_config::{ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL};
 use reattempt_couchbase::{
     Address, ConfigPoller, ConfigStore, FetchConfig, Revision, StaleKvConfig,
 };
-use reattempt_testbed::kv::{self, RoutedClient};
 
 /// The two values of RFC 0024.
 pub(crate) const INTERVAL: Duration = DEFAULT_INTERVAL;

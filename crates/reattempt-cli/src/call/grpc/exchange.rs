@@ -4,17 +4,17 @@ use http::Request;
 use http_body::Body;
 use http_body_util::BodyExt;
 use reattempt::{Elapsed, RetryInfo, StopReason};
+use reattempt_clients::grpc::{MessageError, Messages};
 use reattempt_grpc::{BodyErrorCode, ByTransportError, Code};
-use reattempt_testbed::grpc::{MessageError, Messages};
 use tower::ServiceExt;
 
-use super::Kind;
+use super::kind::Kind;
 use super::payloads::Payloads;
 use super::reply::{Reply, Status};
 use super::stack::Stack;
 use crate::call::answer::Timeout;
 use crate::call::attempts::Ending;
-use crate::call::http::chain;
+use crate::call::transport::{TransportError, chain};
 
 /// How the call ended for its caller.
 #[derive(Debug)]
@@ -58,6 +58,10 @@ pub(super) enum Read {
 }
 
 impl Read {
+    fn failed(error: &TransportError) -> Self {
+        Self::Broken(Status::new(ByTransportError.code(error), chain(&**error)))
+    }
+
     fn unreadable(error: &MessageError) -> Self {
         let code = match error {
             MessageError::TooLong { .. }
@@ -83,10 +87,7 @@ pub(super) async fn exchange(
 ) -> Read {
     let response = match stack.oneshot(request).await {
         Ok(response) => response,
-        Err(error) => {
-            let code = ByTransportError.code(&error);
-            return Read::Broken(Status::new(code, chain(&*error)));
-        }
+        Err(error) => return Read::failed(&error),
     };
     let (head, mut body) = response.into_parts();
     reply.head(head.status, head.headers, body.is_end_stream());
@@ -101,10 +102,7 @@ pub(super) async fn exchange(
         tokio::task::consume_budget().await;
         let frame = match frame {
             Ok(frame) => frame,
-            Err(error) => {
-                let code = ByTransportError.code(&error);
-                return Read::Broken(Status::new(code, chain(&*error)));
-            }
+            Err(error) => return Read::failed(&error),
         };
         match frame.into_data() {
             Ok(data) => {

@@ -1,12 +1,11 @@
 //! gRPC metadata: validation for a call, and the form of an answer's metadata.
 
-use std::collections::BTreeMap;
-
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use crate::call::document::{Fault, Fields, MOST_NAMES, OneOrMany};
+use crate::call::document::{Fault, Fields};
+use crate::call::named_values;
 
 /// Headers that gRPC and HTTP/2 set themselves. Other clients do not let a caller set them either.
 const OWN: [&str; 18] = [
@@ -33,11 +32,7 @@ const OWN: [&str; 18] = [
 /// The metadata of a call (gRPC over HTTP/2, Custom-Metadata). Values of `-bin` keys are already
 /// base64 and are sent unchanged.
 pub(super) fn read(fields: &mut Fields) -> Result<HeaderMap, Fault> {
-    let said: BTreeMap<String, OneOrMany> = fields.optional("metadata")?.unwrap_or_default();
-    if said.len() > MOST_NAMES {
-        let what = format!("has {} names; at most {MOST_NAMES} can be sent", said.len());
-        return Err(fields.fault("metadata", what));
-    }
+    let said = named_values::read(fields, "metadata")?;
     let mut metadata = HeaderMap::new();
     for (key, values) in said {
         let place = format!("metadata.{key}");
@@ -111,11 +106,14 @@ pub(super) fn shown(headers: &HeaderMap) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::document::{Found, MOST_NAMES};
     use serde_json::json;
 
     fn of(metadata: Value) -> Result<HeaderMap, String> {
-        let fields = Fields::of(json!({ "metadata": metadata }), "$");
-        read(&mut fields.map_err(|fault| fault.to_string())?).map_err(|fault| fault.to_string())
+        let document = json!({ "metadata": metadata }).to_string();
+        let found = Found::default();
+        let read = read(&mut Fields::of(document.as_bytes(), "$", found.clone()));
+        found.check(read).map_err(|faults| faults.listed())
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! gRPC calls: raw messages over plain HTTP/2, through the layers of A6.
 
 mod exchange;
+mod kind;
 mod metadata;
 mod payloads;
 mod reply;
@@ -13,10 +14,9 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, TE, USER_AGENT};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Request, Uri};
+use reattempt_clients::grpc::Messages;
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{Code, WaitForReady};
-use reattempt_testbed::grpc::Messages;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::{Answer, Shown};
@@ -24,6 +24,7 @@ use super::document::{Base64, Document, Fault, Fields, Head, Millis};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 use exchange::{end, exchange};
+use kind::Kind;
 use payloads::Payloads;
 use reply::Reply;
 use stack::{ChannelOptions, Stack};
@@ -75,27 +76,6 @@ pub(crate) struct GrpcCall {
     wait_for_ready: Option<bool>,
 }
 
-/// How many messages each side sends: one or any number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    #[default]
-    Unary,
-    ServerStream,
-    ClientStream,
-    Bidi,
-}
-
-impl Kind {
-    const fn asks_once(self) -> bool {
-        matches!(self, Self::Unary | Self::ServerStream)
-    }
-
-    const fn answers_once(self) -> bool {
-        matches!(self, Self::Unary | Self::ClientStream)
-    }
-}
-
 pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
     let authority = document.setup.one_target()?.to_owned();
     if authority.contains('@') {
@@ -106,7 +86,7 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
         let what = format!("must be host:port, got {authority:?}");
         return Err(Fault::new("$.target", what));
     }
-    let options = ChannelOptions::read(document.rest.nested("channel_options")?)?;
+    let options = ChannelOptions::read(document.rest.nested("channel_options"))?;
     let text = document.rest.text("service_config");
     let channel = stack::service_config(text.as_deref(), &document.setup, &options).map(|config| {
         let stack = stack::stack(&document.setup, &authority, config.clone(), &options);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use reattempt_testbed::grpc::frame_message;
+use reattempt_clients::grpc::frame_message;
 use tokio::time::{Instant, Sleep};
 
 /// Sends messages with gaps between them, and half-closes some time after the last.

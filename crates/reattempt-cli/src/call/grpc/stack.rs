@@ -85,7 +85,7 @@ pub(super) fn service_config(
 ) -> Result<Option<Arc<ServiceConfig>>, String> {
     let mut options = Options::new()
         .randomness(setup.randomness.clone())
-        .on_deadline(setup.on_deadline);
+        .on_deadline(setup.on_deadline_or_cap());
     if let Some(limit) = channel.max_attempts_limit {
         // A limit of one means one attempt.
         options.max_attempts_limit = limit.max(1);
@@ -103,10 +103,7 @@ pub(super) fn service_config(
             }
             Ok(Some(Arc::new(config)))
         }
-        Err(invalid) => {
-            let faults: Vec<_> = invalid.faults().iter().map(ToString::to_string).collect();
-            Err(faults.join("; "))
-        }
+        Err(invalid) => Err(invalid.listed()),
     }
 }
 
@@ -139,8 +136,8 @@ pub(super) fn stack(
     let classifier = GrpcClassifier::new()
         .retryable(CodeSet::EMPTY)
         .refused(options.refused);
-    let no_policy =
-        MaxAttempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(setup.on_deadline);
+    let no_policy = MaxAttempts::new(1, Backoff::constant(Duration::ZERO))
+        .on_deadline(setup.on_deadline_or_cap());
     let observer = Arc::new((LogObserver, JournalObserver));
     let transparent = options.enable_retries;
     let policies = Policies {

@@ -2,32 +2,30 @@
 //! Couchbase services.
 
 mod base;
+mod received;
 mod service;
 mod stack;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
-use http_body::Body;
-use http_body_util::{BodyExt, Full};
-use reattempt::{Elapsed, HasCallContext, Idempotency};
-use reattempt_couchbase::service::{ReadOnly, ServiceAnswer};
-use reattempt_http::body::DeadlineBodyError;
+use http::{HeaderMap, Method, Request, Uri};
+use http_body_util::Full;
+use reattempt::{HasCallContext, Idempotency};
+use reattempt_couchbase::service::ReadOnly;
 use serde_json::{Map, Value};
 use tower::ServiceExt;
 
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::Ending;
-use super::document::{Base64, Document, Fault, Fields, Head, MOST_NAMES, OneOrMany};
+use super::document::{Base64, Document, Fault, Fields, Head};
+use super::named_values;
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
-use super::transport::{Transport, TransportError, Version};
+use super::transport::{Transport, Version};
 use base::Base;
+use received::{Broken, Received};
 use service::Settings;
 use stack::Stack;
-
-/// Maximum bytes read of a response body.
-const LONGEST_BODY: usize = 64 << 20;
 
 /// Calls one HTTP server.
 #[derive(Debug)]
@@ -94,7 +92,7 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
         Some(true) => Idempotency::Idempotent,
         Some(false) => Idempotency::NotIdempotent,
     };
-    let mut headers = headers(fields, "headers")?;
+    let mut headers = headers(fields)?;
     let uri = base::at_host(uri, &headers);
     if let Some(authorization) = base.authorization(&uri) {
         // A header of the call takes precedence.
@@ -110,17 +108,11 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
     })
 }
 
-/// Reads a map of names to one value or a list of values.
-pub(crate) fn headers(fields: &mut Fields, name: &str) -> Result<HeaderMap, Fault> {
-    let said: std::collections::BTreeMap<String, OneOrMany> =
-        fields.optional(name)?.unwrap_or_default();
-    if said.len() > MOST_NAMES {
-        let what = format!("has {} names; at most {MOST_NAMES} can be sent", said.len());
-        return Err(fields.fault(name, what));
-    }
+fn headers(fields: &mut Fields) -> Result<HeaderMap, Fault> {
+    let said = named_values::read(fields, "headers")?;
     let mut headers = HeaderMap::new();
     for (key, values) in said {
-        let fault = |what| fields.fault(name, format!("{key}: {what}"));
+        let fault = |what| fields.fault("headers", format!("{key}: {what}"));
         let header: HeaderName = key.parse().map_err(|_| fault("is no header name"))?;
         for value in values.into_vec() {
             let value = HeaderValue::from_bytes(value.as_bytes())
@@ -132,74 +124,14 @@ pub(crate) fn headers(fields: &mut Fields, name: &str) -> Result<HeaderMap, Faul
 }
 
 /// Headers as shown in the answer: each name with a list of its values.
-pub(crate) fn shown(headers: &HeaderMap, hidden: impl Fn(&str) -> bool) -> Value {
+fn shown(headers: &HeaderMap) -> Value {
     let mut shown = Map::new();
-    for name in headers.keys().filter(|name| !hidden(name.as_str())) {
+    for name in headers.keys() {
         let values = headers.get_all(name).iter();
         let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
         shown.insert(name.to_string(), values.collect());
     }
     shown.into()
-}
-
-/// The part of the answer received so far.
-#[derive(Debug, Default)]
-struct Received {
-    head: Option<(StatusCode, HeaderMap)>,
-    /// The result of the service's layer.
-    found: Option<ServiceAnswer>,
-    body: BytesMut,
-}
-
-/// Why the answer is incomplete.
-#[derive(Debug)]
-enum Broken {
-    Elapsed(Elapsed),
-    Failed(String),
-}
-
-impl Broken {
-    /// The call failed without an answer.
-    fn call(error: TransportError) -> Self {
-        match error.downcast::<Elapsed>() {
-            Ok(elapsed) => Self::Elapsed(*elapsed),
-            Err(error) => Self::Failed(chain(&*error)),
-        }
-    }
-}
-
-/// The body of the answer failed.
-impl From<TransportError> for Broken {
-    fn from(error: TransportError) -> Self {
-        Self::Failed(format!("the answer's body broke off: {}", chain(&*error)))
-    }
-}
-
-impl<E> From<DeadlineBodyError<E>> for Broken
-where
-    Self: From<E>,
-{
-    fn from(error: DeadlineBodyError<E>) -> Self {
-        match error {
-            DeadlineBodyError::Elapsed(elapsed) => Self::Elapsed(elapsed),
-            DeadlineBodyError::Body(error) => error.into(),
-        }
-    }
-}
-
-/// An error with its sources.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let source = error.to_string();
-        // Some errors include their source in their text.
-        if !text.ends_with(&source) {
-            text = format!("{text}: {source}");
-        }
-        next = error.source();
-    }
-    text
 }
 
 impl HttpCaller {
@@ -209,25 +141,7 @@ impl HttpCaller {
         received: &mut Received,
     ) -> Result<(), Broken> {
         let response = self.stack.clone().oneshot(request).await;
-        let response = response.map_err(Broken::call)?;
-        let (mut head, mut body) = response.into_parts();
-        received.found = head.extensions.remove();
-        received.head = Some((head.status, head.headers));
-        while let Some(frame) = body.frame().await {
-            // A body that is always ready must not prevent the caller from cancelling.
-            tokio::task::consume_budget().await;
-            if let Ok(data) = frame?.into_data() {
-                if received.body.len() + data.len() > LONGEST_BODY {
-                    let what = format!("the answer's body has more than {LONGEST_BODY} bytes");
-                    return Err(Broken::Failed(what));
-                }
-                received.body.extend_from_slice(&data);
-            }
-            if body.is_end_stream() {
-                break;
-            }
-        }
-        Ok(())
+        received.read(response.map_err(Broken::call)?).await
     }
 }
 
@@ -294,6 +208,6 @@ fn tell(mut answer: Answer, received: Received, base: &Base) -> Answer {
     let headers = received.head.as_ref().map(|(_, headers)| headers);
     answer
         .with("status", status.map(|status| status.as_u16()))
-        .with("headers", headers.map(|headers| shown(headers, |_| false)))
+        .with("headers", headers.map(shown))
         .with_bytes("body", body)
 }

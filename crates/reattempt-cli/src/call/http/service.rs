@@ -11,13 +11,13 @@ use reattempt_couchbase::service::{
     ServiceIdempotencyLayer,
 };
 use reattempt_http::HttpClassifier;
-use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBody};
 use serde::Deserialize;
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
-use super::stack::{Stack, boxed};
-use super::{LONGEST_BODY, Received};
+use super::received::Received;
+use super::stack::{Stack, boxed, replay};
 use crate::call::answer::{Answer, Shown};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::couchbase_strategy::Strategy;
@@ -91,12 +91,7 @@ impl Settings {
             .layer(ServiceIdempotencyLayer::new(self.service))
             .layer(DeadlineLayer::unlimited())
             .layer(DeadlineBodyLayer::new())
-            // The whole body is already in memory.
-            .layer(
-                ReplayBodyLayer::new()
-                    .bytes_per_call(LONGEST_BODY)
-                    .no_budget(),
-            )
+            .layer(replay())
             .layer(
                 RetryLayer::new(classifier, strategy)
                     .observer(Arc::new((LogObserver, JournalObserver))),

@@ -8,10 +8,12 @@ use http::{Request, Response};
 use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use reattempt::backoff::{Backoff, Jitter};
+use reattempt::backoff::Backoff;
 use reattempt::observe::LogObserver;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, Route, RouteLayer};
+use reattempt::{
+    DeadlineLayer, HedgeLayer, OnDeadline, PushbackLayer, RetryLayer, Route, RouteLayer,
+};
 use reattempt_http::body::{
     DeadlineBodyLayer, DrainBodyLayer, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer,
 };
@@ -20,7 +22,7 @@ use reattempt_http::{HttpClassifier, HttpPushback, IdempotencyKeyLayer};
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
-use super::{Broken, LONGEST_BODY};
+use super::received::{Broken, LONGEST_BODY};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::document::{Document, Fault, Setup};
 use crate::call::transport::{Transport, TransportError};
@@ -41,25 +43,33 @@ where
     answer.map(|body| body.map_err(Broken::from).boxed_unsync())
 }
 
+/// Keeps all of a request's body, which is already in memory. A route may set a lower limit.
+pub(super) fn replay() -> ReplayBodyLayer {
+    ReplayBodyLayer::new()
+        .bytes_per_call(LONGEST_BODY)
+        .no_budget()
+}
+
 /// The document's policies; `None` leaves every call to the layers' defaults.
 pub(super) fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, Fault> {
     let Some(text) = document.rest.text("policy") else {
         return Ok(None);
     };
-    let options = Options::new()
-        .randomness(document.setup.randomness.clone())
-        .on_deadline(document.setup.on_deadline);
+    let setup = &document.setup;
+    let mut options = Options::new()
+        .randomness(setup.randomness.clone())
+        .default_on_deadline(OnDeadline::Cap);
+    options.on_deadline = setup.on_deadline;
     // Paths of the policy start at its own root.
-    let place = |fault: &reattempt_http::json::Fault| {
-        let within = fault.path.strip_prefix('$').unwrap_or_default();
-        format!("$.policy{within}: {}", fault.what)
+    let parsed = match HttpPolicies::parse_with(&text, &options) {
+        Ok(parsed) => parsed,
+        Err(faults) => {
+            document.rest.add_all("policy", &faults);
+            return Ok(None);
+        }
     };
-    let parsed = HttpPolicies::parse_with(&text, &options).map_err(|faults| {
-        let lines: Vec<_> = faults.faults().iter().map(place).collect();
-        Fault::of_text(&lines.join("; "))
-    })?;
-    for warning in &parsed.warnings {
-        tracing::warn!("{}", place(warning));
+    for warning in parsed.warnings {
+        tracing::warn!("{}", warning.below("$.policy"));
     }
     Ok(Some(parsed.policies))
 }
@@ -72,9 +82,8 @@ pub(super) fn stack(
 ) -> Stack {
     let classifier = HttpClassifier::new().judge_bodies();
     let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(20))
-        .jitter(Jitter::Full)
         .randomness(setup.randomness.clone());
-    let strategy = MaxAttempts::new(3, backoff).on_deadline(setup.on_deadline);
+    let strategy = MaxAttempts::new(3, backoff).on_deadline(setup.on_deadline_or_cap());
     let observer = Arc::new((LogObserver, JournalObserver));
     let policies = policies.map(Arc::new);
     let routes =
@@ -86,12 +95,7 @@ pub(super) fn stack(
         .layer(IdempotencyKeyLayer::new().by_policy())
         .layer(DeadlineLayer::unlimited())
         .layer(DeadlineBodyLayer::new())
-        // The whole body is already in memory; a route may set a lower limit.
-        .layer(
-            ReplayBodyLayer::new()
-                .bytes_per_call(LONGEST_BODY)
-                .no_budget(),
-        )
+        .layer(replay())
         .layer(RetryLayer::new(classifier, strategy).observer(observer.clone()))
         .layer(HedgeLayer::by_policy(classifier).observer(observer))
         .layer(OutcomeBodyLayer::new())

@@ -1,6 +1,7 @@
 //! The body of a response from the connection.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -8,8 +9,7 @@ use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::TransportError;
-use super::http1::Answered;
+use super::error::TransportError;
 use super::request_body::{EndOfRequest, Length};
 
 /// hyper treats this reset as the end of a body, but it is only valid after the body's end (RFC
@@ -24,18 +24,18 @@ pub(crate) struct AnswerBody {
     incoming: Option<Incoming>,
     /// The part of the request that may still be in flight.
     request: Option<EndOfRequest>,
-    /// Notified when the answer is no longer read.
-    answered: Option<Answered>,
+    /// Until it is dropped the connection is not idle.
+    reading: Option<Arc<()>>,
     /// Whether its last frame marks the end.
     says_its_end: bool,
 }
 
 impl AnswerBody {
-    pub(super) const fn of_http1(incoming: Incoming, answered: Answered) -> Self {
+    pub(super) const fn of_http1(incoming: Incoming, reading: Arc<()>) -> Self {
         Self {
             incoming: Some(incoming),
             request: None,
-            answered: Some(answered),
+            reading: Some(reading),
             says_its_end: false,
         }
     }
@@ -45,7 +45,7 @@ impl AnswerBody {
         Self {
             incoming: Some(incoming),
             request: Some(request),
-            answered: None,
+            reading: None,
             says_its_end: length == Length::Said,
         }
     }
@@ -64,9 +64,7 @@ impl Drop for AnswerBody {
         // The connection reads the rest of the answer, or closes. It must first be known that this
         // side no longer reads.
         self.incoming = None;
-        if let Some(answered) = self.answered.take() {
-            answered.set();
-        }
+        self.reading = None;
     }
 }
 

@@ -1,13 +1,13 @@
 //! A socket that knows what the peer has said, and bounds it before the head of an answer.
 
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
+use tokio::io::{AsyncRead, AsyncReadExt, Join, ReadBuf, ReadHalf, Take, WriteHalf, join, split};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
 
@@ -36,6 +36,11 @@ impl Heard {
         self.0.bytes.load(Ordering::Acquire) > 0
     }
 
+    /// Whether both are of one connection.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// From now on the bytes are bounded, until [`Heard::head_came`].
     pub(super) fn expect_head(&self) {
         self.0.bytes.store(0, Ordering::Release);
@@ -54,25 +59,30 @@ impl Heard {
     }
 
     pub(super) fn listen(&self, socket: TcpStream) -> Listening {
-        Listening {
-            socket: socket.take(u64::MAX),
+        let (read, write) = split(socket);
+        let read = Bounded {
+            socket: read.take(u64::MAX),
             in_this_turn: 0,
             heard: self.clone(),
-        }
+        };
+        join(read, write)
     }
 }
 
 /// Made by [`Heard::listen`].
+pub(super) type Listening = Join<Bounded, WriteHalf<TcpStream>>;
+
+/// The side of a socket that is read.
 #[derive(Debug)]
-pub(super) struct Listening {
+pub(super) struct Bounded {
     /// Its limit is that of the next read.
-    socket: Take<TcpStream>,
+    socket: Take<ReadHalf<TcpStream>>,
     /// Bytes read since the task paused last, while a head is due.
     in_this_turn: usize,
     heard: Heard,
 }
 
-impl Listening {
+impl Bounded {
     /// Bounds the next read. Pending where this turn has had its bytes.
     fn poll_bound(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let said = &self.heard.0;
@@ -95,7 +105,7 @@ impl Listening {
     }
 }
 
-impl AsyncRead for Listening {
+impl AsyncRead for Bounded {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -112,35 +122,5 @@ impl AsyncRead for Listening {
         self.in_this_turn += bytes;
         self.heard.read(bytes);
         Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Listening {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(self.socket.get_mut()).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(self.socket.get_mut()).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.get_ref().is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.socket.get_mut()).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.socket.get_mut()).poll_shutdown(cx)
     }
 }

@@ -5,43 +5,30 @@ use http::header::HOST;
 use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use reattempt::{AttemptReporter, CallContext, HasCallContext, Idempotency, Stage};
 use reattempt_http::TransportFault;
 use tokio::sync::Mutex;
 
+use super::answer_body::AnswerBody;
+use super::connection::{Address, drive, sending};
+use super::error::TransportError;
 use super::heard::Heard;
 use super::request_body::{Length, RequestBody};
-use super::{Address, AnswerBody, TransportError, sending};
 
 /// How often one attempt looks for another connection, after connections that accepted nothing of
 /// it.
 const MOST_TRIED: u32 = 4;
 
-pub(super) struct Connection<B>(Mutex<Slot<B>>);
+pub(super) struct Connection<B>(Mutex<Option<Open<B>>>);
 
-struct Slot<B> {
-    open: Option<(SendRequest<RequestBody<B>>, Heard)>,
-    /// Which of the connections, one after another, that is.
-    number: u64,
-}
+/// A connection, and what its server says on it.
+type Open<B> = (SendRequest<RequestBody<B>>, Heard);
 
 impl<B> Default for Connection<B> {
     fn default() -> Self {
-        Self(Mutex::new(Slot {
-            open: None,
-            number: 0,
-        }))
+        Self(Mutex::default())
     }
-}
-
-/// A connection that looks usable.
-struct Ready<B> {
-    connection: SendRequest<RequestBody<B>>,
-    heard: Heard,
-    number: u64,
-    /// A new connection, which was not used before and cannot have received GOAWAY.
-    fresh: bool,
 }
 
 impl<B> Connection<B>
@@ -49,53 +36,34 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<TransportError>,
 {
-    /// The connection, dialled if there is none. Calls that come meanwhile wait for the same one.
-    async fn ready(&self, address: &Address, length: Length) -> Result<Ready<B>, TransportError> {
+    /// The connection, dialled if there is none, and whether it is new: then it was not used before
+    /// and cannot have received GOAWAY. Calls that come meanwhile wait for the same one.
+    async fn ready(
+        &self,
+        address: &Address,
+        length: Length,
+    ) -> Result<(Open<B>, bool), TransportError> {
         let mut slot = self.0.lock().await;
-        if let Some((connection, heard)) = slot.open.as_mut() {
-            // After a GOAWAY the connection is not ready, although its open streams continue.
-            if !connection.is_closed() && connection.ready().await.is_ok() {
-                return Ok(Ready {
-                    connection: connection.clone(),
-                    heard: heard.clone(),
-                    number: slot.number,
-                    fresh: false,
-                });
-            }
-            slot.open = None;
+        // After a GOAWAY the connection is closed, although its open streams continue.
+        if let Some(open) = slot.as_ref().filter(|(sender, _)| !sender.is_closed()) {
+            return Ok((open.clone(), false));
         }
-        let heard = Heard::default();
-        let socket = TokioIo::new(heard.listen(address.dial().await?));
+        let (socket, heard) = address.dial().await?;
         let mut builder = Builder::new(TokioExecutor::new());
         if length == Length::Unsaid {
             // As gRPC's clients do: a connection is ready once the server's SETTINGS have come, and
             // no stream is opened beyond what they allow.
             builder.initial_max_send_streams(0);
         }
-        let (connection, driver) = builder.handshake(socket).await?;
-        tokio::spawn(async move {
-            if let Err(error) = driver.await {
-                tracing::debug!(%error, "connection ended");
-            }
-        });
-        slot.number += 1;
-        slot.open = Some((connection.clone(), heard.clone()));
-        Ok(Ready {
-            connection,
-            heard,
-            number: slot.number,
-            fresh: true,
-        })
+        let (sender, connection) = builder.handshake(socket).await?;
+        drive(connection);
+        Ok((slot.insert((sender, heard)).clone(), true))
     }
 
     /// The next call dials anew, unless another has done so already.
-    async fn forget(&self, number: u64, reporter: &AttemptReporter) {
+    async fn forget(&self, which: &Heard) {
         let mut slot = self.0.lock().await;
-        if slot.number == number {
-            let attempt = reporter.attempt();
-            tracing::debug!(attempt, "the connection takes no requests; dialling anew");
-            slot.open = None;
-        }
+        slot.take_if(|(_, heard)| heard.is_of(which));
     }
 
     pub(super) async fn send(
@@ -112,7 +80,7 @@ where
         }
         let mut tried = 0;
         loop {
-            let mut ready = self.ready(address, length).await?;
+            let ((mut sender, heard), fresh) = self.ready(address, length).await?;
             if length == Length::Unsaid {
                 // Dialling, or waiting for another call that does, may have taken of the time left.
                 reattempt_grpc::renew_timeout(&mut request);
@@ -128,25 +96,26 @@ where
                 // The body is never polled, so it does not report the stage itself.
                 reporter.stage(Stage::InFlight);
             }
-            let sent = ready
-                .connection
-                .try_send_request(Request::from_parts(head, body));
+            let sent = sender.try_send_request(Request::from_parts(head, body));
+            // hyper's queue may keep a request that came while its connection ended, until the last
+            // sender is dropped.
+            drop(sender);
             let (error, unsent) = match sending(reporter, sent).await {
                 Ok(answer) => return Ok(answer.map(|body| AnswerBody::of_http2(body, end, length))),
                 Err(failed) => failed,
             };
             if unsent.is_some() || is_goodbye(&*error) {
-                self.forget(ready.number, reporter).await;
+                self.forget(&heard).await;
             }
             tried += 1;
             match unsent {
                 // The connection received GOAWAY while it was idle: nothing was sent, so this is
                 // still the same attempt.
-                Some(unsent) if !ready.fresh && tried < MOST_TRIED => {
+                Some(unsent) if !fresh && tried < MOST_TRIED => {
                     request = unsent.map(RequestBody::into_inner);
                 }
                 // No stream is opened before the server has sent its SETTINGS.
-                _ if length == Length::Unsaid && !ready.heard.anything() => {
+                _ if length == Length::Unsaid && !heard.anything() => {
                     return Err(address.unconnected(error));
                 }
                 _ => {

@@ -4,30 +4,31 @@
 //! It never sends a request twice. It reports the stage of each attempt to the layers above.
 
 mod answer_body;
+mod connection;
+mod error;
 mod heard;
 mod http1;
 mod http2;
 mod request_body;
+#[cfg(test)]
+mod tests;
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::{fmt, io};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
-use reattempt::{AttemptReporter, Backend, HasCallContext, Stage};
-use tokio::net::TcpStream;
+use reattempt::{Backend, CallContext, HasCallContext, Stage};
 use tower_service::Service;
 
 pub(crate) use answer_body::AnswerBody;
+use connection::Address;
+pub(crate) use error::{TransportError, chain};
 use request_body::Length;
-
-/// The error of the transport: hyper's own errors, and those of connecting.
-pub(crate) type TransportError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,39 +38,6 @@ pub(crate) enum Version {
     Http2,
     /// HTTP/2 whose requests are streams of messages.
     Grpc,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("cannot connect to {authority}: {source}")]
-struct CannotConnect {
-    authority: String,
-    source: TransportError,
-}
-
-/// Where to connect.
-#[derive(Debug)]
-struct Address {
-    authority: String,
-    backend: Backend,
-}
-
-impl Address {
-    async fn dial(&self) -> Result<TcpStream, TransportError> {
-        let socket = TcpStream::connect(&self.authority)
-            .await
-            .map_err(|error| self.unconnected(error))?;
-        socket.set_nodelay(true)?;
-        Ok(socket)
-    }
-
-    /// Independent of the source's own kind: this error means that nothing was sent.
-    fn unconnected(&self, source: impl Into<TransportError>) -> TransportError {
-        let error = CannotConnect {
-            authority: self.authority.clone(),
-            source: source.into(),
-        };
-        Box::new(io::Error::new(io::ErrorKind::ConnectionRefused, error))
-    }
 }
 
 enum Connections<B> {
@@ -129,7 +97,10 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = Arc::clone(&self.0);
-        let reporter = request.context().cloned().unwrap_or_default().reporter();
+        let reporter = request
+            .context()
+            .map(CallContext::reporter)
+            .unwrap_or_default();
         reporter.backend(shared.address.backend.clone());
         reporter.stage(Stage::Dispatch);
         Box::pin(async move {
@@ -146,24 +117,4 @@ where
             answered
         })
     }
-}
-
-/// Why a request has no answer, and the request itself if nothing of it was sent.
-type Unanswered<B> = (TransportError, Option<Request<B>>);
-
-/// Waits for the answer of a request. If the request was not sent, the reported stage is reset.
-async fn sending<B, F>(
-    reporter: &AttemptReporter,
-    sending: F,
-) -> Result<Response<Incoming>, Unanswered<B>>
-where
-    F: Future<Output = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<B>>>>,
-{
-    sending.await.map_err(|mut error| {
-        let unsent = error.take_message();
-        if unsent.is_some() {
-            reporter.stage(Stage::Dispatch);
-        }
-        (error.into_error().into(), unsent)
-    })
 }

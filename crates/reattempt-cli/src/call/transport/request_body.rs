@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use reattempt::{AttemptReporter, Stage};
 use tokio::sync::oneshot;
 
-use super::TransportError;
+use super::error::TransportError;
 
 /// Whether a body has a known length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

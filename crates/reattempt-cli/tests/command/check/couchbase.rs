@@ -1,6 +1,6 @@
 //! Error maps and cluster configurations.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -63,31 +63,20 @@ async fn a_name_moves_no_cursor_and_begins_no_line() {
     assert_eq!(lines, [warning, "FILE: ok".to_owned()]);
 }
 
-/// One fault, one line: a name in the document may contain any character.
+/// C23 C25: every fault that makes a map unusable, and what is assumed of one that can be used.
 #[tokio::test]
-async fn a_name_with_a_line_break_makes_no_line_of_its_own() {
-    let json =
-        r#"{"version": 2, "revision": 1, "errors": {"a\nFILE: ok\u001b[2J": {"attrs": []}}}"#;
-    let (status, lines) = map("break.json", json).await;
-    assert_eq!((status, lines.len()), (Some(0), 2), "{lines:#?}");
-    let place = r"FILE: warning: $.errors.a\nFILE: ok\u{1b}[2J: the key must be";
-    assert!(lines[0].starts_with(place), "{lines:#?}");
-}
-
-/// C25
-#[tokio::test]
-async fn maps_of_any_version_can_be_used() {
-    for (n, json) in [
-        r#"{"version": 1, "revision": 0, "errors": {}}"#,
-        r#"{"version": 2, "revision": 9, "errors": {}}"#,
-        r#"{"version": 99, "revision": 18446744073709551615, "errors": {}, "more": {}}"#,
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let (status, lines) = map(&format!("version{n}.json"), json).await;
-        assert_eq!((status, lines), (Some(0), vec!["FILE: ok".to_owned()]));
-    }
+async fn what_is_no_map_cannot_be_used() {
+    let json = r#"{"version": "2", "revision": -1, "errors": []}"#;
+    let (status, lines) = map("nomap.json", json).await;
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        lines,
+        [
+            "FILE: $.version: must be an integer that is not negative",
+            "FILE: $.revision: must be an integer that is not negative",
+            "FILE: $.errors: must be an object of statuses",
+        ]
+    );
     let (status, lines) = map("versionless.json", r#"{"errors": {}}"#).await;
     assert_eq!(status, Some(0));
     assert_eq!(
@@ -97,46 +86,6 @@ async fn maps_of_any_version_can_be_used() {
             "FILE: warning: $.revision: is missing; 0 is assumed",
             "FILE: ok",
         ]
-    );
-}
-
-/// C23: every fault that makes a map unusable.
-#[tokio::test]
-async fn what_is_no_map_cannot_be_used() {
-    for (n, (json, lines)) in [
-        ("", &["$: not JSON, at line 1, column 0: "][..]),
-        ("{\"errors\": {", &["$: not JSON, at line 1, column 12: "]),
-        ("[]", &["$: must be an object"]),
-        ("null", &["$: must be an object"]),
-        (
-            r#"{"version": 1, "revision": 1}"#,
-            &["$.errors: must be an object of statuses"],
-        ),
-        (
-            r#"{"version": "2", "revision": -1, "errors": []}"#,
-            &[
-                "$.version: must be an integer that is not negative",
-                "$.revision: must be an integer that is not negative",
-                "$.errors: must be an object of statuses",
-            ],
-        ),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let (status, said) = map(&format!("nomap{n}.json"), json).await;
-        assert_eq!(status, Some(1), "{json}");
-        assert_eq!(said.len(), lines.len(), "{said:?}");
-        for (said, line) in said.iter().zip(lines) {
-            assert!(said.starts_with(&format!("FILE: {line}")), "{said}");
-        }
-    }
-    let huge = format!(r#"{{"errors": {{}}, "x": "{}"}}"#, "x".repeat(1 << 20));
-    let (status, lines) = map("huge-map.json", &huge).await;
-    assert_eq!(status, Some(1));
-    assert!(
-        lines[0].starts_with("FILE: $: an error map of 1048"),
-        "{lines:?}"
     );
 }
 
@@ -202,37 +151,20 @@ async fn all_faults_of_a_configuration_are_told() {
 }
 
 #[tokio::test]
-async fn hostile_configurations_cannot_be_used() {
+async fn a_hostile_configuration_gets_a_bounded_number_of_lines() {
     let deep = "[".repeat(100_000);
-    let many = format!(
-        r#"{{"nodesExt": [{}]}}"#,
-        vec![r#"{"services": {"kv": 1}}"#; 5000].join(",")
-    );
     let wrong = format!(r#"{{"nodesExt": [{}]}}"#, vec!["7"; 4000].join(","));
-    for (n, (json, path, most)) in [
-        ("", "$: not JSON", 1),
-        (deep.as_str(), "$: not JSON", 1),
-        ("7", "$: must be an object", 1),
-        ("{}", "$.nodesExt: must name at least one node", 1),
-        (r#"{"nodesExt": {}}"#, "$.nodesExt: must be a list of nodes", 1),
-        (r#"{"nodesExt": []}"#, "$.nodesExt: must name at least one node", 1),
-        (many.as_str(), "$.nodesExt: has more than 4096 nodes", 1),
-        (wrong.as_str(), "$.nodesExt[0]: must be an object", 100),
+    for (name, json, path, most) in [
+        ("deep.json", deep, "$: not JSON", 1),
+        ("many.json", wrong, "$.nodesExt[0]: must be an object", 100),
         (
-            r#"{"nodeLocator": "vbucket", "nodesExt": [{"services": {"kv": 1}}]}"#,
-            "$.vBucketServerMap: is missing",
+            "nolist.json",
+            r#"{"nodesExt": {}}"#.to_owned(),
+            "$.nodesExt: must be a list of nodes",
             1,
         ),
-        (
-            r#"{"nodesExt": [{"services": {"kv": 1}}], "vBucketServerMap": {"serverList": ["h"], "vBucketMap": []}}"#,
-            "$.vBucketServerMap.serverList[0]: must be host:port",
-            1,
-        ),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let (status, lines) = config(&format!("hostile{n}.json"), json).await;
+    ] {
+        let (status, lines) = config(name, &json).await;
         assert_eq!(status, Some(1), "{path}");
         assert!(lines[0].starts_with(&format!("FILE: {path}")), "{lines:?}");
         assert!(lines.len() <= most, "{}", lines.len());
@@ -260,45 +192,26 @@ async fn each_file_has_its_own_lines() {
     assert_eq!(reports[1]["file"], names[1]);
 }
 
-fn real(folder: &Path, name: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(folder).unwrap();
-    let files = files.map(|entry| entry.unwrap().path());
-    let json = files.filter(|path| path.extension().is_some_and(|end| end == "json"));
-    json.filter(|path| name(path.file_name().unwrap().to_str().unwrap()))
-        .collect()
-}
-
-/// Files of real servers from the folder in `REATTEMPT_DATA`, if it is set.
+/// Configurations of real servers from the folder in `REATTEMPT_DATA`, if it is set: none gets a
+/// warning. `reattempt-couchbase` reads their error maps.
 #[tokio::test]
 async fn what_real_servers_sent_can_be_used() {
     let Some(data) = std::env::var_os("REATTEMPT_DATA") else {
         return;
     };
     let data = Path::new(&data).join("couchbase");
-    let is_map = |name: &str| name.contains("err") && name.contains("map");
-    let maps = [real(&data, is_map), real(&data.join("gocbcore"), is_map)].concat();
-    assert!(maps.len() > 10);
-    for map in maps {
-        let (status, lines) = check(&["--kind", "error-map"], &map).await;
-        assert_eq!(
-            (status, lines),
-            (Some(0), vec!["FILE: ok".to_owned()]),
-            "{map:?}"
-        );
+    let folders = ["jvm", "gocbcore"].map(|name| std::fs::read_dir(data.join(name)).unwrap());
+    let mut checked = 0;
+    for entry in folders.into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let config = name.contains("config_") && name.ends_with(".json");
+        if !config || name.contains("placeholder") {
+            continue;
+        }
+        let found = check(&["--kind", "cluster-config"], &path).await;
+        assert_eq!(found, (Some(0), vec!["FILE: ok".to_owned()]), "{path:?}");
+        checked += 1;
     }
-    let is_config = |name: &str| name.contains("config_") && !name.contains("placeholder");
-    let configs = [
-        real(&data.join("jvm"), is_config),
-        real(&data.join("gocbcore"), is_config),
-    ];
-    let configs = configs.concat();
-    assert!(configs.len() > 10);
-    for config in configs {
-        let (status, lines) = check(&["--kind", "cluster-config"], &config).await;
-        assert_eq!(
-            (status, lines),
-            (Some(0), vec!["FILE: ok".to_owned()]),
-            "{config:?}"
-        );
-    }
+    assert!(checked > 10);
 }

@@ -178,6 +178,22 @@ async fn http_policies_are_checked_and_load_amplification_warns() {
 }
 
 #[tokio::test]
+async fn a_retry_budget_fed_by_requests_is_warned_of() {
+    let policy = r#"{"default": {"retry": {}, "throttle": "shop"},
+        "throttles": {"shop": {"retryRatio": 0.2, "minPerSecond": 10, "window": "10s"}}}"#;
+    let (status, lines) = check(&["--kind", "http-policy"], &file("ratio.json", policy)).await;
+    assert_eq!(status, Some(0));
+    assert_eq!(
+        lines,
+        [
+            "FILE: warning: $.throttles.shop: a budget fed by requests does not recover from an \
+             overload: while every call fails, each of them still allows its share of a retry",
+            "FILE: ok",
+        ]
+    );
+}
+
+#[tokio::test]
 async fn one_bad_file_among_good_ones_fails_and_a_missing_one_is_bad() {
     let good = file("good.json", "{}");
     let missing = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("missing.json");

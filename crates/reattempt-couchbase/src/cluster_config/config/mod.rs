@@ -1,13 +1,12 @@
 //! A cluster's configuration: its nodes, their services, and the owner of each vbucket.
 
-mod error;
 mod node;
 mod origin;
 mod parse;
 mod vbuckets;
 
-pub use error::ConfigError;
-use error::Faults;
+use reattempt::config::{Fault, Faults};
+
 pub use node::{Network, Node, Service};
 
 use super::{Address, Revision, Route, VbucketMap};
@@ -34,13 +33,17 @@ const MAX_NODES: usize = 4096;
 ///     .unwrap();
 /// assert_eq!(kv.to_string(), "10.0.0.1:11210");
 ///
-/// let refused =
-///     ClusterConfig::parse(br#"{"rev": -1, "nodesExt": []}"#, "10.0.0.1").unwrap_err();
+/// let json = br#"{"rev": -1, "nodesExt": [{"hostname": "h", "services": {"kv": 0}}]}"#;
+/// let refused = ClusterConfig::parse(json, "10.0.0.1").unwrap_err();
+/// let faults: Vec<_> = refused.faults().iter().map(ToString::to_string).collect();
 /// assert_eq!(
-///     refused.to_string(),
-///     "$.rev: must be an integer that is not negative"
+///     faults,
+///     [
+///         "$.rev: must be an integer that is not negative",
+///         "$.nodesExt[0].services.kv: must be a port from 1 to 65535",
+///     ]
 /// );
-/// # Ok::<_, reattempt_couchbase::cluster_config::ConfigError>(())
+/// # Ok::<_, reattempt::config::Faults>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
@@ -56,38 +59,15 @@ impl ClusterConfig {
     /// configuration that needs it is then rejected.
     ///
     /// # Errors
-    /// If it is too large, not JSON, or inconsistent. No part of it is used then.
-    pub fn parse(json: &[u8], origin: &str) -> Result<Self, ConfigError> {
-        let (config, faults) = parse::config(json, origin);
-        match (config, faults.into_vec().into_iter().next()) {
-            (Some(config), None) => Ok(config),
-            (_, Some(fault)) => Err(fault),
-            (None, None) => Err(ConfigError::at("$", "must be a configuration")),
-        }
+    /// Every reason to reject it, at most a hundred: it is too large, not JSON, or inconsistent. No
+    /// part of it is used then.
+    pub fn parse(json: &[u8], origin: &str) -> Result<Self, Faults> {
+        Self::parse_with_warnings(json, origin).map(|(config, _)| config)
     }
 
-    /// Every reason to reject a configuration, in the order of its members, at most a hundred;
-    /// empty if [`ClusterConfig::parse`] would accept it.
-    ///
-    /// ```
-    /// use reattempt_couchbase::ClusterConfig;
-    ///
-    /// let faults = ClusterConfig::faults(
-    ///     br#"{"rev": -1, "nodesExt": [{"hostname": "h", "services": {"kv": 0}}]}"#,
-    ///     "h",
-    /// );
-    /// let paths: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    /// assert_eq!(
-    ///     paths,
-    ///     [
-    ///         "$.rev: must be an integer that is not negative",
-    ///         "$.nodesExt[0].services.kv: must be a port from 1 to 65535",
-    ///     ]
-    /// );
-    /// ```
-    #[must_use]
-    pub fn faults(json: &[u8], origin: &str) -> Vec<ConfigError> {
-        parse::config(json, origin).1.into_vec()
+    /// The same with warnings: a member is there twice, and the last one counts.
+    pub fn parse_with_warnings(json: &[u8], origin: &str) -> Result<(Self, Vec<Fault>), Faults> {
+        parse::FORM.read(json, |place, json| parse::config(place, json, origin))
     }
 
     /// Its position in the order of configurations.

@@ -1,7 +1,7 @@
 //! A node of the cluster and its addresses.
 
+use crate::address::bare;
 use crate::cluster_config::Address;
-use crate::cluster_config::address::bare;
 
 /// A service of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

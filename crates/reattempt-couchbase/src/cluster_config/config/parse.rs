@@ -1,191 +1,194 @@
 //! Parses a configuration from JSON.
 
-use serde_json::{Map, Value};
+use reattempt::config::{Form, Json, Members, Place, Unreadable};
 
 use super::node::{Alternate, Ports};
 use super::origin::{HOST, address};
 use super::vbuckets::vbuckets;
-use super::{ClusterConfig, ConfigError, Faults, MAX_BYTES, MAX_NODES, Node, Service};
-use crate::cluster_config::address::{bare, is_host};
+use super::{ClusterConfig, MAX_BYTES, MAX_NODES, Node, Service};
+use crate::address::{bare, is_host};
 use crate::cluster_config::{Address, Revision};
+use crate::server_document::{form, not_json, object};
 
 const MAX_NETWORKS: usize = 16;
 
-type Object = Map<String, Value>;
+/// The faults are bounded, because a hostile configuration may contain any number.
+pub(super) const FORM: Form = Form {
+    most_faults: 99,
+    ..form(
+        "the cluster configuration",
+        MAX_BYTES,
+        |unreadable| match unreadable {
+            Unreadable::TooLong { bytes, longest } => {
+                format!("a configuration of {bytes} bytes is refused: at most {longest} are read")
+            }
+            other => not_json(other),
+        },
+    )
+};
 
-/// The configuration, and its faults: if there are any, it must not be used.
-pub(super) fn config(json: &[u8], origin: &str) -> (Option<ClusterConfig>, Faults) {
-    let mut faults = Faults::default();
-    let document = faults.keep(document(json));
-    let root = document.as_ref().and_then(|document| {
-        let root = document.as_object();
-        faults.keep(root.ok_or_else(|| ConfigError::at("$", "must be an object")))
+pub(super) fn config(place: &mut Place<'_>, json: Json<'_>, origin: &str) -> Option<ClusterConfig> {
+    let origin = bare(origin);
+    let known = [
+        "rev",
+        "revEpoch",
+        "name",
+        "nodes",
+        "nodesExt",
+        "nodeLocator",
+        "vBucketServerMap",
+    ];
+    let root = object(place, json, &known)?;
+    let revision = revision(place, &root);
+    let bucket = root.optional(place, "name", |place, json| match json.as_str() {
+        Some(name) => Some(name.into()),
+        None => place.refuse("must be the bucket's name"),
     });
-    let config = root.map(|root| of_object(root, bare(origin), &mut faults));
-    (config, faults)
-}
-
-fn document(json: &[u8]) -> Result<Value, ConfigError> {
-    if json.len() > MAX_BYTES {
-        return Err(ConfigError::TooLarge { bytes: json.len() });
-    }
-    serde_json::from_slice(json).map_err(|e| ConfigError::NotJson {
-        line: e.line(),
-        column: e.column(),
-        problem: e.to_string(),
-    })
-}
-
-fn of_object(root: &Object, origin: &str, faults: &mut Faults) -> ClusterConfig {
-    let revision = revision(root, faults);
-    let bucket = root.get("name").and_then(|name| {
-        let name = name.as_str().map(Box::from);
-        faults.keep(name.ok_or_else(|| ConfigError::at("$.name", "must be the bucket's name")))
+    let mut nodes = nodes(place, &root, origin);
+    let vbuckets = root.optional(place, "vBucketServerMap", |place, json| {
+        vbuckets(place, json, origin, &mut nodes)
     });
-    let mut nodes = nodes(root, origin, faults);
-    let vbuckets = match root.get("vBucketServerMap") {
-        Some(map) => vbuckets(map, origin, &mut nodes, faults),
-        None if root.get("nodeLocator").and_then(Value::as_str) == Some("vbucket") => {
-            faults.add(ConfigError::at(
-                "$.vBucketServerMap",
-                "is missing, and the bucket is located by vbuckets",
-            ));
-            None
-        }
-        None => None,
-    };
-    if nodes.is_empty() && faults.is_empty() {
-        faults.add(ConfigError::at("$.nodesExt", "must name at least one node"));
+    let locator = root.get("nodeLocator").and_then(Json::as_str);
+    if root.get("vBucketServerMap").is_none() && locator.as_deref() == Some("vbucket") {
+        let mut place = place.field("vBucketServerMap");
+        place.wrong("is missing, and the bucket is located by vbuckets");
     }
-    ClusterConfig {
+    if nodes.is_empty() && !place.has_faults() {
+        place.field("nodesExt").wrong("must name at least one node");
+    }
+    Some(ClusterConfig {
         revision,
         bucket,
         nodes,
         vbuckets,
-    }
-}
-
-fn revision(root: &Object, faults: &mut Faults) -> Revision {
-    let mut integer = |key, path: &str, problem, least| match root.get(key) {
-        None => 0,
-        Some(value) => {
-            let number = value.as_i64().filter(|number| *number >= least);
-            let number = faults.keep(number.ok_or_else(|| ConfigError::at(path, problem)));
-            number.unwrap_or_default()
-        }
-    };
-    let not_negative = "must be an integer that is not negative";
-    let rev = integer("rev", "$.rev", not_negative, 0);
-    let epoch = integer("revEpoch", "$.revEpoch", "must be an integer", i64::MIN);
-    Revision::new(epoch, rev)
-}
-
-/// A list of objects under a key, with a bounded length.
-fn list<'a>(root: &'a Object, key: &str) -> Result<Option<&'a [Value]>, ConfigError> {
-    let Some(value) = root.get(key) else {
-        return Ok(None);
-    };
-    let list = value
-        .as_array()
-        .ok_or_else(|| ConfigError::at(format!("$.{key}"), "must be a list of nodes"))?;
-    if list.len() > MAX_NODES {
-        return Err(ConfigError::at(
-            format!("$.{key}"),
-            "has more than 4096 nodes",
-        ));
-    }
-    Ok(Some(list))
-}
-
-fn nodes(root: &Object, origin: &str, faults: &mut Faults) -> Vec<Node> {
-    let old = faults.keep(list(root, "nodes")).flatten();
-    let old = old.unwrap_or_default();
-    let new = faults.keep(list(root, "nodesExt")).flatten();
-    let mut nodes = Vec::new();
-    for (at, value) in new.unwrap_or(old).iter().enumerate() {
-        let node = match new {
-            Some(_) => node(value, at, old, origin, faults),
-            // The older format, without nodesExt, has only key-value and management.
-            None => old_node(value, at, origin),
-        };
-        nodes.extend(faults.keep(node));
-    }
-    nodes
-}
-
-fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Object, ConfigError> {
-    value
-        .as_object()
-        .ok_or_else(|| ConfigError::at(path, "must be an object"))
-}
-
-fn node(
-    value: &Value,
-    at: usize,
-    old: &[Value],
-    origin: &str,
-    faults: &mut Faults,
-) -> Result<Node, ConfigError> {
-    let path = format!("$.nodesExt[{at}]");
-    let node = object(value, &path)?;
-    let hostname = match node.get("hostname") {
-        // The remaining members are checked as well, to report their faults too.
-        Some(hostname) => faults
-            .keep(host(hostname, origin, &format!("{path}.hostname")))
-            .unwrap_or_default(),
-        // A single node may not know its own name; the older list may contain it.
-        None => match old.get(at) {
-            Some(old) if old.get("hostname").is_some() => {
-                old_address(old, at, origin)?.host().into()
-            }
-            _ => known(origin, &format!("{path}.hostname"))?.into(),
-        },
-    };
-    let ports = match node.get("services") {
-        Some(services) => ports(services, &format!("{path}.services"), faults)?,
-        None => return Err(ConfigError::at(format!("{path}.services"), "is missing")),
-    };
-    let alternates = match node.get("alternateAddresses") {
-        Some(alternates) => {
-            let path = format!("{path}.alternateAddresses");
-            self::alternates(alternates, origin, &path, faults)?
-        }
-        None => Vec::new(),
-    };
-    Ok(Node {
-        hostname,
-        ports,
-        this_node: node.get("thisNode") == Some(&Value::Bool(true)),
-        uuid: node.get("nodeUUID").and_then(Value::as_str).map(Box::from),
-        alternates,
     })
 }
 
-/// The origin, which the caller may not know.
-fn known<'a>(origin: &'a str, path: &str) -> Result<&'a str, ConfigError> {
-    if origin.is_empty() {
-        let problem = "is the host that the configuration came from, which is unknown";
-        return Err(ConfigError::at(path, problem));
-    }
-    Ok(origin)
+fn revision(place: &mut Place<'_>, root: &Members<'_>) -> Revision {
+    let mut integer = |name, must, least| {
+        let number = root.optional(place, name, |place, json| {
+            let number = json.as_number().and_then(|number| number.parse().ok());
+            number
+                .filter(|number| *number >= least)
+                .or_else(|| place.refuse(must))
+        });
+        number.unwrap_or_default()
+    };
+    let rev = integer("rev", "must be an integer that is not negative", 0);
+    let epoch = integer("revEpoch", "must be an integer", i64::MIN);
+    Revision::new(epoch, rev)
 }
 
-fn host(value: &Value, origin: &str, path: &str) -> Result<Box<str>, ConfigError> {
-    let host = value.as_str().map(bare).unwrap_or_default();
+/// A list of nodes with a bounded length.
+fn list<'t>(place: &mut Place<'_>, root: &Members<'t>, name: &str) -> Option<Vec<Json<'t>>> {
+    root.optional(place, name, |place, json| match json.items() {
+        None => place.refuse("must be a list of nodes"),
+        Some(list) if list.len() > MAX_NODES => place.refuse("has more than 4096 nodes"),
+        list => list,
+    })
+}
+
+fn nodes(place: &mut Place<'_>, root: &Members<'_>, origin: &str) -> Vec<Node> {
+    let old = list(place, root, "nodes").unwrap_or_default();
+    let Some(new) = list(place, root, "nodesExt") else {
+        // The older format, without nodesExt, has only key-value and management.
+        let mut place = place.field("nodes");
+        let nodes = old.into_iter().enumerate();
+        return nodes
+            .filter_map(|(at, json)| old_node(&mut place.index(at), json, origin))
+            .collect();
+    };
+    let nodes = new.into_iter().enumerate();
+    nodes
+        .filter_map(|(at, json)| node(place, json, at, old.get(at).copied(), origin))
+        .collect()
+}
+
+/// The node at this index of `nodesExt`; `root` is the place of the whole configuration.
+fn node(
+    root: &mut Place<'_>,
+    json: Json<'_>,
+    at: usize,
+    old: Option<Json<'_>>,
+    origin: &str,
+) -> Option<Node> {
+    let mut list = root.field("nodesExt");
+    let mut place = list.index(at);
+    let node = object(&mut place, json, &NODE)?;
+    let hostname = match (node.get("hostname"), old) {
+        // The remaining members are checked as well, to report their faults too.
+        (Some(hostname), _) => {
+            host(&mut place.field("hostname"), hostname, origin).unwrap_or_default()
+        }
+        // A single node may not know its own name; the older list may contain it.
+        (None, Some(old)) if old.get("hostname").is_some() => {
+            old_address(&mut root.field("nodes").index(at), old, origin)?
+                .host()
+                .into()
+        }
+        (None, _) => known(&mut place.field("hostname"), origin)?.into(),
+    };
+    let mut list = root.field("nodesExt");
+    let place = &mut list.index(at);
+    let Some(services) = node.get("services") else {
+        return place.field("services").refuse("is missing");
+    };
+    let ports = ports(&mut place.field("services"), services)?;
+    let alternates = match node.get("alternateAddresses") {
+        Some(json) => alternates(&mut place.field("alternateAddresses"), json, origin)?,
+        None => Vec::new(),
+    };
+    Some(Node {
+        hostname,
+        ports,
+        alternates,
+        ..named(&node)
+    })
+}
+
+/// The members of a node, in both formats.
+const NODE: [&str; 6] = [
+    "hostname",
+    "services",
+    "ports",
+    "alternateAddresses",
+    "thisNode",
+    "nodeUUID",
+];
+
+/// A node with the members that both formats have.
+fn named(node: &Members<'_>) -> Node {
+    Node {
+        hostname: Box::default(),
+        ports: Ports::default(),
+        this_node: node.get("thisNode").and_then(Json::as_bool) == Some(true),
+        uuid: node.get("nodeUUID").and_then(Json::as_str).map(Box::from),
+        alternates: Vec::new(),
+    }
+}
+
+/// The origin, which the caller may not know.
+fn known<'a>(place: &mut Place<'_>, origin: &'a str) -> Option<&'a str> {
+    if origin.is_empty() {
+        return place.refuse("is the host that the configuration came from, which is unknown");
+    }
+    Some(origin)
+}
+
+fn host(place: &mut Place<'_>, json: Json<'_>, origin: &str) -> Option<Box<str>> {
+    let text = json.as_str().unwrap_or_default();
+    let host = bare(&text);
     if host == HOST {
-        return Ok(known(origin, path)?.into());
+        return known(place, origin).map(Box::from);
     }
     if !is_host(host) || host.contains('$') {
-        return Err(ConfigError::at(
-            path,
-            "must be a host name, an IPv4 address or an IPv6 address",
-        ));
+        return place.refuse("must be a host name, an IPv4 address or an IPv6 address");
     }
-    Ok(host.into())
+    Some(host.into())
 }
 
-fn ports(value: &Value, path: &str, faults: &mut Faults) -> Result<Ports, ConfigError> {
-    let services = object(value, path)?;
+fn ports(place: &mut Place<'_>, json: Json<'_>) -> Option<Ports> {
+    let services = object(place, json, Service::NAMES.as_flattened())?;
     let mut ports = Ports::default();
     for (port, name) in ports
         .0
@@ -193,72 +196,65 @@ fn ports(value: &Value, path: &str, faults: &mut Faults) -> Result<Ports, Config
         .iter_mut()
         .zip(Service::NAMES.as_flattened())
     {
-        if let Some(value) = services.get(*name) {
-            *port = faults.keep(self::port(value, || format!("{path}.{name}")));
-        }
+        *port = services.optional(place, name, self::port);
     }
-    Ok(ports)
+    Some(ports)
 }
 
-fn port(value: &Value, path: impl FnOnce() -> String) -> Result<u16, ConfigError> {
-    let port = value.as_u64().and_then(|port| u16::try_from(port).ok());
+fn port(place: &mut Place<'_>, json: Json<'_>) -> Option<u16> {
+    let port = json.as_number().and_then(|port| port.parse().ok());
     port.filter(|port| *port != 0)
-        .ok_or_else(|| ConfigError::at(path(), "must be a port from 1 to 65535"))
+        .or_else(|| place.refuse("must be a port from 1 to 65535"))
 }
 
-fn alternates(
-    value: &Value,
-    origin: &str,
-    path: &str,
-    faults: &mut Faults,
-) -> Result<Vec<Alternate>, ConfigError> {
-    let networks = object(value, path)?;
-    if networks.len() > MAX_NETWORKS {
-        return Err(ConfigError::at(path, "has more than 16 networks"));
+fn alternates(place: &mut Place<'_>, json: Json<'_>, origin: &str) -> Option<Vec<Alternate>> {
+    if !json.is_object() {
+        return place.refuse("must be an object");
     }
-    networks
-        .iter()
-        .map(|(network, value)| {
-            let path = format!("{path}.{network}");
-            let alternate = object(value, &path)?;
-            let hostname_path = format!("{path}.hostname");
-            let hostname = alternate
-                .get("hostname")
-                .ok_or_else(|| ConfigError::at(&hostname_path, "is missing"))?;
-            Ok(Alternate {
-                network: network.as_str().into(),
-                hostname: host(hostname, origin, &hostname_path)?,
-                ports: alternate
-                    .get("ports")
-                    .map(|ports| self::ports(ports, &format!("{path}.ports"), faults))
-                    .transpose()?,
-            })
+    let networks = Members::any(place, json)?;
+    if networks.iter().count() > MAX_NETWORKS {
+        return place.refuse("has more than 16 networks");
+    }
+    let alternate = |(network, json): (&str, _)| {
+        let mut place = place.field(network);
+        let alternate = object(&mut place, json, &["hostname", "ports"])?;
+        let mut hostname = place.field("hostname");
+        let hostname = match alternate.get("hostname") {
+            Some(json) => host(&mut hostname, json, origin)?,
+            None => return hostname.refuse("is missing"),
+        };
+        let ports = alternate.get("ports");
+        Some(Alternate {
+            network: network.into(),
+            hostname,
+            ports: match ports {
+                Some(json) => Some(self::ports(&mut place.field("ports"), json)?),
+                None => None,
+            },
         })
-        .collect()
+    };
+    networks.iter().map(alternate).collect()
 }
 
 /// `hostname` of the older list: the management address.
-fn old_address(value: &Value, at: usize, origin: &str) -> Result<Address, ConfigError> {
-    let path = || format!("$.nodes[{at}].hostname");
-    let text = value.get("hostname").and_then(Value::as_str);
-    let text = text.ok_or_else(|| ConfigError::at(path(), "must be host:port"))?;
-    address(text, origin).ok_or_else(|| ConfigError::at(path(), "must be host:port"))
+fn old_address(place: &mut Place<'_>, json: Json<'_>, origin: &str) -> Option<Address> {
+    let text = json.get("hostname").and_then(Json::as_str);
+    let address = text.and_then(|text| address(&text, origin));
+    address.or_else(|| place.field("hostname").refuse("must be host:port"))
 }
 
-fn old_node(value: &Value, at: usize, origin: &str) -> Result<Node, ConfigError> {
-    let node = object(value, &format!("$.nodes[{at}]"))?;
-    let management = old_address(value, at, origin)?;
+fn old_node(place: &mut Place<'_>, json: Json<'_>, origin: &str) -> Option<Node> {
+    let node = object(place, json, &NODE)?;
+    let management = old_address(place, json, origin)?;
     let mut ports = Ports::default();
     ports.0[Service::Management as usize][0] = Some(management.port());
     if let Some(direct) = node.get("ports").and_then(|ports| ports.get("direct")) {
-        let kv = port(direct, || format!("$.nodes[{at}].ports.direct"))?;
+        let kv = port(&mut place.field("ports").field("direct"), direct)?;
         ports.0[Service::Kv as usize][0] = Some(kv);
     }
-    Ok(Node {
+    Some(Node {
         hostname: management.host().into(),
         ports,
-        this_node: node.get("thisNode") == Some(&Value::Bool(true)),
-        uuid: node.get("nodeUUID").and_then(Value::as_str).map(Box::from),
-        alternates: Vec::new(),
+        ..named(&node)
     })
 }

@@ -2,54 +2,57 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use reattempt::config::{Json, Place};
 
 use super::node::Ports;
 use super::origin::address;
-use super::{ConfigError, Faults, MAX_NODES, Node, Service};
+use super::{MAX_NODES, Node, Service};
 use crate::cluster_config::vbucket::{Copies, MAX_VBUCKETS};
 use crate::cluster_config::{Address, Network, VbucketMap};
+use crate::server_document::object;
 
 /// The maximum number of copies of a vbucket; the server supports one active and three replicas.
 const MAX_COPIES: usize = 16;
 
 pub(super) fn vbuckets(
-    map: &Value,
+    place: &mut Place<'_>,
+    json: Json<'_>,
     origin: &str,
     nodes: &mut Vec<Node>,
-    faults: &mut Faults,
 ) -> Option<VbucketMap> {
-    let object = map
-        .as_object()
-        .ok_or_else(|| ConfigError::at("$.vBucketServerMap", "must be an object"));
-    let object = faults.keep(object)?;
-    if let Some(algorithm) = object.get("hashAlgorithm") {
-        if algorithm.as_str() != Some("CRC") {
-            let path = "$.vBucketServerMap.hashAlgorithm";
-            faults.add(ConfigError::at(path, "must be CRC"));
-        }
+    let known = [
+        "hashAlgorithm",
+        "serverList",
+        "vBucketMap",
+        "vBucketMapForward",
+    ];
+    let map = object(place, json, &known)?;
+    let algorithm = map.get("hashAlgorithm");
+    if algorithm.is_some_and(|algorithm| algorithm.as_str().as_deref() != Some("CRC")) {
+        place.field("hashAlgorithm").wrong("must be CRC");
     }
-    let servers = faults.keep(servers(object.get("serverList"), origin, nodes))?;
-    let current = copies(object.get("vBucketMap"), "vBucketMap", servers.len());
-    let current = faults.keep(current);
-    let forward = match object.get("vBucketMapForward") {
-        None => None,
-        forward => faults
-            .keep(copies(forward, "vBucketMapForward", servers.len()))
-            .flatten(),
-    };
+    let servers = servers(
+        &mut place.field("serverList"),
+        map.get("serverList"),
+        origin,
+        nodes,
+    )?;
+    let current = copies(
+        &mut place.field("vBucketMap"),
+        map.get("vBucketMap"),
+        servers.len(),
+    );
+    let mut place = place.field("vBucketMapForward");
+    let forward = map.get("vBucketMapForward");
+    let forward = forward.and_then(|map| copies(&mut place, Some(map), servers.len()));
     // A bucket that was just created has none yet.
-    let current = current.flatten()?;
+    let current = current?;
     let count = |copies: &Copies| copies.servers.len() / copies.width;
     if forward
         .as_ref()
         .is_some_and(|forward| count(forward) != count(&current))
     {
-        faults.add(ConfigError::at(
-            "$.vBucketServerMap.vBucketMapForward",
-            "must have as many vbuckets as vBucketMap",
-        ));
-        return None;
+        return place.refuse("must have as many vbuckets as vBucketMap");
     }
     Some(VbucketMap::new(servers, current, forward))
 }
@@ -57,16 +60,16 @@ pub(super) fn vbuckets(
 /// The node of each server. A server that is in no list of nodes becomes a node with key-value
 /// only.
 fn servers(
-    list: Option<&Value>,
+    place: &mut Place<'_>,
+    list: Option<Json<'_>>,
     origin: &str,
     nodes: &mut Vec<Node>,
-) -> Result<Vec<usize>, ConfigError> {
-    let path = "$.vBucketServerMap.serverList";
-    let list = list
-        .and_then(Value::as_array)
-        .ok_or_else(|| ConfigError::at(path, "must be a list of host:port"))?;
+) -> Option<Vec<usize>> {
+    let Some(list) = list.and_then(Json::items) else {
+        return place.refuse("must be a list of host:port");
+    };
     if list.len() > MAX_NODES {
-        return Err(ConfigError::at(path, "has more than 4096 servers"));
+        return place.refuse("has more than 4096 servers");
     }
     let mut by_address = HashMap::with_capacity(nodes.len() * 2);
     for (at, node) in nodes.iter().enumerate() {
@@ -77,18 +80,18 @@ fn servers(
         }
     }
     let mut servers = Vec::with_capacity(list.len());
-    for (at, server) in list.iter().enumerate() {
-        let address: Address = server
-            .as_str()
-            .and_then(|text| address(text, origin))
-            .ok_or_else(|| ConfigError::at(format!("{path}[{at}]"), "must be host:port"))?;
+    for (at, server) in list.into_iter().enumerate() {
+        let text = server.as_str();
+        let Some(address) = text.and_then(|text| address(&text, origin)) else {
+            return place.index(at).refuse("must be host:port");
+        };
         let node = *by_address.entry(address).or_insert_with_key(|address| {
             nodes.push(kv_only(address));
             nodes.len() - 1
         });
         servers.push(node);
     }
-    Ok(servers)
+    Some(servers)
 }
 
 fn kv_only(address: &Address) -> Node {
@@ -103,57 +106,43 @@ fn kv_only(address: &Address) -> Node {
     }
 }
 
-/// A map's copies as one flat list; `None` if it is empty.
-fn copies(map: Option<&Value>, key: &str, servers: usize) -> Result<Option<Copies>, ConfigError> {
-    let invalid = |at: String, problem| {
-        Err(ConfigError::at(
-            format!("$.vBucketServerMap.{key}{at}"),
-            problem,
-        ))
+/// A map's copies as one flat list; `None` if it is empty or has a fault.
+fn copies(place: &mut Place<'_>, map: Option<Json<'_>>, servers: usize) -> Option<Copies> {
+    let Some(vbuckets) = map.and_then(Json::items) else {
+        return place.refuse("must be a list of vbuckets");
     };
-    let Some(rows) = map.and_then(Value::as_array) else {
-        return invalid(String::new(), "must be a list of vbuckets");
-    };
-    if rows.len() > MAX_VBUCKETS {
-        return invalid(String::new(), "has more than 32768 vbuckets");
+    if vbuckets.len() > MAX_VBUCKETS {
+        return place.refuse("has more than 32768 vbuckets");
     }
-    let mut width = 0;
-    for (vbucket, row) in rows.iter().enumerate() {
-        match row.as_array().map(Vec::len) {
-            Some(len @ 1..=MAX_COPIES) => width = width.max(len),
-            _ => {
-                return invalid(
-                    format!("[{vbucket}]"),
-                    "must be a list of 1 to 16 servers, the active one first",
-                );
-            }
+    let mut rows = Vec::with_capacity(vbuckets.len());
+    for (vbucket, row) in vbuckets.into_iter().enumerate() {
+        let row = row.items().unwrap_or_default();
+        if !(1..=MAX_COPIES).contains(&row.len()) {
+            let mut place = place.index(vbucket);
+            return place.refuse("must be a list of 1 to 16 servers, the active one first");
         }
+        rows.push(row);
     }
-    if width == 0 {
-        return Ok(None);
-    }
+    let width = rows.iter().map(Vec::len).max()?;
     let mut flat = vec![-1; rows.len() * width];
-    for (vbucket, row) in rows.iter().enumerate() {
-        for (copy, server) in row.as_array().into_iter().flatten().enumerate() {
-            let number = server
-                .as_i64()
-                .and_then(|server| i32::try_from(server).ok());
+    for (vbucket, row) in rows.into_iter().enumerate() {
+        for (copy, server) in row.into_iter().enumerate() {
+            let number = server.as_number().and_then(|number| number.parse().ok());
             match number {
                 Some(-1) => {}
                 Some(server) if usize::try_from(server).is_ok_and(|server| server < servers) => {
                     flat[vbucket * width + copy] = server;
                 }
                 _ => {
-                    return invalid(
-                        format!("[{vbucket}][{copy}]"),
-                        "must be -1 or the number of a server in serverList",
-                    );
+                    let mut place = place.index(vbucket);
+                    let mut place = place.index(copy);
+                    return place.refuse("must be -1 or the number of a server in serverList");
                 }
             }
         }
     }
-    Ok(Some(Copies {
+    Some(Copies {
         width,
         servers: flat.into(),
-    }))
+    })
 }

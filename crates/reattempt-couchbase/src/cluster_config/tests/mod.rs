@@ -1,4 +1,7 @@
+#[cfg(feature = "tokio")]
 mod failover;
 mod parsing;
+#[cfg(feature = "tokio")]
 mod stale;
+#[cfg(feature = "tokio")]
 mod store;

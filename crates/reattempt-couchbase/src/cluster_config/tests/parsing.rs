@@ -10,6 +10,7 @@ fn parsed(json: &str) -> ClusterConfig {
 fn refused(json: &str) -> String {
     ClusterConfig::parse(json.as_bytes(), "10.9.9.9")
         .unwrap_err()
+        .faults()[0]
         .to_string()
 }
 
@@ -92,7 +93,7 @@ fn a_missing_hostname_is_the_older_lists_or_else_the_origin() {
     assert_eq!(parsed(older).nodes()[0].hostname(), "1.2.3.4");
     let unknown = ClusterConfig::parse(alone.as_bytes(), "").unwrap_err();
     assert_eq!(
-        unknown.to_string(),
+        unknown.faults()[0].to_string(),
         "$.nodesExt[0].hostname: is the host that the configuration came from, which is unknown"
     );
     let only_older = r#"{"nodes": [{"hostname": "[::1]:8091", "ports": {"direct": 11210}}]}"#;
@@ -229,15 +230,37 @@ fn hostile_configurations_are_refused_with_the_place() {
         "$.nodesExt: has more than 4096 nodes"
     );
     let deep = "[".repeat(1 << 20);
-    assert!(refused(&deep).starts_with("not JSON"));
+    assert!(refused(&deep).starts_with("$: not JSON"));
     let large = " ".repeat(MAX_BYTES + 1);
     assert!(refused(&large).contains("is refused: at most"));
+}
+
+/// Real servers send some.
+#[test]
+fn of_a_member_that_is_there_twice_the_last_one_counts() {
+    let json = r#"{"rev": 1, "rev": 2, "nodesExt": [{"hostname": "a", "services": {
+        "kv": 1, "kv": 2, "projector": 3, "projector": 4}}], "other": 1, "other": 2}"#;
+    let (config, warnings) = ClusterConfig::parse_with_warnings(json.as_bytes(), "").unwrap();
+    assert_eq!(config.revision().rev, 2);
+    assert_eq!(kv(&config, &Network::Default), ["a:2"]);
+    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "$.rev: is there twice; the last one counts",
+            "$.nodesExt[0].services.kv: is there twice; the last one counts",
+        ]
+    );
 }
 
 #[test]
 fn addresses_are_read_as_they_are_printed() {
     for text in ["a.b-c_d:1", "1.2.3.4:65535", "[fe80::1%eth0]:11210"] {
         assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+    }
+    for text in ["1.2.3.4:65535", "[::1]:11210"] {
+        let address = text.parse::<std::net::SocketAddr>().unwrap();
+        assert_eq!(Address::from(address).to_string(), text);
     }
     let refused = |text: &str| text.parse::<Address>().unwrap_err();
     for text in ["a", "a:", "a:0", "a:65536", "a:+1", ""] {

@@ -1,14 +1,16 @@
 //! The KV error map: the server's description of statuses that a client does not know (RFC 0013).
 
 mod attributes;
-mod fault;
+#[cfg(feature = "serde")]
+mod deserialize;
 mod parse;
 mod retry_spec;
 #[cfg(test)]
 mod tests;
 
+use reattempt::config::{Fault, Faults};
+
 pub use attributes::Attributes;
-pub use fault::{ErrorMapError, ErrorMapFault};
 pub use retry_spec::{RetrySpec, SpecStrategy};
 
 /// The version to request from a server with GET_ERROR_MAP. Maps of any version are parsed.
@@ -35,7 +37,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 ///     map.faults()[0].to_string(),
 ///     "$.errors.zz: the key must be a status in hex, 0 to ffff; the entry is skipped"
 /// );
-/// # Ok::<_, reattempt_couchbase::kv::ErrorMapError>(())
+/// # Ok::<_, reattempt::config::Faults>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ErrorMap {
@@ -44,26 +46,18 @@ pub struct ErrorMap {
     /// Sorted, with each entry at the same index: a binary search in a few hundred bytes finds one.
     statuses: Box<[u16]>,
     entries: Box<[ErrorMapEntry]>,
-    faults: Vec<ErrorMapFault>,
+    faults: Vec<Fault>,
 }
 
 impl ErrorMap {
     /// Parses a map.
     ///
     /// # Errors
-    /// If it is too large, not JSON, or has no object `errors`. The connection then continues
-    /// without a map.
-    pub fn parse(json: &[u8]) -> Result<Self, ErrorMapError> {
-        // A rejected map has at least one fault.
-        Self::check(json).map_err(|mut refused| refused.swap_remove(0))
-    }
-
-    /// Parses a map like [`ErrorMap::parse`], and returns every reason why it cannot be used.
-    ///
-    /// # Errors
-    /// All of them, at least one.
-    pub fn check(json: &[u8]) -> Result<Self, Vec<ErrorMapError>> {
-        parse::map(json)
+    /// Every reason why it cannot be used: it is too large, not JSON, or without object `errors`.
+    /// The connection then continues without a map.
+    pub fn parse(json: &[u8]) -> Result<Self, Faults> {
+        let (map, faults) = parse::FORM.read(json, parse::map)?;
+        Ok(Self { faults, ..map })
     }
 
     /// The version of the format; 1 if the map has none.
@@ -99,7 +93,7 @@ impl ErrorMap {
 
     /// The faults that did not prevent the use of the map.
     #[must_use]
-    pub fn faults(&self) -> &[ErrorMapFault] {
+    pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 }

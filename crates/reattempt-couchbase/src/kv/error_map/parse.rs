@@ -3,93 +3,59 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use serde_json::{Map, Value};
+use reattempt::config::{Form, Json, Members, Place, Unreadable};
 
-use super::{
-    Attributes, ErrorMap, ErrorMapEntry, ErrorMapError, ErrorMapFault, MAX_BYTES, RetrySpec,
-    SpecStrategy,
-};
+use super::{Attributes, ErrorMap, ErrorMapEntry, MAX_BYTES, RetrySpec, SpecStrategy};
+use crate::server_document::{form, not_json, object};
 
-/// The maximum length of a name in a fault's path; longer ones are truncated.
-const MAX_KEY_IN_PATH: usize = 64;
-
-pub(super) fn map(json: &[u8]) -> Result<ErrorMap, Vec<ErrorMapError>> {
-    let document = document(json).map_err(|refused| vec![refused])?;
-    let shape = |path, problem| ErrorMapError::Shape { path, problem };
-    let Some(root) = document.as_object() else {
-        return Err(vec![shape("$", "must be an object")]);
-    };
-    let (mut refused, mut faults) = (Vec::new(), Vec::new());
-    let mut number = |key, path: &'static str, missing, problem| {
-        let Some(value) = root.get(key) else {
-            faults.push(fault(path, problem));
-            return missing;
-        };
-        value.as_u64().unwrap_or_else(|| {
-            refused.push(shape(path, "must be an integer that is not negative"));
-            missing
-        })
-    };
-    let version = number("version", "$.version", 1, "is missing; 1 is assumed");
-    let revision = number("revision", "$.revision", 0, "is missing; 0 is assumed");
-    let Some(errors) = root.get("errors").and_then(Value::as_object) else {
-        refused.push(shape("$.errors", "must be an object of statuses"));
-        return Err(refused);
-    };
-    if !refused.is_empty() {
-        return Err(refused);
+pub(super) const FORM: Form = form("the error map", MAX_BYTES, |unreadable| match unreadable {
+    Unreadable::TooLong { bytes, longest } => {
+        format!("an error map of {bytes} bytes is refused: at most {longest} are read")
     }
+    other => not_json(other),
+});
 
+pub(super) fn map(place: &mut Place<'_>, json: Json<'_>) -> Option<ErrorMap> {
+    let root = object(place, json, &["version", "revision", "errors"])?;
+    let mut number = |name, missing: u64| {
+        let mut place = place.field(name);
+        let Some(json) = root.get(name) else {
+            place.warn(format!("is missing; {missing} is assumed"));
+            return Some(missing);
+        };
+        let number = integer(json);
+        number.or_else(|| place.refuse("must be an integer that is not negative"))
+    };
+    let (version, revision) = (number("version", 1), number("revision", 0));
+    let mut place = place.field("errors");
+    let Some(errors) = root.get("errors").filter(|errors| errors.is_object()) else {
+        return place.refuse("must be an object of statuses");
+    };
+    let mut place = place.skipping("; the entry is skipped");
+    let errors = Members::any(&mut place, errors)?;
     let mut entries = BTreeMap::new();
-    for (key, value) in errors {
-        match entry(key, value, &mut faults) {
-            Ok((status, entry)) => {
-                if let Entry::Vacant(vacant) = entries.entry(status) {
-                    vacant.insert(entry);
-                } else {
-                    faults.push(fault(
-                        path(key, ""),
-                        "the status is there already in another spelling; the entry is skipped",
-                    ));
-                }
-            }
-            Err(skipped) => faults.push(skipped),
+    for (name, json) in errors.iter() {
+        let mut place = place.field(name);
+        let Some((status, entry)) = entry(&mut place, name, json) else {
+            continue;
+        };
+        match entries.entry(status) {
+            Entry::Vacant(vacant) => drop(vacant.insert(entry)),
+            Entry::Occupied(_) => place.wrong("the status is there already in another spelling"),
         }
     }
     let (statuses, entries): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
-    Ok(ErrorMap {
-        version,
-        revision,
+    Some(ErrorMap {
+        version: version?,
+        revision: revision?,
         statuses: statuses.into(),
         entries: entries.into(),
-        faults,
+        faults: Vec::new(),
     })
 }
 
-fn document(json: &[u8]) -> Result<Value, ErrorMapError> {
-    if json.len() > MAX_BYTES {
-        return Err(ErrorMapError::TooLarge { bytes: json.len() });
-    }
-    serde_json::from_slice(json).map_err(|e| ErrorMapError::NotJson {
-        line: e.line(),
-        column: e.column(),
-        problem: e.to_string(),
-    })
-}
-
-fn fault(path: impl Into<String>, problem: &'static str) -> ErrorMapFault {
-    ErrorMapFault {
-        path: path.into(),
-        problem,
-    }
-}
-
-fn path(key: &str, rest: &str) -> String {
-    let cut = key.char_indices().nth(MAX_KEY_IN_PATH);
-    match cut {
-        None => format!("$.errors.{key}{rest}"),
-        Some((at, _)) => format!("$.errors.{}…{rest}", &key[..at]),
-    }
+fn integer(json: Json<'_>) -> Option<u64> {
+    json.as_number()?.parse().ok()
 }
 
 /// A status in hex, any case, without `0x`; leading zeros are ignored.
@@ -101,86 +67,66 @@ fn status(key: &str) -> Option<u16> {
     u16::from_str_radix(key, 16).ok()
 }
 
-fn entry(
-    key: &str,
-    value: &Value,
-    faults: &mut Vec<ErrorMapFault>,
-) -> Result<(u16, ErrorMapEntry), ErrorMapFault> {
-    let status = status(key).ok_or_else(|| {
-        fault(
-            path(key, ""),
-            "the key must be a status in hex, 0 to ffff; the entry is skipped",
-        )
-    })?;
-    let object = value
-        .as_object()
-        .ok_or_else(|| fault(path(key, ""), "must be an object; the entry is skipped"))?;
-    let attributes = attributes(object).ok_or_else(|| {
-        fault(
-            path(key, ".attrs"),
-            "must be a list of names; the entry is skipped",
-        )
-    })?;
-    let retry = object.get("retry").and_then(|spec| {
-        retry_spec(spec)
-            .map_err(|(member, problem)| faults.push(fault(path(key, member), problem)))
-            .ok()
-    });
-    let text = |member| object.get(member).and_then(Value::as_str).map(Box::from);
-    Ok((
+fn entry(place: &mut Place<'_>, name: &str, json: Json<'_>) -> Option<(u16, ErrorMapEntry)> {
+    let Some(status) = status(name) else {
+        return place.refuse("the key must be a status in hex, 0 to ffff");
+    };
+    let entry = object(place, json, &["name", "desc", "attrs", "retry"])?;
+    let attributes = entry.get("attrs").and_then(attributes);
+    let attributes =
+        attributes.or_else(|| place.field("attrs").refuse("must be a list of names"))?;
+    let text = |member| entry.get(member).and_then(Json::as_str).map(Box::from);
+    Some((
         status,
         ErrorMapEntry {
             name: text("name"),
             description: text("desc"),
             attributes,
-            retry,
+            retry: entry.optional(place, "retry", retry_spec),
         },
     ))
 }
 
 /// The known attributes; `None` if the value is not a list of names.
-fn attributes(object: &Map<String, Value>) -> Option<Attributes> {
-    let words = object.get("attrs")?.as_array()?;
-    words.iter().try_fold(Attributes::NONE, |set, word| {
-        let known = Attributes::named(word.as_str()?).unwrap_or_default();
+fn attributes(json: Json<'_>) -> Option<Attributes> {
+    let words = json.items()?;
+    words.into_iter().try_fold(Attributes::NONE, |set, word| {
+        let known = Attributes::named(&word.as_str()?).unwrap_or_default();
         Some(set | known)
     })
 }
 
-type SpecFault = (&'static str, &'static str);
-
-fn retry_spec(value: &Value) -> Result<RetrySpec, SpecFault> {
-    let spec = value.as_object().ok_or((
-        ".retry",
-        "must be an object; the retry specification is not used",
-    ))?;
-    let strategy = match spec.get("strategy").and_then(Value::as_str) {
+fn retry_spec(place: &mut Place<'_>, json: Json<'_>) -> Option<RetrySpec> {
+    let mut place = place.skipping("; the retry specification is not used");
+    let known = ["strategy", "after", "interval", "ceil", "max-duration"];
+    let spec = object(&mut place, json, &known)?;
+    let strategy = spec.get("strategy").and_then(Json::as_str);
+    let strategy = match strategy.as_deref() {
         Some("constant") => SpecStrategy::Constant,
         Some("linear") => SpecStrategy::Linear,
         Some("exponential") => SpecStrategy::Exponential,
         _ => {
-            return Err((
-                ".retry.strategy",
-                "must be constant, linear or exponential; the retry specification is not used",
-            ));
+            let mut place = place.field("strategy");
+            return place.refuse("must be constant, linear or exponential");
         }
     };
-    let required = |member, path| {
-        spec.get(member).and_then(Value::as_u64).ok_or((
-            path,
-            "must be a number of milliseconds; the retry specification is not used",
-        ))
+    let mut milliseconds = |name, json: Option<Json<'_>>| {
+        let milliseconds = json.and_then(integer);
+        milliseconds.or_else(|| place.field(name).refuse("must be a number of milliseconds"))
     };
+    let mut required = |name| milliseconds(name, spec.get(name));
+    let (after_ms, interval_ms) = (required("after")?, required("interval")?);
     // 0 is equivalent to an absent member.
-    let optional = |member, path| match spec.get(member) {
-        None | Some(Value::Null) => Ok(None),
-        Some(_) => required(member, path).map(|ms| Some(ms).filter(|ms| *ms > 0)),
+    let mut optional = |name| match spec.get(name).filter(|json| !json.is_null()) {
+        None => Some(None),
+        given => milliseconds(name, given).map(|ms| Some(ms).filter(|ms| *ms > 0)),
     };
-    Ok(RetrySpec {
+    let (ceil_ms, max_duration_ms) = (optional("ceil")?, optional("max-duration")?);
+    Some(RetrySpec {
         strategy,
-        after_ms: required("after", ".retry.after")?,
-        interval_ms: required("interval", ".retry.interval")?,
-        ceil_ms: optional("ceil", ".retry.ceil")?,
-        max_duration_ms: optional("max-duration", ".retry.max-duration")?,
+        after_ms,
+        interval_ms,
+        ceil_ms,
+        max_duration_ms,
     })
 }

@@ -57,7 +57,7 @@ fn a_malformed_entry_is_skipped_and_reported() {
 /// C23
 #[test]
 fn what_is_no_map_is_refused_with_the_place() {
-    let refused = |json: &[u8]| ErrorMap::parse(json).unwrap_err().to_string();
+    let refused = |json: &[u8]| ErrorMap::parse(json).unwrap_err().faults()[0].to_string();
     assert_eq!(refused(b"[]"), "$: must be an object");
     assert_eq!(
         refused(br#"{"version": 2}"#),
@@ -67,14 +67,31 @@ fn what_is_no_map_is_refused_with_the_place() {
         refused(br#"{"version": -2, "errors": {}}"#),
         "$.version: must be an integer that is not negative"
     );
-    assert!(refused(b"{\n\"errors\":").starts_with("not JSON, at line 2, column "));
+    assert!(refused(b"{\n\"errors\":").starts_with("$: not JSON, at line 2, column "));
     let mut most = br#"{"errors": {}}"#.to_vec();
     most.resize(MAX_BYTES, b' ');
     assert!(ErrorMap::parse(&most).is_ok());
     let large = vec![b' '; MAX_BYTES + 1];
     assert_eq!(
         refused(&large),
-        "an error map of 1048577 bytes is refused: at most 1048576 are read"
+        "$: an error map of 1048577 bytes is refused: at most 1048576 are read"
+    );
+}
+
+/// C23
+#[test]
+fn of_a_member_that_is_there_twice_the_last_one_counts() {
+    let map = parsed(
+        r#"{"version": 1, "revision": 1, "errors": {"1": {"attrs": []}, "1": {
+            "attrs": [], "attrs": ["temp"]}}}"#,
+    );
+    assert_eq!(map.get(1).unwrap().attributes(), Attributes::TEMP);
+    assert_eq!(
+        faults(&map),
+        [
+            "$.errors.1: is there twice; the last one counts",
+            "$.errors.1.attrs: is there twice; the last one counts",
+        ]
     );
 }
 
@@ -239,8 +256,8 @@ fn a_map_is_empty_without_entries_that_can_be_used() {
     let [fault] = map.faults() else {
         panic!("{:?}", map.faults())
     };
-    assert_eq!(fault.path(), "$.errors.zz");
-    assert!(fault.problem().starts_with("the key must be a status"));
+    assert_eq!(fault.path, "$.errors.zz");
+    assert!(fault.what.starts_with("the key must be a status"));
     assert!(!parsed(r#"{"errors": {"1": {"attrs": []}}}"#).is_empty());
 }
 
@@ -248,7 +265,7 @@ fn a_map_is_empty_without_entries_that_can_be_used() {
 fn a_hostile_key_does_not_fill_the_report() {
     let key = "ß".repeat(100_000);
     let map = parsed(&format!(r#"{{"errors": {{"{key}": {{}}}}}}"#));
-    assert!(map.faults().iter().all(|fault| fault.path().len() < 200));
+    assert!(map.faults().iter().all(|fault| fault.path.len() < 200));
 }
 
 fn json() -> impl Strategy<Value = String> {

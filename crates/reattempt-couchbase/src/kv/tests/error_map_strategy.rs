@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use reattempt::backoff::Backoff;
 use reattempt::reason::KV_LOCKED;
 use reattempt::strategy::{BestEffort, MaxAttempts};
 use reattempt::{
@@ -120,8 +121,8 @@ fn the_other_strategy_decides_the_deadline_and_which_failure() {
         fn decide(&self, _: &RetryView<'_>) -> Decision {
             Decision::Stop
         }
-        fn on_deadline(&self) -> OnDeadline {
-            OnDeadline::GiveUp
+        fn on_deadline(&self) -> Option<OnDeadline> {
+            Some(OnDeadline::GiveUp)
         }
         fn holds(&self) -> bool {
             true
@@ -134,15 +135,36 @@ fn the_other_strategy_decides_the_deadline_and_which_failure() {
     let plain = by_map();
     assert_eq!(
         (plain.on_deadline(), plain.holds()),
-        (OnDeadline::Cap, false)
+        (Some(OnDeadline::Cap), false)
     );
     assert_eq!(plain.surface(&failure, &failure), Surface::New);
     let first = by_map().otherwise(First);
     assert_eq!(
         (first.on_deadline(), first.holds()),
-        (OnDeadline::GiveUp, true)
+        (Some(OnDeadline::GiveUp), true)
     );
     assert_eq!(first.surface(&failure, &failure), Surface::Held);
+    let open = by_map().otherwise(MaxAttempts::standard());
+    assert_eq!(open.on_deadline(), Some(OnDeadline::Cap));
+}
+
+/// C7: a maximum of attempts gives up at the deadline elsewhere, but not in this protocol.
+#[tokio::test(start_paused = true)]
+async fn any_strategy_waits_for_the_deadline_unless_told_otherwise() {
+    let attempts = || MaxAttempts::new(9, Backoff::constant(Duration::from_millis(20)));
+    let began = Instant::now();
+    let ended = || began.elapsed().as_millis();
+    let (outcome, sends) = sent(attempts(), |_| 0x86, 30).await;
+    assert_eq!((outcome, sends), (Err(Lost::Elapsed), vec![0, 20]));
+    assert_eq!(ended(), 30);
+    let by_map = by_map().otherwise(attempts());
+    let (outcome, sends) = sent(by_map, |_| 0x86, 30).await;
+    assert_eq!((outcome, sends), (Err(Lost::Elapsed), vec![0, 20]));
+    assert_eq!(ended(), 60);
+    let gives_up = attempts().on_deadline(OnDeadline::GiveUp);
+    let (outcome, sends) = sent(gives_up, |_| 0x86, 30).await;
+    assert_eq!((outcome, sends), (Ok(0x86), vec![0, 20]));
+    assert_eq!(ended(), 80);
 }
 
 /// C29
@@ -179,12 +201,7 @@ async fn what_has_no_specification_is_left_to_another_strategy() {
         let (_, sends) = sent(by_map(), until(4, status), 10_000).await;
         assert_eq!(sends, [0, 1, 3, 7], "{status:x}");
     }
-    let once = || {
-        by_map().otherwise(MaxAttempts::new(
-            2,
-            reattempt::backoff::Backoff::controlled(),
-        ))
-    };
+    let once = || by_map().otherwise(MaxAttempts::new(2, Backoff::controlled()));
     let (outcome, sends) = sent(once(), |_| 0x86, 10_000).await;
     assert_eq!((outcome, sends), (Ok(0x86), vec![0, 1]));
     let (_, sends) = sent(once(), until(4, 0xfff0), 10_000).await;

@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reattempt::pushback::ReadPushback;
 use reattempt::reason::*;
 use reattempt::{
-    Call, CallContext, Classify, Failure, Idempotency, RetryReason, ServerPushback, Stage, Verdict,
+    Call, CallContext, Classify, Failure, Idempotency, ReadPushback, RetryReason, ServerPushback,
+    Stage, Verdict,
 };
 
 use crate::kv::*;

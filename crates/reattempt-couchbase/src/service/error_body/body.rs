@@ -7,12 +7,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
-use reattempt::{Conclusion, Verdict};
+use reattempt::{AttemptReporter, Verdict};
 
 use super::held::Held;
 use crate::service::HttpService;
-use crate::service::answer::BodyEnd;
 use crate::service::reader::Reader;
+use crate::service_answer::BodyEnd;
 
 /// An unchanged response body whose beginning was read in advance. Created by
 /// [`ServiceErrorLayer`](super::ServiceErrorLayer).
@@ -28,17 +28,17 @@ pub(super) struct OpenAnswer {
     pub(super) service: HttpService,
     pub(super) status: StatusCode,
     pub(super) reader: Reader,
-    pub(super) conclusion: Conclusion,
+    pub(super) reporter: AttemptReporter,
 }
 
 impl OpenAnswer {
     /// Reports the final result.
-    fn conclude(self, end: BodyEnd) {
+    fn finish(self, end: BodyEnd) {
         let answer = self.reader.answer(end);
         match self.service.verdict(self.status, &answer) {
-            Verdict::Success | Verdict::Committed => self.conclusion.conclude(Ok(())),
-            Verdict::Retry(failure) => self.conclusion.conclude(Err((&failure, true))),
-            Verdict::Fatal(failure) => self.conclusion.conclude(Err((&failure, false))),
+            Verdict::Success | Verdict::Committed => self.reporter.finish(Ok(())),
+            Verdict::Retry(failure) => self.reporter.finish(Err((&failure, true))),
+            Verdict::Fatal(failure) => self.reporter.finish(Err((&failure, false))),
         }
     }
 }
@@ -57,7 +57,7 @@ impl<B: Body> fmt::Debug for ServiceBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceBody")
             .field("held", &self.held.len())
-            .field("concluded", &self.open.is_none())
+            .field("finished", &self.open.is_none())
             .finish_non_exhaustive()
     }
 }
@@ -88,14 +88,15 @@ where
                         open.reader.push(data);
                     }
                     // A reader may stop at the last frame, without polling for the end.
-                    let over = open.reader.is_decided() || rest.is_end_stream();
+                    let over =
+                        open.reader.is_decided(open.status.is_success()) || rest.is_end_stream();
                     over.then_some(BodyEnd::Whole)
                 }
                 Some(Err(_)) => Some(BodyEnd::Broken),
                 None => Some(BodyEnd::Whole),
             };
             if let Some((open, end)) = end.and_then(|end| Some((this.open.take()?, end))) {
-                open.conclude(end);
+                open.finish(end);
             }
         }
         if !matches!(polled, Some(Ok(_))) {

@@ -10,14 +10,14 @@ use http::Response;
 use http::response::Parts;
 use http_body::Body;
 use pin_project_lite::pin_project;
-use reattempt::{CallContext, Stage};
+use reattempt::{AttemptReporter, Stage};
 use tokio::time::Sleep;
 
 use super::body::{OpenAnswer, ServiceBody};
 use super::held::Held;
 use super::{Bounds, ServiceErrorLayer};
-use crate::service::answer::BodyEnd;
 use crate::service::reader::Reader;
+use crate::service_answer::BodyEnd;
 
 /// The maximum number of frames read in one poll; then other tasks run.
 const FRAMES_AT_ONCE: usize = 128;
@@ -31,17 +31,17 @@ pin_project! {
         #[pin]
         inner: F,
         layer: ServiceErrorLayer,
-        context: CallContext,
+        reporter: AttemptReporter,
         reading: Option<Reading<B>>,
     }
 }
 
 impl<F, B: Body> ServiceErrorFuture<F, B> {
-    pub(super) const fn new(inner: F, layer: ServiceErrorLayer, context: CallContext) -> Self {
+    pub(super) const fn new(inner: F, layer: ServiceErrorLayer, reporter: AttemptReporter) -> Self {
         Self {
             inner,
             layer,
-            context,
+            reporter,
             reading: None,
         }
     }
@@ -79,7 +79,7 @@ where
         let Some(reading) = this.reading.take() else {
             return Poll::Pending;
         };
-        Poll::Ready(Ok(reading.respond(this.layer, this.context, end)))
+        Poll::Ready(Ok(reading.respond(this.layer, this.reporter, end)))
     }
 }
 
@@ -99,7 +99,7 @@ where
 {
     fn new(layer: &ServiceErrorLayer, parts: Parts, body: B) -> Self {
         let reader = Reader::new(layer.service, parts.status);
-        let bounds = if reader.is_good() {
+        let bounds = if parts.status.is_success() {
             layer.good
         } else {
             layer.failed
@@ -120,7 +120,8 @@ where
             if self.body.is_end_stream() {
                 return Poll::Ready(BodyEnd::Whole);
             }
-            if self.reader.is_decided() || self.held.read() >= self.bounds.bytes {
+            let is_success = self.parts.status.is_success();
+            if self.reader.is_decided(is_success) || self.held.read() >= self.bounds.bytes {
                 return Poll::Ready(BodyEnd::Unread);
             }
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
@@ -154,7 +155,7 @@ where
     /// when there is data that the caller could use: a query may run for long before it returns
     /// any.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.reader.is_good() && !self.reader.has_begun() {
+        if self.parts.status.is_success() && !self.reader.has_begun() {
             return Poll::Pending;
         }
         let time = self.bounds.time;
@@ -167,7 +168,7 @@ where
     fn respond(
         self,
         layer: &ServiceErrorLayer,
-        context: &CallContext,
+        reporter: &AttemptReporter,
         end: BodyEnd,
     ) -> Response<ServiceBody<B>> {
         let Self {
@@ -177,18 +178,18 @@ where
             held,
             ..
         } = self;
-        let open = reader.is_good() && end == BodyEnd::Unread;
+        let open = parts.status.is_success() && end == BodyEnd::Unread;
         let end = if open { BodyEnd::Followed } else { end };
         if end == BodyEnd::Broken {
             // Whatever the transport reported at the head: the response is incomplete.
-            context.reporter().stage(Stage::InFlight);
+            reporter.stage(Stage::InFlight);
         }
         parts.extensions.insert(reader.answer(end));
         let open = open.then(|| OpenAnswer {
             service: layer.service,
             status: parts.status,
             reader,
-            conclusion: context.conclusion(),
+            reporter: reporter.clone().follow(),
         });
         Response::from_parts(parts, ServiceBody::new(held, body, open))
     }

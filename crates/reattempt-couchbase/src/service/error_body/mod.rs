@@ -22,6 +22,7 @@
 mod body;
 mod future;
 mod held;
+mod progress;
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -29,8 +30,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use http_body::Body;
-use reattempt::HasCallContext;
-use reattempt::order::InsideRecovery;
+use reattempt::{CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -97,7 +97,7 @@ impl<S> Layer<S> for ServiceErrorLayer {
         ServiceErrorService {
             inner,
             layer: *self,
-            order: InsideRecovery::default(),
+            order: StackCheck::default(),
         }
     }
 }
@@ -107,7 +107,7 @@ impl<S> Layer<S> for ServiceErrorLayer {
 pub struct ServiceErrorService<S> {
     inner: S,
     layer: ServiceErrorLayer,
-    order: InsideRecovery,
+    order: StackCheck,
 }
 
 impl<S, Req, B> Service<Req> for ServiceErrorService<S>
@@ -126,8 +126,8 @@ where
 
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();
-        self.order.check("ServiceErrorLayer", context);
-        let context = context.cloned().unwrap_or_default();
-        ServiceErrorFuture::new(self.inner.call(request), self.layer, context)
+        self.order.inside_recovery("ServiceErrorLayer", context);
+        let reporter = context.map(CallContext::reporter).unwrap_or_default();
+        ServiceErrorFuture::new(self.inner.call(request), self.layer, reporter)
     }
 }

@@ -21,13 +21,13 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::*;
 
-const fn ms(n: u64) -> Duration {
+pub(super) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
 /// What a body does next.
 #[derive(Clone, Debug)]
-enum Piece {
+pub(super) enum Piece {
     Data(Bytes),
     Trailers(HeaderMap),
     Pause(Duration),
@@ -37,20 +37,20 @@ enum Piece {
 
 /// A body of pieces; it ends after the last.
 #[derive(Debug, Default)]
-struct Pieces {
+pub(super) struct Pieces {
     left: VecDeque<Piece>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl Pieces {
-    fn of(pieces: impl IntoIterator<Item = Piece>) -> Self {
+    pub(super) fn of(pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self {
             left: pieces.into_iter().collect(),
             pause: None,
         }
     }
 
-    fn text(text: &str) -> Self {
+    pub(super) fn text(text: &str) -> Self {
         Self::of([data(text)])
     }
 
@@ -64,7 +64,7 @@ impl Pieces {
     }
 }
 
-fn data(text: &str) -> Piece {
+pub(super) fn data(text: &str) -> Piece {
     Piece::Data(Bytes::copy_from_slice(text.as_bytes()))
 }
 
@@ -101,7 +101,7 @@ impl Body for Pieces {
 
 type Answer = Response<ServiceBody<Pieces>>;
 
-fn response(status: u16, body: Pieces) -> Response<Pieces> {
+pub(super) fn response(status: u16, body: Pieces) -> Response<Pieces> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap();
     response
@@ -160,7 +160,7 @@ fn is_final(verdict: Verdict) -> bool {
 }
 
 /// An error response of the query service.
-fn errors(list: &str) -> String {
+pub(super) fn errors(list: &str) -> String {
     format!(
         r#"{{"requestID": "7", "signature": {{"*": "*"}}, "results": [
 ], "errors": [{list}], "status": "fatal", "metrics": {{"errorCount": 1}}}}"#

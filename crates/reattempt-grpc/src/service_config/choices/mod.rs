@@ -45,10 +45,11 @@
 mod client;
 mod txt;
 
-use reattempt_http::json::{self, Json, Members, Place};
+use std::borrow::Cow;
+
+use reattempt::config::{Faults, Form, Json, Members, Place};
 
 pub use client::Client;
-pub use reattempt_http::json::Faults as InvalidChoices;
 pub use txt::{ATTRIBUTE, NAME_PREFIX, NotAscii, txt_value};
 
 use super::values;
@@ -56,7 +57,7 @@ use super::values;
 /// Parses a list of choices and returns the service config of the first that applies to this
 /// client, as JSON for [`ServiceConfig::parse`](super::ServiceConfig::parse); `None` if none
 /// applies.
-pub fn choose(list: &str, client: &Client) -> Result<Option<String>, InvalidChoices> {
+pub fn choose(list: &str, client: &Client) -> Result<Option<String>, Faults> {
     let mut choices = Choices::parse(list)?.0.into_iter();
     let chosen = choices.find(|choice| choice.is_for(client));
     Ok(chosen.map(|choice| choice.service_config))
@@ -68,9 +69,9 @@ pub struct Choices(Vec<Choice>);
 
 impl Choices {
     /// Parses a list. Faults have their path in it, such as `$[0].percentage`.
-    pub fn parse(list: &str) -> Result<Self, InvalidChoices> {
-        let (choices, _) =
-            json::read("the list of service config choices", list, |place, json| {
+    pub fn parse(list: &str) -> Result<Self, Faults> {
+        let (choices, _) = Form::new("the list of service config choices")
+            .read(list, |place, json| {
                 values::array(place, json, "choices", Choice::read)
             })?;
         Ok(Self(choices))
@@ -92,7 +93,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    fn read(place: &mut Place<'_>, json: &Json) -> Option<Self> {
+    fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
         let mut choice = Self {
             languages: Vec::new(),
             percentage: None,
@@ -143,23 +144,23 @@ const UNKNOWN: &str = "is not known, which makes the list unusable: a choice has
 // A placeholder for a value that cannot be read. Its fault rejects the whole list, so it is never
 // used.
 
-fn strings(place: &mut Place<'_>, json: &Json) -> Vec<String> {
+fn strings(place: &mut Place<'_>, json: Json<'_>) -> Vec<String> {
     let strings = values::array(place, json, "strings", |place, json| {
-        values::string(place, json).map(str::to_owned)
+        values::string(place, json).map(Cow::into_owned)
     });
     strings.unwrap_or_default()
 }
 
-fn object(place: &mut Place<'_>, json: &Json) -> String {
-    match json {
-        Json::Object(_) => json.to_string(),
-        _ => values::wrong(place, "an object", json).unwrap_or_default(),
+fn object(place: &mut Place<'_>, json: Json<'_>) -> String {
+    if json.is_object() {
+        return json.compact();
     }
+    values::wrong(place, "an object", json).unwrap_or_default()
 }
 
 /// A2 defines a pattern that the text itself must match: 50.0 and 5e1 do not.
-fn percentage(place: &mut Place<'_>, json: &Json) -> Option<u32> {
-    if let Json::Number(text) = json {
+fn percentage(place: &mut Place<'_>, json: Json<'_>) -> Option<u32> {
+    if let Some(text) = json.as_number() {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         if let Some(percentage) = text.parse().ok().filter(|p| digits && *p <= 100) {
             return Some(percentage);

@@ -159,7 +159,7 @@ fn only_the_chosen_service_config_is_parsed_unchanged() {
     let config = chosen(list, &Client::new(0)).unwrap();
     assert_eq!(
         config,
-        r#"{"retryThrottling":{"maxTokens":10,"tokenRatio":0.5466,"tokenRatio":0.5466},"unknown\u000a\"é":"é"}"#
+        r#"{"retryThrottling":{"maxTokens":10,"tokenRatio":0.5466,"tokenRatio":0.5466},"unknown\n\"é":"\u00e9"}"#
     );
     let invalid = ServiceConfig::parse(&config).unwrap_err();
     assert_eq!(

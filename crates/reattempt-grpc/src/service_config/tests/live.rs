@@ -172,7 +172,7 @@ fn options_hold_for_every_update() {
     let live = LiveServiceConfig::new(options);
     let gives_up = |live: &LiveServiceConfig| match policy(live).recovery() {
         Recovery::Retry(strategy) => {
-            (strategy.max_attempts(), strategy.on_deadline()) == (Some(1), OnDeadline::GiveUp)
+            (strategy.max_attempts(), strategy.on_deadline()) == (Some(1), Some(OnDeadline::GiveUp))
         }
         _ => false,
     };

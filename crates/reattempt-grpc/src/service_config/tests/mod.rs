@@ -1,6 +1,9 @@
 mod choices;
+#[cfg(feature = "tokio")]
+mod follow;
 mod live;
 mod parsing_table;
+mod reference;
 mod warnings;
 
 use std::time::Duration;

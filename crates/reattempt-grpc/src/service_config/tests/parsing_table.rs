@@ -7,9 +7,7 @@ use std::time::Duration;
 use reattempt::backoff::Jitter;
 use reattempt::reason::UNKNOWN;
 use reattempt::throttle::Settled;
-use reattempt::{
-    CallContext, Decision, Failure, Recovery, RetryThrottle, RetryView, RoutePolicy, Stage,
-};
+use reattempt::{Decision, Failure, Recovery, RetryThrottle, RetryView, RoutePolicy, Stage};
 
 use crate::MethodPolicy;
 use crate::service_config::{Options, ServiceConfig};
@@ -306,12 +304,9 @@ fn text(at: At, fragment: &str) -> (String, &'static str) {
 
 /// The delay after this many retries.
 fn delay(policy: &dyn reattempt::RetryStrategy, retries: u32) -> Duration {
-    let (failure, context) = (
-        Failure::new(UNKNOWN, Stage::Response),
-        CallContext::default(),
-    );
+    let failure = Failure::new(UNKNOWN, Stage::Response);
     let now = tokio::time::Instant::now().into_std();
-    match policy.decide(&RetryView::new(&failure, now, &context).retries(retries)) {
+    match policy.decide(&RetryView::new(&failure, now).retries(retries)) {
         Decision::After(delay) => delay,
         other => panic!("{other:?}"),
     }

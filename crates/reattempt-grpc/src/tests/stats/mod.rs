@@ -14,7 +14,7 @@ use crate::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options as StatsOpt
 
 /// One value that a meter received: instrument, method and status.
 #[derive(Clone, Debug, PartialEq)]
-struct Told {
+pub(super) struct Told {
     instrument: Instrument,
     value: f64,
     method: String,
@@ -44,13 +44,13 @@ impl GrpcMeter for Memory {
 const TARGET: &str = "dns:///shop.example.com:443";
 
 /// The statistics of one stack, and the values its meter received.
-struct Measured {
-    stats: GrpcStats,
+pub(super) struct Measured {
+    pub(super) stats: GrpcStats,
     memory: Memory,
 }
 
 impl Measured {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(StatsOptions::new().retry_metrics(true))
     }
 
@@ -60,6 +60,12 @@ impl Measured {
             stats: GrpcStats::with_options(memory.clone(), TARGET, options),
             memory,
         }
+    }
+
+    /// All values, in the order in which they were received.
+    #[cfg(feature = "tonic")]
+    pub(super) fn all(&self) -> Vec<Told> {
+        self.memory.0.lock().unwrap().clone()
     }
 
     /// The values of this instrument in order, each with its status if it has one.
@@ -75,7 +81,7 @@ impl Measured {
     }
 
     /// The retry attempts of the test's method, and how many failed.
-    fn retries(&self) -> (u64, u64) {
+    pub(super) fn retries(&self) -> (u64, u64) {
         let statistics = self.stats.retry_statistics()["shop.Cart/Add"];
         (statistics.attempts(), statistics.failed())
     }

@@ -99,10 +99,9 @@ fn first_delay(members: &str, reason: reattempt::RetryReason) -> Duration {
         panic!("{policy:?}")
     };
     let failure = Failure::new(reason, Stage::Response);
-    let context = reattempt::CallContext::default();
     #[allow(clippy::disallowed_methods, reason = "a base for arithmetic")]
     let now = std::time::Instant::now();
-    match strategy.decide(&RetryView::new(&failure, now, &context)) {
+    match strategy.decide(&RetryView::new(&failure, now)) {
         reattempt::Decision::After(delay) => delay,
         other => panic!("{other:?}"),
     }

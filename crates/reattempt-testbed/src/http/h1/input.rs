@@ -1,12 +1,16 @@
 //! The reading side of an HTTP/1.1 connection: heads and bodies, with bounds.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
+use httparse::{EMPTY_HEADER, Status};
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
 
 /// Maximum bytes of a head, of a chunk's size line or of trailers.
 const MAX_HEAD: usize = 64 * 1024;
+
+/// Maximum number of headers, and of trailers.
+const MAX_FIELDS: usize = 256;
 
 /// Why a request could not be read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,9 @@ pub(crate) enum Framing {
     Chunked,
 }
 
+/// What the start of the input is, and its length; `None` when more input is needed.
+type Parsed<T> = Result<Option<(usize, T)>, InputError>;
+
 /// The reading side of a connection.
 #[derive(Debug)]
 pub(crate) struct Input {
@@ -56,21 +63,14 @@ impl Input {
         }
     }
 
-    /// Takes all bytes up to the first `end`, which is removed and not returned.
-    async fn until(&mut self, end: &[u8]) -> Result<Bytes, InputError> {
-        let mut looked_at = 0usize;
+    /// Reads until `parse` finds what it parses at the start of the input, and takes that.
+    async fn parsed<T>(&mut self, parse: fn(&[u8]) -> Parsed<T>) -> Result<T, InputError> {
         loop {
-            let from = looked_at.saturating_sub(end.len());
-            let found = self.buffer[from..]
-                .windows(end.len())
-                .position(|window| window == end);
-            if let Some(place) = found {
-                let text = self.buffer.split_to(from + place).freeze();
-                self.buffer.advance(end.len());
-                return Ok(text);
+            if let Some((length, found)) = parse(&self.buffer)? {
+                self.buffer.advance(length);
+                return Ok(found);
             }
-            looked_at = self.buffer.len();
-            if looked_at > MAX_HEAD {
+            if self.buffer.len() > MAX_HEAD {
                 return Err(InputError::TooLarge);
             }
             self.more().await?;
@@ -78,11 +78,7 @@ impl Input {
     }
 
     pub(crate) async fn head(&mut self) -> Result<Head, InputError> {
-        // Empty lines before a request are ignored (RFC 9112, 2.2).
-        while self.buffer.starts_with(b"\r\n") {
-            self.buffer.advance(2);
-        }
-        parse_head(&self.until(b"\r\n\r\n").await?).ok_or(InputError::Malformed)
+        self.parsed(parse_head).await
     }
 
     /// Reads the body into `body`. On an error, `body` keeps the bytes received so far.
@@ -96,18 +92,15 @@ impl Input {
             Framing::Length(length) if length > bound => Err(InputError::TooLarge),
             Framing::Length(length) => self.exactly(length, body).await,
             Framing::Chunked => loop {
-                let line = self.until(b"\r\n").await?;
-                let length = chunk_length(&line).ok_or(InputError::Malformed)?;
+                let length = self.parsed(parse_chunk).await?;
                 if length > bound.saturating_sub(body.len()) {
                     return Err(InputError::TooLarge);
                 }
                 if length == 0 {
-                    return self.trailers().await;
+                    return self.parsed(parse_trailers).await;
                 }
                 self.exactly(length, body).await?;
-                if !self.until(b"\r\n").await?.is_empty() {
-                    return Err(InputError::Malformed);
-                }
+                self.parsed(parse_chunk_end).await?;
             },
         }
     }
@@ -123,20 +116,6 @@ impl Input {
             body.extend_from_slice(&now);
         }
         Ok(())
-    }
-
-    async fn trailers(&mut self) -> Result<(), InputError> {
-        let mut total = 0;
-        loop {
-            let line = self.until(b"\r\n").await?;
-            total += line.len();
-            if line.is_empty() {
-                return Ok(());
-            }
-            if total > MAX_HEAD {
-                return Err(InputError::TooLarge);
-            }
-        }
     }
 
     /// Resolves when the client closes the connection. Data received before that is kept, within
@@ -161,41 +140,42 @@ impl Input {
     }
 }
 
-/// Whether these bytes are the head of a request.
-pub(crate) fn is_head(bytes: &[u8]) -> bool {
-    parse_head(bytes).is_some()
+/// Parses the head of a request.
+pub(crate) fn parse_head(bytes: &[u8]) -> Parsed<Head> {
+    let mut fields = [EMPTY_HEADER; MAX_FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    let Status::Complete(length) = request.parse(bytes).map_err(refused)? else {
+        return Ok(None);
+    };
+    let head = head(&request).ok_or(InputError::Malformed)?;
+    Ok(Some((length, head)))
 }
 
-fn parse_head(head: &[u8]) -> Option<Head> {
-    let mut lines = head
-        .split(|byte| *byte == b'\n')
-        .map(|line| line.trim_ascii_end());
-    let mut words = std::str::from_utf8(lines.next()?).ok()?.split(' ');
-    let method = words.next()?.parse().ok()?;
-    let path = words.next()?.to_owned();
-    let version = match words.next()? {
-        "HTTP/1.1" => Version::HTTP_11,
-        "HTTP/1.0" => Version::HTTP_10,
-        _ => return None,
-    };
-    if words.next().is_some() || path.is_empty() {
-        return None;
-    }
+fn head(request: &httparse::Request<'_, '_>) -> Option<Head> {
     let mut headers = HeaderMap::new();
-    for line in lines {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        let name = HeaderName::from_bytes(&line[..colon]).ok()?;
-        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?;
+    for field in &*request.headers {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+        let value = HeaderValue::from_bytes(field.value).ok()?;
         headers.try_append(name, value).ok()?;
     }
     let framing = framing(&headers)?;
     Some(Head {
-        method,
-        path,
-        version,
+        method: request.method?.parse().ok()?,
+        path: request.path?.to_owned(),
+        version: match request.version? {
+            0 => Version::HTTP_10,
+            _ => Version::HTTP_11,
+        },
         headers,
         framing,
     })
+}
+
+fn refused(error: httparse::Error) -> InputError {
+    match error {
+        httparse::Error::TooManyHeaders => InputError::TooLarge,
+        _ => InputError::Malformed,
+    }
 }
 
 fn framing(headers: &HeaderMap) -> Option<Framing> {
@@ -217,13 +197,35 @@ fn framing(headers: &HeaderMap) -> Option<Framing> {
     }
 }
 
-pub(crate) fn chunk_length(line: &[u8]) -> Option<usize> {
-    let size = line.split(|byte| *byte == b';').next()?.trim_ascii();
-    let digits = !size.is_empty() && size.iter().all(u8::is_ascii_hexdigit);
-    if digits {
-        usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()
-    } else {
-        None
+/// Parses the line that begins a chunk: its length.
+pub(crate) fn parse_chunk(bytes: &[u8]) -> Parsed<usize> {
+    // httparse takes a line without a number for the last chunk.
+    if bytes.first().is_some_and(|byte| !byte.is_ascii_hexdigit()) {
+        return Err(InputError::Malformed);
+    }
+    match httparse::parse_chunk_size(bytes).map_err(|_| InputError::Malformed)? {
+        // More than this machine can address is above any bound.
+        Status::Complete((line, length)) => {
+            Ok(Some((line, usize::try_from(length).unwrap_or(usize::MAX))))
+        }
+        Status::Partial => Ok(None),
+    }
+}
+
+fn parse_chunk_end(bytes: &[u8]) -> Parsed<()> {
+    match bytes {
+        [b'\r', b'\n', ..] => Ok(Some((2, ()))),
+        [] | [b'\r'] => Ok(None),
+        _ => Err(InputError::Malformed),
+    }
+}
+
+/// The trailers are not used.
+fn parse_trailers(bytes: &[u8]) -> Parsed<()> {
+    let mut fields = [EMPTY_HEADER; MAX_FIELDS];
+    match httparse::parse_headers(bytes, &mut fields).map_err(refused)? {
+        Status::Complete((length, _)) => Ok(Some((length, ()))),
+        Status::Partial => Ok(None),
     }
 }
 
@@ -231,9 +233,14 @@ pub(crate) fn chunk_length(line: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn parse(head: &str) -> Result<Head, InputError> {
+        let parsed = parse_head(format!("{head}\r\n\r\n").as_bytes())?;
+        Ok(parsed.expect("a whole head").1)
+    }
+
     #[test]
     fn reads_a_head() {
-        let head = parse_head(b"PUT /a?b HTTP/1.1\r\nHost: x\r\ncontent-length:  3 ").unwrap();
+        let head = parse("PUT /a?b HTTP/1.1\r\nHost: x\r\ncontent-length:  3 ").unwrap();
         assert_eq!((head.method, head.path.as_str()), (Method::PUT, "/a?b"));
         assert_eq!(head.headers["host"], "x");
         assert_eq!(head.framing, Framing::Length(3));
@@ -242,26 +249,28 @@ mod tests {
     #[test]
     fn refuses_heads_that_are_not_http_1() {
         for head in [
-            &b""[..],
-            b"GET /",
-            b"GET / HTTP/2.0",
-            b"GET / HTTP/1.1 x",
-            b"GET  HTTP/1.1",
-            b"GET / HTTP/1.1\r\nno colon",
-            b"GET / HTTP/1.1\r\nna me: x",
-            b"GET / HTTP/1.1\r\ncontent-length: -1",
-            b"GET / HTTP/1.1\r\ncontent-length: 99999999999999999999999",
-            b"GET / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked",
+            "GET /",
+            "GET / HTTP/2.0",
+            "GET / HTTP/1.1 x",
+            "GET  HTTP/1.1",
+            "GET / HTTP/1.1\r\nno colon",
+            "GET / HTTP/1.1\r\nna me: x",
+            "GET / HTTP/1.1\r\ncontent-length: -1",
+            "GET / HTTP/1.1\r\ncontent-length: 99999999999999999999999",
+            "GET / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked",
         ] {
-            assert!(parse_head(head).is_none(), "{}", head.escape_ascii());
+            assert_eq!(parse(head).unwrap_err(), InputError::Malformed, "{head}");
         }
+        let many = "GET / HTTP/1.1".to_owned() + &"\r\na: b".repeat(MAX_FIELDS + 1);
+        assert_eq!(parse(&many).unwrap_err(), InputError::TooLarge);
     }
 
     #[test]
     fn reads_chunk_sizes() {
-        assert_eq!(chunk_length(b"1f;name=x"), Some(31));
-        for line in [&b""[..], b"+1", b"g", b"fffffffffffffffff"] {
-            assert_eq!(chunk_length(line), None);
+        let parse = |line: &str| parse_chunk(format!("{line}\r\n").as_bytes());
+        assert_eq!(parse("1f;name=x"), Ok(Some((11, 31))));
+        for line in ["", "+1", "g", "fffffffffffffffff"] {
+            assert_eq!(parse(line), Err(InputError::Malformed), "{line}");
         }
     }
 }

@@ -3,30 +3,31 @@
 mod input;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::{Method, StatusCode, Version, header};
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::Instant;
 
-use super::Http;
+use super::desk::Desk;
 use super::ending::{Ending, end};
-use super::pause::pause;
 use super::script::Next;
 use super::seen::{Cancelled, SeenRequest};
-use super::server::Connection;
-use super::step::{Break, Kind, Step};
+use super::step::{End, Kind, Step};
+use crate::pause::pause;
 use input::{Framing, Head, Input, InputError};
-pub(crate) use input::{chunk_length, is_head};
+pub(crate) use input::{parse_chunk, parse_head};
 
 /// Serves one connection to its end. `read` holds bytes that were already read from it.
-pub(crate) async fn serve(connection: Connection<Http>, read: BytesMut) {
-    let Connection {
-        socket,
-        number,
-        desk,
-    } = connection;
+pub(crate) async fn serve(
+    socket: TcpStream,
+    number: u64,
+    desk: Arc<Desk<SeenRequest, Step>>,
+    read: BytesMut,
+) {
     let (read_half, write_half) = socket.into_split();
     let mut input = Input::new(read_half, read);
     let mut output = Output { half: write_half };
@@ -131,14 +132,14 @@ impl Output {
     async fn perform(&mut self, step: &Step, head_only: bool) -> io::Result<Option<Ending>> {
         pause(step.before_head).await;
         match step.kind {
-            Kind::Answer | Kind::BreakBody(..) => {}
+            Kind::Answer => {}
             Kind::Hang => std::future::pending().await,
-            Kind::CloseBefore | Kind::RefuseStream | Kind::GoAway => {
+            Kind::Close | Kind::RefuseStream | Kind::GoAway => {
                 return Ok(Some(Ending::Close));
             }
             Kind::Reset(_) => return Ok(Some(Ending::Abort)),
             Kind::HalfFrame => {
-                let head = head(step, step.body.len());
+                let head = head(step, step.content().1);
                 self.half.write_all(&head[..head.len() / 2]).await?;
                 return Ok(Some(Ending::Close));
             }
@@ -148,10 +149,10 @@ impl Output {
         let bodiless = head_only || matches!(step.status, 100..=199 | 204 | 304);
         if bodiless {
             self.half.write_all(&head).await?;
-        } else if step.pieces.is_some() {
+        } else if step.split.is_some() {
             self.half.write_all(&head).await?;
             pause(step.before_body).await;
-            self.pieces(step, &content).await?;
+            self.pieces(step).await?;
         } else if step.before_body.is_zero() {
             // One write, so that head and body of a small response share a packet.
             self.half
@@ -162,22 +163,20 @@ impl Output {
             pause(step.before_body).await;
             self.half.write_all(&content).await?;
         }
-        match step.kind {
-            Kind::BreakBody(_, Break::Hang) => std::future::pending().await,
-            Kind::BreakBody(_, Break::Reset) => Ok(Some(Ending::Abort)),
-            Kind::BreakBody(_, Break::Close) => Ok(Some(Ending::Close)),
-            _ if closes(step) => Ok(Some(Ending::Close)),
-            _ => Ok(None),
+        match step.end {
+            End::Hang => std::future::pending().await,
+            End::Reset(_) => Ok(Some(Ending::Abort)),
+            End::Close => Ok(Some(Ending::Close)),
+            End::Whole | End::Trailers | End::TrailersOnly => {
+                Ok(closes(step).then_some(Ending::Close))
+            }
         }
     }
-}
 
-impl Output {
-    async fn pieces(&mut self, step: &Step, content: &Bytes) -> io::Result<()> {
-        let (pieces, apart) = step.pieces(content);
-        for (at, piece) in pieces.iter().enumerate() {
+    async fn pieces(&mut self, step: &Step) -> io::Result<()> {
+        for (at, piece) in step.pieces().iter().enumerate() {
             if at > 0 {
-                pause(apart).await;
+                pause(step.apart).await;
             }
             if step.is_chunked() {
                 let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();

@@ -1,66 +1,32 @@
-//! One HTTP/2 connection: reads frames, spawns a task per stream, and enforces RFC 9113.
+//! The state of one HTTP/2 connection, and its streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::dispatch::Block;
+use super::ErrorCode;
 use super::flow::SendWindows;
-use super::frame::{self, FrameReader, ReadError};
+use super::frame;
 use super::hpack::{Decoder, Fields};
 use super::stream::{Ended, Inbound, Reply, Stream, Then};
-use super::{Bounds, ErrorCode};
-use crate::http::ending::{Ending, end};
+use crate::http::ending::Ending;
 
-/// The receive window of each stream, topped up after every DATA frame.
-const STREAM_WINDOW: u32 = 1 << 20;
-/// The receive window of the connection, beyond the default.
-const CONNECTION_WINDOW: u32 = 1 << 24;
-/// Writes that may be queued for a slow peer before writers have to wait.
-const QUEUE: usize = 64;
-
-/// Serves one connection to its end; `answer` runs once per stream.
-///
-/// `read` holds bytes that were already read from the socket.
-pub(crate) async fn serve<F, A>(socket: TcpStream, read: BytesMut, bounds: Bounds, answer: F)
-where
-    F: Fn(Stream) -> A,
-    A: Future<Output = Then> + Send + 'static,
-{
-    let (read_half, write_half) = socket.into_split();
-    let mut reader = FrameReader::new(read_half, read);
-    let (writes, queue) = mpsc::channel(QUEUE);
-    let connection = Connection {
-        bounds,
-        answer,
-        writes,
-        windows: Arc::new(SendWindows::new()),
-        decoder: Decoder::default(),
-        streams: HashMap::new(),
-        tasks: JoinSet::new(),
-        last_stream: 0,
-        gone_above: None,
-        block: None,
-    };
-    // The writer ends when the last sender is dropped, which `run` does at its end.
-    let (ending, write_half) = tokio::join!(connection.run(&mut reader), write(queue, write_half));
-    end(ending, write_half, reader.drain()).await;
+/// Limits of one HTTP/2 connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) concurrent_streams: u32,
+    pub(crate) body: usize,
 }
 
-async fn write(mut queue: mpsc::Receiver<Bytes>, mut half: OwnedWriteHalf) -> OwnedWriteHalf {
-    while let Some(frames) = queue.recv().await {
-        if half.write_all(&frames).await.is_err() {
-            // The reader also detects the broken connection. Until then writers must not block.
-            while queue.recv().await.is_some() {}
-        }
-    }
-    half
+/// A header block that is not complete yet.
+pub(super) struct Block {
+    pub(super) stream: u32,
+    pub(super) end_stream: bool,
+    pub(super) bytes: BytesMut,
+    pub(super) continuations: usize,
 }
 
 pub(super) struct Open {
@@ -72,12 +38,12 @@ pub(super) struct Open {
 
 pub(super) struct Connection<F> {
     pub(super) bounds: Bounds,
-    answer: F,
-    writes: mpsc::Sender<Bytes>,
+    pub(super) answer: F,
+    pub(super) writes: mpsc::Sender<Bytes>,
     pub(super) windows: Arc<SendWindows>,
     pub(super) decoder: Decoder,
     pub(super) streams: HashMap<u32, Open>,
-    tasks: JoinSet<(u32, Then)>,
+    pub(super) tasks: JoinSet<(u32, Then)>,
     pub(super) last_stream: u32,
     /// Streams above this one were excluded by GOAWAY.
     pub(super) gone_above: Option<u32>,
@@ -89,56 +55,7 @@ where
     F: Fn(Stream) -> A,
     A: Future<Output = Then> + Send + 'static,
 {
-    async fn run(mut self, reader: &mut FrameReader<OwnedReadHalf>) -> Ending {
-        let settings = frame::settings(&[
-            (
-                frame::SETTING_MAX_CONCURRENT_STREAMS,
-                self.bounds.concurrent_streams,
-            ),
-            (frame::SETTING_INITIAL_WINDOW_SIZE, STREAM_WINDOW),
-        ]);
-        self.write(settings).await;
-        self.write(frame::window_update(0, CONNECTION_WINDOW)).await;
-        let ending = match reader.preface().await {
-            Ok(()) => self.read(reader).await,
-            Err(error) => Err(error),
-        };
-        let (ended, ending) = match ending {
-            Ok(ending) => (Ended::ByServer, ending),
-            Err(ReadError::Closed) => (Ended::Closed, Ending::Gone),
-            Err(ReadError::Protocol(code)) => {
-                self.write(frame::go_away(self.last_stream, code)).await;
-                (Ended::ByServer, Ending::Close)
-            }
-        };
-        for stream in self.streams.values() {
-            stream.ended.send_replace(Some(ended));
-        }
-        // Each task stops at once when its stream has ended, and may still record why.
-        while self.tasks.join_next().await.is_some() {}
-        ending
-    }
-
-    async fn read(&mut self, reader: &mut FrameReader<OwnedReadHalf>) -> Result<Ending, ReadError> {
-        loop {
-            tokio::select! {
-                biased;
-                Some(done) = self.tasks.join_next() => match done {
-                    Ok((id, then)) => {
-                        if let Some(ending) = self.done(id, then).await {
-                            return Ok(ending);
-                        }
-                    }
-                    // The test's handler panicked: close the connection, so that its client sees a
-                    // failure.
-                    Err(_) => return Ok(Ending::Close),
-                },
-                frame = reader.next() => self.frame(frame?).await.map_err(ReadError::Protocol)?,
-            }
-        }
-    }
-
-    async fn done(&mut self, id: u32, then: Then) -> Option<Ending> {
+    pub(super) async fn done(&mut self, id: u32, then: Then) -> Option<Ending> {
         self.windows.close(id);
         let open = self.streams.remove(&id);
         match then {
@@ -172,11 +89,7 @@ where
             let _ = inbound.send(Inbound::End);
         }
         self.windows.open(id);
-        let reply = Reply {
-            id,
-            writes: self.writes.clone(),
-            windows: Arc::clone(&self.windows),
-        };
+        let reply = Reply::new(id, self.writes.clone(), Arc::clone(&self.windows));
         let answer = (self.answer)(Stream {
             id,
             head,

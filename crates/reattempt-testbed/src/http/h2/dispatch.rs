@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use super::ErrorCode;
-use super::connection::Connection;
+use super::connection::{Block, Connection};
 use super::frame::{self, Frame};
 use super::stream::{Ended, Inbound, Stream, Then};
 
@@ -11,14 +11,6 @@ use super::stream::{Ended, Inbound, Stream, Then};
 pub(super) const MAX_HEADERS: usize = 64 * 1024;
 /// Maximum number of frames of one header block.
 const MAX_CONTINUATIONS: usize = 32;
-
-/// A header block that is not complete yet.
-pub(super) struct Block {
-    stream: u32,
-    end_stream: bool,
-    bytes: BytesMut,
-    continuations: usize,
-}
 
 impl<F, A> Connection<F>
 where

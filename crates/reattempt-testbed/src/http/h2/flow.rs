@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use tokio::sync::Notify;
 
 use super::{ErrorCode, frame::MAX_PAYLOAD};
-use crate::http::locked;
+use crate::lock::lock;
 
 const DEFAULT_WINDOW: i64 = 65_535;
 const MAX_WINDOW: i64 = 0x7fff_ffff;
@@ -39,13 +39,13 @@ impl SendWindows {
     }
 
     pub(crate) fn open(&self, stream: u32) {
-        let mut windows = locked(&self.windows);
+        let mut windows = lock(&self.windows);
         let initial = windows.initial;
         windows.streams.insert(stream, initial);
     }
 
     pub(crate) fn close(&self, stream: u32) {
-        locked(&self.windows).streams.remove(&stream);
+        lock(&self.windows).streams.remove(&stream);
         self.changed.notify_waiters();
     }
 
@@ -55,7 +55,7 @@ impl SendWindows {
         if size > MAX_WINDOW {
             return Err(ErrorCode::FLOW_CONTROL_ERROR);
         }
-        let mut windows = locked(&self.windows);
+        let mut windows = lock(&self.windows);
         let difference = size - windows.initial;
         windows.initial = size;
         for window in windows.streams.values_mut() {
@@ -70,7 +70,7 @@ impl SendWindows {
 
     /// WINDOW_UPDATE; stream 0 is the connection. A closed stream is ignored.
     pub(crate) fn grow(&self, stream: u32, by: u32) -> Result<(), ErrorCode> {
-        let mut windows = locked(&self.windows);
+        let mut windows = lock(&self.windows);
         let window = match stream {
             0 => Some(&mut windows.connection),
             stream => windows.streams.get_mut(&stream),
@@ -92,7 +92,7 @@ impl SendWindows {
             // Created before the check, so that a change in between is not missed.
             let changed = self.changed.notified();
             {
-                let mut windows = locked(&self.windows);
+                let mut windows = lock(&self.windows);
                 let of_stream = *windows.streams.get(&stream)?;
                 let room = windows.connection.min(of_stream).min(MAX_PAYLOAD as i64);
                 if room > 0 {

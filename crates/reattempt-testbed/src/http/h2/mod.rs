@@ -7,23 +7,18 @@ mod flow;
 mod frame;
 mod head;
 mod hpack;
+mod serve;
 mod stream;
 
 use bytes::BytesMut;
 use tokio::io::AsyncRead;
 
-pub(crate) use connection::serve;
+pub(crate) use connection::Bounds;
 pub use error_code::ErrorCode;
 pub(crate) use frame::PREFACE;
 pub(crate) use head::Head;
+pub(crate) use serve::serve;
 pub(crate) use stream::{Ended, Inbound, Reply, Stream, Then, ended};
-
-/// Limits of one HTTP/2 connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) concurrent_streams: u32,
-    pub(crate) body: usize,
-}
 
 /// Reads frames until the input ends or is invalid; returns their number.
 pub(crate) async fn read_frames(io: impl AsyncRead + Unpin, buffer: BytesMut) -> usize {

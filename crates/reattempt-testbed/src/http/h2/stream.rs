@@ -1,6 +1,7 @@
 //! One HTTP/2 stream, as seen by the code that answers it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{mpsc, watch};
@@ -62,19 +63,32 @@ pub(crate) async fn ended(watch: &mut watch::Receiver<Option<Ended>>) -> Ended {
 
 /// The sending side of a stream. Frames that can no longer be sent are dropped silently; the
 /// stream's `ended` reports the reason.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Reply {
-    pub(super) id: u32,
-    pub(super) writes: mpsc::Sender<Bytes>,
-    pub(super) windows: Arc<SendWindows>,
+    id: u32,
+    writes: mpsc::Sender<Bytes>,
+    windows: Arc<SendWindows>,
+    begun: AtomicBool,
 }
 
 impl Reply {
-    pub(crate) async fn headers<'a>(
-        &self,
-        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-        end_stream: bool,
-    ) {
+    pub(super) fn new(id: u32, writes: mpsc::Sender<Bytes>, windows: Arc<SendWindows>) -> Self {
+        Self {
+            id,
+            writes,
+            windows,
+            begun: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a head was sent.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    pub(crate) async fn headers(&self, fields: &[(String, Vec<u8>)], end_stream: bool) {
+        // Set first: a caller that is dropped while it waits here may have sent them.
+        self.begun.store(true, Ordering::Release);
         let frames = frame::headers(self.id, &encode(fields), end_stream);
         self.write(frames).await;
     }
@@ -98,10 +112,7 @@ impl Reply {
     }
 
     /// Writes the first half of the frame that `headers` would write.
-    pub(crate) async fn half_headers<'a>(
-        &self,
-        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    ) {
+    pub(crate) async fn half_headers(&self, fields: &[(String, Vec<u8>)]) {
         let mut frames = frame::headers(self.id, &encode(fields), true);
         frames.truncate(frames.len() / 2);
         self.write(frames).await;
@@ -123,10 +134,10 @@ impl Reply {
     }
 }
 
-fn encode<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> BytesMut {
+fn encode(fields: &[(String, Vec<u8>)]) -> BytesMut {
     let mut block = BytesMut::new();
     for (name, value) in fields {
-        hpack::encode(name, value, &mut block);
+        hpack::encode(name.as_bytes(), value, &mut block);
     }
     block
 }

@@ -3,57 +3,6 @@
 use super::*;
 
 #[tokio::test]
-async fn answers_follow_the_queue_and_then_the_default() {
-    let script = || {
-        Script::new()
-            .then(Step::status(503).header("Retry-After", "1"))
-            .then_times(2, Step::status(429).body("slow down"))
-            .otherwise(Step::status(204))
-    };
-    both(script, async |http2, server, caller| {
-        let first = caller.send_body(&server, "/a?b=c", "hello").await.unwrap();
-        assert_eq!(first.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(first.headers()["retry-after"], "1");
-        for _ in 0..2 {
-            let response = caller.send(&server, "/").await.unwrap();
-            assert_eq!(
-                (response.status().as_u16(), &response.body()[..]),
-                (429, &b"slow down"[..])
-            );
-        }
-        assert_eq!(
-            caller.send(&server, "/").await.unwrap().status(),
-            StatusCode::NO_CONTENT
-        );
-
-        let seen = server.seen();
-        assert_eq!(seen.len(), 4);
-        let version = if http2 {
-            Version::HTTP_2
-        } else {
-            Version::HTTP_11
-        };
-        assert_eq!((seen[0].version, &seen[0].method), (version, &Method::POST));
-        assert_eq!(
-            (seen[0].path.as_str(), seen[0].header("x-test")),
-            ("/a?b=c", Some("yes"))
-        );
-        assert_eq!(
-            (&seen[0].body[..], seen[0].body_complete),
-            (&b"hello"[..], true)
-        );
-        assert_eq!((seen[3].number, seen[3].connection), (3, 0));
-        assert!(seen[3].arrival >= seen[0].arrival && server.cancelled().is_empty());
-        // One connection was kept alive for all requests.
-        assert_eq!(
-            (server.connections_accepted(), server.connections_open()),
-            (1, 1)
-        );
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_handler_decides_by_what_it_sees_and_can_be_changed() {
     let script = || {
         Script::handler(|request| match (request.path.as_str(), &request.body[..]) {
@@ -76,31 +25,6 @@ async fn a_handler_decides_by_what_it_sees_and_can_be_changed() {
         assert_eq!(status("/").await, 202);
         server.forget();
         assert_eq!((server.seen().len(), server.seen_count()), (0, 6));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn head_and_body_are_delayed_separately() {
-    let delay = Duration::from_millis(50);
-    let script = || {
-        Step::status(200)
-            .after(delay)
-            .body("late")
-            .body_after(delay)
-            .into()
-    };
-    both(script, async |_, server, caller| {
-        let start = Instant::now();
-        let request = Request::get(server.uri()).body(Full::default()).unwrap();
-        let response = caller.client.request(request).await.unwrap();
-        let head = start.elapsed();
-        assert!(head >= delay);
-        assert_eq!(
-            response.into_body().collect().await.unwrap().to_bytes(),
-            "late"
-        );
-        assert!(start.elapsed() >= delay * 2);
     })
     .await;
 }
@@ -183,39 +107,4 @@ async fn chunked_bodies_and_expectations_are_understood() {
         (&seen[0].body[..], seen[1].path.as_str()),
         (&b"abcde"[..], "/2")
     );
-}
-
-/// The body arrives complete, however it is written.
-#[tokio::test]
-async fn a_body_is_written_in_pieces() {
-    let pieces = Step::status(200)
-        .body("one two three")
-        .in_pieces(5, Duration::from_millis(20));
-    let script = || {
-        Script::new()
-            .then(pieces.clone())
-            .then(pieces.clone().header("content-length", "13"))
-            .otherwise(
-                Step::close_during_body(7)
-                    .body("one two three")
-                    .in_pieces(0, Duration::ZERO),
-            )
-    };
-    both(script, async |http2, server, caller| {
-        for length in [None, Some("13")] {
-            let sent = Instant::now();
-            let response = caller.send(&server, "/").await.unwrap();
-            assert_eq!(response.body(), "one two three");
-            assert!(sent.elapsed() >= Duration::from_millis(40));
-            let headers = response.headers();
-            let chunked = length.is_none() && !http2;
-            assert_eq!(headers.contains_key("transfer-encoding"), chunked);
-            if length.is_some() {
-                assert_eq!(headers["content-length"], "13");
-            }
-        }
-        assert!(caller.send(&server, "/").await.is_err(), "it breaks off");
-        assert_eq!(server.connections_accepted(), 1);
-    })
-    .await;
 }

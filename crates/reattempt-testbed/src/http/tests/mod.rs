@@ -1,4 +1,4 @@
-//! Each step, observed by a client on the wire.
+//! What no case of the program shows: bounds, large bodies, bytes of a client, lost connections.
 
 mod answers;
 mod bounds;
@@ -9,14 +9,14 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::{ErrorCode, Options, Protocol, Script, Server, Step};
 
@@ -24,8 +24,6 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Long enough for a slow machine; no passing test waits this long.
 const SOON: Duration = Duration::from_secs(20);
-/// How long a test checks that a client receives nothing.
-const A_WHILE: Duration = Duration::from_millis(60);
 
 #[derive(Clone)]
 struct Caller {

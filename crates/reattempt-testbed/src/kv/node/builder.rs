@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::kv::frame::DEFAULT_MAX_BODY;
-use crate::kv::sasl::Mechanism;
+use reattempt_clients::kv::frame::DEFAULT_MAX_BODY;
+use reattempt_clients::kv::sasl::Mechanism;
 
-use super::inner::{self, Handler};
+use super::Node;
+use super::cluster::Cluster;
+use super::inner::Handler;
+use super::running;
 use super::seen::SeenRequest;
 use super::session::FEATURES;
 use super::shared::{ClusterState, Settings, Shared};
 use super::step::{Script, Step};
 use super::store::Store;
-use super::{Cluster, Node};
 
 /// The default error map: a small one in the format of version 2.
 pub const DEFAULT_ERROR_MAP: &str = r#"{"version":2,"revision":1,"errors":{
@@ -71,6 +73,35 @@ impl Default for NodeBuilder {
             vbuckets: 64,
             revision: (1, 1),
         }
+    }
+}
+
+impl Node {
+    /// Creates a builder.
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::default()
+    }
+
+    /// Starts a node with all defaults.
+    pub async fn start() -> io::Result<Self> {
+        Self::builder().start().await
+    }
+
+    /// Starts a node with a script.
+    pub async fn scripted(steps: impl IntoIterator<Item = Step>) -> io::Result<Self> {
+        Self::builder().script(Script::new(steps)).start().await
+    }
+}
+
+impl Cluster {
+    /// Creates a builder; finish with [`NodeBuilder::start_cluster`].
+    pub fn builder() -> NodeBuilder {
+        Node::builder()
+    }
+
+    /// Starts `count` nodes with all defaults.
+    pub async fn start(count: usize) -> io::Result<Self> {
+        Self::builder().start_cluster(count).await
     }
 }
 
@@ -194,7 +225,7 @@ impl NodeBuilder {
         let mut sockets = Vec::with_capacity(count);
         let mut addresses = Vec::with_capacity(count);
         for _ in 0..count {
-            let (socket, address) = inner::reserve()?;
+            let (socket, address) = running::reserve()?;
             addresses.push(address);
             sockets.push(socket);
         }

@@ -4,10 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::kv::vbucket_of;
+use reattempt_clients::kv::vbucket_of;
 
+use super::Node;
 use super::shared::Shared;
-use super::{Node, NodeBuilder, Store};
+use super::store::Store;
 
 /// A cluster of scripted nodes. Dropping it ends them all.
 #[derive(Debug)]
@@ -19,16 +20,6 @@ pub struct Cluster {
 impl Cluster {
     pub(super) fn new(shared: Arc<Shared>, nodes: Vec<Node>) -> Self {
         Self { shared, nodes }
-    }
-
-    /// Creates a builder; finish with [`NodeBuilder::start_cluster`].
-    pub fn builder() -> NodeBuilder {
-        Node::builder()
-    }
-
-    /// Starts `count` nodes with all defaults.
-    pub async fn start(count: usize) -> io::Result<Self> {
-        Self::builder().start_cluster(count).await
     }
 
     /// The nodes.

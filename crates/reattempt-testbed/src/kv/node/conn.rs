@@ -1,6 +1,5 @@
 //! One connection of a node: reads requests, applies the script, writes responses.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,17 +8,19 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::kv::frame::{
+use reattempt_clients::kv::feature::{FEATURE_COLLECTIONS, FEATURE_TRACING};
+use reattempt_clients::kv::frame::{
     self, FRAME_SERVER_DURATION, FRAME_THROTTLE_DURATION, Frame, Magic, encode_duration,
     put_framing_extra,
 };
-use crate::kv::{opcode, status};
+use reattempt_clients::kv::{opcode, status};
 
 use super::data::{self, DataRequest};
 use super::inner::Inner;
 use super::seen::SeenRequest;
-use super::session::{FEATURE_COLLECTIONS, FEATURE_TRACING, Session};
+use super::session::Session;
 use super::step::{Answer, Delivery, Reply, Step};
+use crate::lock::lock;
 
 /// Maximum number of delayed responses per connection.
 const MAX_DELAYED: usize = 4096;
@@ -143,11 +144,7 @@ fn handle(inner: &Inner, session: &mut Session, number: u64, frame: Frame) -> (D
     let step = inner.step_for(&seen);
     let key = seen.key.clone();
     let collection = seen.collection.unwrap_or(0);
-    inner
-        .seen
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(seen);
+    lock(&inner.seen).push(seen);
     let mut reply = match &step.answer {
         Answer::Execute if opcode::is_bootstrap(frame.opcode) => {
             session.bootstrap(&inner.shared, &frame)

@@ -2,8 +2,8 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::kv::frame::{self, Frame};
-use crate::kv::{opcode, status};
+use reattempt_clients::kv::frame::{self, Frame};
+use reattempt_clients::kv::{opcode, status};
 
 use super::shared::Shared;
 use super::step::Reply;

@@ -8,6 +8,7 @@ mod cluster;
 mod conn;
 mod data;
 mod inner;
+mod running;
 mod seen;
 mod session;
 mod shared;
@@ -18,22 +19,25 @@ mod subdoc;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::net::TcpSocket;
 
-use inner::{Handler, Inner, Running};
+use inner::{Handler, Inner};
+use running::Running;
 use seen::SeenLog;
 use shared::Shared;
 
+use crate::lock::lock;
+
 pub use builder::{DEFAULT_ERROR_MAP, NodeBuilder};
 pub use cluster::Cluster;
-pub use seen::SeenRequest;
-pub use session::{
+pub use reattempt_clients::kv::feature::{
     FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS, FEATURE_DEDUPE_NMVB, FEATURE_JSON,
     FEATURE_KNOWN_VERSION, FEATURE_NON_BLOCKING_THROTTLING, FEATURE_SELECT_BUCKET,
     FEATURE_TCP_NODELAY, FEATURE_TRACING, FEATURE_UNORDERED, FEATURE_XERROR,
 };
+pub use seen::SeenRequest;
 pub use step::{Script, Step};
 pub use store::Store;
 
@@ -48,21 +52,6 @@ pub struct Node {
 }
 
 impl Node {
-    /// Creates a builder.
-    pub fn builder() -> NodeBuilder {
-        NodeBuilder::default()
-    }
-
-    /// Starts a node with all defaults.
-    pub async fn start() -> io::Result<Self> {
-        Self::builder().start().await
-    }
-
-    /// Starts a node with a script.
-    pub async fn scripted(steps: impl IntoIterator<Item = Step>) -> io::Result<Self> {
-        Self::builder().script(Script::new(steps)).start().await
-    }
-
     fn launch(
         index: usize,
         reserved: TcpSocket,
@@ -71,7 +60,7 @@ impl Node {
         (handler, bootstrap_handler): (Option<Handler>, Option<Handler>),
     ) -> io::Result<Self> {
         let address = reserved.local_addr()?;
-        let listener = inner::listen(address)?;
+        let listener = running::listen(address)?;
         let inner = Arc::new(Inner {
             index,
             shared,
@@ -159,19 +148,16 @@ impl Node {
     /// Listens again at the same address. Documents, script and records are kept.
     pub async fn restart(&self) -> io::Result<()> {
         self.stop().await;
-        let listener = inner::listen(self.address)?;
+        let listener = running::listen(self.address)?;
         *self.running() = Some(Running::start(listener, self.inner.clone()));
         Ok(())
     }
 
     fn log(&self) -> MutexGuard<'_, SeenLog> {
-        self.inner
-            .seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.seen)
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::kv::opcode;
+use reattempt_clients::kv::opcode;
 
 /// Maximum number of recorded requests; the oldest are dropped first.
 pub(super) const REMEMBERED: usize = 65_536;

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::kv::sasl::Mechanism;
-use crate::kv::status;
+use reattempt_clients::kv::sasl::Mechanism;
+use reattempt_clients::kv::status;
 
 use super::store::Store;
+use crate::lock::lock;
 
 /// Settings that are constant while nodes run.
 #[derive(Clone, Debug)]
@@ -74,13 +75,11 @@ impl Shared {
     }
 
     pub(super) fn config(&self) -> MutexGuard<'_, ClusterState> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.config)
     }
 
     fn collections(&self) -> MutexGuard<'_, Collections> {
-        self.collections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.collections)
     }
 
     /// Assigns `scope.collection` an id; `None` removes it.

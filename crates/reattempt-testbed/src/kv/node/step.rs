@@ -1,12 +1,14 @@
 //! What a scripted node does with one request.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::kv::{opcode, status};
+use reattempt_clients::kv::{opcode, status};
+
+use crate::lock::lock;
 
 /// What the node does with one request. The default executes it and responds.
 #[derive(Clone, Debug)]
@@ -264,7 +266,7 @@ impl Script {
     }
 
     fn steps(&self) -> std::sync::MutexGuard<'_, VecDeque<Step>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

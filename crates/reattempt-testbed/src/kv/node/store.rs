@@ -1,13 +1,15 @@
 //! The documents of a node or cluster in memory: CAS, expiry and locks.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::kv::status;
+use reattempt_clients::kv::status;
+
+use crate::lock::lock;
 
 /// Expiry values up to this many seconds are relative, greater ones are Unix timestamps.
 const RELATIVE_LIMIT: u32 = 30 * 24 * 3600;
@@ -76,7 +78,7 @@ impl Store {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Documents> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

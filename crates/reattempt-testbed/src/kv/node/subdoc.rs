@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
-use crate::kv::{opcode, status};
+use reattempt_clients::kv::{opcode, status};
 
 use super::step::Reply;
 

@@ -6,14 +6,17 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicI32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
+use reattempt_clients::mongodb::scram::RULES;
+use reattempt_clients::mongodb::wire::DEFAULT_LIMIT;
+use reattempt_clients::scram::{ScramError, Stored};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::role::Standing;
-use super::{Node, Role, Script, Shared, Store, serve};
-use crate::mongodb::scram::RULES;
-use crate::mongodb::wire::DEFAULT_LIMIT;
-use crate::scram::{ScramError, Stored};
+use super::role::{Role, Standing};
+use super::script::Script;
+use super::shared::Shared;
+use super::store::Store;
+use super::{Node, serve};
 
 /// Configures a node. Clones start further nodes on the same store.
 #[derive(Debug, Clone)]
@@ -25,8 +28,25 @@ pub struct NodeBuilder {
     store: Store,
 }
 
+impl Node {
+    /// Starts a standalone without users.
+    ///
+    /// # Errors
+    ///
+    /// The error of binding the socket.
+    pub async fn start() -> io::Result<Self> {
+        Self::builder().start().await
+    }
+
+    /// Creates a builder.
+    #[must_use]
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::new()
+    }
+}
+
 impl NodeBuilder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             role: Role::Standalone,
             max_wire_version: 21,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
 
-use super::CommandError;
+use super::codes::CommandError;
 
 /// Maximum number of open cursors; the oldest is closed first.
 const MAX_OPEN: usize = 10_000;

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
+use reattempt_clients::mongodb::wire::number;
 
-use super::script::{Action, canonical};
-use super::{CommandError, Step, code_name};
-use crate::mongodb::number;
+use super::codes::{CommandError, code_name};
+use super::script::{Action, Step};
+use super::seen::canonical;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use bson::{Bson, Document};
+use reattempt_clients::mongodb::wire::number;
 
-use super::CommandError;
-use crate::mongodb::number;
+use super::codes::CommandError;
 
 /// Whether `document` matches `filter`.
 pub(super) fn matches(filter: &Document, document: &Document) -> Result<bool, CommandError> {

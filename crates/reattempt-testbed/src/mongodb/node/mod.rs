@@ -9,7 +9,9 @@ mod matching;
 mod replica_set;
 mod role;
 mod script;
+mod seen;
 mod serve;
+mod shared;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -19,101 +21,23 @@ pub use codes::code_name;
 pub use replica_set::ReplicaSet;
 pub use role::{Membership, Role};
 pub use script::{Script, Step};
+pub use seen::SeenCommand;
 pub use store::Store;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use bson::Document;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
-use codes::CommandError;
 use cursors::Cursors;
 use fail_point::FailPoint;
-use role::Standing;
+use shared::Shared;
 
-use super::lock;
-use crate::scram::Stored;
-
-/// Maximum number of recorded commands.
-const MAX_SEEN: usize = 100_000;
-
-/// A command as received by a node.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SeenCommand {
-    /// The command name, as sent.
-    pub name: String,
-    /// The database (`$db`).
-    pub database: String,
-    /// The whole command.
-    pub document: Document,
-    /// The request id of the message header.
-    pub request_id: i32,
-    /// The number of its connection to this node; the first is 1.
-    pub connection: u64,
-    /// The number of earlier commands on that connection.
-    pub ordinal: u64,
-    /// When it arrived.
-    pub at: Instant,
-    /// Whether it arrived as OP_QUERY.
-    pub legacy: bool,
-}
-
-impl SeenCommand {
-    /// Whether this is a data command, not one of connection handling or session cleanup.
-    #[must_use]
-    pub fn is_data(&self) -> bool {
-        !matches!(
-            script::canonical(&self.name),
-            "hello"
-                | "saslStart"
-                | "saslContinue"
-                | "ping"
-                | "endSessions"
-                | "buildInfo"
-                | "killCursors"
-                | "configureFailPoint"
-        )
-    }
-}
-
-/// State shared by all connections of a node.
-#[derive(Debug)]
-struct Shared {
-    me: String,
-    limit: usize,
-    users: BTreeMap<String, Stored>,
-    store: Store,
-    script: Script,
-    standing: Mutex<Standing>,
-    fail_point: Mutex<Option<FailPoint>>,
-    cursors: Mutex<Cursors>,
-    seen: watch::Sender<Vec<SeenCommand>>,
-    connections: AtomicU64,
-    messages: AtomicI32,
-    refuse: AtomicU64,
-    closer: watch::Sender<()>,
-}
-
-impl Shared {
-    fn record(&self, command: &SeenCommand) {
-        self.seen.send_modify(|seen| {
-            if seen.len() < MAX_SEEN {
-                seen.push(command.clone());
-            }
-        });
-    }
-
-    fn next_message(&self) -> i32 {
-        self.messages.fetch_add(1, Ordering::Relaxed)
-    }
-}
+use crate::lock::lock;
 
 /// A running node. Dropping it ends it.
 #[derive(Debug)]
@@ -124,21 +48,6 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a standalone without users.
-    ///
-    /// # Errors
-    ///
-    /// The error of binding the socket.
-    pub async fn start() -> io::Result<Self> {
-        Self::builder().start().await
-    }
-
-    /// Creates a builder.
-    #[must_use]
-    pub fn builder() -> NodeBuilder {
-        NodeBuilder::new()
-    }
-
     /// The address that the node listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {

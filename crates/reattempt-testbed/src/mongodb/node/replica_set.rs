@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Mutex;
 
 use super::{Membership, Node, NodeBuilder, Role, Store};
-use crate::mongodb::lock;
+use crate::lock::lock;
 
 /// A replica set on loopback: one store, one primary. Dropping it ends it.
 #[derive(Debug)]

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bson::{Bson, Document, doc};
 
-use super::{SeenCommand, code_name};
-use crate::mongodb::lock;
+use super::codes::code_name;
+use super::seen::{SeenCommand, canonical};
+use crate::lock::lock;
 
 /// One deviation from the usual answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -262,14 +263,5 @@ impl Script {
         // Released first, because the handler may use the script.
         drop(queue);
         handler.and_then(|handler| handler(command))
-    }
-}
-
-/// The canonical name of commands that have two names.
-pub(super) fn canonical(command: &str) -> &str {
-    match command {
-        "isMaster" | "ismaster" => "hello",
-        "mapreduce" => "mapReduce",
-        other => other,
     }
 }

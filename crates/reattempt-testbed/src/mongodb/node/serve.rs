@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
+use reattempt_clients::mongodb::wire::{Message, OpMsg, OpReply, read_message};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::codes::CommandError;
 use super::commands::{self, Peer};
-use super::script::{Action, canonical};
-use super::{CommandError, SeenCommand, Shared};
-use crate::mongodb::lock;
-use crate::mongodb::wire::{Message, OpMsg, OpReply, read_message};
+use super::script::Action;
+use super::seen::{SeenCommand, canonical};
+use super::shared::Shared;
+use crate::lock::lock;
+use crate::pause::pause;
 
 /// Accepts connections until it is aborted, which ends them too.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -159,13 +162,6 @@ async fn answer(
 async fn until_closed(stream: &mut TcpStream) {
     let mut ignored = [0; 1024];
     while matches!(stream.read(&mut ignored).await, Ok(count) if count > 0) {}
-}
-
-/// Even a zero-duration sleep would wait for the next timer tick.
-async fn pause(delay: Duration) {
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
-    }
 }
 
 async fn usual(shared: &Shared, peer: &mut Peer, seen: &SeenCommand) -> Document {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bson::{Document, Timestamp, oid::ObjectId};
 
-use super::CommandError;
-use crate::mongodb::lock;
+use super::codes::CommandError;
+use crate::lock::lock;
 
 /// The first second of the cluster clock: fixed, so that runs are repeatable.
 const EPOCH: u32 = 1_700_000_000;

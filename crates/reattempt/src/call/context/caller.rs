@@ -1,64 +1,59 @@
 //! What callers read and set.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
-use super::{AttemptReporter, CallContext, Conclusion, Stamps};
-use crate::call::attempts::Backend;
-use crate::call::marks::{CALLER, CLAIMED, ENFORCED};
+use super::{AttemptReporter, CallContext};
+use crate::call::marks::{CALLER, CLAIMED, ENFORCED, POLICY};
+use crate::call::options::CallerOptions;
+use crate::call::state::CallState;
+use crate::info::Backend;
+use crate::strategy::CallView;
 use crate::{
     AttemptKind, CallDeadline, Idempotency, RetryInfo, RetryStrategy, RetryThrottle, RoutePolicy,
 };
 
 /// What callers read and set.
 impl CallContext {
-    /// The options that the caller set; few calls have any.
-    #[inline]
-    pub(super) fn caller(&self) -> Option<&Stamps> {
-        if self.marks.has(CALLER) {
-            self.stamps.as_deref()
-        } else {
-            None
-        }
+    pub(super) fn change_caller(&mut self, change: impl FnOnce(&mut CallerOptions)) -> &mut Self {
+        self.attempt
+            .change_options(|options| change(options.caller.get_or_insert_default()));
+        self.attempt.marks.set(CALLER);
+        self
     }
 
-    pub(super) fn own_mut(&mut self) -> &mut Stamps {
-        self.marks.set(CALLER);
-        Arc::make_mut(self.stamps.get_or_insert_default())
-    }
-
-    /// The attempt's number, from 1; 0 outside of the recovery layer.
+    /// The attempt's number, from 1; 0 above the recovery layers, and without any.
     #[must_use]
     #[inline]
     pub const fn attempt(&self) -> u32 {
-        self.marks.attempt()
+        self.attempt.marks.attempt()
     }
 
     /// Why this attempt is sent.
     #[must_use]
     #[inline]
     pub const fn kind(&self) -> AttemptKind {
-        self.marks.kind()
+        self.attempt.marks.kind()
     }
 
     /// True below the recovery layer that acts on this call.
     #[must_use]
     #[inline]
     pub const fn is_claimed(&self) -> bool {
-        self.marks.has(CLAIMED)
+        self.attempt.marks.has(CLAIMED)
     }
 
     /// Whether the request may take effect twice.
     #[must_use]
     #[inline]
     pub const fn idempotency(&self) -> Idempotency {
-        self.marks.idempotency()
+        self.attempt.marks.idempotency()
     }
 
     /// Sets whether the request may take effect twice; overrides what its protocol says.
     #[inline]
     pub const fn set_idempotency(&mut self, idempotency: Idempotency) -> &mut Self {
-        self.marks.set_idempotency(idempotency);
+        self.attempt.marks.set_idempotency(idempotency);
         self
     }
 
@@ -69,7 +64,7 @@ impl CallContext {
         match self.limit {
             Some(at) => Some(CallDeadline {
                 at,
-                enforced: self.marks.has(ENFORCED),
+                enforced: self.attempt.marks.has(ENFORCED),
             }),
             None => None,
         }
@@ -80,7 +75,7 @@ impl CallContext {
     pub fn stamp_limit(&mut self, limit: CallDeadline) -> &mut Self {
         let limit = limit.earlier(self.limit());
         self.limit = Some(limit.at);
-        self.marks.put(ENFORCED, limit.enforced);
+        self.attempt.marks.put(ENFORCED, limit.enforced);
         self
     }
 
@@ -88,112 +83,105 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
-        self.caller()
-            .and_then(|own| own.policy.as_ref())
-            .or(self.policy.as_ref())
+        self.attempt.policy()
     }
 
     /// The policy that a layer attached, even if the caller's own overrides it: for settings that
     /// no single call may change, such as MongoDB's `retryReads`.
     #[must_use]
     #[inline]
-    pub const fn route_policy(&self) -> Option<&Arc<RoutePolicy>> {
-        self.policy.as_ref()
+    pub fn route_policy(&self) -> Option<&Arc<RoutePolicy>> {
+        self.attempt.route_policy()
     }
 
     /// False if there is certainly no policy and no strategy other than the layers' own.
     #[must_use]
     #[inline]
-    pub fn has_policy(&self) -> bool {
-        self.marks.has(CALLER) || self.policy.is_some()
+    pub const fn has_policy(&self) -> bool {
+        self.attempt.marks.has(CALLER | POLICY)
     }
 
     /// Sets a policy for this call only; overrides the route's.
     pub fn set_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
-        self.own_mut().policy = Some(policy);
-        self
+        self.change_caller(|own| own.policy = Some(policy))
     }
 
     /// The strategy that the caller set for this call.
     #[must_use]
     #[inline]
     pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
-        self.caller()?.strategy.as_ref()
+        self.attempt.caller()?.strategy.as_ref()
     }
 
     /// Sets a strategy for this call only; overrides policy and layer.
     pub fn set_strategy(&mut self, strategy: Arc<dyn RetryStrategy>) -> &mut Self {
-        self.own_mut().strategy = Some(strategy);
-        self
+        self.change_caller(|own| own.strategy = Some(strategy))
     }
 
     /// The throttle that applies: the caller's, else the policy's, else the layer's.
     #[must_use]
     #[inline]
     pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        self.caller()
-            .and_then(|own| own.throttle.as_ref())
-            .or_else(|| self.policy()?.throttle())
-            .or_else(|| self.stamps.as_ref()?.layer_throttle.as_ref())
+        self.attempt.throttle()
     }
 
     /// Sets a throttle for this call only; overrides policy and layer.
     pub fn set_throttle(&mut self, throttle: Arc<dyn RetryThrottle>) -> &mut Self {
-        self.own_mut().throttle = Some(throttle);
-        self
+        self.change_caller(|own| own.throttle = Some(throttle))
     }
 
     /// Attaches user data to the call, for strategies, classifiers, observers and inner services.
     /// One value per type is kept, the last one, so data of different layers and of the caller does
-    /// not conflict.
+    /// not conflict. Data that is set below the recovery layer belongs to that attempt.
+    ///
+    /// The data lives as long as the call's state. It must not hold a handle of the same call
+    /// ([`AttemptReporter`], [`CallHandle`](crate::CallHandle), a clone of the claimed context):
+    /// neither would be freed.
     pub fn set_data<T: Any + Send + Sync>(&mut self, data: T) -> &mut Self {
-        let kept = &mut self.own_mut().data;
-        kept.retain(|kept| !(**kept).is::<T>());
-        kept.push(Arc::new(data));
-        self
+        self.change_caller(|own| {
+            own.data.retain(|kept| !(**kept).is::<T>());
+            own.data.push(Arc::new(data));
+        })
     }
 
     /// The user data of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
-        let kept = &self.stamps.as_ref()?.data;
-        kept.iter().find_map(|kept| kept.downcast_ref())
+        CallView::data(self, TypeId::of::<T>())?.downcast_ref()
     }
 
     /// The backends that attempts of this call were sent to, least recently used first: a hint for
     /// load balancing below (A6, Hedging Policy: distinct backends).
     #[must_use]
     pub fn backends_tried(&self) -> Vec<Backend> {
-        self.state
-            .as_ref()
-            .map_or_else(Vec::new, |state| state.backends())
+        self.shared().map_or_else(Vec::new, CallState::backends)
     }
 
     /// What happened in the call so far.
     #[must_use]
     pub fn info(&self) -> RetryInfo {
-        self.state
-            .as_ref()
-            .map_or_else(RetryInfo::default, |state| state.info())
+        self.shared()
+            .map_or_else(RetryInfo::default, CallState::info)
     }
 
-    /// For an inner layer or transport: the handle to report on this attempt.
+    /// For an inner layer, transport or body: the handle to report on this attempt.
     #[must_use]
     #[inline]
     pub fn reporter(&self) -> AttemptReporter {
-        AttemptReporter {
-            state: self.state.clone(),
-            seat: self.marks.seat(),
-        }
+        AttemptReporter(self.attempt.share())
+    }
+}
+
+/// What strategies ask about their call.
+impl CallView for CallContext {
+    fn info(&self) -> RetryInfo {
+        Self::info(self)
     }
 
-    /// For a body wrapper: the handle to report how a committed response ended.
-    #[must_use]
-    pub fn conclusion(&self) -> Conclusion {
-        Conclusion {
-            reporter: self.reporter(),
-            kind: self.kind(),
-            throttle: self.throttle().cloned(),
-        }
+    fn data(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
+        let kept = &self.attempt.caller()?.data;
+        kept.iter()
+            .map(|kept| &**kept)
+            .find(|kept| (*kept).type_id() == of)
     }
 }

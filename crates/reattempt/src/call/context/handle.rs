@@ -1,52 +1,51 @@
-//! A handle to a call's state that outlives the request.
+//! The read side of a call, which outlives the request.
 
-use std::sync::Arc;
-
-use crate::call::attempts::AttemptKey;
-use crate::call::pool;
+use super::Attempt;
+use crate::call::marks::CLAIMED;
 use crate::call::state::CallState;
 use crate::{RetryInfo, StopReason};
 
-/// For layers: a handle to a call's state that outlives the request.
-#[derive(Clone, Debug)]
-pub struct CallHandle(pub(super) Option<Arc<CallState>>, pub(super) AttemptKey);
+/// For layers: what became of a call, after its request was passed on.
+#[derive(Debug)]
+pub struct CallHandle(pub(super) Attempt);
+
+impl Clone for CallHandle {
+    fn clone(&self) -> Self {
+        Self(self.0.share())
+    }
+}
 
 impl CallHandle {
-    /// The call succeeded: if no recovery layer acted on it (which would do this itself), its state
-    /// may be reused by another call.
-    #[inline(always)]
-    pub fn retire(self) {
-        if let Some(state) = self.0 {
-            if !state.is_claimed() && !state.is_logged() {
-                pool::keep(state);
-            }
-        }
-    }
-
     /// True once a recovery layer acts on the call.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
-        self.0.as_ref().is_some_and(|state| state.is_claimed())
+        self.0.call().is_some_and(CallState::is_claimed)
     }
 
     /// True if an attempt is in flight that may have left the client. Assumed to be true if no
-    /// recovery layer counts attempts.
+    /// recovery layer counts attempts, or if a service above it copied the request.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        self.0.as_ref().is_none_or(|state| state.in_flight())
+        self.is_copied() || self.0.call().is_none_or(CallState::in_flight)
+    }
+
+    /// True if the request was copied between this handle's layer and the recovery layer: the copy
+    /// is a call of its own, which this handle does not show.
+    pub(crate) fn is_copied(&self) -> bool {
+        !self.0.marks.has(CLAIMED) && self.0.call().is_some_and(CallState::is_copied)
     }
 
     /// The response of the current attempt is the layer's own: see
     /// [`AttemptReporter::own_answer`](crate::AttemptReporter::own_answer).
     pub fn own_answer(&self) {
-        if let Some(state) = self.0.as_ref() {
-            state.slots.own_answer(self.1);
+        if let Some(state) = self.0.call() {
+            state.slots.own_answer(self.0.marks.seat());
         }
     }
 
     /// Stores why the call ended.
     pub fn stop(&self, stopped: StopReason) {
-        if let Some(state) = self.0.as_ref() {
+        if let Some(state) = self.0.call() {
             state.stop(stopped);
         }
     }
@@ -55,7 +54,7 @@ impl CallHandle {
     #[must_use]
     pub fn info(&self) -> RetryInfo {
         self.0
-            .as_ref()
-            .map_or_else(RetryInfo::default, |state| state.info())
+            .call()
+            .map_or_else(RetryInfo::default, CallState::info)
     }
 }

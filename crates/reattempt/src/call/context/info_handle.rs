@@ -1,6 +1,6 @@
 //! A caller's view of its call.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::call::state::CallState;
 use crate::{HasCallContext, RetryInfo};
@@ -11,9 +11,23 @@ use crate::{HasCallContext, RetryInfo};
 #[derive(Clone, Debug, Default)]
 pub struct RetryInfoHandle(Arc<Mutex<Option<Arc<CallState>>>>);
 
+/// Where a call shows itself. Weak, because the handle refers to the state that holds this.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch(Weak<Mutex<Option<Arc<CallState>>>>);
+
+impl Watch {
+    pub(super) fn see(&self, state: Arc<CallState>) {
+        if let Some(handle) = self.0.upgrade() {
+            *handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        }
+    }
+}
+
 impl RetryInfoHandle {
-    pub(super) fn see(&self, state: &Arc<CallState>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(state));
+    #[cfg(test)]
+    pub(super) fn weak(&self) -> Option<Weak<CallState>> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.as_ref().map(Arc::downgrade)
     }
 
     /// What happened in the call so far; empty before a layer has seen the request.
@@ -32,10 +46,10 @@ impl RetryInfo {
     pub fn track<R: HasCallContext + ?Sized>(request: &mut R) -> RetryInfoHandle {
         let handle = RetryInfoHandle::default();
         let context = request.context_mut();
-        if let Some(state) = &context.state {
-            handle.see(state);
-        }
-        context.own_mut().watch = Some(handle.clone());
+        let watch = Watch(Arc::downgrade(&handle.0));
+        context.show(&watch);
+        context.change_caller(|own| own.watch = Some(watch));
+        context.attempt.keep_options_apart();
         handle
     }
 }

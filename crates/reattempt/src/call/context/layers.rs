@@ -3,31 +3,44 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::stamps::shown;
-use super::{CallContext, CallHandle, ThrottleStamp};
-use crate::call::attempts::{AttemptKey, ConfigWaiter};
-use crate::call::marks::ENFORCED;
+use super::{CallContext, CallHandle, Watch};
+use crate::call::attempts::ConfigWaiter;
+#[cfg(test)]
+use crate::call::marks::CLAIMED;
+use crate::call::marks::{BEGUN, CALLER, ENFORCED, POLICY, THROTTLE};
 use crate::call::pool;
 use crate::call::state::CallState;
-use crate::policy::throttle::Settled;
-use crate::{AttemptKind, AttemptReport, RoutePolicy, StopReason};
+use crate::driver::count_success;
+use crate::{AttemptKind, AttemptReport, RetryThrottle, RoutePolicy, StopReason};
 
 /// Methods for layers.
 impl CallContext {
     /// For layers: attaches the route's policy. Of two layers the outer one's applies.
     #[inline(always)]
     pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
-        self.policy.get_or_insert(policy);
+        if !self.attempt.marks.has(POLICY) {
+            self.attempt.marks.set(POLICY);
+            let kept = self.state().options.policy.as_ref();
+            if !kept.is_some_and(|kept| Arc::ptr_eq(kept, &policy)) {
+                self.attempt
+                    .change_options(|options| options.policy = Some(policy));
+            }
+        }
         self
     }
 
     /// For layers: attaches the layer's throttle. Of two layers the outer one's applies.
     #[inline(always)]
-    pub(crate) fn stamp_throttle(&mut self, throttle: &ThrottleStamp) -> &mut Self {
-        self.stamps = Some(match self.stamps.take() {
-            None => Arc::clone(&throttle.0),
-            Some(stamps) => throttle.on(stamps),
-        });
+    pub(crate) fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
+        if !self.attempt.marks.has(THROTTLE) {
+            self.attempt.marks.set(THROTTLE);
+            let kept = self.state().options.throttle.as_ref();
+            if !kept.is_some_and(|kept| Arc::ptr_eq(kept, throttle)) {
+                let throttle = Arc::clone(throttle);
+                self.attempt
+                    .change_options(|options| options.throttle = Some(throttle));
+            }
+        }
         self
     }
 
@@ -35,78 +48,87 @@ impl CallContext {
     #[inline(always)]
     pub(crate) const fn enforce_limit(&mut self, at: Instant) {
         self.limit = Some(at);
-        self.marks.set(ENFORCED);
+        self.attempt.marks.set(ENFORCED);
     }
 
-    /// For layers: allocates the call's state if it has none, and returns a handle to it.
-    ///
-    /// If a recovery layer acts on the state that is not above this layer, the state belongs to
-    /// another call, from whose request this one was cloned: then this call gets its own state.
+    /// For layers: the call begins, unless it has begun. Returns a handle to it.
     #[inline(always)]
     pub fn begin(&mut self) -> CallHandle {
-        if !self.is_claimed() && self.is_taken_up() {
-            self.state = Some(self.begun());
-        }
-        self.state();
-        CallHandle(self.state.clone(), self.seat())
+        self.begun();
+        self.attempt.marks.set(BEGUN);
+        CallHandle(self.attempt.share())
     }
 
-    /// For layers: true once a recovery layer, above or below, acts on the call of this context's
-    /// state.
+    /// For layers: true once a recovery layer, above or below, acts on the call.
     #[must_use]
     #[inline(always)]
     pub(crate) fn is_taken_up(&self) -> bool {
         self.shared().is_some_and(CallState::is_claimed)
     }
 
-    // The cold functions below take and return handles by value: without an address taken, a
-    // context stays in registers on its way through the layers.
     #[inline(always)]
-    fn state(&mut self) -> Option<&CallState> {
-        if self.state.is_none() {
-            self.state = Some(self.begun());
-        }
-        self.shared()
+    fn state(&mut self) -> &CallState {
+        self.attempt.state.get_or_insert_with(pool::fresh)
     }
 
+    /// The state of the call, which the caller sees from now on.
     #[inline(always)]
-    fn begun(&self) -> Arc<CallState> {
-        let state = pool::fresh();
-        match self.caller() {
-            Some(stamps) => shown(stamps, state),
-            None => state,
+    fn begun(&mut self) -> &CallState {
+        self.state();
+        if self.attempt.marks.has(CALLER) && !self.attempt.marks.has(BEGUN) {
+            self.show_to_caller();
+        }
+        self.state().of_call()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn show_to_caller(&self) {
+        let caller = self.attempt.caller();
+        if let Some(watch) = caller.and_then(|own| own.watch.as_ref()) {
+            self.see(watch);
+        }
+    }
+
+    /// Shows the call to the caller, if it has begun.
+    pub(super) fn show(&self, watch: &Watch) {
+        if self.attempt.marks.has(BEGUN) {
+            self.see(watch);
+        }
+    }
+
+    fn see(&self, watch: &Watch) {
+        if let Some(state) = &self.attempt.state {
+            watch.see(CallState::shared_by(state));
         }
     }
 
     /// For simulators: this call is acted on; recovery layers pass it through.
     #[cfg(test)]
     pub(crate) fn claim(&mut self) {
-        if !self.state().is_none_or(CallState::claim) {
-            // A service above cloned the request after its call had begun: this is another call.
-            self.state = Some(self.begun());
-            self.shared().map(CallState::claim);
-        }
-        self.marks.set(crate::call::marks::CLAIMED);
+        self.begun().claim();
+        self.attempt.marks.set(CLAIMED | BEGUN);
     }
 
     /// For recovery layers: claims the call and makes this the context of its first attempt.
     #[inline(always)]
     pub(crate) fn claim_first(&mut self) {
-        if !self.state().is_none_or(CallState::claim_first) {
-            self.state = Some(self.begun());
-            self.shared().map(CallState::claim_first);
-        }
-        self.marks.claim_first();
+        self.begun().claim_first();
+        self.attempt.marks.claim_first();
+    }
+
+    /// For recovery layers that leave the call to another one, which may not exist: what is sent
+    /// now is the first attempt.
+    pub(crate) fn pass_first(&mut self) {
+        self.begun().pass_first();
+        self.attempt.marks.pass_first();
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
     #[inline(always)]
     pub(crate) fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
-        let seat = match self.state() {
-            Some(state) => state.sent(number, kind == AttemptKind::Transparent),
-            None => AttemptKey::first_choice(number),
-        };
-        self.marks.set_attempt(seat, kind);
+        let seat = self.begun().sent(number, kind == AttemptKind::Transparent);
+        self.attempt.marks.set_attempt(seat, kind);
     }
 
     /// For layers: a layer below the recovery layer enforces the policy's attempt timeout.
@@ -134,7 +156,7 @@ impl CallContext {
             StopReason::Committed
         } else {
             if let Some(throttle) = self.throttle() {
-                throttle.settled(Settled::Success);
+                count_success(&**throttle, 1, None);
             }
             StopReason::Success
         };
@@ -143,35 +165,21 @@ impl CallContext {
         }
     }
 
-    /// The same for one of several attempts: the throttle also receives the failure of the last
-    /// permitted retry.
+    /// The same for one of several attempts: unless it is the first, the throttle also receives the
+    /// failure of the last permitted retry.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
-        let throttle = self.throttle().filter(|_| !committed);
-        let permitted = throttle.and_then(|_| self.shared()?.last_permitted());
-        match (permitted, throttle) {
-            (Some(failure), Some(throttle)) => {
-                throttle.recovered(&failure);
+        let later = !committed && self.attempt() > 1;
+        match self.throttle().filter(|_| later) {
+            Some(throttle) => {
+                let permitted = self.shared().and_then(CallState::last_permitted);
+                count_success(&**throttle, self.attempt(), permitted.as_ref());
                 if let Some(state) = self.shared() {
                     state.won(StopReason::Success);
                 }
             }
-            _ => self.settle_success(committed),
-        }
-    }
-
-    /// For recovery layers: the call succeeded and this context is no longer needed. Another call
-    /// may reuse its state once no other handle refers to it; a state with a log is freed by its
-    /// owners.
-    #[inline(always)]
-    pub(crate) fn retire(&mut self) {
-        if let Some(state) = self.state.take() {
-            if state.is_logged() {
-                state.drop_waiters();
-            } else {
-                pool::keep(state);
-            }
+            None => self.settle_success(committed),
         }
     }
 
@@ -180,9 +188,9 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
-        match (&self.state, &other.state) {
-            (Some(own), Some(other_block)) => {
-                Arc::ptr_eq(own, other_block) && self.attempt() == other.attempt()
+        match (&self.attempt.state, &other.attempt.state) {
+            (Some(own), Some(of_other)) => {
+                Arc::ptr_eq(own, of_other) && self.attempt() == other.attempt()
             }
             _ => false,
         }
@@ -191,16 +199,15 @@ impl CallContext {
     /// For recovery layers: the report of this attempt.
     #[must_use]
     pub fn report(&self) -> AttemptReport {
-        self.state
-            .as_ref()
-            .map_or_else(AttemptReport::default, |state| {
-                state.slots.read(self.seat())
-            })
+        let state = self.shared();
+        state.map_or_else(AttemptReport::default, |state| {
+            state.slots.read(self.seat())
+        })
     }
 
     /// For recovery layers: the waiter that a config-poll layer stored for this attempt.
     #[must_use]
     pub(crate) fn take_config_waiter(&self) -> Option<ConfigWaiter> {
-        self.state.as_ref()?.take_waiter(self.attempt())
+        self.shared()?.take_waiter(self.attempt())
     }
 }

@@ -1,32 +1,36 @@
 //! Reports of inner layers and transports on one attempt.
 
-use std::sync::Arc;
-
-use crate::call::attempts::{AttemptKey, Backend, ConfigWaiter};
+use super::Attempt;
+use crate::call::attempts::{AttemptKey, ConfigWaiter};
 use crate::call::state::CallState;
-use crate::{ServerPushback, Stage};
+use crate::info::Backend;
+use crate::policy::throttle::Settled;
+use crate::{Failure, ServerPushback, Stage};
 
 /// Reports what an inner layer or a transport observes in one attempt.
 ///
 /// Owned, cheap to clone, and safe to use late: a report on an attempt that is over is ignored, and
 /// without a recovery layer it has no effect.
-#[derive(Clone, Debug)]
-pub struct AttemptReporter {
-    pub(super) state: Option<Arc<CallState>>,
-    pub(super) seat: AttemptKey,
+#[derive(Debug, Default)]
+pub struct AttemptReporter(pub(super) Attempt);
+
+impl Clone for AttemptReporter {
+    fn clone(&self) -> Self {
+        Self(self.0.share())
+    }
 }
 
 impl AttemptReporter {
     fn with(&self, report: impl FnOnce(&CallState, AttemptKey)) {
-        if let Some(state) = &self.state {
-            report(state, self.seat);
+        if let Some(state) = self.0.call() {
+            report(state, self.0.marks.seat());
         }
     }
 
     /// The reported attempt.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
-        self.seat.attempt
+        self.0.marks.attempt()
     }
 
     /// The server's pushback; the latest report counts.
@@ -62,7 +66,8 @@ impl AttemptReporter {
 
     /// Whether there is a backend that this call has not tried, this attempt included: see
     /// [`Transparent::NextBackend`](crate::Transparent::NextBackend). The last report counts,
-    /// because an attempt that waits for a connection may try several backends.
+    /// because an attempt that waits for a connection may try several backends. At most
+    /// [`MOST_RECORDS`](crate::MOST_RECORDS) are tried for it: the call remembers no more.
     pub fn untried_backend(&self, is_left: bool) {
         self.with(|state, seat| state.slots.untried_backend(seat, is_left));
     }
@@ -82,5 +87,48 @@ impl AttemptReporter {
                 state.leave_waiter(seat, waiter);
             }
         });
+    }
+
+    /// For a body wrapper, before the attempt's response is returned: the response will be followed
+    /// to its [end](Self::finish). The recovery layer checks that a layer does so.
+    #[must_use]
+    pub fn follow(self) -> Self {
+        // Without a throttle there is nothing to report.
+        if self.0.throttle().is_some() {
+            self.with(|state, seat| state.slots.followed(seat));
+        }
+        self
+    }
+
+    /// A committed response ended: with `Err` if it failed. Counted in the throttle once, and only
+    /// if the recovery layer had left the response open; `Err` with `counts` false is recorded but
+    /// says nothing about the server (a fatal status).
+    pub fn finish(&self, end: Result<(), (&Failure, bool)>) {
+        let Some(state) = self.0.call() else {
+            return;
+        };
+        let seat = self.0.marks.seat();
+        if !state.slots.conclude(seat) {
+            return;
+        }
+        if let Err((failure, counts)) = end {
+            state.concluded(seat, self.0.marks.kind(), failure, counts);
+        }
+        let Some(throttle) = self.0.throttle() else {
+            return;
+        };
+        let first = seat.attempt <= 1;
+        match end {
+            Ok(()) if first => throttle.settled(Settled::Success),
+            Ok(()) => throttle.recovered(state.last_permitted().as_ref()),
+            Err((failure, counts)) => {
+                if first {
+                    throttle.first_failed();
+                }
+                if counts {
+                    throttle.settled(Settled::Failure(failure));
+                }
+            }
+        }
     }
 }

@@ -15,19 +15,19 @@ fn bucket() -> Arc<dyn RetryThrottle> {
 fn the_callers_stamp_beats_the_policy_and_the_policy_the_layer() {
     let (caller, policy, layer) = (bucket(), bucket(), bucket());
     let mut context = CallContext::default();
-    context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
+    context.stamp_throttle(&layer);
     assert!(Arc::ptr_eq(context.throttle().unwrap(), &layer));
     context.stamp_policy(Arc::new(
         RoutePolicy::new("r").with_throttle(Arc::clone(&policy)),
     ));
     assert!(Arc::ptr_eq(context.throttle().unwrap(), &policy));
     context.set_throttle(Arc::clone(&caller));
-    context.stamp_throttle(&ThrottleStamp::new(Arc::clone(&layer)));
+    context.stamp_throttle(&layer);
     assert!(Arc::ptr_eq(context.throttle().unwrap(), &caller));
 }
 
 #[test]
-fn a_cloned_template_never_shares_its_calls_block() {
+fn a_cloned_template_never_shares_its_calls_state() {
     let mut template = Call::new("get");
     let watch = RetryInfo::track(&mut template);
     let (mut one, mut two) = (template.clone(), template);
@@ -45,7 +45,7 @@ fn a_cloned_template_never_shares_its_calls_block() {
 #[test]
 fn a_request_cloned_between_layers_becomes_its_own_call() {
     let mut one = CallContext::default();
-    one.stamp_throttle(&ThrottleStamp::new(bucket()));
+    one.stamp_throttle(&bucket());
     let mut two = one.clone();
     one.claim();
     one.start_attempt(1, AttemptKind::Initial);
@@ -73,22 +73,78 @@ fn a_handle_never_refers_to_the_call_of_the_cloned_request() {
 }
 
 #[test]
-fn of_two_threads_one_claims_a_block() {
-    for _ in 0..if cfg!(miri) { 5 } else { 200 } {
-        let mut one = CallContext::default();
-        drop(one.begin());
-        let mut two = one.clone();
-        let both = std::sync::Barrier::new(2);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                both.wait();
-                one.claim_first();
-            });
-            both.wait();
-            two.claim_first();
-        });
-        assert!(!one.is_copy_of(&two));
+fn a_clone_before_the_recovery_layer_is_another_call() {
+    let (policy, throttle) = (Arc::new(RoutePolicy::new("r")), bucket());
+    let mut original = CallContext::default();
+    original.set_data(7_u8);
+    let steps: [&dyn Fn(&mut CallContext); 4] = [
+        &|context| _ = context.stamp_policy(Arc::clone(&policy)),
+        &|context| drop(context.begin()),
+        &|context| _ = context.stamp_throttle(&throttle),
+        &|context| _ = context.set_data("later"),
+    ];
+    for step in steps {
+        let mut clone = original.clone();
+        clone.claim_first();
+        assert_eq!(original.info().attempts(), 0, "the clone is not this call");
+        assert_eq!(clone.data::<u8>(), Some(&7), "with the same options");
+        let had_throttle = clone.throttle().is_some();
+        step(&mut original);
+        assert_eq!(clone.data::<&str>(), None, "a later write is not its own");
+        assert_eq!(clone.throttle().is_some(), had_throttle);
     }
+    let clone = original.clone();
+    assert!(Arc::ptr_eq(clone.throttle().unwrap(), &throttle));
+    assert!(Arc::ptr_eq(clone.policy().unwrap(), &policy));
+}
+
+#[test]
+fn options_set_below_a_handle_belong_to_its_call() {
+    let mut context = CallContext::default();
+    let handle = context.begin();
+    let throttle = bucket();
+    context.stamp_throttle(&throttle);
+    context.set_data(7_u8);
+    context.claim_first();
+    assert!(handle.is_claimed());
+    assert!(Arc::ptr_eq(context.throttle().unwrap(), &throttle));
+    let mut attempt = context.clone();
+    attempt.set_data(8_u8);
+    assert_eq!(context.data::<u8>(), Some(&7), "each attempt has its own");
+    attempt.reporter().forbid();
+    assert!(context.report().forbidden, "it reports to the same call");
+    assert_eq!(attempt.data::<u8>(), Some(&8));
+}
+
+#[test]
+fn a_watched_call_is_freed_with_its_handle() {
+    let data = Arc::new(());
+    let mut request = Call::new(());
+    let watch = RetryInfo::track(&mut request);
+    request.context_mut().set_data(Arc::clone(&data));
+    drop(request.context_mut().begin());
+    request.context_mut().claim_first();
+    drop(request);
+    assert_eq!(watch.info().attempts(), 1);
+    drop(watch);
+    assert_eq!(Arc::strong_count(&data), 1);
+}
+
+#[test]
+fn a_policy_of_an_earlier_call_is_not_the_next_ones() {
+    let (policy, throttle) = (Arc::new(RoutePolicy::new("r")), bucket());
+    let mut first = CallContext::default();
+    first
+        .stamp_policy(Arc::clone(&policy))
+        .stamp_throttle(&throttle);
+    drop(first);
+    let mut second = CallContext::default();
+    drop(second.begin());
+    assert!(second.policy().is_none() && second.throttle().is_none());
+    assert!(second.clone().policy().is_none());
+    second.stamp_throttle(&throttle);
+    assert!(second.policy().is_none() && !second.has_policy());
+    assert!(Arc::ptr_eq(second.throttle().unwrap(), &throttle));
 }
 
 #[test]
@@ -182,7 +238,147 @@ fn a_waiter_that_no_one_took_is_dropped_with_the_call() {
     context.reporter().config_coming(waiter);
     assert!(alive.upgrade().is_some());
     context.settle_success(false);
-    context.retire();
     assert!(alive.upgrade().is_none());
     assert_eq!(watch.info().attempts(), 1);
+}
+
+#[test]
+fn a_tracked_call_keeps_neither_options_nor_itself() {
+    let held = Arc::new(());
+    let begin: [fn(&mut CallContext); 3] = [
+        |_| (),
+        |context| drop(context.begin()),
+        |context| drop((context.reporter(), context.begin())),
+    ];
+    for begin in begin {
+        let mut request = Call::new(());
+        let watch = RetryInfo::track(&mut request);
+        let throttle = bucket();
+        let mut context = request.into_parts().1;
+        context.set_data(Arc::clone(&held));
+        begin(&mut context);
+        context.stamp_throttle(&throttle);
+        context.claim_first();
+        context.settle_success(false);
+        assert!(context.data::<Arc<()>>().is_some());
+        drop(context);
+        assert_eq!(watch.info().attempts(), 1);
+        assert_eq!(Arc::strong_count(&held), 1, "the watch keeps no user data");
+        assert_eq!(Arc::strong_count(&throttle), 1, "nor a throttle");
+        let call = watch.weak().expect("the call was seen");
+        drop(watch);
+        assert!(call.upgrade().is_none(), "the call is freed");
+    }
+}
+
+#[test]
+fn a_watch_shows_the_call_that_began_last() {
+    let mut request = Call::new(());
+    let watch = RetryInfo::track(&mut request);
+    let mut original = request.into_parts().1;
+    drop(original.begin());
+    let mut copy = original.clone();
+    original.claim_first();
+    original.start_attempt(2, AttemptKind::Retry);
+    assert_eq!(watch.info().attempts(), 2);
+    drop(copy.begin());
+    assert_eq!(watch.info().attempts(), 0, "the copy began");
+    copy.claim_first();
+    original.start_attempt(3, AttemptKind::Retry);
+    assert_eq!(watch.info().attempts(), 1);
+    assert_eq!(original.info().attempts(), 3);
+}
+
+#[test]
+fn a_layer_below_a_handle_watches_the_same_call() {
+    let mut request = Call::new(());
+    let caller = RetryInfo::track(&mut request);
+    let handle = request.context_mut().begin();
+    let layer = RetryInfo::track(&mut request);
+    let mut context = request.into_parts().1;
+    context.claim_first();
+    let attempt = RetryInfo::track(&mut Call::with_context((), context.clone()));
+    context.start_attempt(2, AttemptKind::Retry);
+    for info in [caller.info(), handle.info(), layer.info(), attempt.info()] {
+        assert_eq!(info.attempts(), 2);
+    }
+}
+
+#[test]
+fn an_earlier_calls_options_stay_out_of_a_state_beside() {
+    let (policy, old, new) = (Arc::new(RoutePolicy::new("r")), bucket(), bucket());
+    let mut first = CallContext::default();
+    first.stamp_policy(policy).stamp_throttle(&old);
+    drop(first);
+    let mut second = CallContext::default();
+    let handle = second.begin();
+    second.set_data(7_u8);
+    assert!(second.policy().is_none() && second.throttle().is_none());
+    second.stamp_throttle(&new);
+    assert!(second.policy().is_none());
+    assert!(Arc::ptr_eq(second.throttle().unwrap(), &new));
+    second.claim_first();
+    assert!(second.clone().policy().is_none() && handle.is_claimed());
+}
+
+#[test]
+fn reports_below_changed_options_reach_the_call() {
+    let mut context = CallContext::default();
+    let handle = context.begin();
+    context.set_policy(Arc::new(RoutePolicy::new("r")));
+    context.claim_first();
+    let mut attempt = context.clone();
+    attempt.set_data(7_u8).set_throttle(bucket());
+    let reporter = attempt.reporter();
+    drop(attempt);
+    reporter.pushback(crate::ServerPushback::Stop);
+    reporter.stage(crate::Stage::Dispatch);
+    assert_eq!(context.report().pushback, Some(crate::ServerPushback::Stop));
+    assert!(!handle.in_flight(), "the attempt did not leave");
+    context.start_attempt(2, AttemptKind::Hedge);
+    assert!(handle.in_flight());
+    reporter.forbid();
+    assert!(!context.report().forbidden, "it reports on its own attempt");
+}
+
+#[test]
+fn a_handle_above_a_copy_assumes_that_it_is_in_flight() {
+    let mut context = CallContext::default();
+    let above = context.begin();
+    let copy = context.clone();
+    let below = context.begin();
+    for early in [true, false] {
+        let mut context = if early { context.clone() } else { copy.clone() };
+        drop(context.begin());
+        context.claim_first();
+        context.settle_success(false);
+        assert!(!context.begin().in_flight(), "no copy of this one is out");
+    }
+    context.claim_first();
+    context.settle_success(false);
+    assert!(above.in_flight() && below.in_flight());
+    assert!(!context.begin().in_flight(), "below the recovery layer");
+    let mut next = CallContext::default();
+    let handle = next.begin();
+    next.claim_first();
+    next.settle_success(false);
+    assert!(!handle.in_flight());
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn extensions_are_cloned_as_their_context_is() {
+    let mut request = http::Request::new(());
+    request.context_mut().set_data(7_u8);
+    drop(request.context_mut().begin());
+    let mut other = request.clone();
+    request.context_mut().claim_first();
+    // As a service below does that follows redirects.
+    let mut redirected = http::Request::new(());
+    *redirected.extensions_mut() = request.extensions().clone();
+    redirected.context_mut().reporter().forbid();
+    assert!(request.context().unwrap().report().forbidden);
+    other.context_mut().claim_first();
+    let other = other.context().unwrap();
+    assert!(!other.report().forbidden && other.data::<u8>() == Some(&7));
 }

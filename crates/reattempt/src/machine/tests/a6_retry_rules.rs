@@ -6,9 +6,9 @@ use super::model::{attempts, bucket};
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
-use crate::policy::backoff::Backoff;
+use crate::policy::backoff::{Backoff, Jitter};
 use crate::policy::strategy::MaxAttempts;
-use crate::{RetryThrottle, StopReason};
+use crate::{OnDeadline, RetryThrottle, StopReason};
 
 /// R10
 #[test]
@@ -28,7 +28,10 @@ fn only_a_retryable_failure_is_retried() {
 /// R11
 #[test]
 fn the_longest_delay_caps_the_first_one_too() {
-    let capped = MaxAttempts::new(4, Backoff::exponential(ms(200), ms(100)));
+    let capped = MaxAttempts::new(
+        4,
+        Backoff::exponential(ms(200), ms(100)).jitter(Jitter::None),
+    );
     let story = call().retried(capped, &[every_attempt_from(1).fails(UNKNOWN)]);
     assert_eq!(story.sent_ms(), [0, 100, 200, 300]);
 }
@@ -37,8 +40,10 @@ fn the_longest_delay_caps_the_first_one_too() {
 #[test]
 fn a_delay_past_all_clocks_is_waited_for_as_far_as_they_go() {
     let endless = || {
-        let grows = Backoff::exponential(Duration::MAX, Duration::MAX).multiplier(f64::MAX);
-        MaxAttempts::new(3, grows)
+        let grows = Backoff::exponential(Duration::MAX, Duration::MAX)
+            .jitter(Jitter::None)
+            .multiplier(f64::MAX);
+        MaxAttempts::new(3, grows).on_deadline(OnDeadline::Cap)
     };
     let script = [every_attempt_from(1).fails(UNKNOWN)];
     let story = call().within(ms(50)).retried(endless(), &script);
@@ -73,10 +78,11 @@ fn one_attempt_in_all_is_no_retry() {
 #[test]
 fn the_deadline_spans_all_attempts_and_their_delays() {
     let slow = [every_attempt_from(1).fails(UNKNOWN).after(ms(30))];
-    let in_flight = call().within(ms(50)).retried(attempts(5), &slow);
+    let capped = || attempts(5).on_deadline(OnDeadline::Cap);
+    let in_flight = call().within(ms(50)).retried(capped(), &slow);
     assert_eq!((in_flight.end, in_flight.at), (End::TimedOut, ms(50)));
     assert_eq!(in_flight.sent_ms(), [0, 40]);
-    let waiting = call().within(ms(35)).retried(attempts(5), &slow);
+    let waiting = call().within(ms(35)).retried(capped(), &slow);
     assert_eq!((waiting.end, waiting.at), (End::TimedOut, ms(35)));
 }
 

@@ -207,10 +207,10 @@ fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
 fn events_before_the_next_attempt_change_the_failures_record() {
     for (happens, stopped) in [
         (
-            RetryDriver::refused as fn(&mut RetryDriver, &Effects<'_>),
+            (|driver, env| driver.refused(env)) as fn(&mut RetryDriver, &Effects<'_>),
             StopReason::NotReplayable,
         ),
-        (RetryDriver::broken, StopReason::Fatal),
+        (|driver, env| driver.broken(env), StopReason::Fatal),
     ] {
         let (context, mut machine) = (first_attempt(), RetryDriver::default());
         let env = effects(&context);
@@ -322,13 +322,15 @@ fn a_call_without_a_recovery_layer_is_counted_too() {
         let tokens_left = bucket(10, 1);
         let mut context = CallContext::default();
         context.set_throttle(Arc::clone(&tokens_left) as Arc<dyn RetryThrottle>);
-        context.begin();
+        context.pass_first();
         if found == stop {
             context.reporter().pushback(ServerPushback::Stop);
         }
         effects(&context).passed(start(), &verdict);
         assert_eq!(tokens_left.milli_tokens(), Some(tokens), "{verdict:?}");
-        assert_eq!(context.info().stopped(), Some(stopped), "{verdict:?}");
+        let info = context.info();
+        assert_eq!((info.attempts(), info.stopped()), (1, Some(stopped)));
+        assert!(info.records().all(|record| record.number == 1));
         assert!(context.is_taken_up(), "counted once");
     }
 }

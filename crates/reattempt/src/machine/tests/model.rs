@@ -10,7 +10,7 @@ use super::simulator::{Call, call};
 use crate::failure::reason::{
     KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
 };
-use crate::policy::backoff::Backoff;
+use crate::policy::backoff::{Backoff, Jitter};
 use crate::policy::strategy::MaxAttempts;
 use crate::policy::throttle::{Settled, TokenBucket};
 use crate::{Failure, Stage};
@@ -21,7 +21,10 @@ pub(super) const MOST_LINES: u32 = 12;
 
 /// 10, 20, 40 … 80 ms, with at most `max` attempts.
 pub(super) fn attempts(max: u32) -> MaxAttempts {
-    MaxAttempts::new(max, Backoff::exponential(ms(10), ms(80)))
+    MaxAttempts::new(
+        max,
+        Backoff::exponential(ms(10), ms(80)).jitter(Jitter::None),
+    )
 }
 
 /// A bucket of `max` tokens that has counted `failed` failures.

@@ -9,13 +9,13 @@ use super::model::{Listed, PlainBucket, any_limit, any_script, is_forced, limite
 use super::script::{Line, every_attempt_from, find, ms};
 use super::simulator::{Call, End, Story, call};
 use crate::failure::reason::KV_NOT_MY_VBUCKET;
-use crate::policy::backoff::{Backoff, Jitter, Randomness};
+use crate::policy::backoff::{Backoff, Randomness};
 use crate::policy::strategy::{BestEffort, MaxAttempts, NeverRetry};
 use crate::policy::throttle::TokenBucket;
 use crate::{AttemptKind, HedgePolicy, OnDeadline, RetryThrottle, Transparent, Verdict};
 
 fn jittered(max: u32, seed: u64) -> MaxAttempts {
-    let backoff = Backoff::exponential(ms(3), ms(40)).jitter(Jitter::Full);
+    let backoff = Backoff::exponential(ms(3), ms(40));
     MaxAttempts::new(max, backoff.randomness(Randomness::seeded(seed)))
 }
 

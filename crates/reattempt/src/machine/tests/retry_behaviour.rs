@@ -55,7 +55,8 @@ fn a_key_that_moves_with_every_response_reaches_the_back_off() {
     let moves = [every_attempt_from(1)
         .fails(KV_NOT_MY_VBUCKET)
         .key_moves_after(ms(0))];
-    let story = call().within(ms(10_000)).retried(attempts(1), &moves);
+    let capped = attempts(1).on_deadline(OnDeadline::Cap);
+    let story = call().within(ms(10_000)).retried(capped, &moves);
     assert_eq!(story.end, End::TimedOut);
     assert!(story.sent_ms()[..17].iter().all(|at| *at == 0));
     assert_eq!(story.sent_ms()[17..19], [1000, 2000]);
@@ -82,9 +83,10 @@ fn without_a_deadline_a_delay_of_more_than_a_day_means_stop() {
 #[test]
 fn with_a_deadline_any_delay_is_held_against_it() {
     let script = [attempt(1).fails(UNKNOWN).come_back_in(ms(u64::MAX))];
-    let story = call().within(ms(50)).retried(attempts(3), &script);
+    let capped = || attempts(3).on_deadline(OnDeadline::Cap);
+    let story = call().within(ms(50)).retried(capped(), &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(50)));
-    let story = call().asked_within(ms(50)).retried(attempts(3), &script);
+    let story = call().asked_within(ms(50)).retried(capped(), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
     assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::model::{attempts, bucket};
 use super::script::{attempt, every_attempt_from, ms};
-use super::simulator::{End, call};
+use super::simulator::{End, Story, call};
 use crate::failure::reason::{
     KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT,
     SOCKET_NOT_AVAILABLE, UNKNOWN,
@@ -70,7 +70,8 @@ fn an_always_retry_reason_is_neither_throttled_nor_counted() {
 #[test]
 fn a_delay_that_does_not_fit_waits_for_the_deadline() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
-    let story = call().within(ms(30)).retried(attempts(9), &script);
+    let capped = attempts(9).on_deadline(OnDeadline::Cap);
+    let story = call().within(ms(30)).retried(capped, &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(30)));
     assert_eq!(story.sent_ms(), [0, 10]);
     let last = story.info.records().last().unwrap();
@@ -89,11 +90,31 @@ fn giving_up_returns_the_failure_if_the_delay_does_not_fit() {
     assert_eq!((story.end, story.at), (End::Failed(2), ms(10)));
 }
 
+/// C7: RFC 0049 caps whatever the strategy, unless that was told to give up; other protocols give
+/// up, unless it was told to cap.
+#[test]
+fn the_protocol_decides_where_the_strategy_leaves_it_open() {
+    let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
+    let (timed_out, failed) = ((End::TimedOut, ms(30)), (End::Failed(2), ms(10)));
+    let end = |story: Story| (story.end, story.at);
+    let (usual, couchbase) = (call().within(ms(30)), call().within(ms(30)).capped());
+    assert_eq!(end(usual.retried(attempts(9), &script)), failed);
+    assert_eq!(end(couchbase.retried(attempts(9), &script)), timed_out);
+    for protocol in [usual, couchbase] {
+        let told = |choice| attempts(9).on_deadline(choice);
+        let gives_up = protocol.retried(told(OnDeadline::GiveUp), &script);
+        assert_eq!(end(gives_up), failed);
+        let caps = protocol.retried(told(OnDeadline::Cap), &script);
+        assert_eq!(end(caps), timed_out);
+    }
+}
+
 /// C7
 #[test]
 fn a_limit_that_is_not_enforced_gives_up() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
-    let story = call().asked_within(ms(30)).retried(attempts(9), &script);
+    let capped = attempts(9).on_deadline(OnDeadline::Cap);
+    let story = call().asked_within(ms(30)).retried(capped, &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(10)));
     assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
 }

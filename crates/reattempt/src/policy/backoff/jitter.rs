@@ -10,11 +10,15 @@ pub enum Jitter {
     /// The exact delay.
     #[default]
     None,
-    /// Uniform in `[0, delay)` (A6, Exponential Backoff).
+    /// Uniform in `[0, delay)` (A6, Exponential Backoff): the default of
+    /// [`Backoff::exponential`](super::Backoff::exponential).
     Full,
     /// Uniform in `[delay · (1 − p), delay · (1 + p)]`; A6 currently specifies `Proportional(0.2)`.
     /// May exceed the back-off's maximum by that share. `p` is clamped to `[0, 1]`.
     Proportional(f64),
+    /// Uniform in `[delay · (1 − p), delay]`: never longer than the back-off. `p` is clamped to
+    /// `[0, 1]`.
+    Shortened(f64),
     /// Uniform between the first delay and three times the previous one, up to the maximum.
     Decorrelated,
 }
@@ -32,9 +36,10 @@ impl Jitter {
             Self::None => plain,
             Self::Full => share(plain, randomness.roll()),
             Self::Proportional(p) => {
-                let p = if p > 0.0 { p.min(1.0) } else { 0.0 };
+                let p = clamped(p);
                 share(plain, 1.0 - p + 2.0 * p * randomness.roll())
             }
+            Self::Shortened(p) => share(plain, 1.0 - clamped(p) * randomness.roll()),
             Self::Decorrelated => {
                 let top = previous.unwrap_or(first).saturating_mul(3).max(first);
                 let width = top.saturating_sub(first);
@@ -44,6 +49,11 @@ impl Jitter {
             }
         }
     }
+}
+
+/// Within `[0, 1]`; NaN counts as 0.
+fn clamped(p: f64) -> f64 {
+    if p > 0.0 { p.min(1.0) } else { 0.0 }
 }
 
 /// `delay · factor`, for a factor within `[0, 2]`.

@@ -1,11 +1,12 @@
 //! Sources of random numbers.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// A source of random numbers for jitter.
+/// A source of random numbers, for jitter and identifiers.
 #[derive(Clone, Debug, Default)]
 pub enum Randomness {
     /// The thread's generator: different for every call.
@@ -13,8 +14,20 @@ pub enum Randomness {
     Thread,
     /// A seeded generator shared by all clones; the same seed gives the same numbers.
     Seeded(Seeded),
+    /// A generator of the program's own, shared by all clones: [`Randomness::drawn`].
+    Drawn(Drawn),
     /// Always the same value, for tests of exact delays.
     Fixed(f64),
+}
+
+/// A generator of the program's own; clones share it. Made by [`Randomness::drawn`].
+#[derive(Clone)]
+pub struct Drawn(Arc<dyn Fn() -> f64 + Send + Sync>);
+
+impl fmt::Debug for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drawn").finish_non_exhaustive()
+    }
 }
 
 /// A reproducible generator; clones share it. Made by [`Randomness::seeded`].
@@ -28,6 +41,13 @@ impl Randomness {
         Self::Seeded(Seeded(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed)))))
     }
 
+    /// A generator of the program's own, whose numbers are uniform in `[0, 1)`: for a simulator, in
+    /// which one seed gives the same numbers on every platform.
+    #[must_use]
+    pub fn drawn(draw: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self::Drawn(Drawn(Arc::new(draw)))
+    }
+
     /// Uniform in `[0, 1)`.
     #[must_use]
     pub fn roll(&self) -> f64 {
@@ -37,7 +57,27 @@ impl Randomness {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .random(),
+            Self::Drawn(Drawn(draw)) => draw(),
             Self::Fixed(roll) => *roll,
+        }
+    }
+
+    /// 64 random bits, for identifiers. The thread's generator is a cryptographic one; a seeded one
+    /// is not, and a fixed value gives the same bits each time.
+    #[must_use]
+    pub fn bits(&self) -> u64 {
+        match self {
+            Self::Thread => rand::rng().random(),
+            Self::Seeded(Seeded(generator)) => generator
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .random(),
+            // A double has 53 bits: two draws of 32 each.
+            Self::Drawn(Drawn(draw)) => {
+                let half = || (draw() * 2.0_f64.powi(32)) as u64;
+                (half() << 32) | half()
+            }
+            Self::Fixed(roll) => (roll * 2.0_f64.powi(64)) as u64,
         }
     }
 }

@@ -20,7 +20,7 @@ fn controlled_goes_by_the_retries_already_made() {
 /// C4
 #[test]
 fn best_effort_doubles_from_1_to_500_ms() {
-    let backoff = Backoff::exponential(ms(1), ms(500));
+    let backoff = Backoff::exponential(ms(1), ms(500)).jitter(Jitter::None);
     let delays: Vec<_> = (0..11).map(|n| backoff.delay(n, None)).collect();
     assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500].map(ms));
 }
@@ -29,15 +29,17 @@ fn best_effort_doubles_from_1_to_500_ms() {
 #[test]
 fn the_maximum_caps_the_first_delay_too() {
     assert_eq!(
-        Backoff::exponential(ms(1000), ms(100)).delay(0, None),
+        Backoff::exponential(ms(1000), ms(100))
+            .jitter(Jitter::None)
+            .delay(0, None),
         ms(100)
     );
 }
 
 /// R11
 #[test]
-fn full_jitter_is_uniform_from_zero() {
-    let backoff = Backoff::exponential(ms(100), ms(1000)).jitter(Jitter::Full);
+fn exponential_is_uniform_from_zero_by_default() {
+    let backoff = Backoff::exponential(ms(100), ms(1000));
     let at = |roll| {
         backoff
             .clone()
@@ -107,7 +109,9 @@ proptest! {
 #[test]
 fn a_factor_that_is_no_whole_number_is_applied_each_time() {
     let delays = |factor| {
-        let backoff = Backoff::exponential(ms(1000), ms(10_000)).multiplier(factor);
+        let backoff = Backoff::exponential(ms(1000), ms(10_000))
+            .jitter(Jitter::None)
+            .multiplier(factor);
         [0, 1, 2, 3, 9].map(|retries| backoff.delay(retries, None))
     };
     assert_eq!(delays(1.6), [1000, 1600, 2560, 4096, 10_000].map(ms));
@@ -125,7 +129,9 @@ fn a_factor_that_is_no_whole_number_is_applied_each_time() {
 /// R11
 #[test]
 fn a_shrinking_delay_leaves_the_maximum_behind() {
-    let backoff = Backoff::exponential(ms(1600), ms(200)).multiplier(0.5);
+    let backoff = Backoff::exponential(ms(1600), ms(200))
+        .jitter(Jitter::None)
+        .multiplier(0.5);
     let delays = [0, 1, 3, 4].map(|retries| backoff.delay(retries, None));
     assert_eq!(delays, [200, 200, 200, 100].map(ms));
 }
@@ -135,9 +141,9 @@ fn a_shrinking_delay_leaves_the_maximum_behind() {
 #[test]
 fn doubling_is_exact_to_the_nanosecond() {
     let long = Duration::new(4_000_000, 1);
-    let backoff = Backoff::exponential(long, Duration::MAX);
+    let backoff = Backoff::exponential(long, Duration::MAX).jitter(Jitter::None);
     assert_eq!(backoff.delay(3, None), long * 8);
-    let backoff = Backoff::exponential(Duration::from_nanos(1), Duration::MAX);
+    let backoff = Backoff::exponential(Duration::from_nanos(1), Duration::MAX).jitter(Jitter::None);
     assert_eq!(backoff.delay(31, None), Duration::from_nanos(1 << 31));
     assert_eq!(backoff.delay(33, None), Duration::from_nanos(1 << 33));
 }
@@ -164,6 +170,24 @@ fn a_share_of_the_jitter_counts_from_0_to_1() {
         [80, 110, 120].map(ms)
     );
     assert_eq!([0.0, 1.0].map(|roll| at(3.0, roll)), [0, 200].map(ms));
+    for none in [0.0, -0.5, f64::NAN] {
+        assert_eq!([0.0, 1.0].map(|roll| at(none, roll)), [100, 100].map(ms));
+    }
+}
+
+#[test]
+fn shortened_delays_are_never_longer_than_the_backoff() {
+    let at = |share, roll| {
+        Backoff::constant(ms(100))
+            .jitter(Jitter::Shortened(share))
+            .randomness(Randomness::Fixed(roll))
+            .delay(0, None)
+    };
+    assert_eq!(
+        [0.0, 0.5, 1.0].map(|roll| at(0.2, roll)),
+        [100, 90, 80].map(ms)
+    );
+    assert_eq!([0.0, 1.0].map(|roll| at(3.0, roll)), [100, 0].map(ms));
     for none in [0.0, -0.5, f64::NAN] {
         assert_eq!([0.0, 1.0].map(|roll| at(none, roll)), [100, 100].map(ms));
     }

@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use super::{Decision, RetryStrategy, RetryView};
 use crate::OnDeadline;
-use crate::policy::backoff::{Backoff, Jitter};
+use crate::policy::backoff::Backoff;
 
 /// A maximum number of attempts with a back-off between them.
+///
+/// If a delay does not fit before the deadline, the failure is returned at once
+/// ([`OnDeadline::GiveUp`]), unless [`MaxAttempts::on_deadline`] or the specification of the
+/// protocol ([`Classify::on_deadline`](crate::Classify::on_deadline)) says otherwise.
 #[derive(Clone, Debug)]
 pub struct MaxAttempts {
     max: u32,
     backoff: Backoff,
-    on_deadline: OnDeadline,
+    on_deadline: Option<OnDeadline>,
 }
 
 /// Three attempts, with full jitter up to 100 ms, 200 ms …: suitable for most clients. The same as
@@ -27,6 +31,10 @@ impl RetryStrategy for Standard {
     fn max_attempts(&self) -> Option<u32> {
         Some(STANDARD_ATTEMPTS)
     }
+
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        None
+    }
 }
 
 const STANDARD_ATTEMPTS: u32 = 3;
@@ -38,7 +46,7 @@ impl MaxAttempts {
         Self {
             max: if max == 0 { 1 } else { max },
             backoff,
-            on_deadline: OnDeadline::Cap,
+            on_deadline: None,
         }
     }
 
@@ -46,16 +54,13 @@ impl MaxAttempts {
     #[must_use]
     pub const fn standard() -> Self {
         let (from, to) = (Duration::from_millis(100), Duration::from_secs(20));
-        Self::new(
-            STANDARD_ATTEMPTS,
-            Backoff::exponential(from, to).jitter(Jitter::Full),
-        )
+        Self::new(STANDARD_ATTEMPTS, Backoff::exponential(from, to))
     }
 
-    /// What to do if a delay does not fit; [`OnDeadline::Cap`] by default.
+    /// What to do if a delay does not fit before the deadline, for every protocol.
     #[must_use]
     pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
-        self.on_deadline = on_deadline;
+        self.on_deadline = Some(on_deadline);
         self
     }
 }
@@ -78,12 +83,13 @@ impl RetryStrategy for MaxAttempts {
         Some(self.max)
     }
 
-    fn on_deadline(&self) -> OnDeadline {
+    fn on_deadline(&self) -> Option<OnDeadline> {
         self.on_deadline
     }
 }
 
-/// Exactly one retry, at once.
+/// Exactly one retry, at once. A pushback that does not fit before the deadline is handled as by
+/// [`MaxAttempts`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RetryOnce;
 
@@ -94,5 +100,9 @@ impl RetryStrategy for RetryOnce {
 
     fn max_attempts(&self) -> Option<u32> {
         Some(2)
+    }
+
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        None
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Decision, RetryStrategy, RetryView};
 use crate::OnDeadline;
-use crate::policy::backoff::Backoff;
+use crate::policy::backoff::{Backoff, Jitter};
 
 /// Retries until success or the deadline: 1, 2, 4 … 256, then 500 ms (RFC 0049, Best Effort).
 ///
@@ -16,11 +16,11 @@ pub struct BestEffort {
 }
 
 impl BestEffort {
-    /// With RFC 0049's delays, 1 to 500 ms.
+    /// With RFC 0049's delays, 1 to 500 ms, without jitter.
     #[must_use]
     pub const fn new() -> Self {
         let (from, to) = (Duration::from_millis(1), Duration::from_millis(500));
-        Self::with_backoff(Backoff::exponential(from, to))
+        Self::with_backoff(Backoff::exponential(from, to).jitter(Jitter::None))
     }
 
     /// Uses another back-off (RFC 0049's "different backoff calculator"): one of [`Backoff`]'s, or
@@ -52,7 +52,7 @@ impl RetryStrategy for BestEffort {
         Decision::After(self.backoff.delay(view.retries, view.previous_delay))
     }
 
-    fn on_deadline(&self) -> OnDeadline {
-        self.on_deadline
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        Some(self.on_deadline)
     }
 }

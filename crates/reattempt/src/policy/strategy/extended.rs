@@ -25,7 +25,7 @@ use crate::{Failure, OnDeadline, RetryReason};
 /// # let decide = |reason, retries| {
 /// #     let failure = Failure::new(reason, Stage::Response);
 /// #     let now = std::time::Instant::now();
-/// #     strategy.decide(&RetryView::new(&failure, now, &context).retries(retries))
+/// #     strategy.decide(&RetryView::new(&failure, now).retries(retries))
 /// # };
 /// # assert!(matches!(decide(QUERY_INDEX_NOT_FOUND, 0), Decision::Stop));
 /// # assert!(matches!(decide(KV_LOCKED, 1), Decision::After(delay) if delay.as_millis() == 20));
@@ -93,7 +93,7 @@ impl<S: RetryStrategy> RetryStrategy for Extended<S> {
         })
     }
 
-    fn on_deadline(&self) -> OnDeadline {
+    fn on_deadline(&self) -> Option<OnDeadline> {
         self.extended.on_deadline()
     }
 

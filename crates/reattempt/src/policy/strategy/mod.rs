@@ -7,21 +7,22 @@ mod extended;
 mod never_retry;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use attempts::{MaxAttempts, RetryOnce, Standard};
 pub use best_effort::BestEffort;
 pub use controlled_backoff::ControlledBackoff;
 pub use extended::Extended;
 pub use never_retry::NeverRetry;
+pub use view::{CallView, RetryView};
 
-use crate::call::attempts::Backend;
-use crate::{CallContext, Failure, OnDeadline};
+use crate::{Failure, OnDeadline};
 
 /// An error from a deferred decision.
 pub type StrategyError = Box<dyn std::error::Error + Send + Sync>;
@@ -56,110 +57,6 @@ impl Debug for Decision {
     }
 }
 
-/// The input of a strategy. Strategies are shared by many calls and keep no state of a single call.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct RetryView<'a> {
-    /// Why the attempt failed.
-    pub failure: &'a Failure,
-    /// When it failed.
-    pub now: Instant,
-    /// Retries already made; transparent retries are not counted.
-    pub retries: u32,
-    /// Retries made since the last server pushback (A6: the back-off restarts after one); equal to
-    /// `retries` if there was none.
-    pub retries_since_pushback: u32,
-    /// Consecutive failures with this code (or, without codes, this reason), this one included.
-    pub streak: u32,
-    /// When the first failure of this streak arrived.
-    pub streak_since: Instant,
-    /// When the first failure of the call arrived.
-    pub failing_since: Instant,
-    /// The delay before the failed attempt; `None` before the first retry.
-    pub previous_delay: Option<Duration>,
-    /// Where the attempt was sent, if the transport reported it.
-    pub backend: Option<&'a Backend>,
-    /// The attempt's context: idempotency, policy, user data.
-    pub context: &'a CallContext,
-}
-
-/// Builders for unit tests of a strategy.
-///
-/// ```
-/// use std::time::Instant;
-/// use reattempt::strategy::BestEffort;
-/// use reattempt::{CallContext, Decision, Failure, RetryStrategy, RetryView, Stage, reason};
-///
-/// let failure = Failure::new(reason::KV_LOCKED, Stage::Response);
-/// let context = CallContext::default();
-/// # #[allow(clippy::disallowed_methods)]
-/// let view = RetryView::new(&failure, Instant::now(), &context).retries(3);
-/// assert!(matches!(BestEffort::new().decide(&view), Decision::After(d) if d.as_millis() == 8));
-/// ```
-impl<'a> RetryView<'a> {
-    /// The first failure of a call, at `now`, with no retry made yet.
-    #[must_use]
-    pub const fn new(failure: &'a Failure, now: Instant, context: &'a CallContext) -> Self {
-        Self {
-            failure,
-            now,
-            retries: 0,
-            retries_since_pushback: 0,
-            streak: 1,
-            streak_since: now,
-            failing_since: now,
-            previous_delay: None,
-            backend: None,
-            context,
-        }
-    }
-
-    /// Sets the number of retries made, none of them after a server pushback.
-    #[must_use]
-    pub const fn retries(mut self, retries: u32) -> Self {
-        self.retries = retries;
-        self.retries_since_pushback = retries;
-        self
-    }
-
-    /// Sets how many of the retries were made since the last server pushback.
-    #[must_use]
-    pub const fn retries_since_pushback(mut self, retries: u32) -> Self {
-        self.retries_since_pushback = retries;
-        self
-    }
-
-    /// Sets how often the same failure occurred in a row, this one included; the first was at
-    /// `since`.
-    #[must_use]
-    pub const fn streak(mut self, streak: u32, since: Instant) -> Self {
-        self.streak = streak;
-        self.streak_since = since;
-        self
-    }
-
-    /// Sets when the call's first failure arrived.
-    #[must_use]
-    pub const fn failing_since(mut self, since: Instant) -> Self {
-        self.failing_since = since;
-        self
-    }
-
-    /// Sets the delay before the failed attempt.
-    #[must_use]
-    pub const fn previous_delay(mut self, delay: Duration) -> Self {
-        self.previous_delay = Some(delay);
-        self
-    }
-
-    /// Sets where the attempt was sent.
-    #[must_use]
-    pub const fn backend(mut self, backend: &'a Backend) -> Self {
-        self.backend = Some(backend);
-        self
-    }
-}
-
 /// Which of two failures a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
@@ -191,7 +88,7 @@ pub enum Surface {
 ///
 /// impl RetryStrategy for NotForRobots {
 ///     fn decide(&self, view: &RetryView<'_>) -> Decision {
-///         if view.context.data::<Robot>().is_some() {
+///         if view.data::<Robot>().is_some() {
 ///             return Decision::Stop;
 ///         }
 ///         self.0.decide(view)
@@ -208,9 +105,11 @@ pub trait RetryStrategy: Debug + Send + Sync {
         None
     }
 
-    /// What to do if a delay does not fit before the deadline.
-    fn on_deadline(&self) -> OnDeadline {
-        OnDeadline::Cap
+    /// What to do if a delay does not fit before the deadline; `None` leaves it to the protocol
+    /// ([`Classify::on_deadline`](crate::Classify::on_deadline)). By default [`OnDeadline::Cap`]
+    /// (RFC 0049, Capping the Retry Duration).
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        Some(OnDeadline::Cap)
     }
 
     /// The delay after `failure`, if the server asked for `asked` and this strategy chose `own`. By
@@ -242,7 +141,7 @@ macro_rules! by_reference {
             fn max_attempts(&self) -> Option<u32> {
                 (**self).max_attempts()
             }
-            fn on_deadline(&self) -> OnDeadline {
+            fn on_deadline(&self) -> Option<OnDeadline> {
                 (**self).on_deadline()
             }
             fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {

@@ -16,8 +16,7 @@ fn delay_for(strategy: &dyn RetryStrategy, reason: RetryReason, retries: u32) ->
         reason = "a base for arithmetic; no time passes here"
     )]
     let now = Instant::now();
-    let context = CallContext::default();
-    let view = RetryView::new(&failure, now, &context).retries(retries);
+    let view = RetryView::new(&failure, now).retries(retries);
     match strategy.decide(&view) {
         Decision::After(delay) => Some(delay),
         _ => None,
@@ -40,9 +39,27 @@ fn best_effort_waits_from_1_to_500_ms() {
 #[test]
 fn best_effort_waits_for_the_deadline_unless_it_gives_up() {
     let capped = BestEffort::new();
-    assert_eq!(RetryStrategy::on_deadline(&capped), OnDeadline::Cap);
+    assert_eq!(RetryStrategy::on_deadline(&capped), Some(OnDeadline::Cap));
     let gives_up = capped.on_deadline(OnDeadline::GiveUp);
-    assert_eq!(RetryStrategy::on_deadline(&gives_up), OnDeadline::GiveUp);
+    assert_eq!(
+        RetryStrategy::on_deadline(&gives_up),
+        Some(OnDeadline::GiveUp)
+    );
+}
+
+/// Without a setting the protocol decides: it gives up, unless its specification caps.
+#[test]
+fn a_maximum_of_attempts_leaves_the_deadline_to_the_protocol() {
+    let attempts = MaxAttempts::standard();
+    let open: [&dyn RetryStrategy; 3] = [&attempts, &RetryOnce, &Standard];
+    assert!(open.iter().all(|strategy| strategy.on_deadline().is_none()));
+    for choice in [OnDeadline::Cap, OnDeadline::GiveUp] {
+        let set = attempts.clone().on_deadline(choice);
+        assert_eq!(RetryStrategy::on_deadline(&set), Some(choice));
+    }
+    let capped: [&dyn RetryStrategy; 2] = [&NeverRetry, &ControlledBackoff];
+    let cap = Some(OnDeadline::Cap);
+    assert!(capped.iter().all(|strategy| strategy.on_deadline() == cap));
 }
 
 /// C4
@@ -87,7 +104,7 @@ fn of_several_strategies_the_most_attempts_bound_the_call() {
     }
     let extended = Extended::new(times(4).on_deadline(OnDeadline::GiveUp)).by(KV_LOCKED, times(6));
     assert_eq!(extended.max_attempts(), Some(6));
-    assert_eq!(extended.on_deadline(), OnDeadline::GiveUp);
+    assert_eq!(extended.on_deadline(), Some(OnDeadline::GiveUp));
     assert_eq!(extended.clone().never(KV_LOCKED).max_attempts(), Some(4));
     assert_eq!(
         extended.by(KV_LOCKED, BestEffort::new()).max_attempts(),
@@ -129,7 +146,7 @@ fn controlled_backoff_waits_by_the_retries_already_made() {
 fn the_standard_is_three_attempts_and_has_no_settings() {
     let standard = Standard;
     assert_eq!(standard.max_attempts(), Some(3));
-    assert_eq!(standard.on_deadline(), OnDeadline::Cap);
+    assert_eq!(standard.on_deadline(), None);
     for (retries, most) in [(0, 100), (1, 200), (20, 20_000)] {
         let delay = delay(&standard, retries).unwrap();
         assert!(delay <= Duration::from_millis(most), "{delay:?}");
@@ -146,8 +163,8 @@ fn a_view_has_builder_values_or_first_failure_defaults() {
     let then = Instant::now();
     let now = then + Duration::from_secs(1);
     let failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
-    let (context, backend) = (CallContext::default(), Backend::new("node-2"));
-    let first = RetryView::new(&failure, now, &context);
+    let backend = crate::Backend::new("node-2");
+    let first = RetryView::new(&failure, now);
     assert_eq!((first.retries, first.retries_since_pushback), (0, 0));
     assert_eq!((first.streak, first.streak_since), (1, now));
     assert_eq!((first.failing_since, first.previous_delay), (now, None));

@@ -46,9 +46,14 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
         self.1.refund(failure);
     }
 
-    fn recovered(&self, failure: &Failure) {
+    fn recovered(&self, failure: Option<&Failure>) {
         self.0.recovered(failure);
         self.1.recovered(failure);
+    }
+
+    fn first_failed(&self) {
+        self.0.first_failed();
+        self.1.first_failed();
     }
 
     fn milli_tokens(&self) -> Option<u64> {
@@ -90,7 +95,7 @@ mod tests {
             self.refunded.fetch_add(1, Ordering::Relaxed);
         }
 
-        fn recovered(&self, _: &Failure) {
+        fn recovered(&self, _: Option<&Failure>) {
             self.recovered.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -141,7 +146,7 @@ mod tests {
     #[test]
     fn both_learn_that_a_call_recovered() {
         let both = Both(PaysOnce::default(), PaysOnce::default());
-        both.recovered(&FAILURE);
+        both.recovered(Some(&FAILURE));
         let learned = [&both.0, &both.1].map(|one| one.recovered.load(Ordering::Relaxed));
         assert_eq!(learned, [1, 1]);
     }

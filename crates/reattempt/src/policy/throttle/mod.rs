@@ -3,6 +3,7 @@
 
 mod both;
 mod hedge_budget;
+mod ratio_budget;
 mod token_bucket;
 
 use std::fmt::Debug;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 pub use both::Both;
 pub use hedge_budget::{HedgeBudget, InvalidHedgeBudget};
+pub use ratio_budget::{InvalidRatioBudget, RatioBudget};
 pub use token_bucket::{InvalidTokenBucket, TokenBucket};
 
 use crate::Failure;
@@ -57,12 +59,21 @@ pub trait RetryThrottle: Debug + Send + Sync {
     }
 
     /// An attempt other than the call's first succeeded: `failure` is the one for which this
-    /// throttle last paid for a retry of the call. For throttles that return the price; by default
-    /// it counts as any other success.
-    fn recovered(&self, failure: &Failure) {
+    /// throttle last paid for a retry of the call, if it paid for any. For throttles that return
+    /// the price; by default it counts as any other success.
+    fn recovered(&self, failure: Option<&Failure>) {
         let _ = failure;
         self.settled(Settled::Success);
     }
+
+    /// The first attempt of a call ended without success: it failed in any way, also in those that
+    /// [`settled`](Self::settled) does not receive (a final failure, a transparent one), or it was
+    /// dropped. Called before that failure is counted. For throttles that count calls; by default
+    /// nothing.
+    ///
+    /// Together with `settled(Settled::Success)`, which only first attempts cause if `recovered` is
+    /// implemented, a throttle sees every call once, when its first attempt ends.
+    fn first_failed(&self) {}
 
     /// The fill in thousandths of a token, for records and metrics; `None` if the throttle has
     /// none.
@@ -88,8 +99,12 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
         (**self).refund(failure);
     }
 
-    fn recovered(&self, failure: &Failure) {
+    fn recovered(&self, failure: Option<&Failure>) {
         (**self).recovered(failure);
+    }
+
+    fn first_failed(&self) {
+        (**self).first_failed();
     }
 
     fn milli_tokens(&self) -> Option<u64> {
@@ -136,8 +151,12 @@ mod tests {
             self.was("refund");
         }
 
-        fn recovered(&self, _: &Failure) {
+        fn recovered(&self, _: Option<&Failure>) {
             self.was("recovered");
+        }
+
+        fn first_failed(&self) {
+            self.was("first failed");
         }
 
         fn milli_tokens(&self) -> Option<u64> {
@@ -153,11 +172,19 @@ mod tests {
         assert!(!RetryThrottle::allows(shared, None));
         assert!(!RetryThrottle::spend(shared, None));
         RetryThrottle::refund(shared, None);
-        RetryThrottle::recovered(shared, &FAILURE);
+        RetryThrottle::recovered(shared, Some(&FAILURE));
+        RetryThrottle::first_failed(shared);
         assert_eq!(RetryThrottle::milli_tokens(shared), Some(7));
         assert_eq!(
             *throttle.0.lock().unwrap(),
-            ["settled", "allows", "spend", "refund", "recovered"]
+            [
+                "settled",
+                "allows",
+                "spend",
+                "refund",
+                "recovered",
+                "first failed"
+            ]
         );
     }
 
@@ -182,7 +209,9 @@ mod tests {
         assert!(throttle.spend(Some(&FAILURE)) && throttle.milli_tokens().is_none());
         throttle.refund(None);
         assert_eq!(*throttle.0.lock().unwrap(), 0);
-        throttle.recovered(&FAILURE);
+        throttle.first_failed();
+        assert_eq!(*throttle.0.lock().unwrap(), 0);
+        throttle.recovered(Some(&FAILURE));
         assert_eq!(*throttle.0.lock().unwrap(), 1);
     }
 }

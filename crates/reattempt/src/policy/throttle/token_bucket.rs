@@ -87,6 +87,20 @@ impl Word {
     }
 }
 
+/// 100 tokens and 0.1 for a success: 50 failures in a row before retries stop.
+impl Default for TokenBucket {
+    fn default() -> Self {
+        let word = Word {
+            fill: 100 * MILLI,
+            max: 100 * MILLI,
+            ratio: MILLI / 10,
+        };
+        Self {
+            word: AtomicU64::new(word.pack()),
+        }
+    }
+}
+
 impl TokenBucket {
     /// A full bucket of `max_tokens` (1 to 1000) that gains `milli_ratio` thousandths of a token
     /// with each success (A6's `tokenRatio` 0.1 is 100).

@@ -151,8 +151,8 @@ async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
     );
 }
 
-/// The policy retries nothing, but attempts that never left are still retried: the layer's strategy
-/// decides what they do at the deadline.
+/// The policy retries nothing, but attempts that never left are still retried: at the deadline they
+/// give up only if the layer's strategy was told to.
 #[tokio::test(start_paused = true)]
 async fn without_recovery_the_layers_strategy_decides_at_the_deadline() {
     let unsent = |n| {

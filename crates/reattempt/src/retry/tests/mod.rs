@@ -19,6 +19,7 @@ use crate::test_util::{
 mod decisions;
 mod gates;
 mod order;
+mod passed;
 mod readiness;
 mod records;
 mod replay;

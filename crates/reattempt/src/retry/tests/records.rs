@@ -166,11 +166,11 @@ async fn commit(bucket: &Arc<TokenBucket>) -> RetryInfo {
     let (told, info) = send_request(&retry(three()), &probe, request).await;
     assert_eq!(told, Told::Answer(1));
     assert_eq!(milli_tokens(bucket), 10_000, "nothing is counted yet");
-    let conclusion = probe.log().calls()[0].context.conclusion();
+    let reporter = probe.log().calls()[0].context.reporter();
     let failure = Failure::new(TMPFAIL, Stage::Response);
-    conclusion.conclude(Err((&failure, true)));
-    conclusion.clone().conclude(Ok(()));
-    conclusion.conclude(Err((&failure, true)));
+    reporter.finish(Err((&failure, true)));
+    reporter.clone().finish(Ok(()));
+    reporter.finish(Err((&failure, true)));
     assert_eq!(info.records().len(), 0, "the head alone leaves none");
     probe.log().calls()[0].context.info()
 }
@@ -208,7 +208,7 @@ async fn a_success_is_counted_at_once_and_cannot_be_concluded_again() {
     request.context_mut().set_throttle(bucket.clone());
     send_request(&retry(three()), &probe, request).await;
     assert_eq!(milli_tokens(&bucket), 9100);
-    probe.log().calls()[0].context.conclusion().conclude(Ok(()));
+    probe.log().calls()[0].context.reporter().finish(Ok(()));
     assert_eq!(milli_tokens(&bucket), 9100);
 }
 

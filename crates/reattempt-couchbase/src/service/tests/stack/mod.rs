@@ -5,15 +5,16 @@ mod retries;
 
 use std::sync::{Arc, Mutex};
 
+use reattempt::backoff::Backoff;
 use reattempt::reason::{
     QUERY_INDEX_NOT_FOUND, QUERY_PREPARED_STATEMENT_FAILURE, SEARCH_TOO_MANY_REQUESTS,
     SOCKET_CLOSED_WHILE_IN_FLIGHT, SOCKET_NOT_AVAILABLE, VIEWS_NO_ACTIVE_PARTITION,
 };
-use reattempt::strategy::{BestEffort, NeverRetry};
+use reattempt::strategy::{BestEffort, MaxAttempts, NeverRetry};
 use reattempt::throttle::TokenBucket;
 use reattempt::{
-    DeadlineLayer, Elapsed, HasCallContext, Idempotency, NextAttempt, Replay, RetryInfo,
-    RetryLayer, RetryReason, RetryStrategy, RetryThrottle, StopReason, ThrottleLayer,
+    DeadlineLayer, Elapsed, HasCallContext, Idempotency, NextAttempt, OnDeadline, Replay,
+    RetryInfo, RetryLayer, RetryReason, RetryStrategy, RetryThrottle, StopReason, ThrottleLayer,
 };
 
 use super::*;

@@ -36,6 +36,23 @@ async fn a_statement_that_cannot_be_prepared_ends_at_the_deadline() {
     assert_eq!(ended.sent, 12);
 }
 
+/// C41 C7: a maximum of attempts gives up at the deadline elsewhere, but not in this protocol.
+#[tokio::test(start_paused = true)]
+async fn any_strategy_of_a_service_waits_for_the_deadline() {
+    let call = async |strategy: MaxAttempts| {
+        let began = Instant::now();
+        let client = Client::of(HttpService::query()).limit(ms(30));
+        let node = (0..9).map(|_| fails(4040));
+        let ended = client.strategy(strategy).call(post(), node).await;
+        (ended, began.elapsed())
+    };
+    let attempts = || MaxAttempts::new(9, Backoff::constant(ms(20)));
+    let (capped, took) = call(attempts()).await;
+    assert_eq!((capped.elapsed().info.attempts(), took), (2, ms(30)));
+    let (given_up, took) = call(attempts().on_deadline(OnDeadline::GiveUp)).await;
+    assert_eq!((given_up.status(), given_up.sent, took), (400, 2, ms(20)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_answer_that_is_final_is_the_callers_unchanged() {
     let ended = Client::of(HttpService::query())

@@ -3,7 +3,7 @@
 //! The code is canonical: codes of one length are consecutive, in symbol order. So the lengths
 //! alone define the code, and decoding needs one short table per length.
 
-use super::HpackError;
+use super::error::HpackError;
 
 /// The end-of-string symbol; inside a string it is an error.
 const EOS: usize = 256;

@@ -4,30 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
+use reattempt_clients::mongodb::scram;
+use reattempt_clients::scram::{ScramError, ScramServer};
 
-use super::{Command, Peer};
-use crate::mongodb::lock;
-use crate::mongodb::node::CommandError;
-use crate::mongodb::scram;
-use crate::scram::{ScramError, ScramServer};
-
-/// The authentication state of a connection.
-#[derive(Debug, Default)]
-pub(in crate::mongodb::node) enum Login {
-    #[default]
-    Out,
-    /// Waiting for the proof; the flag is set when the client skips the empty exchange.
-    Proof(Box<ScramServer>, bool),
-    /// Waiting for the empty exchange.
-    Empty,
-    In,
-}
-
-impl Login {
-    pub(super) fn done(&self) -> bool {
-        matches!(self, Self::In)
-    }
-}
+use super::command::Command;
+use super::peer::{Login, Peer};
+use crate::lock::lock;
+use crate::mongodb::node::codes::CommandError;
 
 pub(super) fn hello(command: &Command<'_>, peer: &mut Peer) -> Document {
     if let Some(name) = command

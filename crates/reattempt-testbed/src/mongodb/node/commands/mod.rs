@@ -1,6 +1,8 @@
 //! The commands, by name: permission checks and dispatch.
 
+mod command;
 mod handshake;
+mod peer;
 mod pipeline;
 mod read;
 mod write;
@@ -9,19 +11,16 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 
-pub(super) use handshake::Login;
+pub(super) use peer::Peer;
 
-use super::script::canonical;
-use super::{CommandError, Role, SeenCommand, Shared};
-use crate::mongodb::{lock, number};
+use command::Command;
 
-/// The node's state of one connection.
-#[derive(Debug, Default)]
-pub(super) struct Peer {
-    pub(super) connection: u64,
-    pub(super) app_name: Option<String>,
-    pub(super) login: Login,
-}
+use super::codes::CommandError;
+use super::fail_point::FailPoint;
+use super::role::Role;
+use super::seen::{SeenCommand, canonical};
+use super::shared::Shared;
+use crate::lock::lock;
 
 /// An answer, and how long to delay it.
 #[derive(Debug)]
@@ -29,58 +28,6 @@ pub(super) struct Answer {
     pub(super) document: Document,
     pub(super) wait: Duration,
 }
-
-/// A command being carried out.
-#[derive(Debug)]
-struct Command<'a> {
-    shared: &'a Shared,
-    database: &'a str,
-    document: &'a Document,
-}
-
-impl Command<'_> {
-    /// The value of the first field, which names the collection.
-    fn collection(&self) -> Result<&str, CommandError> {
-        let (name, value) = self
-            .document
-            .iter()
-            .next()
-            .unwrap_or((&EMPTY, &bson::Bson::Null));
-        value.as_str().ok_or_else(|| {
-            CommandError::new(73, format!("{name}: collection name has invalid type"))
-        })
-    }
-
-    fn namespace(&self, collection: &str) -> String {
-        format!("{}.{collection}", self.database)
-    }
-
-    fn count_of(&self, document: &Document, field: &str) -> Option<usize> {
-        number(document.get(field))
-            .filter(|n| *n >= 0.0)
-            .map(|n| n as usize)
-    }
-
-    fn documents(&self) -> Result<Vec<Document>, CommandError> {
-        Ok(self
-            .shared
-            .store
-            .documents(self.database, self.collection()?))
-    }
-
-    /// A cursor over `documents` that honors `batchSize` and `singleBatch`.
-    fn cursor(&self, namespace: String, documents: Vec<Document>, tailing: bool) -> Document {
-        let options = self
-            .document
-            .get_document("cursor")
-            .unwrap_or(self.document);
-        let single = self.document.get_bool("singleBatch").unwrap_or(false);
-        let batch_size = self.count_of(options, "batchSize");
-        lock(&self.shared.cursors).first(namespace, documents, batch_size, single, tailing)
-    }
-}
-
-static EMPTY: String = String::new();
 
 /// Executes a command.
 pub(super) fn run(shared: &Shared, peer: &mut Peer, seen: &SeenCommand) -> Answer {
@@ -118,7 +65,7 @@ fn dispatch(
     permit(&command, name)?;
     match name {
         "configureFailPoint" => {
-            let point = super::fail_point::FailPoint::parse(&seen.document)?;
+            let point = FailPoint::parse(&seen.document)?;
             *lock(&shared.fail_point) = point;
             Ok(doc! {})
         }

@@ -1,12 +1,12 @@
 //! `aggregate`: the stages that the read operations send.
 
 use bson::{Bson, Document, doc};
+use reattempt_clients::mongodb::wire::number;
 
-use super::Command;
+use super::command::Command;
 use super::read::{filtered, length, sort};
-use crate::mongodb::node::CommandError;
+use crate::mongodb::node::codes::CommandError;
 use crate::mongodb::node::matching::lookup;
-use crate::mongodb::number;
 
 fn stages(document: &Document) -> Vec<(&str, &Bson)> {
     document

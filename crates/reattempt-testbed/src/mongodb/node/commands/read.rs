@@ -4,11 +4,12 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
+use reattempt_clients::mongodb::wire::number;
 
-use super::Command;
-use crate::mongodb::node::CommandError;
+use super::command::Command;
+use crate::lock::lock;
+use crate::mongodb::node::codes::CommandError;
 use crate::mongodb::node::matching::{compare, lookup, matches};
-use crate::mongodb::{lock, number};
 
 /// The documents of a list that match a filter.
 pub(super) fn filtered(

@@ -1,12 +1,12 @@
 //! Commands that write.
 
 use bson::{Bson, Document, doc};
+use reattempt_clients::mongodb::wire::number;
 
-use super::Command;
+use super::command::Command;
 use super::read::length;
-use crate::mongodb::node::CommandError;
+use crate::mongodb::node::codes::CommandError;
 use crate::mongodb::node::matching::matches;
-use crate::mongodb::number;
 
 fn documents<'a>(command: &'a Command<'_>, field: &str) -> Result<Vec<&'a Document>, CommandError> {
     command

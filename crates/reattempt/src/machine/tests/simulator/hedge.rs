@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Call, End, FAR_TOO_MANY, Story, send, start};
-use crate::driver::{HedgeDriver, Permit};
+use crate::driver::{CallEffects, HedgeDriver, Permit};
 use crate::machine::tests::script::{Line, find};
 use crate::machine::{Due, HedgeAction};
 use crate::{AttemptKind, CallContext, HedgePolicy, StopReason, Verdict};

@@ -10,8 +10,8 @@ use super::script::Line;
 use crate::driver::Effects;
 use crate::machine::Facts;
 use crate::{
-    AttemptKind, CallContext, CallDeadline, HedgePolicy, Idempotency, RetryInfo, RetryStrategy,
-    RetryThrottle,
+    AttemptKind, CallContext, CallDeadline, HedgePolicy, Idempotency, OnDeadline, RetryInfo,
+    RetryStrategy, RetryThrottle,
 };
 
 /// How a call ended, and with which attempt.
@@ -66,6 +66,7 @@ pub(in crate::machine::tests) struct Call {
     limit: Option<CallDeadline>,
     replayable: bool,
     transparent: bool,
+    on_deadline: OnDeadline,
 }
 
 pub(in crate::machine::tests) fn call() -> Call {
@@ -76,6 +77,7 @@ pub(in crate::machine::tests) fn call() -> Call {
         limit: None,
         replayable: true,
         transparent: true,
+        on_deadline: OnDeadline::GiveUp,
     }
 }
 
@@ -107,6 +109,12 @@ impl Call {
     ) -> Self {
         self.context
             .set_throttle(Arc::clone(throttle) as Arc<dyn RetryThrottle>);
+        self
+    }
+
+    /// The protocol's specification has calls wait for their deadline.
+    pub(in crate::machine::tests) fn capped(mut self) -> Self {
+        self.on_deadline = OnDeadline::Cap;
         self
     }
 
@@ -142,6 +150,7 @@ impl Call {
             cut_off: line.cut_off,
             unread: line.unread,
             config_moved: line.moved_after == Some(Duration::ZERO),
+            on_deadline: self.on_deadline,
             ..self.effects(context).facts(now)
         }
     }

@@ -1,0 +1,78 @@
+//! A connection of either HTTP version: how it is opened, run and used.
+
+use std::future::Future;
+use std::io;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper_util::rt::TokioIo;
+use reattempt::{AttemptReporter, Backend, Stage};
+use tokio::net::TcpStream;
+
+use super::error::TransportError;
+use super::heard::{Heard, Listening};
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot connect to {authority}: {source}")]
+struct CannotConnect {
+    authority: String,
+    source: TransportError,
+}
+
+/// Where to connect.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) authority: String,
+    pub(super) backend: Backend,
+}
+
+impl Address {
+    /// A new connection, and what its server says on it.
+    pub(super) async fn dial(&self) -> Result<(TokioIo<Listening>, Heard), TransportError> {
+        let socket = TcpStream::connect(&self.authority)
+            .await
+            .map_err(|error| self.unconnected(error))?;
+        socket.set_nodelay(true)?;
+        let heard = Heard::default();
+        Ok((TokioIo::new(heard.listen(socket)), heard))
+    }
+
+    /// Independent of the source's own kind: this error means that nothing was sent.
+    pub(super) fn unconnected(&self, source: impl Into<TransportError>) -> TransportError {
+        let error = CannotConnect {
+            authority: self.authority.clone(),
+            source: source.into(),
+        };
+        Box::new(io::Error::new(io::ErrorKind::ConnectionRefused, error))
+    }
+}
+
+/// Runs a connection until it ends.
+pub(super) fn drive(connection: impl Future<Output = hyper::Result<()>> + Send + 'static) {
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "connection ended");
+        }
+    });
+}
+
+/// Why a request has no answer, and the request itself if nothing of it was sent.
+pub(super) type Unanswered<B> = (TransportError, Option<Request<B>>);
+
+/// Waits for the answer of a request. If the request was not sent, the reported stage is reset.
+pub(super) async fn sending<B, F>(
+    reporter: &AttemptReporter,
+    sending: F,
+) -> Result<Response<Incoming>, Unanswered<B>>
+where
+    F: Future<Output = Result<Response<Incoming>, TrySendError<Request<B>>>>,
+{
+    sending.await.map_err(|mut error| {
+        let unsent = error.take_message();
+        if unsent.is_some() {
+            reporter.stage(Stage::Dispatch);
+        }
+        (error.into_error().into(), unsent)
+    })
+}

@@ -1,0 +1,151 @@
+//! `reattempt lab`: what a policy does on a bad day, in virtual time.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use reattempt::config::{Fault, Faults};
+use reattempt_lab::{Limits, Report, Scenario, chart, gallery};
+
+use crate::printable::{Lines, OneLine};
+
+/// The longest document, in bytes; one byte more is read, so that the reader can refuse it.
+const LONGEST: u64 = 4 * 1024 * 1024;
+
+/// Runs retry policies against simulated servers: the same code that makes calls, in virtual time
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Reads one scenario from standard input and writes its result to standard output, as JSON
+    #[arg(long, conflicts_with_all = ["files", "scenario", "list", "svg", "html"])]
+    json: bool,
+    /// The scenario documents
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// A scenario of the gallery; can be repeated
+    #[arg(long, value_name = "NAME")]
+    scenario: Vec<String>,
+    /// Lists the gallery
+    #[arg(long)]
+    list: bool,
+    /// Writes a picture of the (last) scenario
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Writes a page with all pictures and tables
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// The seed, instead of the document's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Ends a policy's run with a fault after this many events
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_events)]
+    max_events: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let done = if arguments.list {
+        list().map_err(|error| vec![Fault::new("$", error)])
+    } else if arguments.json {
+        json(arguments)
+    } else {
+        people(arguments)
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(faults) => {
+            for fault in faults {
+                eprintln!("{}", OneLine(fault));
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+impl Arguments {
+    fn simulate(&self, document: &[u8]) -> Result<Report, Vec<Fault>> {
+        let faults = |refused: Faults| refused.faults().to_vec();
+        let mut scenario = Scenario::parse(document).map_err(faults)?;
+        if let Some(seed) = self.seed {
+            scenario = scenario.with_seed(seed);
+        }
+        let limits = Limits {
+            max_events: self.max_events,
+        };
+        scenario.run(&limits).map_err(faults)
+    }
+}
+
+fn list() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for example in gallery::GALLERY {
+        writeln!(out, "{:17} {}", example.name, example.about)?;
+    }
+    out.flush()
+}
+
+fn json(arguments: &Arguments) -> Result<(), Vec<Fault>> {
+    let unusable = |error: io::Error| vec![Fault::new("$", error)];
+    let mut document = Vec::new();
+    let input = io::stdin()
+        .lock()
+        .take(LONGEST + 1)
+        .read_to_end(&mut document);
+    input.map_err(unusable)?;
+    let report = arguments.simulate(&document)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", report.to_json())
+        .and_then(|()| out.flush())
+        .map_err(unusable)
+}
+
+fn people(arguments: &Arguments) -> Result<(), Vec<Fault>> {
+    let mut documents = Vec::new();
+    for file in &arguments.files {
+        let text = read(file).map_err(|error| vec![in_file(file, error)])?;
+        documents.push((file.display().to_string(), text));
+    }
+    for name in &arguments.scenario {
+        let Some(example) = gallery::find(name) else {
+            let what = format!("{name} is not in the gallery: see --list");
+            return Err(vec![Fault::new("--scenario", what)]);
+        };
+        let title = format!("{}: {}", example.name, example.about);
+        documents.push((title, example.document.as_bytes().to_vec()));
+    }
+    if documents.is_empty() {
+        let what = "a FILE, --scenario NAME, --list or --json is needed";
+        return Err(vec![Fault::new("reattempt lab", what)]);
+    }
+    let mut reports = Vec::new();
+    for (name, document) in documents {
+        let report = arguments.simulate(&document).map_err(|faults| {
+            let named = |fault: Fault| Fault::new(format!("{name}: {}", fault.path), fault.what);
+            faults.into_iter().map(named).collect::<Vec<_>>()
+        })?;
+        println!("{}\n\n{}", OneLine(&name), Lines(chart::table(&report)));
+        reports.push((name, report));
+    }
+    if let (Some(file), Some((name, report))) = (&arguments.svg, reports.last()) {
+        save(file, &chart::svg(name, report))?;
+    }
+    if let Some(file) = &arguments.html {
+        save(file, &chart::page(&reports))?;
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    fs::File::open(file)?
+        .take(LONGEST + 1)
+        .read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn save(file: &Path, text: &str) -> Result<(), Vec<Fault>> {
+    fs::write(file, text).map_err(|error| vec![in_file(file, error)])
+}
+
+fn in_file(file: &Path, error: io::Error) -> Fault {
+    Fault::new(file.display().to_string(), error)
+}

@@ -1,0 +1,44 @@
+//! The kind `listener`: addresses that no server answers at.
+
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use super::names;
+use crate::expand::Names;
+use crate::members::Result;
+
+pub(crate) struct Listener {
+    address: String,
+    _open: Option<(TcpListener, Option<TcpStream>)>,
+}
+
+impl Listener {
+    /// `refuses` connections, is `full`, so that a connect waits, or is `silent`: a connect
+    /// succeeds, and nothing is read.
+    pub(super) async fn start(what: &Value) -> Result<Self> {
+        let text = |error: std::io::Error| error.to_string();
+        let socket = TcpSocket::new_v4().map_err(text)?;
+        socket.bind(([127, 0, 0, 1], 0).into()).map_err(text)?;
+        let address = socket.local_addr().map_err(text)?;
+        let open = match what.as_str() {
+            Some("refuses") => None,
+            Some("silent") => Some((socket.listen(1024).map_err(text)?, None)),
+            Some("full") => {
+                let listener = socket.listen(0).map_err(text)?;
+                // Fills the queue of pending connections.
+                let held = TcpStream::connect(address).await.map_err(text)?;
+                Some((listener, Some(held)))
+            }
+            _ => return Err(format!("listener: refuses, full or silent, got {what}")),
+        };
+        let address = address.to_string();
+        Ok(Self {
+            address,
+            _open: open,
+        })
+    }
+
+    pub(super) fn names(&self) -> Names {
+        names(self.address.clone(), &self.address)
+    }
+}

@@ -1,0 +1,118 @@
+//! `reattempt lab` and `reattempt check --lint`, as programs use them.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn reattempt(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_reattempt"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that needs no input may have ended.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+const SCENARIO: &str = r#"{"seed": 3, "duration_s": 5, "arrivals": [{"per_s": 50}],
+    "backends": [{"servers": 4, "latency": {"exponential_ms": 10}}],
+    "policies": {"one": {"http_policy": {"default": {}}}}}"#;
+
+#[test]
+fn json_writes_one_result_and_the_same_bytes_again() {
+    let first = reattempt(&["lab", "--json"], SCENARIO);
+    assert!(first.status.success() && first.stderr.is_empty());
+    assert_eq!(first.stdout, reattempt(&["lab", "--json"], SCENARIO).stdout);
+    let result: Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert_eq!(result["policies"]["one"]["success"], 1.0);
+}
+
+#[test]
+fn a_document_that_cannot_be_used_is_exit_2_with_all_faults() {
+    let broken = SCENARIO.replace("\"seed\": 3", "\"seed\": -3, \"sead\": 1");
+    let refused = reattempt(&["lab", "--json"], &broken);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(refused.stdout.is_empty());
+    let faults = String::from_utf8(refused.stderr).unwrap();
+    let paths: Vec<&str> = faults
+        .lines()
+        .filter_map(|line| line.split(": ").next())
+        .collect();
+    assert_eq!(paths, ["$.seed", "$.sead"]);
+    for text in ["", "{", "[]", "nonsense"] {
+        assert_eq!(
+            reattempt(&["lab", "--json"], text).status.code(),
+            Some(2),
+            "{text:?}"
+        );
+    }
+    let short = reattempt(&["lab", "--json", "--max-events", "10"], SCENARIO);
+    assert_eq!(short.status.code(), Some(2));
+    let fault = String::from_utf8(short.stderr).unwrap();
+    assert!(
+        fault.starts_with("$.policies.one: the run was ended after 10 events"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn people_get_tables_and_pictures() {
+    let listed = reattempt(&["lab", "--list"], "");
+    assert_eq!(
+        String::from_utf8(listed.stdout).unwrap().lines().count(),
+        10
+    );
+    let folder = std::env::temp_dir().join(format!("reattempt-lab-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [scenario, svg, html] = ["s.json", "s.svg", "s.html"].map(|name| folder.join(name));
+    std::fs::write(&scenario, SCENARIO).unwrap();
+    let paths = [&scenario, &svg, &html].map(|path| path.to_str().unwrap());
+    let shown = reattempt(
+        &["lab", paths[0], "--svg", paths[1], "--html", paths[2]],
+        "",
+    );
+    let table = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.status.success() && table.contains("one  ") && table.contains("100.00 %"),
+        "{table}"
+    );
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.contains("one: 100.00 % success"));
+    let page = std::fs::read_to_string(&html).unwrap();
+    assert!(page.contains("<svg ") && !page.contains("<script"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let unknown = reattempt(&["lab", "--scenario", "none"], "");
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn check_lint_adds_findings() {
+    let file = std::env::temp_dir().join(format!("reattempt-lint-{}.json", std::process::id()));
+    std::fs::write(
+        &file,
+        r#"{"default": {"retry": {"maxAttempts": 2, "backoff": {"jitter": "none"}}}}"#,
+    )
+    .unwrap();
+    let path = file.to_str().unwrap();
+    let arguments = ["check", "--kind", "http-policy", "--lint"];
+    let people = reattempt(&[&arguments[..], &[path]].concat(), "");
+    let lines = String::from_utf8(people.stdout).unwrap();
+    assert!(people.status.success(), "a finding is no fault");
+    assert!(
+        lines.contains("finding: $.default.retry: no throttle")
+            && lines.contains("(no-throttle; in the lab"),
+        "{lines}"
+    );
+    assert!(
+        lines.contains("finding: $.default.retry.backoff.jitter:"),
+        "{lines}"
+    );
+    let json = reattempt(&[&arguments[..], &["--json", path]].concat(), "");
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["findings"][0]["rule"], "no-throttle");
+    std::fs::remove_file(&file).unwrap();
+}

@@ -1,0 +1,209 @@
+//! A node's connection: dialled once for all callers that need it, and again after a loss.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::connection::Connection;
+use super::error::{ClientError, CloseReason};
+use super::options::ClientOptions;
+use crate::lock::lock;
+
+/// The result of dialling.
+type Dialled = Result<Connection, ClientError>;
+
+/// The connection of one node. Dropping it ends its dial.
+#[derive(Debug)]
+pub(super) struct Link {
+    address: Arc<str>,
+    options: Arc<ClientOptions>,
+    state: Mutex<State>,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug)]
+enum State {
+    Down,
+    Dialling {
+        waiters: Vec<oneshot::Sender<Dialled>>,
+        task: AbortHandle,
+    },
+    Up(Connection),
+}
+
+/// Facts learned from the last connection, kept after its end.
+#[derive(Debug, Default)]
+struct Last {
+    error_map: Option<Bytes>,
+    config: Option<Bytes>,
+}
+
+impl Link {
+    pub(super) fn new(address: Arc<str>, options: Arc<ClientOptions>) -> Self {
+        Self {
+            address,
+            options,
+            state: Mutex::new(State::Down),
+            last: Mutex::default(),
+        }
+    }
+
+    pub(super) fn address(&self) -> &Arc<str> {
+        &self.address
+    }
+
+    /// The current connection, or a new one. Concurrent callers share one dial.
+    pub(super) fn connect(self: &Arc<Self>) -> ConnectFuture {
+        let mut state = self.state();
+        if let State::Up(connection) = &*state {
+            if !connection.is_closed() {
+                return ConnectFuture(Waiting::Known(Some(connection.clone())));
+            }
+            self.remember(connection);
+        }
+        let (tell, result) = oneshot::channel();
+        if let State::Dialling { waiters, .. } = &mut *state {
+            waiters.push(tell);
+        } else {
+            let task = tokio::spawn(dial(
+                Arc::downgrade(self),
+                self.address.clone(),
+                self.options.clone(),
+            ));
+            *state = State::Dialling {
+                waiters: vec![tell],
+                task: task.abort_handle(),
+            };
+        }
+        drop(state);
+        ConnectFuture(Waiting::Dialling {
+            result,
+            link: self.clone(),
+        })
+    }
+
+    /// The usable connection, if there is one.
+    pub(super) fn up(&self) -> Option<Connection> {
+        match &*self.state() {
+            State::Up(connection) if !connection.is_closed() => Some(connection.clone()),
+            _ => None,
+        }
+    }
+
+    /// Closes the connection with this number, if it is the current one.
+    pub(super) fn disconnect(&self, connection: u64) {
+        if let State::Up(current) = &*self.state() {
+            if current.id() == connection {
+                current.close();
+            }
+        }
+    }
+
+    /// The error map of the current or the last connection.
+    pub(super) fn error_map_json(&self) -> Option<Bytes> {
+        match &*self.state() {
+            State::Up(connection) => connection.error_map_json(),
+            _ => lock(&self.last).error_map.clone(),
+        }
+    }
+
+    /// The last cluster configuration that the node sent.
+    pub(super) fn cluster_config_json(&self) -> Option<Bytes> {
+        let current = match &*self.state() {
+            State::Up(connection) => connection.cluster_config_json(),
+            _ => None,
+        };
+        current.or_else(|| lock(&self.last).config.clone())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn remember(&self, connection: &Connection) {
+        let mut last = lock(&self.last);
+        last.error_map = connection.error_map_json();
+        if let Some(config) = connection.cluster_config_json() {
+            last.config = Some(config);
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let State::Dialling { task, .. } = &*self.state() {
+            task.abort();
+        }
+    }
+}
+
+/// Dials once and notifies all waiters. Holds no strong handle, so that dropping the client ends
+/// its dial.
+async fn dial(link: Weak<Link>, address: Arc<str>, options: Arc<ClientOptions>) {
+    /// Notifies all waiters when the task is ended early.
+    struct Finish(Weak<Link>, Option<Dialled>);
+    impl Drop for Finish {
+        fn drop(&mut self) {
+            let Some(link) = self.0.upgrade() else {
+                return;
+            };
+            let result = self.1.take();
+            let next = match &result {
+                Some(Ok(connection)) => State::Up(connection.clone()),
+                _ => State::Down,
+            };
+            let before = std::mem::replace(&mut *link.state(), next);
+            if let (State::Dialling { waiters, .. }, Some(result)) = (before, result) {
+                for waiter in waiters {
+                    // An error means that the waiter was dropped.
+                    let _ = waiter.send(result.clone());
+                }
+            }
+        }
+    }
+    let mut finish = Finish(link, None);
+    finish.1 = Some(Connection::connect(&address, &options).await);
+}
+
+/// Resolves to a node's connection.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct ConnectFuture(Waiting);
+
+#[derive(Debug)]
+enum Waiting {
+    Known(Option<Connection>),
+    /// Holds the link: this may be the last handle, and a dropped link does not dial.
+    Dialling {
+        result: oneshot::Receiver<Dialled>,
+        link: Arc<Link>,
+    },
+}
+
+impl Future for ConnectFuture {
+    type Output = Dialled;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Dialled> {
+        match &mut self.0 {
+            Waiting::Known(connection) => {
+                Poll::Ready(Ok(connection.take().expect("polled after completion")))
+            }
+            Waiting::Dialling { result, link } => {
+                let result = ready!(Pin::new(result).poll(cx));
+                Poll::Ready(result.unwrap_or_else(|_| {
+                    // The dial task ended without a result: a hook panicked or the runtime is
+                    // shutting down.
+                    Err(ClientError::NotSent {
+                        address: link.address.clone(),
+                        reason: CloseReason::Local,
+                    })
+                }))
+            }
+        }
+    }
+}

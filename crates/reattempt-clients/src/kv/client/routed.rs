@@ -1,0 +1,176 @@
+//! The client of a cluster: the key determines the vbucket, the vbucket the node.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tower_service::Service;
+
+use crate::kv::{VbucketMap, vbucket_of};
+
+use super::error::ClientError;
+use super::limit::Limit;
+use super::node::NodeClient;
+use super::options::{Bootstrap, ClientOptions};
+use super::request::KvRequest;
+use super::response::KvResponse;
+use super::routes::{Route, Routes, Sending, no_node};
+use super::seeding::Seeding;
+use super::state::Outcome;
+
+/// A tower service for a cluster, with one connection per node. Clones share the connections.
+///
+/// Without a map, a Couchbase client connects to its seeds in turn, and to the next one also when a
+/// seed is slow, until a configuration arrives (through [`ClientOptions::on_config`]) and the
+/// source has a map. When no seed has one, the request goes to a seed that accepted the connection.
+/// A memcached client distributes the keys over the seeds.
+///
+/// A vbucket is routed by the current map. After its node has refused it (0x07), it is routed by
+/// the fast-forward map, if there is one, until there is a new revision.
+#[derive(Clone, Debug)]
+pub struct RoutedClient {
+    routes: Arc<Routes>,
+    limit: Limit,
+}
+
+impl RoutedClient {
+    /// Creates a client of the cluster behind `seeds` (`host:port` each) that routes by the result
+    /// of `map`.
+    pub fn new(
+        seeds: impl IntoIterator<Item = impl Into<Arc<str>>>,
+        options: ClientOptions,
+        map: impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static,
+    ) -> Self {
+        let limit = Limit::new(options.max_in_flight);
+        let seeds = seeds.into_iter().map(Into::into).collect();
+        Self {
+            routes: Arc::new(Routes::new(Arc::new(options), seeds, Arc::new(map))),
+            limit,
+        }
+    }
+
+    /// The client of one node, `host:port`, for requests that must not be routed, such as fetching
+    /// a configuration.
+    pub fn node(&self, address: &str) -> NodeClient {
+        self.routes.node(address, None)
+    }
+
+    /// The nodes of the current map, or the seeds without a map.
+    pub fn addresses(&self) -> Vec<String> {
+        match (self.routes.map)() {
+            Some(map) => map.addresses().map(str::to_owned).collect(),
+            None => self.routes.seeds.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The node that owns a key by the current map.
+    pub fn node_of(&self, key: &[u8]) -> Option<String> {
+        let map = (self.routes.map)()?;
+        map.node_of(map.vbucket_of(key)).map(str::to_owned)
+    }
+
+    /// The error map of a node, if it was connected before.
+    pub fn error_map_json(&self, address: &str) -> Option<Bytes> {
+        self.routes.nodes().get(address)?.error_map_json()
+    }
+
+    /// Closes a connection by node and number, see [`NodeClient::disconnect`].
+    pub fn disconnect(&self, address: &str, connection: u64) {
+        if let Some(node) = self.routes.nodes().get(address) {
+            node.disconnect(connection);
+        }
+    }
+}
+
+impl Service<KvRequest> for RoutedClient {
+    type Response = KvResponse;
+    type Error = ClientError;
+    type Future = RoutedFuture;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        self.limit.poll_ready(cx).map(Ok)
+    }
+
+    fn call(&mut self, mut request: KvRequest) -> RoutedFuture {
+        let mut permit = Some(self.limit.take());
+        let routes = &self.routes;
+        let state = if let Some(route) = routes.route(&mut request, &mut permit) {
+            route.into()
+        } else if routes.options.bootstrap == Bootstrap::Memcached {
+            let by_key = vbucket_of(&request.key, routes.seeds.len());
+            match routes.seed(usize::from(by_key)) {
+                Some(node) => State::Sending(node.start(request, permit).into()),
+                None => State::Failed(Some(no_node(None, "there is no seed"))),
+            }
+        } else {
+            State::Seeding(Seeding::begin(routes, routes.turn(), request, permit))
+        };
+        RoutedFuture { state }
+    }
+}
+
+/// A request to the node that owns its key.
+#[derive(Debug)]
+#[must_use = "dropping it cancels the request"]
+pub struct RoutedFuture {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Seeding(Seeding),
+    Sending(Sending),
+    Failed(Option<ClientError>),
+}
+
+impl From<Route> for State {
+    fn from(route: Route) -> Self {
+        match route {
+            Ok(sending) => Self::Sending(sending),
+            Err(error) => Self::Failed(Some(error)),
+        }
+    }
+}
+
+impl RoutedFuture {
+    /// The node of the request, `host:port`, as soon as it is known.
+    pub fn address(&self) -> Option<&str> {
+        match &self.state {
+            State::Sending(sending) => Some(sending.response.address()),
+            State::Seeding(_) | State::Failed(_) => None,
+        }
+    }
+
+    /// Whether the request still waits for a connection, so that no byte of it was sent.
+    pub fn is_dialling(&self) -> bool {
+        match &self.state {
+            State::Seeding(_) | State::Failed(_) => true,
+            State::Sending(sending) => sending.response.is_dialling(),
+        }
+    }
+}
+
+impl Future for RoutedFuture {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            let next = match &mut self.state {
+                State::Seeding(seeding) => ready!(seeding.poll(cx)).into(),
+                State::Sending(Sending { response, asked }) => {
+                    let outcome = ready!(Pin::new(response).poll(cx));
+                    if let (Ok(answer), Some(asked)) = (&outcome, asked) {
+                        asked.answered(answer);
+                    }
+                    return Poll::Ready(outcome);
+                }
+                State::Failed(error) => {
+                    return Poll::Ready(Err(error.take().expect("polled after completion")));
+                }
+            };
+            self.state = next;
+        }
+    }
+}

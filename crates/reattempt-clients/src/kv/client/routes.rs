@@ -1,0 +1,133 @@
+//! Which node a request goes to, and the clients of the nodes.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::error::ClientError;
+use super::forwarding::{Asked, Forwarding};
+use super::node::{NodeClient, NodeFuture};
+use super::options::ClientOptions;
+use super::request::KvRequest;
+use crate::kv::VbucketMap;
+use crate::lock::lock;
+
+/// Returns the current map; called for every request.
+pub type MapSource = Arc<dyn Fn() -> Option<Arc<VbucketMap>> + Send + Sync>;
+
+/// A request on its way to a node, or why there is none.
+pub(super) type Route = Result<Sending, ClientError>;
+
+/// A request on its way to a node.
+#[derive(Debug)]
+pub(super) struct Sending {
+    pub(super) response: NodeFuture,
+    /// Must see the response.
+    pub(super) asked: Option<Asked>,
+}
+
+impl From<NodeFuture> for Sending {
+    fn from(response: NodeFuture) -> Self {
+        Self {
+            response,
+            asked: None,
+        }
+    }
+}
+
+/// The seeds, the map and the clients of all nodes, shared by the clones of a client.
+pub(super) struct Routes {
+    pub(super) options: Arc<ClientOptions>,
+    pub(super) seeds: Vec<Arc<str>>,
+    pub(super) map: MapSource,
+    nodes: Mutex<HashMap<Arc<str>, NodeClient>>,
+    turn: AtomicUsize,
+    forwarding: Forwarding,
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Routes")
+            .field("seeds", &self.seeds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Routes {
+    pub(super) fn new(options: Arc<ClientOptions>, seeds: Vec<Arc<str>>, map: MapSource) -> Self {
+        Self {
+            options,
+            seeds,
+            map,
+            nodes: Mutex::default(),
+            turn: AtomicUsize::new(0),
+            forwarding: Forwarding::default(),
+        }
+    }
+
+    pub(super) fn nodes(&self) -> MutexGuard<'_, HashMap<Arc<str>, NodeClient>> {
+        lock(&self.nodes)
+    }
+
+    /// A different number each time, so that a dead node is not asked every time.
+    pub(super) fn turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The client of a node. Creating a new one removes nodes that left the cluster.
+    pub(super) fn node(&self, address: &str, map: Option<&VbucketMap>) -> NodeClient {
+        let mut nodes = self.nodes();
+        if let Some(node) = nodes.get(address) {
+            return node.clone();
+        }
+        if let Some(map) = map {
+            nodes.retain(|known, _| {
+                self.seeds.contains(known) || map.nodes.iter().any(|node| **node == **known)
+            });
+        }
+        let address: Arc<str> = address.into();
+        let node = NodeClient::shared(address.clone(), self.options.clone());
+        nodes.insert(address, node.clone());
+        node
+    }
+
+    pub(super) fn seed(&self, index: usize) -> Option<NodeClient> {
+        let seed = self.seeds.get(index.checked_rem(self.seeds.len())?)?;
+        Some(self.node(seed, None))
+    }
+
+    /// Sends a request to the node that the map names; `None` without a map.
+    pub(super) fn route(
+        &self,
+        request: &mut KvRequest,
+        permit: &mut Option<OwnedSemaphorePermit>,
+    ) -> Option<Route> {
+        let map = (self.map)()?;
+        if !request.is_keyed() {
+            let Some(address) = map.any_node(self.turn()) else {
+                return Some(Err(no_node(None, "the map has no nodes")));
+            };
+            let node = self.node(address, Some(&map));
+            return Some(Ok(node.start(request.clone(), permit.take()).into()));
+        }
+        let vbucket = request
+            .vbucket
+            .unwrap_or_else(|| map.vbucket_of(&request.key));
+        let (address, asked) = self.forwarding.node(&map, vbucket);
+        let Some(address) = address else {
+            let why = "the map names no owner of the vbucket";
+            return Some(Err(no_node(Some(vbucket), why)));
+        };
+        request.vbucket = Some(vbucket);
+        let node = self.node(address, Some(&map));
+        let response = node.start(request.clone(), permit.take());
+        Some(Ok(Sending { response, asked }))
+    }
+}
+
+pub(super) fn no_node(vbucket: Option<u16>, why: &'static str) -> ClientError {
+    ClientError::NoNode { vbucket, why }
+}

@@ -1,0 +1,123 @@
+//! A request that waits for the first map.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Sleep, sleep};
+
+use crate::kv::vbucket_of;
+
+use super::error::ClientError;
+use super::link::ConnectFuture;
+use super::node::NodeClient;
+use super::request::KvRequest;
+use super::routes::{Route, Routes, no_node};
+
+/// How long to wait for a seed before the next one is dialled as well, so that an unresponsive seed
+/// does not delay the request.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// The default number of vbuckets of a bucket.
+const VBUCKETS: usize = 1024;
+
+/// A request that waits until a seed has provided a configuration with a vbucket map. When no seed
+/// has one, the request goes to a seed that accepted the connection, and that node's response is
+/// the result.
+#[derive(Debug)]
+pub(super) struct Seeding {
+    routes: Arc<Routes>,
+    request: KvRequest,
+    permit: Option<OwnedSemaphorePermit>,
+    dials: Vec<(NodeClient, ConnectFuture)>,
+    patience: Pin<Box<Sleep>>,
+    next: usize,
+    left: usize,
+    connected: Option<NodeClient>,
+    failed: Option<ClientError>,
+}
+
+impl Seeding {
+    /// Starts with the seed at this index.
+    pub(super) fn begin(
+        routes: &Arc<Routes>,
+        first: usize,
+        request: KvRequest,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        let mut seeding = Self {
+            routes: routes.clone(),
+            request,
+            permit,
+            dials: Vec::with_capacity(1),
+            patience: Box::pin(sleep(PATIENCE)),
+            next: first,
+            left: routes.seeds.len(),
+            connected: None,
+            failed: None,
+        };
+        seeding.dial();
+        seeding
+    }
+
+    /// Dials the next seed, if there is one.
+    fn dial(&mut self) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        let Some(node) = self.routes.seed(self.next) else {
+            return false;
+        };
+        self.left -= 1;
+        self.next = self.next.wrapping_add(1);
+        let connect = node.connect();
+        self.dials.push((node, connect));
+        true
+    }
+
+    /// The node of the request, or why there is none.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Route> {
+        loop {
+            let before = self.dials.len();
+            let (connected, failed) = (&mut self.connected, &mut self.failed);
+            self.dials
+                .retain_mut(|(node, connect)| match Pin::new(connect).poll(cx) {
+                    Poll::Pending => true,
+                    Poll::Ready(dialled) => {
+                        match dialled {
+                            Ok(_) => *connected = Some(node.clone()),
+                            Err(error) => *failed = Some(error),
+                        }
+                        false
+                    }
+                });
+            if self.dials.len() < before {
+                if let Some(routed) = self.routes.route(&mut self.request, &mut self.permit) {
+                    return Poll::Ready(routed);
+                }
+            }
+            let impatient = self.patience.as_mut().poll(cx).is_ready();
+            if (self.dials.is_empty() || impatient) && self.dial() {
+                self.patience = Box::pin(sleep(PATIENCE));
+            } else if self.dials.is_empty() {
+                return Poll::Ready(self.without_map());
+            } else {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn without_map(&mut self) -> Route {
+        let Some(node) = self.connected.take() else {
+            let none = no_node(None, "there is no map and no seed");
+            return Err(self.failed.take().unwrap_or(none));
+        };
+        if self.request.is_keyed() && self.request.vbucket.is_none() {
+            self.request.vbucket = Some(vbucket_of(&self.request.key, VBUCKETS));
+        }
+        Ok(node.start(self.request.clone(), self.permit.take()).into())
+    }
+}

@@ -1,0 +1,86 @@
+//! The known collection ids, and the lookups in progress.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::watch;
+
+use super::client::{ClientError, KvResponse};
+use crate::lock::lock;
+
+/// Collection ids by `scope.collection`. Clones share the ids and the lookups in progress.
+#[derive(Clone, Debug, Default)]
+pub struct CollectionIds(Arc<Mutex<HashMap<Arc<str>, Entry>>>);
+
+#[derive(Debug)]
+enum Entry {
+    Known(u32),
+    /// A lookup is in progress, unless the sender was dropped.
+    LookedUp(watch::Receiver<Found>),
+}
+
+/// The result of a lookup: an id, or the outcome of the request that was not sent. `None` while the
+/// lookup is in progress.
+pub(super) type Found = Option<Result<u32, Box<Result<KvResponse, ClientError>>>>;
+
+/// How to obtain an id.
+pub(super) enum Need {
+    Nothing(u32),
+    Wait(watch::Receiver<Found>),
+    LookUp(watch::Sender<Found>),
+}
+
+impl CollectionIds {
+    /// Creates an empty set of ids.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The id, if it is known.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<u32> {
+        match self.ids().get(path) {
+            Some(Entry::Known(id)) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// The first caller looks the id up, the others wait for its result.
+    pub(super) fn need(&self, path: &Arc<str>) -> Need {
+        let mut ids = self.ids();
+        match ids.get(path) {
+            Some(Entry::Known(id)) => return Need::Nothing(*id),
+            // A lookup that ended without a result has dropped its sender.
+            Some(Entry::LookedUp(found)) if found.has_changed().is_ok() => {
+                return Need::Wait(found.clone());
+            }
+            _ => {}
+        }
+        let (sender, found) = watch::channel(None);
+        ids.insert(Arc::clone(path), Entry::LookedUp(found));
+        Need::LookUp(sender)
+    }
+
+    pub(super) fn found(&self, path: &Arc<str>, sender: &watch::Sender<Found>, found: Found) {
+        let mut ids = self.ids();
+        match &found {
+            Some(Ok(id)) => ids.insert(Arc::clone(path), Entry::Known(*id)),
+            _ => ids.remove(path),
+        };
+        // Sent under the lock, so that later callers start a new lookup.
+        sender.send_replace(found);
+    }
+
+    /// Removes this id, unless a new lookup has replaced it.
+    pub(super) fn outdated(&self, path: &str, id: u32) {
+        let mut ids = self.ids();
+        if matches!(ids.get(path), Some(Entry::Known(known)) if *known == id) {
+            ids.remove(path);
+        }
+    }
+
+    fn ids(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
+        lock(&self.0)
+    }
+}

@@ -1,0 +1,179 @@
+//! `StageLayer`: reports the stage of an attempt to the recovery layer while it is in progress.
+//!
+//! An error has a stage, but a deadline, a hedge or a dropped call ends an attempt without one. An
+//! attempt that was still waiting for a connection was not sent, so its timeout is unambiguous (RFC
+//! 0049).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use reattempt::{AttemptReporter, Backend, Call, HasCallContext as _, Stage};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::client::{ClientError, KvRequest, KvResponse, NodeFuture, RoutedFuture};
+use super::closing::ClosingFuture;
+use super::glue::report;
+
+/// A client future that knows whether its request still waits for a connection.
+pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
+    /// True until a byte of the request may have been sent. Changes only during a poll, and only
+    /// once.
+    fn is_dialling(&self) -> bool;
+
+    /// The node of the request, `host:port`, as soon as it is known.
+    fn address(&self) -> Option<&str>;
+}
+
+impl Dialling for NodeFuture {
+    fn is_dialling(&self) -> bool {
+        Self::is_dialling(self)
+    }
+
+    fn address(&self) -> Option<&str> {
+        Some(Self::address(self))
+    }
+}
+
+impl Dialling for RoutedFuture {
+    fn is_dialling(&self) -> bool {
+        Self::is_dialling(self)
+    }
+
+    fn address(&self) -> Option<&str> {
+        Self::address(self)
+    }
+}
+
+impl Dialling for ClosingFuture {
+    fn is_dialling(&self) -> bool {
+        Self::is_dialling(self)
+    }
+
+    fn address(&self) -> Option<&str> {
+        Self::address(self)
+    }
+}
+
+/// Takes each request out of its [`Call`], as `UncallLayer` does. Reports [`Stage::Dispatch`] while
+/// it waits for a connection, then [`Stage::InFlight`], and the outcome at the end; also the node,
+/// as soon as it is known, and the one that answered or failed. The innermost layer, directly
+/// around a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageLayer;
+
+impl StageLayer {
+    /// Creates the layer.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl<S> Layer<S> for StageLayer {
+    type Service = Staging<S>;
+
+    fn layer(&self, inner: S) -> Staging<S> {
+        Staging { inner }
+    }
+}
+
+/// The service that [`StageLayer`] creates.
+#[derive(Clone, Debug)]
+pub struct Staging<S> {
+    inner: S,
+}
+
+impl<S> Service<Call<KvRequest>> for Staging<S>
+where
+    S: Service<KvRequest, Response = KvResponse, Error = ClientError>,
+    S::Future: Dialling,
+{
+    type Response = KvResponse;
+    type Error = ClientError;
+    type Future = StageFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, call: Call<KvRequest>) -> StageFuture<S::Future> {
+        let reporter = call.context().map(|context| context.reporter());
+        let inner = self.inner.call(call.request);
+        let mut future = StageFuture {
+            inner,
+            reporter,
+            said: None,
+            named: false,
+        };
+        let stage = stage_of(&future.inner);
+        say(&future.reporter, &mut future.said, stage);
+        name(&future.reporter, &mut future.named, &future.inner);
+        future
+    }
+}
+
+fn stage_of(future: &impl Dialling) -> Stage {
+    if future.is_dialling() {
+        Stage::Dispatch
+    } else {
+        // It may have been sent at any time since: the connection has its own task.
+        Stage::InFlight
+    }
+}
+
+fn say(reporter: &Option<AttemptReporter>, said: &mut Option<Stage>, stage: Stage) {
+    if let Some(reporter) = reporter.as_ref().filter(|_| *said != Some(stage)) {
+        reporter.stage(stage);
+        *said = Some(stage);
+    }
+}
+
+/// Reports the node early, because an attempt that is dropped has no response to name it.
+fn name(reporter: &Option<AttemptReporter>, named: &mut bool, future: &impl Dialling) {
+    if let (Some(reporter), false, Some(node)) = (reporter, *named, future.address()) {
+        reporter.backend(Backend::new(node));
+        *named = true;
+    }
+}
+
+pin_project! {
+    /// The future of [`Staging`].
+    #[derive(Debug)]
+    #[must_use = "dropping it cancels the request"]
+    pub struct StageFuture<F> {
+        #[pin]
+        inner: F,
+        reporter: Option<AttemptReporter>,
+        said: Option<Stage>,
+        named: bool,
+    }
+}
+
+impl<F: Dialling> Future for StageFuture<F> {
+    type Output = Result<KvResponse, ClientError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let outcome = this.inner.as_mut().poll(cx);
+        let stage = match &outcome {
+            Poll::Pending => {
+                name(this.reporter, this.named, &*this.inner);
+                stage_of(&*this.inner)
+            }
+            Poll::Ready(outcome) => {
+                if let Some(reporter) = this.reporter {
+                    report(reporter, outcome.as_ref());
+                }
+                match outcome {
+                    Ok(_) => Stage::Response,
+                    Err(error) => reattempt_couchbase::KvTransportError::stage(error),
+                }
+            }
+        };
+        say(this.reporter, this.said, stage);
+        outcome
+    }
+}

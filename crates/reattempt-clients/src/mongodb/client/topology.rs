@@ -1,0 +1,346 @@
+//! Server discovery and selection.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use bson::Document;
+use rand::seq::IndexedRandom as _;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout};
+
+use super::description::{
+    MAX_SERVERS, ServerDescription, ServerKind, TopologyDescription, TopologyKind,
+};
+use super::state_change::state_change;
+use super::{
+    ClientOptions, During, MongoError, Pool, ReadPreference, SYSTEM_OVERLOADED_ERROR, monitor,
+};
+use crate::lock::lock;
+
+/// The deployment as seen by the client. Clones share it; the monitors end with the last clone.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: Arc<ClientOptions>,
+    description: watch::Sender<TopologyDescription>,
+    watched: Mutex<BTreeMap<String, Watched>>,
+    cluster_time: Mutex<Option<Document>>,
+    /// Makes changes of a server's description and of its pool atomic: otherwise a check in between
+    /// could show an available server whose pool refuses every call.
+    concluding: Mutex<()>,
+}
+
+/// A server with its pool and its monitor.
+#[derive(Debug)]
+struct Watched {
+    pool: Pool,
+    check: Arc<Notify>,
+    monitor: AbortHandle,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.monitor.abort();
+    }
+}
+
+/// A selected server.
+#[derive(Debug, Clone)]
+pub struct Selected {
+    /// Its description.
+    pub server: ServerDescription,
+    /// The type of the deployment.
+    pub topology: TopologyKind,
+    /// Its connections.
+    pub pool: Pool,
+}
+
+impl Topology {
+    /// Starts to watch the seeds. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn new(options: ClientOptions) -> Self {
+        let description = TopologyDescription::new(
+            &options.seeds,
+            options.replica_set.clone(),
+            options.direct_connection,
+        );
+        let inner = Arc::new(Inner {
+            options: Arc::new(options),
+            description: watch::Sender::new(description),
+            watched: Mutex::default(),
+            cluster_time: Mutex::default(),
+            concluding: Mutex::default(),
+        });
+        inner.watch_servers();
+        Self { inner }
+    }
+
+    /// The current description.
+    #[must_use]
+    pub fn description(&self) -> TopologyDescription {
+        self.inner.description.borrow().clone()
+    }
+
+    /// Waits for a suitable server, and requests checks of all servers while there is none.
+    ///
+    /// Servers in `avoid` are selected only when no other is suitable; `deadline` ends the wait if
+    /// it is before the end of `serverSelectionTimeoutMS`.
+    ///
+    /// # Errors
+    ///
+    /// [`MongoError::Selection`].
+    pub async fn select(
+        &self,
+        preference: ReadPreference,
+        deadline: Option<Instant>,
+        avoid: &[String],
+    ) -> Result<Selected, MongoError> {
+        self.select_where(
+            deadline,
+            &format!("a server for {}", preference.name()),
+            |known| {
+                let suitable = known.suitable(preference, avoid);
+                suitable.choose(&mut rand::rng()).copied().cloned()
+            },
+        )
+        .await
+    }
+
+    /// Waits until this server is known.
+    ///
+    /// # Errors
+    ///
+    /// [`MongoError::Selection`].
+    pub async fn select_pinned(
+        &self,
+        address: &str,
+        deadline: Option<Instant>,
+    ) -> Result<Selected, MongoError> {
+        self.select_where(deadline, address, |known| {
+            let all = known.suitable(ReadPreference::Nearest, &[]);
+            all.into_iter()
+                .find(|server| server.address == address)
+                .cloned()
+        })
+        .await
+    }
+
+    async fn select_where(
+        &self,
+        deadline: Option<Instant>,
+        wanted: &str,
+        choose: impl Fn(&TopologyDescription) -> Option<ServerDescription>,
+    ) -> Result<Selected, MongoError> {
+        let began = Instant::now();
+        let own = began + self.inner.options.server_selection_timeout;
+        let deadline = deadline.map_or(own, |deadline| deadline.min(own));
+        let mut changes = self.inner.description.subscribe();
+        loop {
+            let (chosen, topology) = {
+                let known = changes.borrow_and_update();
+                (choose(&known), known.kind)
+            };
+            if let Some(server) = chosen {
+                let pool = lock(&self.inner.watched)
+                    .get(&server.address)
+                    .map(|w| w.pool.clone());
+                // Without a pool it was just removed; the change will be notified.
+                if let Some(pool) = pool {
+                    return Ok(Selected {
+                        server,
+                        topology,
+                        pool,
+                    });
+                }
+            }
+            self.request_checks();
+            tokio::select! {
+                biased;
+                _ = changes.changed() => {}
+                () = tokio::time::sleep_until(deadline) => {
+                    let known = self.inner.description.borrow();
+                    let message = format!("did not find {wanted}: {}", *known);
+                    return Err(MongoError::Selection { message, waited: began.elapsed() });
+                }
+            }
+        }
+    }
+
+    /// Waits until every known server was checked once, including those that others list, for at
+    /// most `limit`.
+    ///
+    /// A selection does not need this: it uses the first suitable server. For callers that want the
+    /// same choice every time.
+    pub async fn looked_around(&self, limit: Duration) {
+        let mut changes = self.inner.description.subscribe();
+        let looked_at = |known: &TopologyDescription| {
+            let heard = |server: &ServerDescription| {
+                server.kind != ServerKind::Unknown || server.error.is_some()
+            };
+            known.servers.values().all(heard)
+        };
+        // The sender lives as long as `self`; a timeout is fine.
+        let _ = timeout(limit, changes.wait_for(looked_at)).await;
+    }
+
+    /// Requests a check of every server, as soon as the minimum interval allows.
+    pub fn request_checks(&self) {
+        for watched in lock(&self.inner.watched).values() {
+            watched.check.notify_one();
+        }
+    }
+
+    /// Marks a server as unknown and requests a check.
+    pub fn mark_unknown(&self, address: &str, error: &MongoError) {
+        self.inner
+            .apply(ServerDescription::failed(address, error.to_string()));
+        self.request_check(address);
+    }
+
+    fn request_check(&self, address: &str) {
+        if let Some(watched) = lock(&self.inner.watched).get(address) {
+            watched.check.notify_one();
+        }
+    }
+
+    /// Updates the state after a failed call, before its error is returned (M20, M27).
+    ///
+    /// Failures on connections older than the last clearing of the pool are ignored.
+    pub fn on_error(&self, address: &str, generation: u64, error: &MongoError) {
+        let Some(pool) = lock(&self.inner.watched)
+            .get(address)
+            .map(|w| w.pool.clone())
+        else {
+            return;
+        };
+        let _together = lock(&self.inner.concluding);
+        if generation < pool.generation() {
+            return;
+        }
+        let (unknown, clear) = match error {
+            // An overloaded server is available: its connections stay (client backpressure, 2025).
+            _ if error.in_handshake() && error.has_label(SYSTEM_OVERLOADED_ERROR) => (false, false),
+            _ if error.in_handshake() => (true, true),
+            MongoError::Network { .. } => (true, true),
+            // A slow reply does not mean that the server is down.
+            MongoError::SocketTimeout {
+                during: During::Send | During::Receive,
+                ..
+            } => (false, false),
+            MongoError::Server(error) => state_change(error),
+            _ => (false, false),
+        };
+        if unknown {
+            self.inner
+                .apply(ServerDescription::failed(address, error.to_string()));
+        }
+        if clear {
+            pool.clear();
+        }
+        if unknown {
+            // Last, because the requested check makes the pool ready again.
+            self.request_check(address);
+        }
+    }
+
+    /// The highest `$clusterTime` seen so far.
+    #[must_use]
+    pub fn cluster_time(&self) -> Option<Document> {
+        lock(&self.inner.cluster_time).clone()
+    }
+
+    /// Records a reply's `$clusterTime`.
+    pub fn saw(&self, reply: &Document) {
+        let Ok(new) = reply.get_document("$clusterTime") else {
+            return;
+        };
+        let mut highest = lock(&self.inner.cluster_time);
+        let time = |of: &Document| of.get_timestamp("clusterTime").ok();
+        if time(new) > highest.as_ref().and_then(time) {
+            *highest = Some(new.clone());
+        }
+    }
+}
+
+impl Inner {
+    /// Applies the result of a check or a failed call. Wakes waiting selections even when nothing
+    /// changed, so that they request another check.
+    fn apply(self: &Arc<Self>, new: ServerDescription) {
+        self.description.send_modify(|known| known.apply(new));
+        self.watch_servers();
+    }
+
+    /// A check succeeded: the server is available and its pool becomes ready.
+    fn seen(self: &Arc<Self>, found: ServerDescription) {
+        let _together = lock(&self.concluding);
+        // Before the description is published: a caller that selects it must find its pool ready.
+        if let Some(watched) = lock(&self.watched).get(&found.address) {
+            watched.pool.ready();
+        }
+        self.apply(found);
+    }
+
+    /// A check failed: the server is unknown, and its connections are closed.
+    fn lost(self: &Arc<Self>, address: &str, error: &MongoError) {
+        let _together = lock(&self.concluding);
+        self.apply(ServerDescription::failed(address, error.to_string()));
+        let pool = lock(&self.watched)
+            .get(address)
+            .map(|watched| watched.pool.clone());
+        if let Some(pool) = pool {
+            pool.clear();
+        }
+    }
+
+    /// Creates a monitor and a pool for each known server, and removes the others.
+    fn watch_servers(self: &Arc<Self>) {
+        let mut watched = lock(&self.watched);
+        let known = self.description.borrow();
+        watched.retain(|address, _| known.servers.contains_key(address));
+        for address in known.servers.keys() {
+            if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
+                continue;
+            }
+            let check = Arc::new(Notify::new());
+            let looking = monitor::run(
+                address.clone(),
+                Arc::clone(&self.options),
+                Arc::clone(&check),
+                conclude(Arc::downgrade(self), address.clone()),
+            );
+            let monitor = tokio::spawn(looking).abort_handle();
+            let pool = Pool::new(address, Arc::clone(&self.options));
+            watched.insert(
+                address.clone(),
+                Watched {
+                    pool,
+                    check,
+                    monitor,
+                },
+            );
+        }
+    }
+}
+
+/// Applies the result of a check; false when the topology is gone.
+fn conclude(
+    topology: Weak<Inner>,
+    address: String,
+) -> impl Fn(Result<ServerDescription, MongoError>) -> bool + Send + Sync {
+    move |found| {
+        let Some(topology) = topology.upgrade() else {
+            return false;
+        };
+        match found {
+            Ok(description) => topology.seen(description),
+            Err(error) => topology.lost(&address, &error),
+        }
+        true
+    }
+}

@@ -1,0 +1,301 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use reattempt_clients::kv::frame::DEFAULT_MAX_BODY;
+use reattempt_clients::kv::sasl::Mechanism;
+use reattempt_clients::kv::{
+    ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, NodeClient, SendStage, opcode,
+    status,
+};
+use reattempt_clients::scram::{MAX_ITERATIONS, ScramClient};
+use reattempt_testbed::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
+use reattempt_testbed::kv::{Node, SeenRequest, Step};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tower::{Service as _, ServiceExt as _};
+
+use super::{couchbase, map_in, send, set_up, within};
+
+#[tokio::test]
+async fn the_order_is_hello_error_map_sasl_bucket_config() {
+    let node = Node::builder().require_auth().start().await.expect("node");
+    let connection = set_up(&node).await;
+    let order: Vec<u8> = node.seen().iter().map(|request| request.opcode).collect();
+    assert_eq!(
+        order,
+        [
+            opcode::HELLO,
+            opcode::GET_ERROR_MAP,
+            opcode::SASL_LIST_MECHS,
+            opcode::SASL_AUTH,
+            opcode::SASL_STEP,
+            opcode::SELECT_BUCKET,
+            opcode::GET_CLUSTER_CONFIG,
+        ]
+    );
+    assert_eq!(
+        connection.error_map_json().as_deref(),
+        Some(DEFAULT_ERROR_MAP.as_bytes())
+    );
+    let config = connection.cluster_config_json().expect("config");
+    let map = map_in(&config, "127.0.0.1");
+    assert_eq!(map.nodes, [node.addr().to_string()]);
+    assert_eq!((map.rev_epoch, map.rev, map.vbuckets.len()), (1, 1, 64));
+}
+
+#[tokio::test]
+async fn every_mechanism_refuses_a_wrong_name_or_password() {
+    let node = Node::builder().require_auth().start().await.expect("node");
+    let address = node.addr().to_string();
+    for mechanism in Mechanism::BY_STRENGTH {
+        let options = couchbase().mechanism(mechanism);
+        let mut connection = within(Connection::connect(&address, &options))
+            .await
+            .expect("connect");
+        let answer = send(&mut connection, KvRequest::set("k", "v", 0, 0))
+            .await
+            .expect("answer");
+        assert!(answer.is_success());
+        for (name, password) in [("Administrator", "guess"), ("someone", "password")] {
+            let wrong = ClientOptions::couchbase(name, password, "default").mechanism(mechanism);
+            let error = within(Connection::connect(&address, &wrong))
+                .await
+                .expect_err("refused");
+            assert!(matches!(error, ClientError::Auth { .. }), "{error}");
+            assert_eq!(error.stage(), SendStage::NeverSent);
+        }
+    }
+}
+
+/// An impostor could offer only PLAIN to obtain the password.
+#[tokio::test]
+async fn a_server_that_offers_only_plain_does_not_get_the_password() {
+    let builder = Node::builder().mechanisms(&[Mechanism::Plain]);
+    let node = builder.start().await.expect("node");
+    let options = ClientOptions::couchbase("Administrator", "password", "default");
+    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    let error = error.expect_err("refused by the client");
+    assert!(error.to_string().contains("in the clear"), "{error}");
+    let told = |request: &SeenRequest| request.opcode == opcode::SASL_AUTH;
+    assert!(!node.seen().iter().any(told));
+}
+
+#[test]
+fn no_password_is_printed() {
+    let options = ClientOptions::couchbase("u", "hunter2", "b");
+    let rules = Mechanism::ScramSha256.scram().expect("scram");
+    let client = ScramClient::new(rules, "u", "hunter2", "n");
+    let printed = format!("{options:?} {:?} {client:?}", options.bootstrap);
+    assert!(!printed.contains("hunter2"), "{printed}");
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_not_there_is_a_typed_error() {
+    let node = Node::start().await.expect("node");
+    let options = ClientOptions::couchbase("Administrator", "password", "other");
+    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    let error = error.expect_err("no bucket");
+    assert!(
+        matches!(
+            error,
+            ClientError::Bootstrap {
+                operation: "SELECT_BUCKET",
+                status: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_node_that_insists_on_a_login_refuses_data_without() {
+    let node = Node::builder().require_auth().start().await.expect("node");
+    let mut connection = super::bare(&node).await;
+    let answer = send(&mut connection, KvRequest::get("k"))
+        .await
+        .expect("answer");
+    assert_eq!(answer.status, status::EACCESS);
+}
+
+/// Keys have no prefix then, and extended statuses are not sent.
+#[tokio::test]
+async fn a_node_without_features_has_the_default_collection_only() {
+    let node = Node::builder().features(&[]).start().await.expect("node");
+    let mut connection = set_up(&node).await;
+    assert_eq!(connection.error_map_json(), None);
+    assert!(!connection.features().contains(&FEATURE_XERROR));
+    assert!(
+        send(&mut connection, KvRequest::set("k", "v", 0, 0))
+            .await
+            .expect("set")
+            .is_success()
+    );
+    assert_eq!(node.seen_data()[0].collection, None);
+    let error = send(&mut connection, KvRequest::get("k").in_collection(8)).await;
+    assert!(matches!(
+        error,
+        Err(ClientError::NoCollections { collection: 8, .. })
+    ));
+}
+
+#[tokio::test]
+async fn a_bootstrap_that_hangs_ends_at_its_limit() {
+    let node = Node::scripted([Step::hang().only(opcode::HELLO)])
+        .await
+        .expect("node");
+    let options = couchbase().connect_timeout(Duration::from_millis(50));
+    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    assert!(matches!(error, Err(ClientError::ConnectTimeout { .. })));
+}
+
+#[tokio::test]
+async fn hooks_hear_the_error_map_and_every_configuration() {
+    let node = Node::builder()
+        .error_map("not json")
+        .start()
+        .await
+        .expect("node");
+    let heard: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let note = |heard: &Arc<Mutex<Vec<(String, String)>>>| {
+        let heard = heard.clone();
+        move |body: &[u8], from: &str| {
+            let body = String::from_utf8_lossy(body).into_owned();
+            heard.lock().expect("lock").push((body, from.to_owned()));
+        }
+    };
+    let maps: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let options = couchbase()
+        .on_config(note(&heard))
+        .on_error_map(note(&maps));
+    let mut client = NodeClient::new(node.addr().to_string(), options);
+    node.script().push(Step::not_my_vbucket());
+    let answer = send(&mut client, KvRequest::get("k"))
+        .await
+        .expect("answer");
+    assert_eq!(answer.status, status::NOT_MY_VBUCKET);
+    let config = String::from_utf8_lossy(&node.config_json()).into_owned();
+    let both = vec![(config, "127.0.0.1".to_owned()); 2];
+    assert_eq!(*heard.lock().expect("lock"), both);
+    let map = vec![("not json".to_owned(), node.addr().to_string())];
+    assert_eq!(*maps.lock().expect("lock"), map);
+    assert_eq!(client.error_map_json().as_deref(), Some(&b"not json"[..]));
+}
+
+#[tokio::test]
+async fn a_configuration_that_the_server_pushes_is_heard() {
+    let mut wire = bytes::BytesMut::new();
+    let push = Frame {
+        value: bytes::Bytes::from_static(b"{}"),
+        ..Frame::new(Magic::ServerRequest, opcode::CLUSTERMAP_CHANGED, 0)
+    };
+    push.encode(&mut wire).expect("encode");
+    let node = Node::scripted([Step::raw(wire.freeze())])
+        .await
+        .expect("node");
+    let mut connection = super::bare(&node).await;
+    let asked = connection
+        .ready()
+        .await
+        .expect("ready")
+        .call(KvRequest::get("k"));
+    within(async {
+        while connection.cluster_config_json().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    assert_eq!(connection.outstanding(), 1);
+    drop(asked);
+}
+
+/// A real node that offered SCRAM does not offer less later; an impostor may.
+#[tokio::test]
+async fn after_scram_was_offered_plain_is_not_taken() {
+    let plain = Node::builder().mechanisms(&[Mechanism::Plain]);
+    let (plain, scram) = (plain.start().await.expect("node"), Node::start().await);
+    let scram = scram.expect("node");
+    let options = ClientOptions::couchbase("Administrator", "password", "default");
+    let options = options.plain_on_loopback();
+    let connect = |node: &Node| {
+        let (address, options) = (node.addr().to_string(), options.clone());
+        async move { within(Connection::connect(&address, &options)).await }
+    };
+    connect(&plain).await.expect("nothing stronger is known");
+    connect(&scram).await.expect("logged in");
+    let told = plain.seen().len();
+    let error = connect(&plain).await.expect_err("refused by the client");
+    assert!(error.to_string().contains("in the clear"), "{error}");
+    let told = plain.seen().split_off(told);
+    assert!(told.iter().all(|seen| seen.opcode != opcode::SASL_AUTH));
+}
+
+/// A node that asks for this number of rounds, looks on for a while and says so. Whether it was
+/// sent the proof.
+async fn slow_login(rounds: u32, listener: TcpListener, waited: oneshot::Sender<()>) -> bool {
+    let (mut stream, _) = listener.accept().await.expect("accept");
+    let mut waited = Some(waited);
+    let (mut input, mut asked) = (BytesMut::new(), false);
+    loop {
+        while let Some(request) = Frame::decode(&mut input, DEFAULT_MAX_BODY).expect("frame") {
+            let mut answer = Frame::new(Magic::Response, request.opcode, request.opaque);
+            answer.specific = match request.opcode {
+                opcode::SASL_STEP => return true,
+                opcode::SASL_AUTH => status::AUTH_CONTINUE,
+                _ => status::UNKNOWN_COMMAND,
+            };
+            if request.opcode == opcode::SASL_AUTH {
+                let first = String::from_utf8_lossy(&request.value);
+                let (_, nonce) = first.split_once("r=").expect("nonce");
+                answer.value = format!("r={nonce}x,s=AAAA,i={rounds}").into();
+                asked = true;
+            }
+            let mut out = BytesMut::new();
+            answer.encode(&mut out).expect("encode");
+            stream.write_all(&out).await.expect("write");
+        }
+        for _ in 0..2 {
+            if asked {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        if let Some(waited) = waited.take_if(|_| asked) {
+            let _ = waited.send(());
+        }
+        if !matches!(stream.read_buf(&mut input).await, Ok(1..)) {
+            return false;
+        }
+    }
+}
+
+/// The rounds do not hold the runtime, on which everything else of the caller may run.
+#[tokio::test]
+async fn a_connect_can_be_cut_off_during_the_rounds_of_its_login() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let address = listener.local_addr().expect("address").to_string();
+    let (waited, has_waited) = oneshot::channel();
+    let node = tokio::spawn(slow_login(MAX_ITERATIONS, listener, waited));
+    let options = couchbase().mechanism(Mechanism::ScramSha512);
+    tokio::select! {
+        biased;
+        connected = Connection::connect(&address, &options) => panic!("{connected:?}"),
+        done = has_waited => done.expect("the node lives"),
+    }
+    assert!(!within(node).await.expect("node"), "the proof was sent");
+}
+
+/// The least is ns_server's default.
+#[tokio::test]
+async fn a_node_that_asks_for_too_few_rounds_gets_no_proof() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let address = listener.local_addr().expect("address").to_string();
+    let node = tokio::spawn(slow_login(3999, listener, oneshot::channel().0));
+    let options = couchbase().mechanism(Mechanism::ScramSha512);
+    let connected = within(Connection::connect(&address, &options)).await;
+    let error = connected.expect_err("refused").to_string();
+    let problem = "3999 SCRAM iterations are not between 4000 and 100000";
+    assert!(error.contains(problem), "{error}");
+    assert!(!within(node).await.expect("node"), "the proof was sent");
+}

@@ -1,0 +1,185 @@
+use std::time::Duration;
+
+use reattempt_clients::kv::{ClientError, ClientOptions, KvRequest, NodeClient, SendStage, opcode};
+use reattempt_testbed::kv::{Node, Step};
+use tower::{Service as _, ServiceExt as _};
+
+use super::{bare, couchbase, send, set_up, within};
+
+#[tokio::test]
+async fn answers_out_of_order_find_their_requests() {
+    let slow = Duration::from_millis(30);
+    let node = Node::scripted([
+        Step::out_of_order(),
+        Step::execute().after(slow),
+        Step::execute(),
+    ])
+    .await
+    .expect("node");
+    for key in ["a", "b", "c"] {
+        node.store().put(key, key);
+    }
+    let mut c = bare(&node).await;
+    let mut answers = Vec::new();
+    for key in ["a", "b", "c"] {
+        answers.push((
+            key,
+            c.ready().await.expect("ready").call(KvRequest::get(key)),
+        ));
+    }
+    assert_eq!(c.outstanding(), 3);
+    for (key, answer) in answers {
+        assert_eq!(within(answer).await.expect("answer").value, key);
+    }
+    assert_eq!(c.outstanding(), 0);
+    let opaques: std::collections::HashSet<u32> =
+        node.seen().iter().map(|request| request.opaque).collect();
+    assert_eq!(opaques.len(), 3);
+}
+
+#[tokio::test]
+async fn a_request_cancelled_before_it_left_is_not_sent() {
+    let node = Node::start().await.expect("node");
+    let mut c = bare(&node).await;
+    // The driver did not run yet: there was no await since the call.
+    let ready = c.ready().await.expect("ready");
+    drop(ready.call(KvRequest::delete("never")));
+    send(&mut c, KvRequest::noop()).await.expect("answer");
+    let seen: Vec<u8> = node.seen().iter().map(|request| request.opcode).collect();
+    assert_eq!(seen, [opcode::NOOP]);
+}
+
+#[tokio::test]
+async fn readiness_is_bounded_and_comes_back_with_answers_and_cancels() {
+    let node = Node::start().await.expect("node");
+    node.script().repeat(&Step::hang().only(opcode::GET), 2);
+    let options = ClientOptions::memcached().max_in_flight(2);
+    let mut client = NodeClient::new(node.addr().to_string(), options);
+    let first = within(client.ready())
+        .await
+        .expect("ready")
+        .call(KvRequest::get("a"));
+    let second = within(client.ready())
+        .await
+        .expect("ready")
+        .call(KvRequest::get("b"));
+    let mut other = client.clone();
+    let full = tokio::time::timeout(Duration::from_millis(20), other.ready()).await;
+    assert!(full.is_err());
+    drop(first);
+    let third = within(other.ready())
+        .await
+        .expect("ready")
+        .call(KvRequest::noop());
+    assert!(within(third).await.expect("answer").is_success());
+    drop(second);
+    send(&mut client, KvRequest::noop()).await.expect("answer");
+}
+
+#[tokio::test]
+async fn many_callers_share_one_dial() {
+    let node = Node::start().await.expect("node");
+    let client = NodeClient::new(node.addr().to_string(), couchbase());
+    let calls: Vec<_> = (0..20)
+        .map(|n| {
+            tokio::spawn(
+                client
+                    .clone()
+                    .oneshot(KvRequest::set(format!("k{n}"), "v", 0, 0)),
+            )
+        })
+        .collect();
+    for call in calls {
+        assert!(
+            within(call)
+                .await
+                .expect("task")
+                .expect("answer")
+                .is_success()
+        );
+    }
+    assert_eq!(node.connections(), 1);
+    assert_eq!(node.store().len(), 20);
+}
+
+#[tokio::test]
+async fn a_call_outlives_its_client() {
+    let node = Node::start().await.expect("node");
+    let client = NodeClient::new(node.addr().to_string(), couchbase());
+    let answer = within(client.oneshot(KvRequest::noop()))
+        .await
+        .expect("answer");
+    assert!(answer.is_success());
+}
+
+#[tokio::test]
+async fn a_restarted_node_is_dialled_again_after_connect_errors() {
+    let node = Node::start().await.expect("node");
+    node.store().put("k", "v");
+    let mut client = NodeClient::new(node.addr().to_string(), couchbase());
+    assert!(
+        send(&mut client, KvRequest::get("k"))
+            .await
+            .expect("answer")
+            .is_success()
+    );
+    node.stop().await;
+    within(async {
+        while client.is_connected() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    let error = send(&mut client, KvRequest::get("k"))
+        .await
+        .expect_err("dead");
+    assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+    assert_eq!(error.stage(), SendStage::NeverSent);
+    assert!(client.error_map_json().is_some());
+    node.restart().await.expect("restart");
+    let answer = send(&mut client, KvRequest::get("k"))
+        .await
+        .expect("answer");
+    assert_eq!((answer.value, node.connections()), ("v".into(), 2));
+}
+
+#[tokio::test]
+async fn disconnect_only_closes_the_connection_it_names() {
+    let node = Node::start().await.expect("node");
+    let mut client = NodeClient::new(node.addr().to_string(), couchbase());
+    let first = send(&mut client, KvRequest::noop())
+        .await
+        .expect("answer")
+        .connection;
+    client.disconnect(first + 1_000_000);
+    assert_eq!(
+        send(&mut client, KvRequest::noop())
+            .await
+            .expect("answer")
+            .connection,
+        first
+    );
+    client.disconnect(first);
+    assert_ne!(
+        send(&mut client, KvRequest::noop())
+            .await
+            .expect("answer")
+            .connection,
+        first
+    );
+}
+
+#[tokio::test]
+async fn large_values_cross_in_both_directions() {
+    let node = Node::start().await.expect("node");
+    let mut c = set_up(&node).await;
+    let value = vec![b'x'; 3_000_000];
+    let answer = send(&mut c, KvRequest::set("k", value.clone(), 0, 0))
+        .await
+        .expect("set");
+    assert!(answer.is_success());
+    assert_eq!(
+        send(&mut c, KvRequest::get("k")).await.expect("get").value,
+        value
+    );
+}

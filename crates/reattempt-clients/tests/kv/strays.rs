@@ -1,0 +1,100 @@
+//! Responses without a request, or to another operation.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::{Bytes, BytesMut};
+use reattempt_clients::kv::client::CloseReason;
+use reattempt_clients::kv::{
+    ClientError, Connection, Frame, KvRequest, Magic, SendStage, opcode, status,
+};
+use reattempt_testbed::kv::{Node, Step};
+
+use super::{couchbase, send, set_up, within};
+
+/// Encoded responses: operation and opaque of each.
+fn answers(to: impl IntoIterator<Item = (u8, u32)>) -> Bytes {
+    let mut wire = BytesMut::new();
+    for (op, opaque) in to {
+        let answer = Frame {
+            cas: 7,
+            ..Frame::new(Magic::Response, op, opaque)
+        };
+        answer.encode(&mut wire).expect("encode");
+    }
+    wire.freeze()
+}
+
+/// Requests never reuse an opaque of the bootstrap, so a duplicate response matches none.
+#[tokio::test]
+async fn a_second_answer_to_the_set_up_answers_nothing() {
+    let asked: Arc<Mutex<Vec<(u8, u32)>>> = Arc::default();
+    let (earlier, all) = (asked.clone(), asked.clone());
+    let node = Node::builder()
+        .bootstrap_handler(move |seen| {
+            let asked = (seen.opcode, seen.opaque);
+            earlier.lock().expect("lock").push(asked);
+            None
+        })
+        .handler(move |seen| {
+            let all = all.lock().expect("lock").clone();
+            Some(Step::raw(answers(
+                all.into_iter().chain([(seen.opcode, seen.opaque)]),
+            )))
+        })
+        .start()
+        .await
+        .expect("node");
+    let mut connection = set_up(&node).await;
+    let set_up_asked = asked.lock().expect("lock").len() as u64;
+    assert_eq!(set_up_asked, 7);
+    for round in 1..=9 {
+        let answer = send(&mut connection, KvRequest::set("k", "v", 0, 0)).await;
+        assert_eq!(answer.expect("answer").cas, 7);
+        assert_eq!(connection.ignored_answers(), round * set_up_asked);
+    }
+}
+
+/// A response to an operation that was not requested yet, or never is, is not kept as a response of
+/// the bootstrap.
+#[tokio::test]
+async fn what_answers_nobody_is_ignored_while_a_connection_is_set_up() {
+    let mut wire = BytesMut::from(&answers((1000..1100).map(|opaque| (0, opaque)))[..]);
+    // Opaques that the login will use.
+    wire.extend_from_slice(&answers([(opcode::SASL_AUTH, 4), (opcode::SASL_STEP, 5)]));
+    let node = Node::builder()
+        .bootstrap_handler(move |seen| {
+            let mut wire = wire.clone();
+            wire.extend_from_slice(&answers([(opcode::HELLO, seen.opaque)]));
+            (seen.opcode == opcode::HELLO).then(|| Step::raw(wire.freeze()))
+        })
+        .start()
+        .await
+        .expect("node");
+    let mut connection = set_up(&node).await;
+    let answer = send(&mut connection, KvRequest::get("k")).await;
+    assert_eq!(answer.expect("answer").status, status::KEY_ENOENT);
+}
+
+#[tokio::test]
+async fn an_answer_of_another_operation_ends_the_set_up() {
+    let node = Node::builder()
+        .bootstrap_handler(|seen| {
+            let other = answers([(opcode::NOOP, seen.opaque)]);
+            (seen.opcode == opcode::SELECT_BUCKET).then(|| Step::raw(other))
+        })
+        .start()
+        .await
+        .expect("node");
+    let address = node.addr().to_string();
+    let error = within(Connection::connect(&address, &couchbase())).await;
+    let error = error.expect_err("lost");
+    assert_eq!(error.stage(), SendStage::NeverSent);
+    let ClientError::BootstrapClosed { reason, .. } = error else {
+        panic!("{error}");
+    };
+    let (asked, answered) = (opcode::SELECT_BUCKET, opcode::NOOP);
+    assert!(
+        matches!(reason, CloseReason::WrongOpcode { asked: a, answered: b } if (a, b) == (asked, answered)),
+        "{reason}"
+    );
+}

@@ -1,0 +1,178 @@
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use bson::{Bson, doc};
+use reattempt_clients::mongodb::client::{
+    Client, Connection, Credential, During, MongoError, SYSTEM_OVERLOADED_ERROR, ServerKind,
+};
+use reattempt_testbed::mongodb::{Node, Step};
+use tokio::time::Instant;
+
+use super::{find, node, options, send};
+
+/// M3, E8: every way of losing the connection is a network failure, including partial replies, and
+/// the next call finds the server again.
+#[tokio::test]
+async fn a_connection_lost_at_any_point_is_a_network_failure() {
+    let node = node().await;
+    let client = Client::new(options(&node));
+    for (step, found) in [
+        (Step::close_before(), ErrorKind::UnexpectedEof),
+        (Step::half_reply(), ErrorKind::UnexpectedEof),
+        (Step::reset(), ErrorKind::ConnectionReset),
+    ] {
+        node.script().on("find", step);
+        let error = send(&client, &find()).await.unwrap_err();
+        let MongoError::Network { during, kind, .. } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!((*during, *kind), (During::Receive, found));
+        assert!(error.was_sent());
+        assert_eq!(error.server(), Some(node.address()));
+        assert_eq!(send(&client, &find()).await.unwrap().count(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_times_out_and_is_not_given_up() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.socket_timeout = Some(Duration::from_millis(50));
+    let client = Client::new(options);
+    node.script().on("find", Step::hang());
+    let error = send(&client, &find()).await.unwrap_err();
+    let MongoError::SocketTimeout {
+        during: During::Receive,
+        ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    let known = client.topology().description();
+    assert_eq!(known.servers[node.address()].kind, ServerKind::Standalone);
+    send(&client, &find()).await.unwrap();
+    let seen = node.seen_named("find");
+    assert_ne!(
+        seen[0].connection, seen[1].connection,
+        "a reply owed must not answer another"
+    );
+}
+
+#[tokio::test]
+async fn a_fail_point_set_by_command_fails_what_it_names() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.app_name = Some("mine".to_owned());
+    let client = Client::new(options.clone());
+    let set = |mode: Bson, data: bson::Document| {
+        let mut command = doc! { "configureFailPoint": "failCommand", "mode": mode };
+        command.insert("data", data);
+        reattempt_clients::mongodb::MongoRequest::run_command("admin", command)
+    };
+    let data = doc! {
+        "failCommands": ["find"], "errorCode": 11600, "errorLabels": ["x"], "appName": "mine",
+    };
+    send(&client, &set(doc! { "times": 1 }.into(), data))
+        .await
+        .unwrap();
+    options.app_name = None;
+    assert!(
+        send(&Client::new(options), &find()).await.is_ok(),
+        "another application"
+    );
+    let error = send(&client, &find()).await.unwrap_err();
+    assert_eq!((error.code(), error.has_label("x")), (Some(11600), true));
+    assert!(send(&client, &find()).await.is_ok(), "only once");
+    let slow = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 60 };
+    send(&client, &set("alwaysOn".into(), slow)).await.unwrap();
+    let began = Instant::now();
+    assert!(send(&client, &find()).await.is_ok());
+    assert!(began.elapsed() >= Duration::from_millis(60));
+    send(&client, &set("off".into(), doc! {})).await.unwrap();
+    let close = doc! { "failCommands": ["find"], "closeConnection": true };
+    send(&client, &set("alwaysOn".into(), close)).await.unwrap();
+    let error = send(&client, &find()).await.unwrap_err();
+    assert!(matches!(error, MongoError::Network { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn with_overload_labels_a_lost_handshake_keeps_the_pool() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.overload_labels = true;
+    let client = Client::new(options);
+    let hello = node.until_seen("hello", 1).await;
+    assert_eq!(hello[0].document.get_str("backpressure"), Ok("2"));
+    node.script()
+        .when(|command| command.ordinal == 0, Step::close_before());
+    let error = send(&client, &find()).await.unwrap_err();
+    assert!(
+        error.in_handshake() && error.has_label(SYSTEM_OVERLOADED_ERROR),
+        "{error}"
+    );
+    let known = client.topology().description();
+    assert_eq!(known.servers[node.address()].kind, ServerKind::Standalone);
+}
+
+#[tokio::test]
+async fn nonsense_from_a_server_is_a_protocol_error() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(&[0xff; 64]).await.unwrap();
+        stream
+    });
+    let options = reattempt_clients::mongodb::client::ClientOptions::new([address.clone()]);
+    let error =
+        reattempt_clients::mongodb::client::Connection::open(&address, &options, false).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, MongoError::Protocol { .. }), "{error}");
+    drop(server.await);
+}
+
+/// Before a server has proved anything it gets no more room than a handshake needs.
+#[tokio::test]
+async fn a_reply_in_a_handshake_is_bounded() {
+    let node = Node::builder().user("u", "p").unwrap();
+    let node = node.start().await.unwrap();
+    let mut options = options(&node);
+    options.credential = Some(Credential::new("u", "p", "admin"));
+    for command in ["hello", "saslStart", "saslContinue"] {
+        let long = Step::pass().with("long", "x".repeat(1 << 20));
+        node.script().on(command, long);
+        let opened = Connection::open(node.address(), &options, true).await;
+        let error = opened.unwrap_err();
+        assert!(matches!(error, MongoError::Protocol { .. }), "{error}");
+        assert!(error.to_string().contains("1048576"), "{error}");
+        assert!(error.in_handshake() && !error.was_sent());
+    }
+    Connection::open(node.address(), &options, true)
+        .await
+        .unwrap();
+}
+
+/// What a server says of its failure is kept as far as it is read, however much it says.
+#[tokio::test]
+async fn of_a_long_error_only_what_is_read_is_kept() {
+    let node = node().await;
+    let client = Client::new(options(&node));
+    let mut step = Step::code(462).with("long", "x".repeat(1 << 20));
+    step = step.with("errmsg", "\u{e9}".repeat(1 << 20));
+    let labels: Vec<_> = (0..10_000).map(|n| Bson::from(format!("L{n}"))).collect();
+    step = step
+        .with("errorLabels", labels)
+        .with("baseBackoffMS", 7)
+        .with("small", "kept");
+    node.script().on("find", step);
+    let MongoError::Server(error) = send(&client, &find()).await.unwrap_err() else {
+        panic!()
+    };
+    assert_eq!((error.code, error.code_name.is_empty()), (Some(462), false));
+    assert_eq!(error.message, "\u{e9}".repeat(2048));
+    assert_eq!((error.labels.len(), &*error.labels[63]), (64, "L63"));
+    assert_eq!(error.document.get_i32("baseBackoffMS"), Ok(7));
+    assert_eq!(error.document.get_str("small"), Ok("kept"));
+    assert!(!error.document.contains_key("long"));
+}

@@ -1,0 +1,132 @@
+//! What a key-value client reports about its requests, responses and errors. Implement these traits
+//! for the client's own types.
+
+use std::time::Duration;
+
+use reattempt::{Call, HasCallContext, Idempotency, RetryReason, Stage, reason};
+
+use super::{ErrorMap, Opcode};
+use crate::Address;
+
+/// A key-value request.
+pub trait KvRequest {
+    /// The operation (byte 1 of the frame).
+    fn opcode(&self) -> u8;
+
+    /// The document's key without a collection prefix; `None` for an operation without a key. Its
+    /// vbucket determines the node of the request.
+    fn key(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl<T: KvRequest> KvRequest for Call<T> {
+    fn opcode(&self) -> u8 {
+        self.request.opcode()
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.request.key()
+    }
+}
+
+/// A key-value response: a complete response frame with any status.
+pub trait KvAnswer {
+    /// The status (bytes 6 and 7 of the frame).
+    fn status(&self) -> u16;
+
+    /// The operation of the response (byte 1 of the frame).
+    fn opcode(&self) -> u8;
+
+    /// The value, which is the configuration with status 0x07.
+    fn value(&self) -> &[u8] {
+        &[]
+    }
+
+    /// The framing extras (magic 0x18), which report how long the server throttled the connection.
+    fn framing_extras(&self) -> &[u8] {
+        &[]
+    }
+
+    /// How long the server throttled the connection; read from [`KvAnswer::framing_extras`] unless
+    /// the client provides it.
+    fn throttle_duration(&self) -> Option<Duration> {
+        super::throttle::throttle_duration(self.framing_extras())
+    }
+
+    /// The error map of the connection (or node) that answered. Maps are not shared between nodes
+    /// (RFC 0013, Control Flow).
+    fn error_map(&self) -> Option<&ErrorMap> {
+        None
+    }
+
+    /// The node that answered, if the client knows it; otherwise it is derived from the key.
+    fn node(&self) -> Option<Address> {
+        None
+    }
+}
+
+/// An attempt that ended without a response.
+pub trait KvTransportError {
+    /// How far the request came. [`Stage::Dispatch`] only if no byte of it can have left the
+    /// client.
+    fn stage(&self) -> Stage;
+
+    /// The reason. By default derived from the stage: never sent is `SOCKET_NOT_AVAILABLE`, sent
+    /// without a response is `SOCKET_CLOSED_WHILE_IN_FLIGHT`. A client without any connection to
+    /// the node returns `NODE_NOT_AVAILABLE`.
+    fn reason(&self) -> RetryReason {
+        match self.stage() {
+            Stage::Dispatch => reason::SOCKET_NOT_AVAILABLE,
+            Stage::InFlight => reason::SOCKET_CLOSED_WHILE_IN_FLIGHT,
+            Stage::Response => reason::UNKNOWN,
+        }
+    }
+
+    /// True if no retry can succeed: a request that cannot be encoded, rejected credentials.
+    fn is_fatal(&self) -> bool {
+        false
+    }
+
+    /// The node that failed, if the client knows it; otherwise it is derived from the key.
+    fn node(&self) -> Option<Address> {
+        None
+    }
+}
+
+/// Stamps the idempotency of the operation by RFC 0049's list, unless the caller has set it.
+///
+/// Call it where requests enter the stack: a recovery layer retries a request that may have taken
+/// effect only if the operation is known to be idempotent.
+///
+/// ```
+/// use reattempt::{HasCallContext, Call, Idempotency};
+/// use reattempt_couchbase::KvRequest;
+/// use reattempt_couchbase::kv::{Opcode, stamp_idempotency};
+///
+/// #[derive(Clone)]
+/// struct Get;
+/// impl KvRequest for Get {
+///     fn opcode(&self) -> u8 {
+///         Opcode::GET.0
+///     }
+/// }
+///
+/// let mut call = Call::new(Get);
+/// stamp_idempotency(&mut call);
+/// assert_eq!(
+///     call.context().unwrap().idempotency(),
+///     Idempotency::Idempotent
+/// );
+/// ```
+pub fn stamp_idempotency<R: KvRequest + HasCallContext>(request: &mut R) {
+    let of_operation = if Opcode(request.opcode()).is_idempotent() {
+        Idempotency::Idempotent
+    } else {
+        Idempotency::NotIdempotent
+    };
+    let context = request.context_mut();
+    if context.idempotency() == Idempotency::Unknown {
+        context.set_idempotency(of_operation);
+    }
+}

@@ -1,0 +1,23 @@
+//! How far a body that is arriving has to be read.
+
+use crate::service::reader::{Reader, Scan};
+
+impl Reader {
+    /// True if no further byte changes the verdict. A successful response stays undecided until its
+    /// end.
+    pub(super) fn is_decided(&self, is_success: bool) -> bool {
+        match &self.scan {
+            Scan::Errors(scan) => scan.is_over() && (scan.present || !is_success),
+            Scan::Wording(scan) => scan.found(),
+            Scan::Nothing => !is_success,
+        }
+    }
+
+    /// True if a successful response has started to deliver data for its caller.
+    pub(super) const fn has_begun(&self) -> bool {
+        match &self.scan {
+            Scan::Errors(scan) => scan.has_rows(),
+            Scan::Wording(_) | Scan::Nothing => true,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The settings of a gRPC client, and the defaults with their sources.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reattempt::observe::with_observer;
+use reattempt::{DeadlineLayer, HedgeLayer, Observer, PushbackLayer, RetryLayer, RouteLayer};
+use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use tower_layer::{Identity, Layer, Stack};
+
+use super::{Innermost, PerAttempt, PerCall, TonicBody};
+use crate::spans::{AttemptSpanLayer, CallSpanLayer};
+use crate::stats::{AttemptStatsLayer, CallStatsLayer, GrpcStats};
+use crate::{
+    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
+    MessageLimitLayer, PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
+};
+
+/// gRPC A6 for a tonic client: the policies of a service config.
+///
+/// | setting | default | source |
+/// | --- | --- | --- |
+/// | retries and hedges | the method's policy; none without one | A6, Service Config |
+/// | transparent retries | on | A6, Transparent Retries |
+/// | throttle | the config's `retryThrottling` | A6, Throttling |
+/// | deadline | the earlier of the config's `timeout` and the caller's `grpc-timeout`; it ends the stream too | the service config; gRPC over HTTP/2, `grpc-timeout` |
+/// | pushback | `grpc-retry-pushback-ms` | A6, Pushback |
+/// | metadata | `grpc-previous-rpc-attempts` | A6, Exposed Retry Metadata |
+/// | `waitForReady`, message limits | the method's | the service config |
+/// | bytes of a request kept | 256 KiB a call, 16 MiB in all; a larger request is sent once | A6, Memory Management |
+/// | status of a call that failed in the channel | the code of its record | the gRPC status codes |
+/// | metrics, spans | none: [`stats`](Self::stats), [`spans`](Self::spans) | A66 and A96, A72 |
+///
+/// `C` and `A` are the layers of telemetry around each call and each attempt. Layers of your own go
+/// above this one for calls, and below it for attempts (authentication, for example).
+///
+/// The transport takes `Request<tonic::body::Body>`: a tonic channel, tonic's or tower's balancer,
+/// [`Backends`](reattempt::Backends). Its error is one that reattempt-http reads: tonic's, or a
+/// boxed one, such as that of tower's `Buffer`. Above a service with an error type of your own put
+/// `.map_err(AnyTransportError::new)` (of reattempt-http), not `BoxError::from`, with which the
+/// client cannot be moved into a task.
+///
+/// ```
+/// use reattempt_grpc::GrpcClientLayer;
+/// use reattempt_grpc::service_config::{LiveServiceConfig, Options};
+/// use reattempt_grpc::stats::GrpcStats;
+///
+/// // Replaced while calls are in progress: `live.update(text)`.
+/// let live = LiveServiceConfig::with_default("{}", Options::new())?;
+/// let stats = GrpcStats::new((), "static:///shop");
+/// let layer = GrpcClientLayer::new(live.clone()).stats(&stats).spans();
+/// # let _ = layer;
+/// # Ok::<(), reattempt::config::Faults>(())
+/// ```
+#[derive(Clone)]
+pub struct GrpcClientLayer<R, C = Identity, A = Identity> {
+    routes: RouteLayer<R>,
+    deadline: DeadlineLayer<AsGrpcStatus>,
+    messages: MessageLimitLayer,
+    replay: ReplayBodyLayer,
+    classifier: GrpcClassifier,
+    transparent: bool,
+    observer: Option<Arc<dyn Observer>>,
+    wait: WaitForReadyLayer,
+    of_call: C,
+    of_attempt: A,
+}
+
+impl<R> GrpcClientLayer<R> {
+    /// The policies of this service config: a `ServiceConfig`, a `LiveServiceConfig`, or any
+    /// [`Route`](reattempt::Route).
+    #[must_use]
+    pub fn new(config: R) -> Self {
+        Self {
+            routes: RouteLayer::new(config),
+            deadline: DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus),
+            messages: MessageLimitLayer::new(),
+            replay: ReplayBodyLayer::new(),
+            classifier: GrpcClassifier::new(),
+            transparent: true,
+            observer: None,
+            wait: WaitForReadyLayer::new(),
+            of_call: Identity::new(),
+            of_attempt: Identity::new(),
+        }
+    }
+}
+
+impl<R, C, A> GrpcClientLayer<R, C, A> {
+    /// Limits every call, also where neither the config nor the caller does.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.deadline = DeadlineLayer::new(timeout).on_elapsed(AsGrpcStatus);
+        self
+    }
+
+    /// Sets how failures of the transport are read.
+    #[must_use]
+    pub const fn classifier(mut self, classifier: GrpcClassifier) -> Self {
+        self.classifier = classifier;
+        self
+    }
+
+    /// Enables or disables transparent retries (A6); enabled by default.
+    #[must_use]
+    pub const fn transparent(mut self, on: bool) -> Self {
+        self.transparent = on;
+        self
+    }
+
+    /// Limits message lengths, also where the config does not.
+    #[must_use]
+    pub const fn message_limits(mut self, limits: MessageLimitLayer) -> Self {
+        self.messages = limits;
+        self
+    }
+
+    /// Sets how much of a request is kept for further attempts.
+    #[must_use]
+    pub fn bodies(mut self, bodies: ReplayBodyLayer) -> Self {
+        self.replay = bodies;
+        self
+    }
+
+    /// Sets how calls with `waitForReady` wait.
+    #[must_use]
+    pub fn wait_for_ready(mut self, wait: WaitForReadyLayer) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Adds an observer of every decision; the log stays.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(with_observer(self.observer.take(), observer));
+        self
+    }
+
+    /// Counts and measures calls, attempts and retries (A66, A96).
+    #[must_use]
+    pub fn stats(
+        self,
+        stats: &GrpcStats,
+    ) -> GrpcClientLayer<R, Stack<C, CallStatsLayer>, Stack<A, AttemptStatsLayer>> {
+        // Not `stats.observer()`, which logs too: each decision is logged once.
+        let layer = self.observer(Arc::new(stats.clone()));
+        layer.telemetry(stats.call_layer(), stats.attempt_layer())
+    }
+
+    /// Adds a span for each call and each attempt (A72).
+    #[must_use]
+    pub fn spans(self) -> GrpcClientLayer<R, Stack<C, CallSpanLayer>, Stack<A, AttemptSpanLayer>> {
+        self.telemetry(CallSpanLayer::new(), AttemptSpanLayer::new())
+    }
+
+    /// Puts these layers outside of those that were added before.
+    fn telemetry<D, B>(self, call: D, attempt: B) -> GrpcClientLayer<R, Stack<C, D>, Stack<A, B>> {
+        GrpcClientLayer {
+            routes: self.routes,
+            deadline: self.deadline,
+            messages: self.messages,
+            replay: self.replay,
+            classifier: self.classifier,
+            transparent: self.transparent,
+            observer: self.observer,
+            wait: self.wait,
+            of_call: Stack::new(self.of_call, call),
+            of_attempt: Stack::new(self.of_attempt, attempt),
+        }
+    }
+}
+
+impl<R, C, A> fmt::Debug for GrpcClientLayer<R, C, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrpcClientLayer")
+            .field("deadline", &self.deadline)
+            .field("messages", &self.messages)
+            .field("replay", &self.replay)
+            .field("classifier", &self.classifier)
+            .field("transparent", &self.transparent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, R, C, A> Layer<S> for GrpcClientLayer<R, C, A>
+where
+    R: Clone,
+    A: Layer<Innermost<S>>,
+    C: Layer<PerCall<PerAttempt<Innermost<S>, A>, R>>,
+{
+    type Service = C::Service;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let mut retry = RetryLayer::by_policy(self.classifier).transparent(self.transparent);
+        let mut hedge = HedgeLayer::by_policy(self.classifier).transparent(self.transparent);
+        if let Some(observer) = &self.observer {
+            retry = retry.observer(Arc::clone(observer));
+            hedge = hedge.observer(Arc::clone(observer));
+        }
+        let attempt = GrpcOutcomeLayer::new().layer(TonicBody::new(inner));
+        let attempt = PushbackLayer::new(GrpcPushback).layer(self.of_attempt.layer(attempt));
+        let attempt = self.wait.layer(PreviousAttemptsLayer.layer(attempt));
+        let call = self.replay.layer(retry.layer(hedge.layer(attempt)));
+        let body = DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus);
+        let call = self.deadline.layer(body.layer(self.messages.layer(call)));
+        let call = self.routes.layer(GrpcTimeoutLayer.layer(call));
+        self.of_call.layer(TonicStatusLayer.layer(call))
+    }
+}

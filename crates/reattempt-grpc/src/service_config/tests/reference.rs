@@ -1,0 +1,35 @@
+//! `docs/policy-reference.md` against the options.
+
+use crate::service_config::Options;
+
+/// Does not compile if a field is missing.
+macro_rules! fields {
+    ($($field:ident),*) => {{
+        let Options { $($field: _),* } = Options::default();
+        vec![$(stringify!($field)),*]
+    }};
+}
+
+#[test]
+fn every_option_stands_in_the_reference_and_no_other() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/policy-reference.md"
+    );
+    let page = std::fs::read_to_string(path).unwrap();
+    let (_, section) = page
+        .split_once("## Options beside a gRPC service config")
+        .unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let named: Vec<_> = rows.map(|row| row.split('`').next().unwrap()).collect();
+    let fields = fields!(
+        max_attempts_limit,
+        jitter,
+        randomness,
+        on_deadline,
+        load_balancing_policies,
+        refused
+    );
+    assert_eq!(named, fields);
+}

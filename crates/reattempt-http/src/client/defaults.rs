@@ -1,0 +1,104 @@
+//! Attaches the preset's throttle, and what it knows of the call's idempotency.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::Request;
+use reattempt::{HasCallContext, Idempotency, RetryThrottle, TokenBucket};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::origin::OriginThrottles;
+
+/// What a call gets that has none yet: the caller's own and the route policy's take precedence.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallDefaultsLayer {
+    pub(super) throttle: ClientThrottle,
+    /// Only the safe methods of RFC 9110 (section 9.2.1) are idempotent.
+    pub(super) only_reads: bool,
+}
+
+/// Which throttle a call gets.
+#[derive(Clone, Debug)]
+pub(super) enum ClientThrottle {
+    None,
+    Shared(Arc<dyn RetryThrottle>),
+    PerOrigin(Arc<OriginThrottles>),
+}
+
+impl ClientThrottle {
+    pub(super) fn per_origin(
+        make: impl Fn() -> Arc<dyn RetryThrottle> + Send + Sync + 'static,
+    ) -> Self {
+        Self::PerOrigin(Arc::new(OriginThrottles::new(Box::new(make))))
+    }
+
+    fn of<B>(&self, request: &Request<B>) -> Option<Arc<dyn RetryThrottle>> {
+        match self {
+            Self::None => None,
+            Self::Shared(throttle) => Some(Arc::clone(throttle)),
+            Self::PerOrigin(origins) => Some(origins.of(request.uri(), request.headers())),
+        }
+    }
+}
+
+impl Default for ClientThrottle {
+    fn default() -> Self {
+        Self::per_origin(|| Arc::new(TokenBucket::default()))
+    }
+}
+
+impl<S> Layer<S> for CallDefaultsLayer {
+    type Service = CallDefaults<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        CallDefaults {
+            inner,
+            defaults: self.clone(),
+        }
+    }
+}
+
+/// Created by [`CallDefaultsLayer`].
+#[derive(Clone)]
+pub struct CallDefaults<S> {
+    inner: S,
+    defaults: CallDefaultsLayer,
+}
+
+impl<S> fmt::Debug for CallDefaults<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.defaults.fmt(f)
+    }
+}
+
+impl<S, B> Service<Request<B>> for CallDefaults<S>
+where
+    S: Service<Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if let Some(throttle) = self.defaults.throttle.of(&request) {
+            let context = request.context_mut();
+            if context.throttle().is_none() {
+                context.set_throttle(throttle);
+            }
+        }
+        if self.defaults.only_reads && !request.method().is_safe() {
+            let context = request.context_mut();
+            if context.idempotency() == Idempotency::Unknown {
+                context.set_idempotency(Idempotency::NotIdempotent);
+            }
+        }
+        self.inner.call(request)
+    }
+}

@@ -1,0 +1,305 @@
+//! The settings of an HTTP client, and the defaults with their sources.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reattempt::{
+    AttemptDeadlineLayer, ClientErrorLayer, DeadlineLayer, Observer, PushbackLayer, RetryStrategy,
+    RetryThrottle, Route, RouteLayer, RoutePolicy,
+};
+use tower_layer::Layer;
+
+use super::HttpClient;
+use super::defaults::{CallDefaultsLayer, ClientThrottle};
+use super::recovery::RecoveryLayers;
+use crate::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
+use crate::retry_after::BeyondCap;
+use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies};
+
+/// Retries for an HTTP client.
+///
+/// | setting | [`standard`](Self::standard) | source |
+/// | --- | --- | --- |
+/// | attempts, the first included | 3 | the standard mode of the AWS SDKs |
+/// | back-off | full jitter from 100 ms, doubled, at most 20 s | AWS, "Exponential Backoff And Jitter"; the SDKs' 20 s |
+/// | which failures | 408, 425, 429, 500, 502, 503, 504, transport errors | [`HttpClassifier`] |
+/// | which requests | idempotent ones, or those that were not processed | RFC 9110, section 9.2.2 |
+/// | `Retry-After` | honoured up to 30 s, up to 250 ms later; beyond 30 s the response is returned | RFC 9110, section 10.2.3 |
+/// | throttle | a token bucket of 100 for each origin, 0.1 for a success; at most [1,024](super::MOST_ORIGINS) origins | the mechanism is gRPC A6's, the figures are this crate's |
+/// | time to the response head | 30 s for all attempts together | this crate's choice |
+/// | time of the response body | unlimited | watches and downloads |
+/// | bytes of a request body kept | 256 KiB a call, 16 MiB in all; a larger body is sent once | [`ReplayBodyLayer`] |
+/// | `Idempotency-Key` | makes a request idempotent only where a route's policy says so | [`IdempotencyKeyLayer`] |
+///
+/// A delay that does not fit before the deadline is not begun: the failure is returned at once.
+/// Redirects are not followed.
+///
+/// The policy of a route ([`route`](Self::route), [`policies`](Self::policies)) overrides these,
+/// and the caller's own settings on the request override both. Of several time limits the earliest
+/// applies: [`no_timeout`](Self::no_timeout) lets routes have longer ones. Clones share the
+/// throttles and the body budget; so do the services that one layer makes.
+///
+/// Presets for single APIs: [`google`](Self::google), [`github`](Self::github),
+/// [`kubernetes`](Self::kubernetes), [`llm`](Self::llm).
+///
+/// ```
+/// use std::time::Duration;
+/// use reattempt::backoff::Backoff;
+/// use reattempt::strategy::MaxAttempts;
+/// use reattempt_http::HttpClientLayer;
+///
+/// let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(2));
+/// let layer = HttpClientLayer::standard()
+///     .strategy(MaxAttempts::new(5, backoff))
+///     .timeout(Duration::from_secs(10))
+///     .attempt_timeout(Duration::from_secs(2))
+///     .body_timeout(Duration::from_secs(60));
+/// # let _ = layer;
+/// ```
+#[derive(Clone)]
+pub struct HttpClientLayer<R = NoRoutes> {
+    routes: RouteLayer<R>,
+    deadline: DeadlineLayer,
+    body: DeadlineBodyLayer,
+    keys: IdempotencyKeyLayer,
+    defaults: CallDefaultsLayer,
+    replay: ReplayBodyLayer,
+    recovery: RecoveryLayers,
+    attempt: AttemptDeadlineLayer,
+    pushback: HttpPushback,
+}
+
+/// The routes of a client that has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoRoutes;
+
+impl<Req> Route<Req> for NoRoutes {
+    fn route(&self, _: &Req) -> Option<Arc<RoutePolicy>> {
+        None
+    }
+}
+
+const HEAD: Duration = Duration::from_secs(30);
+const MOST_RETRY_AFTER: Duration = Duration::from_secs(30);
+const RETRY_AFTER_SPREAD: Duration = Duration::from_millis(250);
+
+impl HttpClientLayer {
+    /// With the defaults of the [table](Self).
+    #[must_use]
+    pub fn standard() -> Self {
+        Self {
+            routes: RouteLayer::new(NoRoutes),
+            deadline: DeadlineLayer::new(HEAD),
+            body: DeadlineBodyLayer::after_head(None),
+            keys: IdempotencyKeyLayer::new().by_policy(),
+            defaults: CallDefaultsLayer::default(),
+            replay: ReplayBodyLayer::new(),
+            recovery: RecoveryLayers::default(),
+            attempt: AttemptDeadlineLayer::by_policy(),
+            pushback: HttpPushback::new()
+                .cap(MOST_RETRY_AFTER, BeyondCap::Stop)
+                .spread(RETRY_AFTER_SPREAD),
+        }
+    }
+
+    /// The policies of a table, which can be replaced while calls are in progress; other settings
+    /// as [`standard`](Self::standard). A route of a table is retried only if it says so, by
+    /// `retry` or `hedge`, and by its own statuses.
+    ///
+    /// ```
+    /// use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
+    ///
+    /// let table = HttpPolicies::parse(r#"{"default": {"retry": {}, "timeout": "5s"}}"#)?;
+    /// let live = LiveHttpPolicies::new(table.policies);
+    /// let layer = HttpClientLayer::policies(live.clone());
+    /// // For calls that start from now on:
+    /// live.update(r#"{"default": {"retry": {}, "timeout": "2s"}}"#)?;
+    /// # drop(layer);
+    /// # Ok::<(), reattempt::config::Faults>(())
+    /// ```
+    #[must_use]
+    pub fn policies(policies: LiveHttpPolicies) -> HttpClientLayer<LiveHttpPolicies> {
+        Self::standard().route(policies)
+    }
+}
+
+impl<R> HttpClientLayer<R> {
+    /// Finds the policy of each request: a closure, [`LiveHttpPolicies`], or any [`Route`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use http::Request;
+    /// use http_body_util::Empty;
+    /// use reattempt::RoutePolicy;
+    /// use reattempt_http::HttpClientLayer;
+    ///
+    /// let uploads = Arc::new(RoutePolicy::new("uploads").no_recovery());
+    /// let layer = HttpClientLayer::standard().route(move |request: &Request<Empty<&[u8]>>| {
+    ///     request.uri().path().starts_with("/uploads/").then(|| uploads.clone())
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn route<N>(self, routes: N) -> HttpClientLayer<N> {
+        HttpClientLayer {
+            routes: RouteLayer::new(routes),
+            deadline: self.deadline,
+            body: self.body,
+            keys: self.keys,
+            defaults: self.defaults,
+            replay: self.replay,
+            recovery: self.recovery,
+            attempt: self.attempt,
+            pushback: self.pushback,
+        }
+    }
+
+    /// Sets the time from the call to the response head, for all attempts together.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.deadline = DeadlineLayer::new(timeout);
+        self
+    }
+
+    /// Without a limit of its own: only the route's and the caller's apply.
+    #[must_use]
+    pub fn no_timeout(mut self) -> Self {
+        self.deadline = DeadlineLayer::unlimited();
+        self
+    }
+
+    /// Sets the time of each attempt to its response head; unlimited by default. After it a request
+    /// that is idempotent is sent again, any other may have been carried out.
+    #[must_use]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt = AttemptDeadlineLayer::new(timeout);
+        self
+    }
+
+    /// Sets the time from the response head to the end of the body; unlimited by default. A body
+    /// that takes longer ends with an error, and its connection or stream is closed.
+    #[must_use]
+    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.body = DeadlineBodyLayer::after_head(Some(timeout));
+        self
+    }
+
+    /// Sets the strategy; [`Standard`](reattempt::strategy::Standard) by default.
+    #[must_use]
+    pub fn strategy(mut self, strategy: impl RetryStrategy + 'static) -> Self {
+        self.recovery = self.recovery.strategy(Arc::new(strategy));
+        self
+    }
+
+    /// Sets which failures are retried. With [`HttpClassifier::judge_bodies`] put an
+    /// [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) directly below this layer.
+    #[must_use]
+    pub fn classifier(mut self, classifier: HttpClassifier) -> Self {
+        self.recovery = self.recovery.classifier(classifier);
+        self
+    }
+
+    /// Treats writes as not idempotent, also PUT and DELETE: for APIs in which another client may
+    /// change the resource between two attempts, which a repeated write would then overwrite or
+    /// delete. GET, HEAD, OPTIONS and TRACE (RFC 9110's safe methods) stay idempotent. What the
+    /// caller or a counting `Idempotency-Key` says takes precedence.
+    #[must_use]
+    pub const fn repeat_only_reads(mut self) -> Self {
+        self.defaults.only_reads = true;
+        self
+    }
+
+    /// Sets how `Retry-After` is read.
+    #[must_use]
+    pub fn pushback(mut self, pushback: HttpPushback) -> Self {
+        self.pushback = pushback;
+        self
+    }
+
+    /// Makes the throttle of each origin with this function; a default [`TokenBucket`] otherwise.
+    ///
+    /// [`TokenBucket`]: reattempt::TokenBucket
+    #[must_use]
+    pub fn throttle_per_origin(
+        mut self,
+        make: impl Fn() -> Arc<dyn RetryThrottle> + Send + Sync + 'static,
+    ) -> Self {
+        self.defaults.throttle = ClientThrottle::per_origin(make);
+        self
+    }
+
+    /// Uses one throttle for all origins.
+    #[must_use]
+    pub fn throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
+        self.defaults.throttle = ClientThrottle::Shared(throttle);
+        self
+    }
+
+    /// Uses no throttle but the route's and the caller's.
+    #[must_use]
+    pub fn no_throttle(mut self) -> Self {
+        self.defaults.throttle = ClientThrottle::None;
+        self
+    }
+
+    /// Keeps at most this many bytes of one request's body for further attempts, and takes the
+    /// memory from this budget. A larger body is sent once.
+    #[must_use]
+    pub fn body_limit(mut self, bytes: usize, budget: BufferBudget) -> Self {
+        self.replay = ReplayBodyLayer::new().bytes_per_call(bytes).budget(budget);
+        self
+    }
+
+    /// Which requests with an `Idempotency-Key` are idempotent; by default those of routes whose
+    /// policy says so.
+    #[must_use]
+    pub fn idempotency_keys(mut self, keys: IdempotencyKeyLayer) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    /// Adds an observer of every decision; the log stays.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.recovery = self.recovery.observer(observer);
+        self
+    }
+}
+
+impl Default for HttpClientLayer {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+impl<R> fmt::Debug for HttpClientLayer<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClientLayer")
+            .field("deadline", &self.deadline)
+            .field("body", &self.body)
+            .field("defaults", &self.defaults)
+            .field("recovery", &self.recovery)
+            .field("attempt", &self.attempt)
+            .field("pushback", &self.pushback)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, R: Clone> Layer<S> for HttpClientLayer<R> {
+    type Service = HttpClient<S, R>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let attempt =
+            PushbackLayer::new(self.pushback.clone()).layer(ClientErrorLayer.layer(inner));
+        let recovery = self.recovery.layer(self.attempt.layer(attempt));
+        let call = self
+            .deadline
+            .layer(self.body.layer(self.replay.layer(recovery)));
+        // Above the deadline, which tells by the idempotency whether a timeout is ambiguous.
+        let call = self.keys.layer(self.defaults.layer(call));
+        HttpClient {
+            stack: self.routes.layer(call),
+        }
+    }
+}

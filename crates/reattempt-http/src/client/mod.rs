@@ -1,0 +1,115 @@
+//! `HttpClientLayer`: retries for an HTTP client in one line.
+//!
+//! Works around hyper-util's client and any other `Service<http::Request<B>>`; for reqwest's own
+//! builder see the feature `reqwest`. It is an ordinary layer: the single layers in the documented
+//! order, with a default for each, and nothing is possible only through it.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use http::{Request, Response};
+//! use http_body_util::Full;
+//! use reattempt_http::HttpClientLayer;
+//! use tower::{Service, ServiceBuilder, ServiceExt};
+//! # use reattempt_http::body::ReplayBody;
+//! # use std::sync::atomic::{AtomicU32, Ordering};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), reattempt::ClientError<std::io::Error>> {
+//! # static CALLS: AtomicU32 = AtomicU32::new(0);
+//! # let hyper_client = tower::service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
+//! #     let status = if CALLS.fetch_add(1, Ordering::Relaxed) == 0 { 503 } else { 200 };
+//! #     let response = Response::builder().status(status);
+//! #     Ok::<_, std::io::Error>(response.body(Full::<Bytes>::default()).unwrap())
+//! # });
+//! let client = ServiceBuilder::new().layer(HttpClientLayer::standard()).service(hyper_client);
+//!
+//! let request = Request::put("http://shop.example/cart").body(Full::<Bytes>::from("one loaf")).unwrap();
+//! assert_eq!(client.oneshot(request).await?.status(), 200); // after a 503
+//! # Ok(()) }
+//! ```
+
+mod defaults;
+mod layer;
+mod origin;
+mod presets;
+mod recovery;
+mod service_builder;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use http_body::Body;
+use reattempt::client_error::WithClientError;
+use reattempt::deadline::Deadline;
+use reattempt::hedge::Hedge;
+use reattempt::pushback::Pushback;
+use reattempt::retry::Retry;
+use reattempt::route::Routed;
+use reattempt::{ClientError, Route};
+use tower_service::Service;
+
+use crate::body::{DeadlineBody, DeadlineBodyService, ReplayBody, ReplayBodyService};
+use crate::{HttpClassifier, HttpPushback, IdempotencyKey, TransportError, TransportFault};
+use defaults::CallDefaults;
+pub use layer::{HttpClientLayer, NoRoutes};
+pub use origin::MOST_ORIGINS;
+pub use service_builder::HttpServiceBuilderExt;
+
+/// The single layers of a client, from the outside in.
+type Stack<S, R> = Routed<IdempotencyKey<CallDefaults<Deadline<PerCall<S>>>>, R>;
+/// From the body's limit to the recovery layers, which send [`PerAttempt`]s.
+type PerCall<S> = DeadlineBodyService<ReplayBodyService<Recovery<PerAttempt<S>>>>;
+type Recovery<S> = Retry<Hedge<S, HttpClassifier>, HttpClassifier>;
+type PerAttempt<S> = Deadline<Pushback<WithClientError<S>, HttpPushback>>;
+
+/// An HTTP client that retries. Made by [`HttpClientLayer`].
+///
+/// Its response body is a [`DeadlineBody`], which bounds the time of the body where a limit was
+/// set, and passes it through otherwise. Its error is a [`ClientError`] with the transport's own.
+#[derive(Clone)]
+pub struct HttpClient<S, R = NoRoutes> {
+    stack: Stack<S, R>,
+}
+
+impl<S, R> fmt::Debug for HttpClient<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient").finish_non_exhaustive()
+    }
+}
+
+impl<S, R, B, A> Service<Request<B>> for HttpClient<S, R>
+where
+    S: Service<Request<ReplayBody<B>>, Response = Response<A>> + Clone,
+    S::Error: TransportError,
+    R: Route<Request<B>>,
+    B: Body + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    A: Body,
+{
+    type Response = Response<DeadlineBody<A>>;
+    type Error = ClientError<S::Error>;
+    type Future = <Stack<S, R> as Service<Request<B>>>::Future;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.stack.poll_ready(cx)
+    }
+
+    #[inline]
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        self.stack.call(request)
+    }
+}
+
+/// Lets the classifier read the transport's error below a deadline.
+impl<E: TransportError> TransportError for ClientError<E> {
+    fn fault(&self) -> TransportFault {
+        match self {
+            Self::Transport(error) => error.fault(),
+            Self::Elapsed(_) => TransportFault::Timeout,
+        }
+    }
+}

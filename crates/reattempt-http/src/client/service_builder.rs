@@ -1,0 +1,26 @@
+//! `retry_http` on tower's `ServiceBuilder`.
+
+use tower::ServiceBuilder;
+use tower_layer::Stack;
+
+use super::HttpClientLayer;
+
+/// Adds HTTP retries to a [`ServiceBuilder`].
+///
+/// ```
+/// use reattempt_http::HttpServiceBuilderExt;
+/// use tower::ServiceBuilder;
+///
+/// let stack = ServiceBuilder::new().retry_http().concurrency_limit(100);
+/// # let _ = stack;
+/// ```
+pub trait HttpServiceBuilderExt<L>: Sized {
+    /// Adds [`HttpClientLayer::standard`].
+    fn retry_http(self) -> ServiceBuilder<Stack<HttpClientLayer, L>>;
+}
+
+impl<L> HttpServiceBuilderExt<L> for ServiceBuilder<L> {
+    fn retry_http(self) -> ServiceBuilder<Stack<HttpClientLayer, L>> {
+        self.layer(HttpClientLayer::standard())
+    }
+}

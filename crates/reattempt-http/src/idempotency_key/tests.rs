@@ -1,0 +1,151 @@
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use reattempt::backoff::Backoff;
+use reattempt::strategy::MaxAttempts;
+use reattempt::{CallContext, RetryLayer, RoutePolicy};
+use tower::{ServiceBuilder, ServiceExt, service_fn};
+
+use super::*;
+use crate::HttpClassifier;
+
+/// The key that is sent, and whether the request counts as idempotent.
+async fn sent(
+    layer: &IdempotencyKeyLayer,
+    of_route: Option<IdempotencyKeys>,
+    mut request: Request<()>,
+) -> (Option<String>, bool) {
+    let service = layer.layer(service_fn(|request: Request<()>| async move {
+        let idempotency = request.context().map(CallContext::idempotency);
+        let key = request.headers().get("idempotency-key");
+        let key = key.map(|key| key.to_str().unwrap().to_owned());
+        Ok::<_, Infallible>((key, idempotency == Some(Idempotency::Idempotent)))
+    }));
+    if let Some(said) = of_route {
+        let data = HttpRoute::new().with_idempotency_key(said);
+        let policy = RoutePolicy::new("orders").with_data(data);
+        request.context_mut().stamp_policy(Arc::new(policy));
+    }
+    service.oneshot(request).await.unwrap()
+}
+
+fn keyed() -> Request<()> {
+    let keyed = Request::post("/orders").header("idempotency-key", "a");
+    keyed.body(()).unwrap()
+}
+
+fn unkeyed(method: &str) -> Request<()> {
+    let request = Request::builder().method(method).uri("/orders");
+    request.body(()).unwrap()
+}
+
+#[tokio::test]
+async fn the_routes_word_counts_and_without_any_the_layers() {
+    use IdempotencyKeys::{Generate, Honour, Ignore};
+    for (layer, unless_said) in [
+        (IdempotencyKeyLayer::new(), true),
+        (IdempotencyKeyLayer::new().by_policy(), false),
+        (IdempotencyKeyLayer::new().generate(), true),
+    ] {
+        for (of_route, counts) in [
+            (Some(Honour), true),
+            (Some(Generate), true),
+            (Some(Ignore), false),
+            (None, unless_said),
+        ] {
+            let own_key = (Some("a".to_owned()), counts);
+            assert_eq!(sent(&layer, of_route, keyed()).await, own_key);
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_a_post_or_patch_without_a_key_gets_one() {
+    let layer = IdempotencyKeyLayer::new().generate();
+    for method in ["POST", "PATCH"] {
+        let (key, counts) = sent(&layer, None, unkeyed(method)).await;
+        assert!(key.is_some() && counts, "{method}");
+    }
+    for method in ["GET", "PUT", "DELETE", "QUERY"] {
+        let nothing = (None, false);
+        assert_eq!(sent(&layer, None, unkeyed(method)).await, nothing);
+    }
+    let empty = Request::post("/").header("idempotency-key", "").body(());
+    let (key, counts) = sent(&layer, None, empty.unwrap()).await;
+    assert!(key.is_some_and(|key| key.len() == 38) && counts);
+}
+
+#[tokio::test]
+async fn a_route_switches_generated_keys_on_and_off() {
+    let made = async |layer: &IdempotencyKeyLayer, of_route: Option<IdempotencyKeys>| {
+        let (key, counts) = sent(layer, of_route, unkeyed("POST")).await;
+        assert_eq!(key.is_some(), counts);
+        counts
+    };
+    let generating = IdempotencyKeyLayer::new().generate();
+    let reading = IdempotencyKeyLayer::new().by_policy();
+    for (of_route, unless_said) in [(IdempotencyKeys::Generate, true), (true.into(), false)] {
+        for layer in [&generating, &reading] {
+            assert_eq!(made(layer, Some(of_route)).await, unless_said);
+        }
+    }
+    assert!(!made(&generating, Some(IdempotencyKeys::Ignore)).await);
+    assert!(!made(&reading, None).await);
+}
+
+#[tokio::test]
+async fn what_the_caller_said_of_its_request_is_kept() {
+    let layer = IdempotencyKeyLayer::new().generate();
+    let mut request = unkeyed("POST");
+    let context = request.context_mut();
+    context.set_idempotency(Idempotency::NotIdempotent);
+    let (key, counts) = sent(&layer, None, request).await;
+    assert!(key.is_some() && !counts);
+}
+
+/// RFC 9562, section 5.4: version and variant; RFC 9651, section 3.3.3: a string.
+#[test]
+fn a_key_is_a_quoted_random_uuid() {
+    let of = |roll: f64| key(&Randomness::Fixed(roll));
+    assert_eq!(of(0.0), "\"00000000-0000-4000-8000-000000000000\"");
+    assert_eq!(of(1.0), "\"ffffffff-ffff-4fff-bfff-ffffffffffff\"");
+    let seeded = Randomness::seeded(7);
+    let keys: std::collections::HashSet<_> = (0..1000).map(|_| key(&seeded)).collect();
+    assert_eq!(keys.len(), 1000);
+    assert!(keys.iter().all(|key| {
+        let key = key.as_bytes();
+        key.len() == 38 && key[15] == b'4' && matches!(key[20], b'8' | b'9' | b'a' | b'b')
+    }));
+    assert_ne!(key(&Randomness::Thread), key(&Randomness::Thread));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_attempts_of_a_call_have_its_key_and_no_others() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let keys = Arc::clone(&seen);
+    let strategy = MaxAttempts::new(3, Backoff::constant(Duration::from_secs(1)));
+    let service = ServiceBuilder::new()
+        .layer(IdempotencyKeyLayer::new().generate())
+        .layer(RetryLayer::new(HttpClassifier::new(), strategy))
+        .service_fn(move |request: Request<()>| {
+            let key = request.headers()["idempotency-key"].clone();
+            keys.lock().unwrap().push(key);
+            let mut response = Response::new(());
+            *response.status_mut() = StatusCode::BAD_GATEWAY;
+            async { Ok::<_, Infallible>(response) }
+        });
+    for _ in 0..2 {
+        let started = tokio::time::Instant::now();
+        let answer = service.clone().oneshot(unkeyed("POST")).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::BAD_GATEWAY);
+        assert_eq!(started.elapsed(), Duration::from_secs(2));
+    }
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 6);
+    let (first, second) = seen.split_at(3);
+    assert!(first.iter().all(|key| key == first[0]));
+    assert!(second.iter().all(|key| key == second[0]));
+    assert_ne!(first[0], second[0]);
+}

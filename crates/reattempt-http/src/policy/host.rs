@@ -1,0 +1,92 @@
+//! The host, and perhaps the port, that a route is for.
+
+use http::uri::Authority;
+use http::{Request, header};
+use reattempt::config::{self, Json, Place};
+
+/// A host as it stands in `match`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Host {
+    name: String,
+    /// `None`: any port.
+    port: Option<u16>,
+}
+
+impl Host {
+    pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
+        let text = json.as_str().unwrap_or_default();
+        let (name, port) = split(&text);
+        let parsed: Option<Authority> = name.parse().ok();
+        // All of it has to be the host: no user, no path.
+        let is_host = parsed.is_some_and(|parsed| parsed.host() == name) && !name.contains('*');
+        let port = match port {
+            _ if !is_host => {
+                let must =
+                    "a host such as \"example.com\", perhaps with a port as \"example.com:8443\"";
+                return config::wrong(place, must, json);
+            }
+            None => None,
+            Some(port) => match number(port) {
+                None | Some(0) => {
+                    return config::wrong(place, "a host with a port from 1 to 65535", json);
+                }
+                port => port,
+            },
+        };
+        Some(Self {
+            name: name.to_owned(),
+            port,
+        })
+    }
+
+    /// Whether a request is for it: by the URI, else by the `Host` header (RFC 9112, section 3.2.2:
+    /// the URI's takes precedence).
+    pub(super) fn is_of<B>(&self, request: &Request<B>) -> bool {
+        let uri = request.uri();
+        if let Some(authority) = uri.authority() {
+            return self.matches(authority.as_str(), uri.scheme_str());
+        }
+        let header = request.headers().get(header::HOST);
+        header
+            .and_then(|value| Authority::try_from(value.as_bytes()).ok())
+            .is_some_and(|authority| self.matches(authority.as_str(), None))
+    }
+
+    fn matches(&self, authority: &str, scheme: Option<&str>) -> bool {
+        let user_ends = authority.rfind('@').map_or(0, |at| at + 1);
+        let (name, port) = split(&authority[user_ends..]);
+        let right_port = self.port.is_none_or(|wanted| match port {
+            // An empty port is the scheme's (RFC 3986, section 3.2.3).
+            None | Some("") => is_default(wanted, scheme),
+            Some(port) => number(port) == Some(wanted),
+        });
+        right_port && name.eq_ignore_ascii_case(&self.name)
+    }
+}
+
+/// Whether this is the port of a request that names none. Without a URI's scheme it may be either.
+fn is_default(port: u16, scheme: Option<&str>) -> bool {
+    match scheme {
+        None => matches!(port, 80 | 443),
+        Some("http" | "ws") => port == 80,
+        Some("https" | "wss") => port == 443,
+        Some(_) => false,
+    }
+}
+
+/// Host and port: `[::1]:80` is `[::1]` and `80`.
+fn split(authority: &str) -> (&str, Option<&str>) {
+    let brackets_end = authority.rfind(']').map_or(0, |at| at + 1);
+    match authority[brackets_end..].find(':') {
+        Some(colon) => {
+            let (host, port) = authority.split_at(brackets_end + colon);
+            (host, Some(&port[1..]))
+        }
+        None => (authority, None),
+    }
+}
+
+fn number(port: &str) -> Option<u16> {
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    port.parse().ok().filter(|_| digits)
+}

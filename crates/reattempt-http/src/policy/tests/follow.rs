@@ -1,0 +1,57 @@
+//! A table that follows a file; `reattempt::config::follow` has the rest.
+
+use reattempt::config::follow::{Follow, FollowError};
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_table_follows_a_file_with_its_throttles() {
+    let name = format!("reattempt-http-follow-{}.json", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let second = Duration::from_secs(1);
+    let text = |timeout: &str, max: u32| {
+        format!(
+            r#"{{"default": {{"timeout": "{timeout}", "throttle": "t"}}, "colour": 1,
+                "throttles": {{"t": {{"maxTokens": {max}, "tokenRatio": 0.1}}}}}}"#
+        )
+    };
+    let live = LiveHttpPolicies::default();
+    let missing = live.follow(&path).await.unwrap_err();
+    assert!(
+        matches!(missing, FollowError::Unreadable { .. }),
+        "{missing}"
+    );
+
+    std::fs::write(&path, text("5s", 10)).unwrap();
+    let following = live
+        .follow(Follow::file(&path).every(second))
+        .await
+        .unwrap();
+    assert_eq!(
+        lines(&following.warnings()),
+        ["$.colour: is not known and has no effect"]
+    );
+    let timeout = || live.route(&Request::new(())).unwrap().timeout();
+    assert_eq!(timeout(), Some(second * 5));
+    live.load()
+        .throttle("t")
+        .unwrap()
+        .settled(Settled::Failure(&FAILURE));
+
+    std::fs::write(&path, text("5m", 0)).unwrap();
+    tokio::time::sleep(second * 2).await;
+    assert_eq!(timeout(), Some(second * 5));
+    let error = following.error().unwrap();
+    let FollowError::Faulty { faults, .. } = &*error else {
+        panic!("{error}")
+    };
+    let paths: Vec<_> = faults.faults().iter().map(|fault| &*fault.path).collect();
+    assert_eq!(paths, ["$.default.timeout", "$.throttles.t.maxTokens"]);
+
+    std::fs::write(&path, text("3s", 100)).unwrap();
+    tokio::time::sleep(second * 2).await;
+    assert_eq!(timeout(), Some(second * 3));
+    let fill = live.load().throttle("t").unwrap().milli_tokens();
+    assert_eq!(fill, Some(90_000), "the fill fraction is kept");
+    std::fs::remove_file(&path).unwrap();
+}

@@ -1,0 +1,180 @@
+//! `send_with`: reqwest's own request builder, sent with retries.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::Request;
+use pin_project_lite::pin_project;
+use reattempt::{CallContext, ClientError, HasCallContext, Idempotency, Route};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::ReqwestService;
+use crate::HttpClientLayer;
+use crate::client::{HttpClient, NoRoutes};
+
+/// Sends reqwest's requests with retries.
+pub trait RequestBuilderExt {
+    /// Sends the request with the client that made this builder, as often as `retries` allows.
+    ///
+    /// Instead of `.send()`. All requests with this layer and its clones share its throttles and
+    /// its memory for bodies. The builder's `timeout` limits each attempt, the layer's all of them.
+    /// A body that is a stream is repeated as far as the layer's limits allow.
+    ///
+    /// Fails with the client's own error ([`ClientError::transport`]), or at the layer's deadline.
+    fn send_with<R: Clone>(self, retries: &HttpClientLayer<R>) -> SendWith<R>;
+}
+
+impl RequestBuilderExt for reqwest::RequestBuilder {
+    fn send_with<R: Clone>(self, retries: &HttpClientLayer<R>) -> SendWith<R> {
+        let (client, built) = self.build_split();
+        let (request, invalid) = match built.and_then(Request::try_from) {
+            Ok(request) => (request, None),
+            Err(error) => (Request::default(), Some(error)),
+        };
+        SendWith {
+            service: retries.layer(ReqwestService::new(client)),
+            request,
+            invalid,
+        }
+    }
+}
+
+/// A request that is about to be sent with retries: `.await` sends it. Made by
+/// [`send_with`](RequestBuilderExt::send_with).
+///
+/// It carries the context of its call: options are set and the record is taken before it is sent.
+///
+/// ```no_run
+/// use reattempt::RetryInfo;
+/// use reattempt_http::HttpClientLayer;
+/// use reattempt_http::reqwest::RequestBuilderExt;
+///
+/// # async fn order(client: reqwest::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let retries = HttpClientLayer::standard();
+/// let mut call = client.get("https://shop.example/cart").send_with(&retries);
+/// let handle = RetryInfo::track(&mut call);
+/// let answer = call.await?;
+/// println!("{} after {} attempts", answer.status(), handle.info().attempts());
+/// # Ok(()) }
+/// ```
+#[must_use = "it is sent by `.await`"]
+pub struct SendWith<R = NoRoutes> {
+    service: HttpClient<ReqwestService, R>,
+    request: Request<reqwest::Body>,
+    invalid: Option<reqwest::Error>,
+}
+
+impl<R> SendWith<R> {
+    /// States that this request may be carried out twice, whatever its method is.
+    pub fn idempotent(mut self) -> Self {
+        self.context_mut().set_idempotency(Idempotency::Idempotent);
+        self
+    }
+}
+
+impl<R> HasCallContext for SendWith<R> {
+    fn context(&self) -> Option<&CallContext> {
+        self.request.context()
+    }
+
+    fn context_mut(&mut self) -> &mut CallContext {
+        self.request.context_mut()
+    }
+
+    fn natural_idempotency(&self) -> Idempotency {
+        self.request.natural_idempotency()
+    }
+}
+
+impl<R> fmt::Debug for SendWith<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Headers and path may have credentials.
+        f.debug_struct("SendWith")
+            .field("method", self.request.method())
+            .finish_non_exhaustive()
+    }
+}
+
+type Client<R> = HttpClient<ReqwestService, R>;
+
+impl<R: Route<Request<reqwest::Body>>> IntoFuture for SendWith<R> {
+    type Output = Result<reqwest::Response, ClientError<reqwest::Error>>;
+    type IntoFuture = SendWithFuture<R>;
+
+    fn into_future(self) -> SendWithFuture<R> {
+        SendWithFuture {
+            state: match self.invalid {
+                Some(error) => State::Invalid { error: Some(error) },
+                None => State::Readying {
+                    service: self.service,
+                    request: Some(self.request),
+                },
+            },
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`SendWith`].
+    pub struct SendWithFuture<R = NoRoutes>
+    where
+        R: Route<Request<reqwest::Body>>,
+    {
+        #[pin]
+        state: State<R>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<R>
+    where
+        R: Route<Request<reqwest::Body>>,
+    {
+        /// The builder's own error.
+        Invalid { error: Option<reqwest::Error> },
+        Readying { service: Client<R>, request: Option<Request<reqwest::Body>> },
+        Sent {
+            #[pin]
+            future: <Client<R> as Service<Request<reqwest::Body>>>::Future,
+        },
+    }
+}
+
+impl<R: Route<Request<reqwest::Body>>> fmt::Debug for SendWithFuture<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendWithFuture").finish_non_exhaustive()
+    }
+}
+
+const POLLED_AGAIN: &str = "polled after completion";
+
+impl<R: Route<Request<reqwest::Body>>> Future for SendWithFuture<R> {
+    type Output = Result<reqwest::Response, ClientError<reqwest::Error>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let sent = match state.as_mut().project() {
+                StateProjection::Invalid { error } => {
+                    let error = error.take().expect(POLLED_AGAIN);
+                    return Poll::Ready(Err(ClientError::Transport(error)));
+                }
+                StateProjection::Readying { service, request } => {
+                    ready!(service.poll_ready(cx))?;
+                    State::Sent {
+                        future: service.call(request.take().expect(POLLED_AGAIN)),
+                    }
+                }
+                StateProjection::Sent { future } => {
+                    let response = ready!(future.poll(cx))?;
+                    return Poll::Ready(Ok(response.map(reqwest::Body::wrap).into()));
+                }
+            };
+            state.set(sent);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Reads single errors of a chain.
+
+use std::error::Error;
+use std::io;
+
+use reattempt::Elapsed;
+
+use super::{AnyTransportError, TransportFault};
+use crate::ReplayBodyError;
+
+/// What one error says by itself.
+pub(super) enum Read {
+    /// What failed.
+    Fault(TransportFault),
+    /// Nothing, but its type is known: what it wraps may say more.
+    Nothing,
+    /// Its type is not known.
+    UnknownType,
+}
+
+impl From<Option<TransportFault>> for Read {
+    fn from(fault: Option<TransportFault>) -> Self {
+        fault.map_or(Self::Nothing, Self::Fault)
+    }
+}
+
+impl Read {
+    pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return of_io(error.kind()).into();
+        }
+        if error.is::<Elapsed>() {
+            return Self::Fault(TransportFault::Timeout);
+        }
+        if error.is::<AnyTransportError>() || error.is::<ReplayBodyError>() {
+            return Self::Nothing;
+        }
+        #[cfg(feature = "tokio")]
+        if error.is::<tokio::time::error::Elapsed>() {
+            return Self::Fault(TransportFault::Timeout);
+        }
+        #[cfg(feature = "tower")]
+        if error.is::<tower::timeout::error::Elapsed>() {
+            return Self::Fault(TransportFault::Timeout);
+        }
+        #[cfg(feature = "tower")]
+        if error.is::<tower::load_shed::error::Overloaded>() {
+            return Self::Fault(TransportFault::Shed);
+        }
+        #[cfg(feature = "reqwest")]
+        if let Some(error) = error.downcast_ref::<reqwest::Error>() {
+            return of_reqwest(error).into();
+        }
+        // The connector's error, around an error that could also occur on an existing connection.
+        #[cfg(feature = "tonic")]
+        if error.is::<tonic::ConnectError>() {
+            return Self::Fault(TransportFault::ConnectFailed);
+        }
+        #[cfg(feature = "tonic")]
+        if error.is::<tonic::TimeoutExpired>() {
+            return Self::Fault(TransportFault::Timeout);
+        }
+        #[cfg(feature = "tonic")]
+        if error.is::<tonic::transport::Error>() {
+            return Self::Nothing;
+        }
+        #[cfg(feature = "hyper-util")]
+        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+            let connect = error.is_connect().then_some(TransportFault::ConnectFailed);
+            return connect.into();
+        }
+        #[cfg(feature = "hyper")]
+        if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            return of_hyper(error).into();
+        }
+        #[cfg(feature = "h2")]
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return of_h2(error).into();
+        }
+        Self::UnknownType
+    }
+}
+
+/// The error and its sources. Bounded, because error types of other crates define the chain.
+pub(super) fn chain<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| source(*error)).take(32)
+}
+
+/// True for errors that only an established connection can have.
+pub(super) fn is_of_connection(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "hyper")]
+    if error.is::<hyper::Error>() {
+        return true;
+    }
+    #[cfg(feature = "h2")]
+    if error.is::<h2::Error>() {
+        return true;
+    }
+    let _ = error;
+    false
+}
+
+/// The next error of the chain. `io::Error` returns the source of the error that it wraps, and so
+/// hides the wrapped error.
+fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    if let Some(inner) = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref)
+    {
+        return Some(inner);
+    }
+    #[cfg(feature = "h2")]
+    if let Some(inner) = error
+        .downcast_ref::<h2::Error>()
+        .and_then(h2::Error::get_io)
+    {
+        return Some(inner);
+    }
+    error.source()
+}
+
+fn of_io(kind: io::ErrorKind) -> Option<TransportFault> {
+    use io::ErrorKind;
+    Some(match kind {
+        // The only kind that is specific to connecting. An unreachable host or network may also
+        // end an existing connection, so these count as in flight unless they are inside a connect
+        // error.
+        ErrorKind::ConnectionRefused => TransportFault::ConnectFailed,
+        ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::BrokenPipe
+        | ErrorKind::NotConnected
+        | ErrorKind::HostUnreachable
+        | ErrorKind::NetworkUnreachable
+        | ErrorKind::NetworkDown => TransportFault::ConnectionReset,
+        ErrorKind::UnexpectedEof => TransportFault::ConnectionClosed,
+        ErrorKind::TimedOut => TransportFault::Timeout,
+        ErrorKind::InvalidData => TransportFault::Protocol,
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "reqwest")]
+fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
+    if error.is_connect() {
+        Some(TransportFault::ConnectFailed)
+    } else if error.is_builder() || error.is_redirect() {
+        Some(TransportFault::RequestFailed)
+    } else if error.is_timeout() {
+        Some(TransportFault::Timeout)
+    } else {
+        None
+    }
+}
+
+#[cfg(feature = "hyper")]
+fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
+    if error.is_canceled() || error.is_closed() {
+        // hyper's message for a request that was still queued when its connection closed.
+        Some(TransportFault::NeverSent)
+    } else if error.is_incomplete_message() {
+        Some(TransportFault::ConnectionClosed)
+    } else if error.is_timeout() {
+        Some(TransportFault::Timeout)
+    } else if error.is_parse() {
+        Some(TransportFault::Protocol)
+    } else if is_dispatch_gone(error) {
+        Some(TransportFault::DispatchGone)
+    } else if error.is_user() {
+        Some(TransportFault::RequestFailed)
+    } else {
+        None
+    }
+}
+
+/// True if hyper dropped a request with its connection. hyper reports it as a user error, like a
+/// body that panicked, and only the text differs; `tests/hyper_errors.rs` pins the texts.
+#[cfg(feature = "hyper")]
+fn is_dispatch_gone(error: &hyper::Error) -> bool {
+    error.is_user()
+        && error.to_string() == "dispatch task is gone"
+        && error
+            .source()
+            .is_some_and(|cause| cause.to_string() == "runtime dropped the dispatch task")
+}
+
+#[cfg(feature = "h2")]
+fn of_h2(error: &h2::Error) -> Option<TransportFault> {
+    // h2 returns a peer's GOAWAY only for streams after its last stream id and for new ones;
+    // streams that the peer still answers end normally.
+    if error.is_go_away() {
+        return Some(if error.is_remote() {
+            TransportFault::PastGoaway
+        } else {
+            TransportFault::Protocol
+        });
+    }
+    // hyper resets a stream if the request's own body fails, and reports nothing more. In that case
+    // no further attempt follows: the body cannot be replayed any more.
+    if error.is_reset() && !error.is_remote() && !error.is_library() {
+        return Some(TransportFault::Abandoned);
+    }
+    match error.reason() {
+        Some(h2::Reason::REFUSED_STREAM) => Some(TransportFault::StreamRefused),
+        Some(reason) => Some(TransportFault::StreamReset(reason.into())),
+        None => None,
+    }
+}

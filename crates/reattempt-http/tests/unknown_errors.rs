@@ -1,0 +1,119 @@
+//! An error that no reader knows is logged once per stack, by type and without its contents.
+
+use std::error::Error;
+use std::future::ready;
+
+use http::{Request, Response};
+use reattempt::strategy::RetryOnce;
+use reattempt::test_util::listen;
+use reattempt::{HedgeLayer, HedgePolicy, RetryLayer};
+use reattempt_http::{AnyTransportError, HttpClassifier, TransportError, TransportFault};
+use tower::{BoxError, Layer, ServiceExt};
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot log in as root:hunter2")]
+struct LoginFailed {
+    #[source]
+    cause: Option<BoxError>,
+    _password: &'static str,
+}
+
+fn login_failed(cause: Option<BoxError>) -> LoginFailed {
+    LoginFailed {
+        cause,
+        _password: "hunter2",
+    }
+}
+
+/// Sends a call that fails with this error through each layer three times, and returns what was
+/// logged.
+async fn heard<E: TransportError>(error: fn() -> E) -> Vec<String> {
+    let listener = listen();
+    let inner = tower::service_fn(move |_: Request<()>| ready(Err::<Response<()>, _>(error())));
+    let retried = RetryLayer::new(HttpClassifier::new(), RetryOnce).layer(inner);
+    let policy = HedgePolicy::new(2, std::time::Duration::from_secs(1));
+    let hedged = HedgeLayer::new(HttpClassifier::new(), policy).layer(inner);
+    for _ in 0..3 {
+        let failed = retried.clone().oneshot(Request::new(())).await;
+        assert!(failed.is_err());
+        assert!(hedged.clone().oneshot(Request::new(())).await.is_err());
+    }
+    listener.heard()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_boxed_error_is_named_once_per_stack() {
+    let boxed = heard(|| BoxError::from(login_failed(None))).await;
+    let any = heard(|| AnyTransportError::new(login_failed(None))).await;
+    let local = heard(|| -> Box<dyn Error> { Box::new(login_failed(None)) }).await;
+    for heard in [boxed, any, local] {
+        assert_eq!(heard.len(), 2, "{heard:?}");
+        let unknown = "got an error of a type that no reader knows (`LoginFailed`)";
+        assert!(heard[0].starts_with(&format!("RetryLayer {unknown}")));
+        assert!(heard[1].starts_with(&format!("HedgeLayer {unknown}")));
+        assert!(heard.iter().all(|line| !line.contains("hunter2")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cause_without_a_name_is_logged_without_its_text() {
+    let heard = heard(|| BoxError::from(login_failed(Some("hunter2 is wrong".into())))).await;
+    let types = "(`LoginFailed`, caused by a type that does not show its name)";
+    assert!(heard[0].contains(types), "{heard:?}");
+    assert!(!heard[0].contains("hunter2"), "{heard:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_errors_are_not_logged() {
+    use std::io;
+
+    let kinds: [fn() -> BoxError; 3] = [
+        || io::Error::from(io::ErrorKind::ConnectionReset).into(),
+        || io::Error::from(io::ErrorKind::OutOfMemory).into(),
+        || {
+            login_failed(Some(
+                io::Error::from(io::ErrorKind::ConnectionRefused).into(),
+            ))
+            .into()
+        },
+    ];
+    for kind in kinds {
+        assert_eq!(heard(kind).await, [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_implementation_that_knows_nothing_is_named() {
+    struct Mine(TransportFault);
+    impl TransportError for Mine {
+        fn fault(&self) -> TransportFault {
+            self.0
+        }
+    }
+    let heard_of = heard(|| Mine(TransportFault::Unknown)).await;
+    assert!(
+        heard_of[0].contains("::Mine` reports as TransportFault::Unknown"),
+        "{heard_of:?}"
+    );
+    assert_eq!(heard(|| Mine(TransportFault::RequestFailed)).await, [""; 0]);
+}
+
+/// A boxed error of h2, whose feature may be missing.
+#[tokio::test(start_paused = true)]
+async fn the_missing_feature_is_named() {
+    let heard = heard(|| {
+        let reset = h2::Error::from(h2::Reason::INTERNAL_ERROR);
+        BoxError::from(login_failed(Some(reset.into())))
+    })
+    .await;
+    if cfg!(feature = "h2") {
+        assert_eq!(heard, [""; 0], "a reset stream");
+    } else {
+        let types = "(`LoginFailed`, caused by `h2::Error`)";
+        assert!(heard[0].contains(types), "{heard:?}");
+        assert!(
+            heard[0].ends_with("reattempt-grpc feature `h2`"),
+            "{heard:?}"
+        );
+    }
+}

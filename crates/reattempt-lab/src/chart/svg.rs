@@ -1,0 +1,146 @@
+//! A picture: success, load and latency of each policy, second by second.
+
+use std::fmt::Write;
+
+use super::{escape, short};
+use crate::report::{Report, Second};
+
+const WIDTH: f64 = 760.0;
+const LEFT: f64 = 56.0;
+const PLOT: f64 = 120.0;
+const GAP: f64 = 34.0;
+const TOP: f64 = 30.0;
+/// Distinguishable also without colour vision (Okabe and Ito).
+const COLOURS: [&str; 7] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555",
+];
+/// More points than this are drawn as their means.
+const MOST_POINTS: usize = 240;
+
+type Value = fn(&Second) -> Option<f64>;
+
+/// The picture as a document of its own.
+#[must_use]
+pub fn svg(title: &str, report: &Report) -> String {
+    let policies = report.policies.len().min(COLOURS.len());
+    let height = TOP + 3.0 * (PLOT + GAP) + 18.0 * policies as f64 + 8.0;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         font-family=\"system-ui,sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+         <text x=\"{LEFT}\" y=\"19\" font-size=\"15\" font-weight=\"600\">{}</text>\n",
+        escape(&short(title, 90))
+    );
+    let plots: [(&str, Value, Option<f64>); 3] = [
+        (
+            "success, %",
+            |second| second.success.map(|share| share * 100.0),
+            Some(100.0),
+        ),
+        (
+            "attempts a call",
+            |second| (second.calls > 0).then(|| second.attempts as f64 / second.calls as f64),
+            None,
+        ),
+        ("99th percentile, ms", |second| second.p99_ms, None),
+    ];
+    for (at, (name, value, top)) in plots.into_iter().enumerate() {
+        let y = TOP + at as f64 * (PLOT + GAP);
+        plot(&mut out, report, y, name, value, top);
+    }
+    for (at, (name, outcome)) in report.policies.iter().take(COLOURS.len()).enumerate() {
+        let y = TOP + 3.0 * (PLOT + GAP) + 18.0 * at as f64;
+        let _ = writeln!(
+            out,
+            "<rect x=\"{LEFT}\" y=\"{y}\" width=\"14\" height=\"4\" fill=\"{}\"/>\
+             <text x=\"{}\" y=\"{}\">{}: {:.2} % success, {:.2} attempts a call</text>",
+            COLOURS[at],
+            LEFT + 20.0,
+            y + 6.0,
+            escape(&short(name, 60)),
+            outcome.success * 100.0,
+            outcome.amplification,
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// Points of at most [`MOST_POINTS`], each the mean of some seconds.
+fn points(rows: &[&Second], value: Value) -> Vec<(f64, f64)> {
+    let size = rows.len().div_ceil(MOST_POINTS).max(1);
+    let mean = |part: &[&Second]| {
+        let values: Vec<f64> = part.iter().filter_map(|second| value(second)).collect();
+        let second = part.first()?.second as f64;
+        (!values.is_empty()).then(|| (second, values.iter().sum::<f64>() / values.len() as f64))
+    };
+    rows.chunks(size).filter_map(mean).collect()
+}
+
+fn plot(out: &mut String, report: &Report, y: f64, name: &str, value: Value, top: Option<f64>) {
+    let policies = report.policies.iter().take(COLOURS.len());
+    let lines: Vec<Vec<(f64, f64)>> = policies
+        .map(|(_, outcome)| {
+            let rows = outcome.by_second.iter().filter(|second| second.calls > 0);
+            points(&rows.collect::<Vec<_>>(), value)
+        })
+        .collect();
+    let all = || lines.iter().flatten();
+    let first = all().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+    let last = all().map(|(x, _)| *x).fold(0.0, f64::max);
+    let highest = all().map(|(_, value)| *value).fold(0.0, f64::max);
+    let top = top.unwrap_or_else(|| round_up(highest));
+    let bottom = y + PLOT;
+    let _ = writeln!(
+        out,
+        "<text x=\"{LEFT}\" y=\"{}\" fill=\"#555\">{name}</text>\
+         <path d=\"M{LEFT} {y}V{bottom}H{}\" fill=\"none\" stroke=\"#999\"/>\
+         <text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#555\">{top}</text>\
+         <text x=\"{}\" y=\"{bottom}\" text-anchor=\"end\" fill=\"#555\">0</text>",
+        y - 4.0,
+        WIDTH - 10.0,
+        LEFT - 5.0,
+        y + 9.0,
+        LEFT - 5.0,
+    );
+    if !first.is_finite() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "<text x=\"{LEFT}\" y=\"{}\" fill=\"#555\">{first} s</text>\
+         <text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#555\">{last} s</text>",
+        bottom + 13.0,
+        WIDTH - 10.0,
+        bottom + 13.0,
+    );
+    let width = (last - first).max(1.0);
+    for (line, colour) in lines.iter().zip(COLOURS) {
+        let mut path = String::new();
+        for (at, (second, value)) in line.iter().enumerate() {
+            let x = LEFT + (second - first) / width * (WIDTH - 10.0 - LEFT);
+            let y = bottom - (value / top).min(1.0) * PLOT;
+            let _ = write!(path, "{}{x:.1} {y:.1}", if at == 0 { "M" } else { "L" });
+        }
+        if !path.is_empty() {
+            let _ = writeln!(
+                out,
+                "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
+            );
+        }
+    }
+}
+
+/// 1, 2 or 5 times a power of ten.
+fn round_up(value: f64) -> f64 {
+    let mut step = 1.0;
+    for _ in 0..40 {
+        for factor in [1.0, 2.0, 5.0] {
+            if value <= step * factor {
+                return step * factor;
+            }
+        }
+        step *= 10.0;
+    }
+    step
+}

@@ -1,0 +1,75 @@
+//! What is wrong with a policy: composition faults, each with a reason, its place, and a
+//! counter-example that the lab ran.
+//!
+//! A rule does not read the policy's text a second time: it asks the parsed policy. A strategy is
+//! asked for its delays, a throttle is fed failures, a classifier is shown answers.
+//!
+//! ```
+//! use reattempt_lab::{PolicyText, lint::lint};
+//!
+//! let policy = r#"{"default": {
+//!     "retry": {"maxAttempts": 3}, "timeout": "1s", "attemptTimeout": "2s"
+//! }}"#;
+//! let findings = lint(&PolicyText::HttpPolicy(policy.to_owned()));
+//! let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
+//! assert_eq!(rules, ["attempt-limit", "no-throttle"]);
+//! assert_eq!(findings[0].path, "$.default.attemptTimeout");
+//! ```
+
+mod examples;
+mod probe;
+mod rules;
+mod throttles;
+
+use serde::Serialize;
+
+use crate::policy::PolicyText;
+use crate::scenario::Scenario;
+pub use examples::{COUNTER_EXAMPLES, CounterExample};
+use probe::Probe;
+
+/// At most this many routes of a policy are looked at.
+const MOST_ROUTES: usize = 1000;
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The name of the rule.
+    pub rule: &'static str,
+    /// Where in the policy.
+    pub path: String,
+    /// What is wrong, and what to do.
+    pub text: String,
+    /// What the lab saw in the rule's counter-example.
+    pub evidence: String,
+}
+
+/// The findings that need no scenario.
+#[must_use]
+pub fn lint(policy: &PolicyText) -> Vec<Finding> {
+    find(policy, None)
+}
+
+/// The findings of a policy in a scenario.
+pub(crate) fn lint_in(policy: &PolicyText, scenario: &Scenario) -> Vec<Finding> {
+    find(policy, Some(scenario))
+}
+
+fn find(policy: &PolicyText, scenario: Option<&Scenario>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for probe in Probe::all(policy).into_iter().take(MOST_ROUTES) {
+        for rule in rules::RULES {
+            if let Some((place, text)) = (rule.check)(&probe, scenario) {
+                found.push(Finding {
+                    rule: rule.name,
+                    path: format!("{}{place}", probe.path),
+                    text,
+                    evidence: examples::evidence(rule.name),
+                });
+            }
+        }
+    }
+    // The others are the first one's consequences for another route.
+    found.dedup_by(|later, first| later.rule == first.rule && later.path == first.path);
+    found
+}

@@ -1,0 +1,193 @@
+//! A route of a policy, parsed three times: with the lowest, the middle and the highest roll of
+//! its jitter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reattempt::backoff::Randomness;
+use reattempt::{
+    CallContext, Decision, Failure, Recovery, RetryStrategy, RetryThrottle, RetryView, RoutePolicy,
+    ServerPushback, Stage, Verdict, reason,
+};
+use serde_json::Value;
+
+use crate::policy::{Outcome, Parsed, PolicyText, Protocol};
+
+/// The rolls: no jitter is the same for all.
+const ROLLS: [f64; 3] = [0.0, 0.5, 0.999];
+
+/// The most retries that are asked about.
+const MOST: u32 = 100;
+
+pub(super) struct Probe {
+    /// Of the route.
+    pub(super) path: String,
+    pub(super) protocol: Protocol,
+    /// With each roll.
+    policies: Vec<Arc<RoutePolicy>>,
+    /// Of its hedges alone.
+    pub(super) budget: Option<Arc<dyn RetryThrottle>>,
+}
+
+impl Probe {
+    /// All routes of a policy.
+    pub(super) fn all(text: &PolicyText) -> Vec<Self> {
+        let parsed: Vec<Parsed> = ROLLS
+            .iter()
+            .filter_map(|roll| text.parse(&Randomness::Fixed(*roll)).ok())
+            .collect();
+        let protocol = text.protocol();
+        let routes: Vec<Vec<(String, Arc<RoutePolicy>)>> =
+            parsed.iter().map(|parsed| routes(parsed, text)).collect();
+        let Some(first) = routes.first() else {
+            return Vec::new();
+        };
+        let probe = |at: usize| Self {
+            path: first[at].0.clone(),
+            protocol,
+            policies: routes
+                .iter()
+                .map(|routes| Arc::clone(&routes[at].1))
+                .collect(),
+            budget: match &parsed[0] {
+                Parsed::Http(policies) => policies
+                    .budget(first[at].1.name())
+                    .map(|budget| Arc::clone(budget) as Arc<dyn RetryThrottle>),
+                _ => None,
+            },
+        };
+        (0..first.len()).map(probe).collect()
+    }
+
+    pub(super) fn policy(&self) -> &RoutePolicy {
+        &self.policies[0]
+    }
+
+    fn strategies(&self) -> Vec<&Arc<dyn RetryStrategy>> {
+        let strategies = self
+            .policies
+            .iter()
+            .filter_map(|policy| match policy.recovery() {
+                Recovery::Retry(strategy) => Some(strategy),
+                _ => None,
+            });
+        strategies.collect()
+    }
+
+    /// The most attempts of a route that retries more than never; `u32::MAX` is no limit.
+    pub(super) fn retries(&self) -> Option<u32> {
+        let strategy = *self.strategies().first()?;
+        let most = strategy.max_attempts().unwrap_or(u32::MAX);
+        (most > 1).then_some(most)
+    }
+
+    /// The delays before each retry with the lowest, the middle and the highest roll.
+    pub(super) fn delays(&self) -> Vec<Vec<Duration>> {
+        let retries = self.retries().unwrap_or(1).min(MOST) - 1;
+        let failure = Failure::new(reason::UNKNOWN, Stage::Response);
+        #[allow(clippy::disallowed_methods, reason = "no time passes here")]
+        let now = std::time::Instant::now();
+        let of = |strategy: &Arc<dyn RetryStrategy>| {
+            let mut previous = None;
+            let delays = (0..retries).map_while(|retries| {
+                let mut view = RetryView::new(&failure, now).retries(retries);
+                if let Some(delay) = previous {
+                    view = view.previous_delay(delay);
+                }
+                match strategy.decide(&view) {
+                    Decision::After(delay) => {
+                        previous = Some(delay);
+                        Some(delay)
+                    }
+                    _ => None,
+                }
+            });
+            delays.collect()
+        };
+        self.strategies().into_iter().map(of).collect()
+    }
+
+    /// The first delay of a hedge, if there are hedges.
+    pub(super) fn hedge(&self) -> Option<Duration> {
+        match self.policy().recovery() {
+            Recovery::Hedge(hedge) if hedge.max_attempts() > 1 => Some(hedge.delay(1)),
+            _ => None,
+        }
+    }
+
+    /// A throttle of its own, full.
+    pub(super) fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
+        self.policy().throttle()
+    }
+
+    fn context(&self, at: usize) -> CallContext {
+        let mut context = CallContext::default();
+        context.stamp_policy(Arc::clone(&self.policies[at]));
+        context
+    }
+
+    /// The verdict on an answer with this code.
+    pub(super) fn verdict(&self, code: i32) -> Verdict {
+        let answer = Outcome::Answer {
+            code,
+            pushback_ms: None,
+        };
+        self.protocol.verdict(answer, &self.context(0))
+    }
+
+    /// The pushback that is read with the lowest and the highest roll.
+    pub(super) fn pushbacks(&self, code: i32, ms: u32) -> [Option<ServerPushback>; 2] {
+        let answer = Outcome::Answer {
+            code,
+            pushback_ms: Some(ms),
+        };
+        [0, ROLLS.len() - 1].map(|at| self.protocol.pushback(answer, &self.context(at)))
+    }
+
+    /// The member of the route that recovers.
+    pub(super) fn member(&self) -> &'static str {
+        let hedges = self.hedge().is_some();
+        match (self.protocol, hedges) {
+            (Protocol::Grpc, false) => ".retryPolicy",
+            (Protocol::Grpc, true) => ".hedgingPolicy",
+            (Protocol::Http, false) => ".retry",
+            (Protocol::Http, true) => ".hedge",
+            (Protocol::Kv, _) => "",
+        }
+    }
+}
+
+/// The routes of a policy, each with its path.
+fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<(String, Arc<RoutePolicy>)> {
+    match (parsed, text) {
+        (Parsed::Http(policies), PolicyText::HttpPolicy(text)) => {
+            let json: Value = serde_json::from_str(text).unwrap_or_default();
+            let count = json["routes"].as_array().map_or(0, Vec::len);
+            let path = |at: usize| match at {
+                at if at < count => format!("$.routes[{at}]"),
+                _ => "$.default".to_owned(),
+            };
+            let policies = policies.iter().enumerate();
+            policies
+                .map(|(at, policy)| (path(at), Arc::clone(policy)))
+                .collect()
+        }
+        (Parsed::Grpc(config), PolicyText::ServiceConfig(text)) => {
+            let json: Value = serde_json::from_str(text).unwrap_or_default();
+            let entries = json["methodConfig"].as_array().cloned().unwrap_or_default();
+            let policy = |(at, entry): (usize, &Value)| {
+                let name = &entry["name"][0];
+                let part = |part: &str| name[part].as_str().unwrap_or_default().to_owned();
+                let method = format!("/{}/{}", part("service"), part("method"));
+                let policy = Arc::new(config.method(&method).policy.as_ref().clone());
+                (format!("$.methodConfig[{at}]"), policy)
+            };
+            entries.iter().enumerate().map(policy).collect()
+        }
+        (Parsed::Kv(strategy), _) => {
+            let policy = RoutePolicy::new("kv").retry(Arc::clone(strategy));
+            vec![("$".to_owned(), Arc::new(policy))]
+        }
+        _ => Vec::new(),
+    }
+}

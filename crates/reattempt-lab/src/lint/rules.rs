@@ -1,0 +1,266 @@
+//! The rules.
+
+use std::time::Duration;
+
+use reattempt::{ServerPushback, Verdict};
+
+use super::probe::Probe;
+use super::throttles;
+use crate::policy::Protocol;
+use crate::scenario::{Scenario, TroubleKind};
+
+/// Where below the route, and what is wrong.
+pub(super) type Found = Option<(String, String)>;
+
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    pub(super) check: fn(&Probe, Option<&Scenario>) -> Found,
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "attempt-limit",
+        check: attempt_limit,
+    },
+    Rule {
+        name: "never-fits",
+        check: never_fits,
+    },
+    Rule {
+        name: "hedge-below-median",
+        check: hedge_below_median,
+    },
+    Rule {
+        name: "retries-multiply",
+        check: retries_multiply,
+    },
+    Rule {
+        name: "no-throttle",
+        check: no_throttle,
+    },
+    Rule {
+        name: "request-fed-budget",
+        check: throttles::request_fed_budget,
+    },
+    Rule {
+        name: "no-jitter",
+        check: no_jitter,
+    },
+    Rule {
+        name: "not-idempotent",
+        check: not_idempotent,
+    },
+    Rule {
+        name: "retry-after-herd",
+        check: retry_after_herd,
+    },
+    Rule {
+        name: "tiny-throttle",
+        check: throttles::tiny_throttle,
+    },
+    Rule {
+        name: "unearned-budget",
+        check: throttles::unearned_budget,
+    },
+];
+
+pub(super) fn found(place: &str, text: impl Into<String>) -> Found {
+    Some((place.to_owned(), text.into()))
+}
+
+/// The whole call's limit: the policy's, and of a scenario's calls the smallest.
+fn timeout(probe: &Probe, scenario: Option<&Scenario>) -> Option<Duration> {
+    let calls = scenario.into_iter().flat_map(|scenario| &scenario.calls);
+    let of_calls = calls.filter_map(|kind| kind.timeout.map(Duration::from_nanos));
+    of_calls.chain(probe.policy().timeout()).min()
+}
+
+fn attempt_limit(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+    let each = probe.policy().attempt_timeout()?;
+    let whole = timeout(probe, scenario)?;
+    if each < whole || (probe.retries().is_none() && probe.hedge().is_none()) {
+        return None;
+    }
+    found(
+        ".attemptTimeout",
+        format!(
+            "the limit of each attempt ({each:?}) is not below that of the call ({whole:?}): no second attempt follows one that hangs"
+        ),
+    )
+}
+
+fn never_fits(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+    let whole = timeout(probe, scenario)?;
+    let delays = probe.delays();
+    let mut passed = Duration::ZERO;
+    for (retry, delay) in delays.get(1)?.iter().enumerate() {
+        passed = passed.saturating_add(*delay);
+        if passed >= whole {
+            let most = probe.retries()?;
+            let attempt = retry + 2;
+            // Without a maximum the deadline is what ends the attempts.
+            if most == u32::MAX && retry > 0 {
+                return None;
+            }
+            return found(
+                probe.member(),
+                format!(
+                    "attempt {attempt} is sent {passed:?} after the first failure on the average, and the call ends after {whole:?}"
+                ),
+            );
+        }
+    }
+    None
+}
+
+fn hedge_below_median(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+    let delay = probe.hedge()?;
+    let Some(scenario) = scenario else {
+        if delay.is_zero() {
+            return found(
+                probe.member(),
+                "all attempts of every call are sent at once",
+            );
+        }
+        return None;
+    };
+    let backends = &scenario.tiers[0].backends;
+    let ms = delay
+        .saturating_sub(Duration::from_nanos(scenario.rtt))
+        .as_secs_f64()
+        * 1e3;
+    let within: f64 = backends
+        .iter()
+        .map(|one| one.latency.share_within(ms))
+        .sum();
+    let share = within / backends.len() as f64;
+    if share >= 0.5 {
+        return None;
+    }
+    found(
+        probe.member(),
+        format!(
+            "{:.0} % of the calls are slower than the delay of {delay:?} when all is well, and get a hedge: set it above the median, near the 95th percentile",
+            (1.0 - share) * 100.0
+        ),
+    )
+}
+
+/// Whether some route of a policy sends a failed call again.
+fn resends(probes: &[Probe]) -> bool {
+    probes.iter().any(|probe| probe.retries().is_some())
+}
+
+fn retries_multiply(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+    let scenario = scenario?;
+    let most = probe.retries()?;
+    let mut inner = scenario.tiers.iter().skip(1);
+    // A tier without a policy of its own has the one under test.
+    let both = inner.any(|tier| {
+        let policy = tier.policy.as_ref();
+        policy.is_none_or(|policy| resends(&Probe::all(policy)))
+    });
+    if !both || probe.throttle().is_some() {
+        return None;
+    }
+    let times = if most == u32::MAX {
+        "any number of".to_owned()
+    } else {
+        most.to_string()
+    };
+    found(
+        probe.member(),
+        format!(
+            "the servers of this call retry too, so that the last hop gets up to {times} times their attempts: retry at one hop, or throttle"
+        ),
+    )
+}
+
+fn no_throttle(probe: &Probe, _: Option<&Scenario>) -> Found {
+    if probe.throttle().is_some() {
+        return None;
+    }
+    if probe.hedge().is_some() {
+        return found(
+            probe.member(),
+            "no throttle or budget holds the hedges back when all servers are slow",
+        );
+    }
+    let most = probe.retries()?;
+    let load = if most == u32::MAX {
+        "any number of attempts".to_owned()
+    } else {
+        format!("{most} attempts")
+    };
+    found(
+        probe.member(),
+        format!(
+            "no throttle: servers that fail get {load} for each call, when they can bear least"
+        ),
+    )
+}
+
+fn no_jitter(probe: &Probe, _: Option<&Scenario>) -> Found {
+    probe.retries()?;
+    let delays = probe.delays();
+    let (low, high) = (delays.first()?, delays.last()?);
+    let longest = low.iter().max()?;
+    if low != high || *longest < Duration::from_millis(20) {
+        return None;
+    }
+    let place = match probe.protocol {
+        Protocol::Http => ".retry.backoff.jitter".to_owned(),
+        _ => probe.member().to_owned(),
+    };
+    Some((
+        place,
+        "the delays have no jitter: calls that fail together come back together".to_owned(),
+    ))
+}
+
+fn not_idempotent(probe: &Probe, _: Option<&Scenario>) -> Found {
+    probe.retries().or(probe.hedge().map(|_| 2))?;
+    // Codes that do not say that the request was not carried out.
+    let (codes, place): (Vec<i32>, _) = match probe.protocol {
+        Protocol::Http => (vec![408, 500, 502, 503, 504], ".retry.safeStatuses"),
+        Protocol::Grpc => (vec![2, 4, 13, 15], ".retryPolicy.retryableStatusCodes"),
+        Protocol::Kv => return None,
+    };
+    let safe = |code: &i32| matches!(probe.verdict(*code), Verdict::Retry(failure) if failure.safe);
+    let listed: Vec<String> = codes
+        .iter()
+        .filter(|code| safe(code))
+        .map(i32::to_string)
+        .collect();
+    if listed.is_empty() || (probe.protocol == Protocol::Grpc && probe.hedge().is_some()) {
+        return None;
+    }
+    found(
+        place,
+        format!(
+            "requests that are not idempotent are sent again after {}, which a server also answers after it has carried them out",
+            listed.join(", ")
+        ),
+    )
+}
+
+fn retry_after_herd(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+    let scenario = scenario?;
+    if probe.protocol != Protocol::Http {
+        return None;
+    }
+    probe.retries()?;
+    let limited = scenario.troubles().find_map(|trouble| match trouble.kind {
+        TroubleKind::Limit { answer, .. } => Some(&scenario.answers[answer]),
+        _ => None,
+    })?;
+    let code = probe.protocol.code(limited.code.as_ref()).ok()?;
+    let [low, high] = probe.pushbacks(code, limited.pushback_ms?);
+    let (Some(ServerPushback::After(_)), true) = (low, low == high) else {
+        return None;
+    };
+    found(
+        ".retryAfter.spread",
+        "a rate limiter tells all clients the same delay, and no spread is added: they return at one instant, and are refused again",
+    )
+}

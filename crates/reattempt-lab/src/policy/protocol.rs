@@ -1,0 +1,201 @@
+//! What an attempt's outcome is in each protocol, as its own classifier and pushback reader see it.
+
+use std::io;
+use std::time::Duration;
+
+use http::{HeaderValue, Response};
+use reattempt::{CallContext, Classify, ReadPushback, ServerPushback, Stage, Verdict};
+use reattempt_couchbase::kv::Status;
+use reattempt_couchbase::{KvAnswer, KvClassifier, KvPushback, KvTransportError};
+use reattempt_grpc::{Code, CodeSet, GRPC_STATUS, GrpcClassifier, GrpcPushback, RETRY_PUSHBACK_MS};
+use reattempt_http::{HttpClassifier, HttpPushback};
+
+use crate::scenario::AnswerCode;
+
+/// The protocol of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Protocol {
+    Grpc,
+    Http,
+    Kv,
+}
+
+/// What became of an attempt, before it is classified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Success,
+    /// The connection was refused.
+    Refused,
+    /// Its time limit passed.
+    Timeout,
+    Answer {
+        code: i32,
+        pushback_ms: Option<u32>,
+    },
+}
+
+impl Protocol {
+    /// The number of a code that was written in a scenario; absent, the overload code.
+    pub(crate) fn code(self, written: Option<&AnswerCode>) -> Result<i32, &'static str> {
+        const GRPC: &str = "a gRPC status other than OK, by number or name, for a service config";
+        const HTTP: &str = "a status from 400 to 599 for an HTTP policy";
+        const KV: &str = "a status from 1 to 65535 for a key-value strategy";
+        let number = |least: i64, most: i64, must| match written {
+            Some(AnswerCode::Number(number)) if (least..=most).contains(number) => {
+                i32::try_from(*number).map_err(|_| must)
+            }
+            _ => Err(must),
+        };
+        match (self, written) {
+            (Self::Grpc, None) => Ok(Code::Unavailable.number()),
+            (Self::Http, None) => Ok(503),
+            (Self::Kv, None) => Ok(Status::ETMPFAIL.0.into()),
+            (Self::Grpc, Some(AnswerCode::Name(name))) => match name.parse::<Code>() {
+                Ok(code) if code != Code::Ok => Ok(code.number()),
+                _ => Err(GRPC),
+            },
+            (Self::Grpc, Some(_)) => number(1, 16, GRPC),
+            (Self::Http, Some(_)) => number(400, 599, HTTP),
+            (Self::Kv, Some(_)) => number(1, 0xffff, KV),
+        }
+    }
+
+    /// The code that a tier answers when the failure of its own call has none.
+    pub(crate) const fn gateway(self, timed_out: bool) -> i32 {
+        match (self, timed_out) {
+            (Self::Grpc, true) => 4,
+            (Self::Grpc, false) => 14,
+            (Self::Http, true) => 504,
+            (Self::Http, false) => 502,
+            (Self::Kv, _) => 0x86,
+        }
+    }
+
+    /// The verdict of the protocol's classifier, under the policy in this context.
+    pub(crate) fn verdict(self, outcome: Outcome, context: &CallContext) -> Verdict {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let timeout = io::Error::from(io::ErrorKind::TimedOut);
+        match self {
+            // The stack of `reattempt call`: without a policy nothing is retryable (A6).
+            Self::Grpc => {
+                let classifier = GrpcClassifier::new().retryable(CodeSet::EMPTY);
+                let outcome = match outcome {
+                    Outcome::Success => Ok(grpc(0, None)),
+                    Outcome::Answer { code, pushback_ms } => Ok(grpc(code, pushback_ms)),
+                    Outcome::Refused => Err(refused),
+                    Outcome::Timeout => Err(timeout),
+                };
+                classifier.classify(outcome.as_ref(), context)
+            }
+            Self::Http => {
+                let outcome = match outcome {
+                    Outcome::Success => Ok(Response::new(())),
+                    Outcome::Answer { code, pushback_ms } => Ok(of_http(code, pushback_ms)),
+                    Outcome::Refused => Err(refused),
+                    Outcome::Timeout => Err(timeout),
+                };
+                HttpClassifier::new().classify(outcome.as_ref(), context)
+            }
+            Self::Kv => {
+                let outcome = match outcome {
+                    Outcome::Success => Ok(Kv::new(0, None)),
+                    Outcome::Answer { code, pushback_ms } => Ok(Kv::new(code, pushback_ms)),
+                    Outcome::Refused => Err(KvLost(Stage::Dispatch)),
+                    Outcome::Timeout => Err(KvLost(Stage::InFlight)),
+                };
+                KvClassifier::new().classify(outcome.as_ref(), context)
+            }
+        }
+    }
+
+    /// The pushback that the protocol's reader reads. One that spreads it draws a random number.
+    pub(crate) fn pushback(
+        self,
+        outcome: Outcome,
+        context: &CallContext,
+    ) -> Option<ServerPushback> {
+        let Outcome::Answer { code, pushback_ms } = outcome else {
+            return None;
+        };
+        match self {
+            Self::Grpc => {
+                let answer: Result<_, &()> = Ok(&grpc(code, pushback_ms));
+                GrpcPushback.read_in(answer, context)
+            }
+            Self::Http => {
+                let answer: Result<_, &()> = Ok(&of_http(code, pushback_ms));
+                HttpPushback::new().read_in(answer, context)
+            }
+            Self::Kv => {
+                let answer: Result<_, &()> = Ok(&Kv::new(code, pushback_ms));
+                KvPushback::new().read_in(answer, context)
+            }
+        }
+    }
+}
+
+fn grpc(code: i32, pushback_ms: Option<u32>) -> Response<()> {
+    let mut answer = Response::new(());
+    let headers = answer.headers_mut();
+    headers.insert(GRPC_STATUS, HeaderValue::from(code));
+    if let Some(ms) = pushback_ms {
+        headers.insert(RETRY_PUSHBACK_MS, HeaderValue::from(ms));
+    }
+    answer
+}
+
+/// With `retry-after-ms` beside a `Retry-After` in whole seconds, rounded up.
+fn of_http(code: i32, pushback_ms: Option<u32>) -> Response<()> {
+    let mut answer = Response::new(());
+    let status = u16::try_from(code)
+        .ok()
+        .and_then(|code| http::StatusCode::from_u16(code).ok());
+    *answer.status_mut() = status.unwrap_or(http::StatusCode::SERVICE_UNAVAILABLE);
+    if let Some(ms) = pushback_ms {
+        let headers = answer.headers_mut();
+        headers.insert(
+            http::header::RETRY_AFTER,
+            HeaderValue::from(ms.div_ceil(1000)),
+        );
+        headers.insert("retry-after-ms", HeaderValue::from(ms));
+    }
+    answer
+}
+
+/// An answer of the key-value service.
+struct Kv {
+    status: u16,
+    throttled: Option<Duration>,
+}
+
+impl Kv {
+    fn new(code: i32, pushback_ms: Option<u32>) -> Self {
+        Self {
+            status: u16::try_from(code).unwrap_or(Status::ETMPFAIL.0),
+            throttled: pushback_ms.map(|ms| Duration::from_millis(ms.into())),
+        }
+    }
+}
+
+impl KvAnswer for Kv {
+    fn status(&self) -> u16 {
+        self.status
+    }
+
+    fn opcode(&self) -> u8 {
+        reattempt_couchbase::kv::Opcode::GET.0
+    }
+
+    fn throttle_duration(&self) -> Option<Duration> {
+        self.throttled
+    }
+}
+
+/// An attempt that came this far and got no answer.
+struct KvLost(Stage);
+
+impl KvTransportError for KvLost {
+    fn stage(&self) -> Stage {
+        self.0
+    }
+}

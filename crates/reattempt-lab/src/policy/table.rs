@@ -1,0 +1,253 @@
+//! What a policy means for one kind of call: verdicts and limits, which all processes share, and
+//! strategies, throttles and budgets, of which each process has its own.
+
+use std::sync::Arc;
+
+use http::Request;
+use reattempt::backoff::{Backoff, Jitter, Randomness};
+use reattempt::strategy::{MaxAttempts, NeverRetry};
+use reattempt::throttle::HedgeBudget;
+use reattempt::{
+    CallContext, HasCallContext, HedgePolicy, Idempotency, Recovery, RetryStrategy, RetryThrottle,
+    Route, RoutePolicy, ServerPushback, Verdict,
+};
+use reattempt_couchbase::kv::Opcode;
+
+use super::protocol::{Outcome, Protocol};
+use super::{Parsed, PolicyText};
+use crate::scenario::{CallKind, Scenario};
+
+/// Outcomes by number: these, then the scenario's answers, then what a tier answers for a failure
+/// of its own calls.
+pub(crate) const OUTCOME_SUCCESS: u16 = 0;
+pub(crate) const OUTCOME_REFUSED: u16 = 1;
+pub(crate) const OUTCOME_TIMEOUT: u16 = 2;
+const FIRST_ANSWER: usize = 3;
+
+/// The outcome that is this answer of the scenario.
+pub(crate) const fn answer_outcome(answer: usize) -> u16 {
+    (FIRST_ANSWER + answer) as u16
+}
+
+/// What one tier of a policy makes of the outcomes of one kind of call.
+#[derive(Debug)]
+pub(crate) struct Table {
+    verdicts: Vec<Verdict>,
+    pushbacks: Vec<Pushback>,
+    /// What a server answers when its own call under this policy ends with the outcome.
+    passed_on: Vec<u16>,
+    /// What it answers when the deadline of that call passes.
+    pub(crate) passed_on_deadline: u16,
+    pub(crate) idempotent: bool,
+    /// In nanoseconds; `u64::MAX` is none.
+    pub(crate) timeout: u64,
+    pub(crate) attempt_timeout: u64,
+    protocol: Protocol,
+    outcomes: Vec<Outcome>,
+    /// With the route's policy, from which the reader of pushback takes its settings.
+    context: CallContext,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pushback {
+    Same(Option<ServerPushback>),
+    /// The reader adds a random time.
+    Spread,
+}
+
+/// What a process has of its own for one kind of call.
+#[derive(Clone, Debug)]
+pub(crate) struct Own {
+    pub(crate) way: Way,
+    pub(crate) throttle: Option<Arc<dyn RetryThrottle>>,
+    pub(crate) budget: Option<Arc<HedgeBudget>>,
+}
+
+/// How it recovers.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    Retry(Arc<dyn RetryStrategy>),
+    Hedge(Arc<HedgePolicy>),
+}
+
+/// The policy of the route that a call takes.
+fn route(parsed: &Parsed, kind: &CallKind) -> Option<Arc<RoutePolicy>> {
+    let request = request(kind);
+    match parsed {
+        Parsed::Grpc(config) => config.route(&request),
+        Parsed::Http(policies) => policies.route(&request),
+        Parsed::Kv(_) => None,
+    }
+}
+
+fn request(kind: &CallKind) -> Request<()> {
+    let request = Request::builder().method(&*kind.method).uri(&*kind.path);
+    // Both were checked when the scenario was read.
+    request.body(()).unwrap_or_default()
+}
+
+impl Own {
+    /// Of a process with this policy.
+    pub(crate) fn new(parsed: &Parsed, kind: &CallKind, randomness: &Randomness) -> Self {
+        let policy = route(parsed, kind);
+        let layer: Arc<dyn RetryStrategy> = match parsed {
+            // The stacks of `reattempt call`.
+            Parsed::Grpc(_) => Arc::new(NeverRetry),
+            Parsed::Http(_) => Arc::new(standard(randomness)),
+            Parsed::Kv(strategy) => Arc::clone(strategy),
+        };
+        let way = match policy.as_deref().map(RoutePolicy::recovery) {
+            Some(Recovery::Retry(strategy)) => Way::Retry(Arc::clone(strategy)),
+            Some(Recovery::Hedge(hedge)) => Way::Hedge(Arc::clone(hedge)),
+            Some(Recovery::None) => Way::Retry(Arc::new(NeverRetry)),
+            Some(Recovery::Default) | None => Way::Retry(layer),
+        };
+        let budget = match (parsed, &policy) {
+            (Parsed::Http(policies), Some(policy)) => policies.budget(policy.name()).cloned(),
+            _ => None,
+        };
+        Self {
+            way,
+            throttle: policy.and_then(|policy| policy.throttle().cloned()),
+            budget,
+        }
+    }
+}
+
+/// The strategy of the layers for calls that no route matches.
+fn standard(randomness: &Randomness) -> MaxAttempts {
+    let (from, to) = (
+        std::time::Duration::from_millis(100),
+        std::time::Duration::from_secs(20),
+    );
+    let backoff = Backoff::exponential(from, to).jitter(Jitter::Full);
+    MaxAttempts::new(3, backoff.randomness(randomness.clone()))
+}
+
+impl Table {
+    /// Of this kind of call under this policy. `inward`: of a server's own calls, which have no
+    /// deadline but the policy's. `outer`: the protocol of the calls that the server serves.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        text: &PolicyText,
+        kind: &CallKind,
+        randomness: &Randomness,
+        outer: Option<Protocol>,
+    ) -> Option<Self> {
+        let parsed = text.parse(randomness).ok()?;
+        let protocol = text.protocol();
+        let outcomes = outcomes(scenario, protocol)?;
+        let policy = route(&parsed, kind);
+        let mut context = CallContext::default();
+        let timeouts = policy.as_deref().map(|policy| {
+            let nanos = |limit: std::time::Duration| u64::try_from(limit.as_nanos()).ok();
+            (
+                policy.timeout().and_then(nanos),
+                policy.attempt_timeout().and_then(nanos),
+            )
+        });
+        let (timeout, attempt_timeout) = timeouts.unwrap_or_default();
+        if let Some(policy) = policy {
+            context.stamp_policy(policy);
+        }
+        let pushbacks = outcomes.iter().map(|outcome| {
+            let read = || protocol.pushback(*outcome, &context);
+            let first = read();
+            // A spread is a draw of 53 bits.
+            match first {
+                Some(_) if read() != first => Pushback::Spread,
+                first => Pushback::Same(first),
+            }
+        });
+        let pushbacks = pushbacks.collect();
+        let own = kind.timeout.filter(|_| outer.is_none());
+        let gateways = FIRST_ANSWER + scenario.answers.len();
+        let passed_on = |outcome: usize| match outcome {
+            1 => gateways as u16,
+            2 => gateways as u16 + 1,
+            _ if outer.is_some_and(|outer| outer != protocol) => answer_outcome(scenario.overload),
+            // Without the pushback, which was for this caller.
+            _ => without_pushback(&outcomes, outcome),
+        };
+        Some(Self {
+            verdicts: outcomes
+                .iter()
+                .map(|outcome| protocol.verdict(*outcome, &context))
+                .collect(),
+            pushbacks,
+            passed_on: (0..outcomes.len()).map(passed_on).collect(),
+            passed_on_deadline: gateways as u16 + 1,
+            idempotent: kind.is_idempotent(protocol),
+            timeout: own.unwrap_or(u64::MAX).min(timeout.unwrap_or(u64::MAX)),
+            attempt_timeout: attempt_timeout.unwrap_or(u64::MAX),
+            protocol,
+            outcomes,
+            context,
+        })
+    }
+
+    pub(crate) fn verdict(&self, outcome: u16) -> &Verdict {
+        &self.verdicts[usize::from(outcome)]
+    }
+
+    pub(crate) fn pushback(&self, outcome: u16) -> Option<ServerPushback> {
+        match self.pushbacks[usize::from(outcome)] {
+            Pushback::Same(pushback) => pushback,
+            Pushback::Spread => {
+                let outcome = self.outcomes[usize::from(outcome)];
+                self.protocol.pushback(outcome, &self.context)
+            }
+        }
+    }
+
+    pub(crate) fn passed_on(&self, outcome: u16) -> u16 {
+        self.passed_on[usize::from(outcome)]
+    }
+}
+
+/// The answer with the same code and no pushback.
+fn without_pushback(outcomes: &[Outcome], outcome: usize) -> u16 {
+    let Outcome::Answer { code, .. } = outcomes[outcome] else {
+        return outcome as u16;
+    };
+    let plain = Outcome::Answer {
+        code,
+        pushback_ms: None,
+    };
+    let at = outcomes.iter().position(|known| *known == plain);
+    at.unwrap_or(outcome) as u16
+}
+
+fn outcomes(scenario: &Scenario, protocol: Protocol) -> Option<Vec<Outcome>> {
+    let mut outcomes = vec![Outcome::Success, Outcome::Refused, Outcome::Timeout];
+    for answer in &scenario.answers {
+        outcomes.push(Outcome::Answer {
+            code: protocol.code(answer.code.as_ref()).ok()?,
+            pushback_ms: answer.pushback_ms,
+        });
+    }
+    let plain = |code| Outcome::Answer {
+        code,
+        pushback_ms: None,
+    };
+    outcomes.extend([false, true].map(|timed_out| plain(protocol.gateway(timed_out))));
+    // Each answer without its pushback, for servers that pass the failure on.
+    for at in FIRST_ANSWER..FIRST_ANSWER + scenario.answers.len() {
+        if let Outcome::Answer { code, .. } = outcomes[at] {
+            outcomes.push(plain(code));
+        }
+    }
+    Some(outcomes)
+}
+
+impl CallKind {
+    /// By the document, else as the protocol says.
+    pub(crate) fn is_idempotent(&self, protocol: Protocol) -> bool {
+        let natural = || match protocol {
+            Protocol::Grpc => false,
+            Protocol::Http => request(self).natural_idempotency() == Idempotency::Idempotent,
+            Protocol::Kv => self.method == "GET" && Opcode::GET.is_idempotent(),
+        };
+        self.idempotent.unwrap_or_else(natural)
+    }
+}

@@ -1,0 +1,46 @@
+//! When success was back after the trouble.
+
+use super::Second;
+use crate::scenario::Scenario;
+
+const SECOND: f64 = 1e9;
+/// Seconds in a row.
+const IN_A_ROW: usize = 10;
+/// Of the success before.
+const OF_BEFORE: f64 = 0.99;
+
+/// Seconds from the end of the last fault, or of the last higher rate, to the first of ten seconds
+/// in a row in which success is at least 99 % of that before the first of them. `None` if there is
+/// no trouble, nothing before it, or no such seconds.
+pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<f64> {
+    let faults = || {
+        scenario
+            .troubles()
+            .map(|trouble| (trouble.from, trouble.to))
+    };
+    let all = || faults().chain(scenario.higher_rates());
+    let begins = all().map(|(from, _)| from).min()?;
+    let ends = all().map(|(_, to)| to).max()?;
+    if ends >= scenario.duration {
+        return None;
+    }
+    let before = rows
+        .iter()
+        .filter(|row| (row.second as f64 + 1.0) * SECOND <= begins as f64);
+    let (calls, good) = before.fold((0, 0.0), |(calls, good), row| {
+        let share = row.success.unwrap_or(0.0);
+        (calls + row.calls, good + share * row.calls as f64)
+    });
+    if calls == 0 {
+        return None;
+    }
+    let enough = OF_BEFORE * good / calls as f64;
+    let last = scenario.duration.div_ceil(SECOND as u64);
+    let after = |row: &&Second| row.second as f64 * SECOND >= ends as f64 && row.second < last;
+    let after: Vec<&Second> = rows.iter().filter(after).collect();
+    let is_good = |row: &&Second| row.success.is_none_or(|share| share >= enough);
+    let first = after
+        .windows(IN_A_ROW)
+        .find(|ten| ten.iter().all(is_good))?;
+    Some(first[0].second as f64 - ends as f64 / SECOND)
+}

@@ -1,0 +1,142 @@
+//! The course of a run, second by second.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::quantiles::Quantiles;
+use crate::scenario::Scenario;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// One second of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Second {
+    /// Since the start of the scenario.
+    pub second: u64,
+    /// Calls that arrived in it.
+    pub calls: u64,
+    /// The share of them that ended well; `None` without calls.
+    pub success: Option<f64>,
+    /// Attempts that were sent in it.
+    pub attempts: u64,
+    /// The 99th percentile of the times of those that ended well.
+    pub p99_ms: Option<f64>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    calls: u64,
+    succeeded: u64,
+    attempts: u64,
+    /// Calls that are still in flight.
+    open: u64,
+    times: Quantiles,
+    p99: Option<u64>,
+}
+
+impl Row {
+    /// All its calls have ended: of their times only the quantile is kept.
+    fn close(&mut self) {
+        let mut times = std::mem::take(&mut self.times);
+        times.finish();
+        self.p99 = times.quantile(0.99);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Seconds {
+    first: u64,
+    rows: Vec<Row>,
+    /// Rows that may still change, in order.
+    open: Vec<usize>,
+    /// Attempts after the last second in which calls arrive.
+    late: BTreeMap<u64, u64>,
+    after: u64,
+}
+
+impl Seconds {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        Self {
+            first: scenario.warmup / SECOND,
+            rows: Vec::new(),
+            open: Vec::new(),
+            late: BTreeMap::new(),
+            after: scenario.duration.div_ceil(SECOND),
+        }
+    }
+
+    /// The row of an instant at which a counted call arrived.
+    fn row(&mut self, at: u64) -> &mut Row {
+        let at = (at / SECOND - self.first) as usize;
+        if at >= self.rows.len() {
+            self.open.retain(|open| {
+                let row = &mut self.rows[*open];
+                let still = row.open > 0;
+                if !still {
+                    row.close();
+                }
+                still
+            });
+            while at >= self.rows.len() {
+                self.rows.push(Row::default());
+            }
+            self.open.push(at);
+        }
+        &mut self.rows[at]
+    }
+
+    pub(super) fn call(&mut self, at: u64) {
+        let row = self.row(at);
+        row.calls += 1;
+        row.open += 1;
+    }
+
+    pub(super) fn attempt(&mut self, at: u64) {
+        let second = at / SECOND;
+        let row = (second - self.first) as usize;
+        if let Some(row) = self.rows.get_mut(row) {
+            row.attempts += 1;
+        } else {
+            *self.late.entry(second).or_default() += 1;
+        }
+    }
+
+    pub(super) fn ended(&mut self, arrived: u64, took: Option<u64>) {
+        let row = &mut self.rows[(arrived / SECOND - self.first) as usize];
+        row.open -= 1;
+        if let Some(took) = took {
+            row.succeeded += 1;
+            row.times.add(took);
+        }
+    }
+
+    pub(super) fn rows(mut self) -> Vec<Second> {
+        for at in std::mem::take(&mut self.open) {
+            self.rows[at].close();
+        }
+        while self.first + (self.rows.len() as u64) < self.after {
+            self.rows.push(Row::default());
+        }
+        let (first, late) = (self.first, &self.late);
+        let rows = self.rows.iter().enumerate().map(|(at, row)| {
+            let second = first + at as u64;
+            Second {
+                second,
+                calls: row.calls,
+                success: (row.calls > 0).then(|| row.succeeded as f64 / row.calls as f64),
+                attempts: row.attempts + late.get(&second).copied().unwrap_or(0),
+                p99_ms: row.p99.map(|ns| ns as f64 / 1e6),
+            }
+        });
+        let rows_end = first + self.rows.len() as u64;
+        let after = late.range(rows_end..).map(|(second, attempts)| Second {
+            second: *second,
+            calls: 0,
+            success: None,
+            attempts: *attempts,
+            p99_ms: None,
+        });
+        rows.chain(after).collect()
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs of a scenario.
+
+use reattempt::config::{Fault, Faults};
+
+use crate::lint::lint_in;
+use crate::policy::PolicyText;
+use crate::report::{Outcome, Report};
+use crate::scenario::Scenario;
+use crate::world::{MOST_IN_FLIGHT, Stopped, World};
+
+/// What a run may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most events of one policy's run; a billion by default. A policy that retries without a
+    /// limit against a server that never recovers has no other end.
+    pub max_events: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_events: 1_000_000_000,
+        }
+    }
+}
+
+impl Scenario {
+    /// Runs all policies, one after another, on the same arrivals and service times.
+    ///
+    /// # Errors
+    /// A run that needs more events than it may.
+    pub fn run(&self, limits: &Limits) -> Result<Report, Faults> {
+        let mut report = self.simulate(limits)?;
+        for ((_, policy), (_, outcome)) in self.policies.iter().zip(&mut report.policies) {
+            outcome.findings = lint_in(policy, self);
+        }
+        Ok(report)
+    }
+
+    /// The same without findings.
+    pub(crate) fn simulate(&self, limits: &Limits) -> Result<Report, Faults> {
+        let policies = self.policies.iter().map(|(name, policy)| {
+            let outcome = self.run_policy(policy, limits);
+            let outcome = outcome.map_err(|stopped| {
+                let path = format!("$.policies.{name}");
+                Faults::new(
+                    "the scenario",
+                    vec![Fault::new(path, message(stopped, limits))],
+                )
+            })?;
+            Ok((name.clone(), outcome))
+        });
+        Ok(Report {
+            policies: policies.collect::<Result<_, Faults>>()?,
+        })
+    }
+
+    fn run_policy(&self, policy: &PolicyText, limits: &Limits) -> Result<Outcome, Stopped> {
+        let world = World::new(self, policy).ok_or(Stopped::Policy)?;
+        let counts = world.run(limits.max_events)?;
+        Ok(counts.outcome(self))
+    }
+}
+
+fn message(stopped: Stopped, limits: &Limits) -> String {
+    match stopped {
+        Stopped::Events => format!(
+            "the run was ended after {} events: calls are retried without an end, or the scenario is larger than --max-events allows",
+            limits.max_events
+        ),
+        Stopped::InFlight => {
+            format!("more than {MOST_IN_FLIGHT} calls or attempts are in flight at one time")
+        }
+        Stopped::Policy => "the policy cannot be read".to_owned(),
+    }
+}

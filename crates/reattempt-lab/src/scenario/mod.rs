@@ -1,0 +1,183 @@
+//! What happens to the policies: clients, arrivals, servers and their faults.
+
+mod calls;
+pub(crate) mod latency;
+mod number;
+mod read;
+mod servers;
+
+use reattempt::config::Faults;
+
+pub use latency::Latency;
+
+use crate::policy::PolicyText;
+
+/// A scenario that was read without faults.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub(crate) seed: u64,
+    /// In nanoseconds.
+    pub(crate) duration: u64,
+    /// In nanoseconds.
+    pub(crate) warmup: u64,
+    pub(crate) clients: u32,
+    /// From when on (in nanoseconds), and how many calls a second; in this order.
+    pub(crate) arrivals: Vec<(u64, f64)>,
+    pub(crate) calls: Vec<CallKind>,
+    pub(crate) policies: Vec<(String, PolicyText)>,
+    /// In nanoseconds.
+    pub(crate) rtt: u64,
+    pub(crate) tiers: Vec<Tier>,
+    /// The document has `tiers`, and the result too.
+    pub(crate) tiered: bool,
+    /// What an attempt gets for which there is no place: an index of `answers`.
+    pub(crate) overload: usize,
+    /// Every failure that a server answers.
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) stops: bool,
+    pub(crate) pick: Pick,
+}
+
+/// A kind of call.
+#[derive(Clone, Debug)]
+pub(crate) struct CallKind {
+    pub(crate) weight: f64,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) idempotent: Option<bool>,
+    /// In nanoseconds.
+    pub(crate) timeout: Option<u64>,
+}
+
+/// Servers that are called under one policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Tier {
+    /// Absent: the policy under test.
+    pub(crate) policy: Option<PolicyText>,
+    pub(crate) backends: Vec<Backend>,
+}
+
+/// One server process.
+#[derive(Clone, Debug)]
+pub(crate) struct Backend {
+    pub(crate) servers: u32,
+    /// How many attempts may wait.
+    pub(crate) queue: Option<u32>,
+    pub(crate) latency: Latency,
+    pub(crate) faults: Vec<Trouble>,
+}
+
+/// A fault, from an instant to another (in nanoseconds).
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) kind: TroubleKind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TroubleKind {
+    Error {
+        share: f64,
+        /// An index of the scenario's answers.
+        answer: usize,
+        after_service: bool,
+    },
+    Silent {
+        share: f64,
+    },
+    Slow {
+        factor: f64,
+    },
+    Capacity {
+        servers: u32,
+    },
+    Refuse,
+    Limit {
+        per_s: f64,
+        burst: f64,
+        answer: usize,
+    },
+}
+
+/// A failure that a server answers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    /// Absent: the overload code of the policy's protocol.
+    pub(crate) code: Option<AnswerCode>,
+    pub(crate) pushback_ms: Option<u32>,
+    /// Where it was written.
+    pub(crate) path: String,
+}
+
+/// A code as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerCode {
+    Number(i64),
+    Name(String),
+}
+
+/// How an attempt finds its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    Random,
+    RoundRobin,
+    LeastLoaded,
+}
+
+impl Scenario {
+    /// The most backends of a scenario.
+    pub const MOST_BACKENDS: usize = 10_000;
+    /// The most calls a second.
+    pub const MOST_PER_S: f64 = 1e7;
+    /// The longest duration in seconds.
+    pub const MOST_SECONDS: f64 = 1e6;
+    /// The most client processes.
+    pub const MOST_CLIENTS: u64 = 100_000;
+    /// The most tiers.
+    pub const MOST_TIERS: usize = 16;
+    /// The most kinds of call.
+    pub const MOST_KINDS: usize = 100;
+
+    /// Reads a scenario document.
+    ///
+    /// # Errors
+    /// All its faults, each with its JSON path; those of a policy at that policy's place.
+    pub fn parse(text: &(impl AsRef<[u8]> + ?Sized)) -> Result<Self, Faults> {
+        read::read(text.as_ref())
+    }
+
+    /// The names of the policies, in the order of the document.
+    pub fn policies(&self) -> impl Iterator<Item = &str> {
+        self.policies.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The same scenario with another seed.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The policy that a call of this tier runs under.
+    pub(crate) fn policy_of<'a>(&'a self, tier: usize, tested: &'a PolicyText) -> &'a PolicyText {
+        self.tiers[tier].policy.as_ref().unwrap_or(tested)
+    }
+
+    /// When the arrivals are above the first rate for the last time, and when for the first time.
+    pub(crate) fn higher_rates(&self) -> Option<(u64, u64)> {
+        let first = self.arrivals.first()?.1;
+        let higher = |at: usize| self.arrivals[at].1 > first;
+        let begins = (0..self.arrivals.len()).find(|at| higher(*at))?;
+        let last = (0..self.arrivals.len()).rfind(|at| higher(*at))?;
+        let ends = self.arrivals.get(last + 1);
+        let ends = ends.map_or(self.duration, |(from, _)| *from);
+        Some((self.arrivals[begins].0, ends))
+    }
+
+    /// All faults of all servers.
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = &Trouble> {
+        let backends = self.tiers.iter().flat_map(|tier| &tier.backends);
+        backends.flat_map(|backend| &backend.faults)
+    }
+}

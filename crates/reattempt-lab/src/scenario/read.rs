@@ -1,0 +1,269 @@
+//! Reads a scenario document, strictly: unknown members are faults.
+
+use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, integer, one_of};
+
+use super::calls::{arrivals, calls};
+use super::number::{millis_as_nanos, number, seconds};
+use super::servers::{answer, backend};
+use super::{Answer, CallKind, Pick, Scenario, Tier};
+use crate::policy::PolicyText;
+
+const FORM: Form = Form {
+    most_faults: 100,
+    most_warnings: 100,
+    ..Form::new("the scenario")
+};
+
+/// Faults that parsers of parts found.
+type Others = Vec<Fault>;
+
+pub(super) fn read(text: &[u8]) -> Result<Scenario, Faults> {
+    let mut others = Others::new();
+    let read = FORM.read(text, |place, json| scenario(place, json, &mut others));
+    let (scenario, faults) = match read {
+        Ok((scenario, unknown)) => (Some(scenario), unknown),
+        Err(refused) => {
+            let faults = refused.faults().iter().chain(refused.warnings());
+            (None, faults.cloned().collect())
+        }
+    };
+    let faults: Vec<Fault> = faults.into_iter().chain(others).collect();
+    match scenario.filter(|_| faults.is_empty()) {
+        Some(scenario) => Ok(scenario),
+        None => Err(Faults::new(FORM.subject, faults)),
+    }
+}
+
+const KNOWN: [&str; 13] = [
+    "seed",
+    "duration_s",
+    "warmup_s",
+    "clients",
+    "arrivals",
+    "call",
+    "policies",
+    "rtt_ms",
+    "tiers",
+    "backends",
+    "overload",
+    "cancelled_work",
+    "pick",
+];
+
+fn scenario(place: &mut Place<'_>, json: Json<'_>, others: &mut Others) -> Option<Scenario> {
+    let members = Members::of(place, json, &KNOWN)?;
+    let mut answers = Vec::new();
+    let seed = members.optional(place, "seed", |place, json| {
+        integer(place, json, "a whole number from 0 to 2^64-1", 0, u64::MAX)
+    });
+    let duration = members.required(place, "duration_s", "seconds", |place, json| {
+        let must = "seconds above 0, up to 1e6";
+        let seconds = number(place, json, must, 1e-6, Scenario::MOST_SECONDS)?;
+        Some((seconds * 1e9).round() as u64)
+    });
+    let warmup = members.optional(place, "warmup_s", seconds);
+    let clients = members.optional(place, "clients", |place, json| {
+        let must = format!("a whole number from 1 to {}", Scenario::MOST_CLIENTS);
+        integer(place, json, &must, 1, Scenario::MOST_CLIENTS)
+    });
+    let arrivals = members.required(place, "arrivals", "a list of rates", arrivals);
+    let calls = match members.get("call") {
+        Some(json) => calls(&mut place.field("call"), json),
+        None => Some(vec![CallKind::get()]),
+    };
+    let policies = members.required(place, "policies", "an object", |place, json| {
+        policies(place, json, others)
+    });
+    let rtt = members.optional(place, "rtt_ms", millis_as_nanos);
+    let tiers = tiers(place, &members, others, &mut answers);
+    let overload = match members.get("overload") {
+        Some(json) => {
+            let mut place = place.field("overload");
+            Members::of(&mut place, json, &["code", "pushback_ms"])
+                .and_then(|members| answer(&mut place, &members, &mut answers))
+        }
+        None => {
+            let of_protocol = Answer {
+                code: None,
+                pushback_ms: None,
+                path: "$.overload".to_owned(),
+            };
+            answers.push(of_protocol);
+            Some(answers.len() - 1)
+        }
+    };
+    let stops = members.optional(place, "cancelled_work", |place, json| {
+        one_of(place, json, &[("finishes", false), ("stops", true)])
+    });
+    let pick = members.optional(place, "pick", |place, json| {
+        let words = [
+            ("random", Pick::Random),
+            ("round_robin", Pick::RoundRobin),
+            ("least_loaded", Pick::LeastLoaded),
+        ];
+        one_of(place, json, &words)
+    });
+    if let (Some(warmup), Some(duration)) = (warmup, duration) {
+        if warmup >= duration {
+            place
+                .field("warmup_s")
+                .wrong("must be before the end of duration_s");
+        }
+    }
+    let scenario = Scenario {
+        seed: seed.unwrap_or(0),
+        duration: duration?,
+        warmup: warmup.unwrap_or(0),
+        clients: u32::try_from(clients.unwrap_or(1)).ok()?,
+        arrivals: arrivals?,
+        calls: calls?,
+        policies: policies?,
+        rtt: rtt.unwrap_or(0),
+        tiers: tiers?,
+        tiered: members.get("tiers").is_some(),
+        overload: overload?,
+        answers,
+        stops: stops.unwrap_or(false),
+        pick: pick.unwrap_or(Pick::Random),
+    };
+    if !place.has_faults() {
+        codes(&scenario, others);
+        processes(&scenario, others);
+    }
+    Some(scenario)
+}
+
+fn policies(
+    place: &mut Place<'_>,
+    json: Json<'_>,
+    others: &mut Others,
+) -> Option<Vec<(String, PolicyText)>> {
+    let members = Members::any(place, json)?;
+    let named: Vec<_> = members.iter().collect();
+    if named.is_empty() {
+        return place.refuse("must have at least one policy");
+    }
+    let policies: Vec<_> = named
+        .into_iter()
+        .map(|(name, json)| {
+            let policy = PolicyText::read(&mut place.field(name), json, others)?;
+            Some((name.to_owned(), policy))
+        })
+        .collect();
+    policies.into_iter().collect()
+}
+
+fn tiers(
+    place: &mut Place<'_>,
+    members: &Members<'_>,
+    others: &mut Others,
+    answers: &mut Vec<Answer>,
+) -> Option<Vec<Tier>> {
+    let mut backends = |place: &mut Place<'_>, json: Json<'_>| {
+        let backends = array(place, json, "backends", |place, json| {
+            backend(place, json, answers)
+        })?;
+        if backends.is_empty() {
+            return place.refuse("must have at least one backend");
+        }
+        Some(backends)
+    };
+    let tiers = match (members.get("tiers"), members.get("backends")) {
+        (None, _) => {
+            let backends = members.required(place, "backends", "a list", backends)?;
+            vec![Tier {
+                policy: None,
+                backends,
+            }]
+        }
+        (Some(_), Some(_)) => {
+            return place
+                .field("tiers")
+                .refuse("stands instead of backends: only one of both may be set");
+        }
+        (Some(_), None) => members.optional(place, "tiers", |place, json| {
+            let tiers = array(place, json, "tiers", |place, json| {
+                let members = Members::of(place, json, &["policy", "backends"])?;
+                let policy = members
+                    .get("policy")
+                    .map(|json| PolicyText::read(&mut place.field("policy"), json, others));
+                let backends = members.required(place, "backends", "a list", &mut backends);
+                Some(Tier {
+                    policy: match policy {
+                        Some(policy) => Some(policy?),
+                        None => None,
+                    },
+                    backends: backends?,
+                })
+            })?;
+            if tiers.is_empty() || tiers.len() > Scenario::MOST_TIERS {
+                let most = Scenario::MOST_TIERS;
+                return place.refuse(format!("must have from 1 to {most} tiers"));
+            }
+            Some(tiers)
+        })?,
+    };
+    let count: usize = tiers.iter().map(|tier| tier.backends.len()).sum();
+    if count > Scenario::MOST_BACKENDS {
+        return place.refuse(format!(
+            "has {count} backends: at most {} can be simulated",
+            Scenario::MOST_BACKENDS
+        ));
+    }
+    Some(tiers)
+}
+
+/// The most bytes of policy text that all processes may have, each with its own copy.
+const MOST_POLICY_BYTES: usize = 64 * 1024 * 1024;
+
+/// Each process reads its policy for itself, because throttles and budgets are its own.
+fn processes(scenario: &Scenario, others: &mut Others) {
+    let servers = scenario.tiers.iter().map(|tier| tier.backends.len());
+    let count = scenario.clients as usize + servers.sum::<usize>();
+    let named = scenario.policies.iter().map(|(_, policy)| policy);
+    let of_tiers = scenario
+        .tiers
+        .iter()
+        .filter_map(|tier| tier.policy.as_ref());
+    let longest = named
+        .chain(of_tiers)
+        .map(PolicyText::len)
+        .max()
+        .unwrap_or(0);
+    let each = longest + 64 * scenario.calls.len();
+    if count.saturating_mul(each) > MOST_POLICY_BYTES {
+        let most = MOST_POLICY_BYTES / each;
+        let what = format!(
+            "must be fewer: with policies of {longest} bytes at most {most} clients and backends can be simulated"
+        );
+        others.push(Fault::new("$.clients", what));
+    }
+}
+
+/// Every code has to be one of every protocol that a policy has.
+fn codes(scenario: &Scenario, others: &mut Others) {
+    let named = scenario.policies.iter().map(|(_, policy)| policy);
+    let of_tiers = scenario
+        .tiers
+        .iter()
+        .filter_map(|tier| tier.policy.as_ref());
+    let mut protocols: Vec<_> = named.chain(of_tiers).map(PolicyText::protocol).collect();
+    protocols.sort_unstable();
+    protocols.dedup();
+    // Outcomes have numbers of 16 bits, and each answer has two.
+    if scenario.answers.len() > 10_000 {
+        others.push(Fault::new(
+            "$",
+            "has more than 10000 different codes and pushbacks",
+        ));
+        return;
+    }
+    for answer in &scenario.answers {
+        for protocol in &protocols {
+            if let Err(must) = protocol.code(answer.code.as_ref()) {
+                let path = format!("{}.code", answer.path);
+                others.push(Fault::new(path, format!("must be {must}")));
+            }
+        }
+    }
+}

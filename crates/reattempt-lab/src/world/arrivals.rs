@@ -1,0 +1,89 @@
+//! When calls arrive: a Poisson process whose rate changes, the same for every policy.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::RngCore;
+
+use crate::random::{below, exponential, stream, unit};
+use crate::scenario::Scenario;
+use crate::scenario::latency::by_weight;
+
+/// One call that arrives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    pub(super) at: u64,
+    pub(super) client: u32,
+    pub(super) kind: u16,
+    pub(super) word: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Arrivals<'a> {
+    scenario: &'a Scenario,
+    generator: ChaCha8Rng,
+    /// Where the rate is looked up, in fractions of a nanosecond so that no time is lost.
+    clock: f64,
+    piece: usize,
+    next: Option<u64>,
+}
+
+impl<'a> Arrivals<'a> {
+    pub(super) fn new(scenario: &'a Scenario) -> Self {
+        let mut arrivals = Self {
+            scenario,
+            generator: stream(scenario.seed, 1),
+            clock: scenario.arrivals[0].0 as f64,
+            piece: 0,
+            next: None,
+        };
+        arrivals.advance();
+        arrivals
+    }
+
+    /// When the next call arrives.
+    pub(super) const fn at(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// An exponential amount of expected calls passes, piece by piece of the rate.
+    fn advance(&mut self) {
+        let mut left = exponential(self.generator.next_u64());
+        let pieces = &self.scenario.arrivals;
+        self.next = loop {
+            let per_ns = pieces[self.piece].1 / 1e9;
+            let ends = pieces.get(self.piece + 1).map(|(from, _)| *from as f64);
+            let at = self.clock + left / per_ns;
+            match ends {
+                Some(ends) if at >= ends || !at.is_finite() => {
+                    left -= (ends - self.clock) * per_ns;
+                    self.clock = ends;
+                    self.piece += 1;
+                }
+                _ => {
+                    self.clock = at;
+                    break (at < self.scenario.duration as f64).then_some(at as u64);
+                }
+            }
+        };
+    }
+
+    pub(super) fn take(&mut self) -> Option<Arrived> {
+        let at = self.next?;
+        let client = below(self.generator.next_u64(), self.scenario.clients as usize);
+        let kinds = &self.scenario.calls;
+        let kind = match kinds.len() {
+            1 => 0,
+            _ => {
+                let word = self.generator.next_u64();
+                by_weight(kinds.iter().map(|kind| kind.weight), unit(word))
+            }
+        };
+        let word = self.generator.next_u64();
+        self.advance();
+        Some(Arrived {
+            at,
+            client: client as u32,
+            kind: kind as u16,
+            word,
+        })
+    }
+}

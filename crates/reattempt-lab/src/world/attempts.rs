@@ -1,0 +1,111 @@
+//! Attempts: sent, awaited, settled, cancelled.
+
+use reattempt::AttemptKind;
+
+use super::World;
+use super::call::{Attempt, NONE, Place, Progress};
+use super::events::What;
+use super::pick::pick;
+use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT};
+use crate::random::Words;
+
+impl World<'_> {
+    /// Sends an attempt.
+    pub(super) fn send(&mut self, id: u32, kind: AttemptKind) {
+        let Some(call) = self.calls.get_mut(id) else {
+            return;
+        };
+        call.sent += 1;
+        let word = Words::of(call.word, call.sent.into()).next();
+        let tier = &mut self.tiers[usize::from(call.tier)];
+        let backend = pick(tier, call, self.scenario.pick, word);
+        call.tried.add(backend);
+        let attempt = Attempt {
+            call: id,
+            number: call.sent,
+            kind,
+            tier: call.tier,
+            awaited: true,
+            untried: call.tried.len() < tier.servers.len(),
+            backend,
+            place: Place::Leaving,
+            outcome: OUTCOME_SUCCESS,
+            references: 1,
+            inner: NONE,
+            word,
+            call_kind: call.kind,
+            counted: call.counted,
+            arrived: 0,
+        };
+        if call.counted {
+            self.counts.attempt(call.tier, kind, self.now);
+        }
+        let limit = tier.tables[usize::from(call.kind)].attempt_timeout;
+        let sent = self.attempts.insert(attempt);
+        match &mut call.progress {
+            Progress::Retry { flight, .. } => *flight = sent,
+            Progress::Hedge(hedging) => hedging.flights.push(sent),
+        }
+        self.events
+            .after(self.now, self.there, What::Arrive, sent, 0);
+        if limit != u64::MAX {
+            let generation = self.attempts.generation(sent);
+            self.events
+                .after(self.now, limit, What::AttemptTimeout, sent, generation);
+        }
+    }
+
+    /// An outcome arrives at the caller.
+    pub(super) fn settle(&mut self, attempt: u32) {
+        let Some(settled) = self.attempts.get_mut(attempt) else {
+            return;
+        };
+        let outcome = settled.outcome;
+        let awaited = std::mem::take(&mut settled.awaited);
+        let (call, number, kind, untried) =
+            (settled.call, settled.number, settled.kind, settled.untried);
+        self.release(attempt);
+        if awaited {
+            self.settled(call, attempt, number, kind, untried, outcome);
+        }
+    }
+
+    /// The time limit of an attempt passes.
+    pub(super) fn timed_out(&mut self, attempt: u32) {
+        let Some(late) = self.attempts.get(attempt).filter(|late| late.awaited) else {
+            return;
+        };
+        let (call, number, kind) = (late.call, late.number, late.kind);
+        self.cancel(attempt);
+        self.settled(call, attempt, number, kind, false, OUTCOME_TIMEOUT);
+    }
+
+    /// The caller no longer waits for an attempt.
+    pub(super) fn cancel(&mut self, attempt: u32) {
+        let Some(cancelled) = self.attempts.get_mut(attempt) else {
+            return;
+        };
+        cancelled.awaited = false;
+        if self.scenario.stops && cancelled.place != Place::Left {
+            cancelled.references += 1;
+            self.events
+                .after(self.now, self.there, What::Cancel, attempt, 0);
+        }
+        self.free(attempt);
+    }
+
+    /// Something that referred to an attempt no longer does.
+    pub(super) fn release(&mut self, attempt: u32) {
+        if let Some(released) = self.attempts.get_mut(attempt) {
+            released.references -= 1;
+        }
+        self.free(attempt);
+    }
+
+    fn free(&mut self, attempt: u32) {
+        let unused = |attempt: &Attempt| attempt.references == 0 && !attempt.awaited;
+        if self.attempts.get(attempt).is_some_and(unused) {
+            self.attempts.remove(attempt);
+        }
+    }
+}

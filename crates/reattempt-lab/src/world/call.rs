@@ -1,0 +1,177 @@
+//! Calls and attempts in flight.
+
+use std::cell::{Cell, RefCell};
+
+use reattempt::driver::{CallEffects, HedgeDriver, RetryDriver};
+use reattempt::{AttemptKind, CallDeadline, Failure, RetryThrottle, StopReason};
+
+/// No attempt, no call.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A call of a client, or of a server that serves an attempt.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) tier: u8,
+    pub(super) kind: u16,
+    /// The client or the server that makes it.
+    pub(super) process: u32,
+    /// The attempt that it serves; [`NONE`] for a client's.
+    pub(super) serves: u32,
+    /// It belongs to a client's call that is counted.
+    pub(super) counted: bool,
+    /// Nothing more is sent: its deadline ends it.
+    pub(super) expires: bool,
+    pub(super) arrived: u64,
+    pub(super) deadline: u64,
+    /// What chance decides about it.
+    pub(super) word: u64,
+    pub(super) sent: u32,
+    /// The backends that it has tried.
+    pub(super) tried: Tried,
+    /// The outcome of the attempt that failed last.
+    pub(super) last: u16,
+    /// The failure for which the throttle last paid.
+    pub(super) paid: Option<Failure>,
+    pub(super) progress: Progress,
+}
+
+/// How far a call has come.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// One attempt after another. What only a failing call needs comes with its first failure.
+    Retry {
+        /// The attempt in flight.
+        flight: u32,
+        failing: Option<Box<Failing>>,
+    },
+    Hedge(Box<Hedging>),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Failing {
+    pub(super) driver: RetryDriver,
+    /// What the next attempt is.
+    pub(super) next: AttemptKind,
+}
+
+#[derive(Debug)]
+pub(super) struct Hedging {
+    pub(super) driver: HedgeDriver,
+    pub(super) flights: Vec<u32>,
+    /// When it looks at what is due.
+    pub(super) wakes: Option<u64>,
+}
+
+/// The backends that a call has tried: most try one.
+#[derive(Debug)]
+pub(super) struct Tried {
+    first: u32,
+    others: Vec<u32>,
+}
+
+impl Tried {
+    pub(super) const fn none() -> Self {
+        Self {
+            first: NONE,
+            others: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, backend: u32) {
+        if self.first == NONE {
+            self.first = backend;
+        } else if !self.contains(backend) {
+            self.others.push(backend);
+        }
+    }
+
+    pub(super) fn contains(&self, backend: u32) -> bool {
+        self.first == backend || self.others.contains(&backend)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.first != NONE) + self.others.len()
+    }
+}
+
+/// One attempt, as long as its caller or its backend knows of it.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) call: u32,
+    pub(super) number: u32,
+    pub(super) kind: AttemptKind,
+    pub(super) tier: u8,
+    /// The caller waits for it.
+    pub(super) awaited: bool,
+    /// When it was sent there was a backend that its call had not tried.
+    pub(super) untried: bool,
+    pub(super) backend: u32,
+    pub(super) place: Place,
+    /// The outcome that its backend has decided on.
+    pub(super) outcome: u16,
+    /// The events and queues that refer to it.
+    pub(super) references: u8,
+    /// The call that its backend makes to serve it.
+    pub(super) inner: u32,
+    pub(super) word: u64,
+    /// The same word for what chance decides: its call's kind and whether it counts, for the calls
+    /// inward.
+    pub(super) call_kind: u16,
+    pub(super) counted: bool,
+    pub(super) arrived: u64,
+}
+
+/// Where an attempt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On its way to the backend.
+    Leaving,
+    Queue,
+    Worker,
+    /// On its way back, or gone.
+    Left,
+}
+
+/// What a driver reads of a call, and does to it.
+pub(super) struct Gates<'a> {
+    pub(super) throttle: Option<&'a dyn RetryThrottle>,
+    pub(super) limit: Option<CallDeadline>,
+    pub(super) attempt: u32,
+    pub(super) paid: RefCell<&'a mut Option<Failure>>,
+    /// Why the call ended, if it did.
+    pub(super) ended: Cell<Option<StopReason>>,
+    /// Whether a throttle refused a hedge.
+    pub(super) refused: Cell<bool>,
+}
+
+impl CallEffects for Gates<'_> {
+    fn throttle(&self) -> Option<&dyn RetryThrottle> {
+        self.throttle
+    }
+
+    fn limit(&self) -> Option<CallDeadline> {
+        self.limit
+    }
+
+    fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    fn paid(&self, failure: &Failure) {
+        **self.paid.borrow_mut() = Some(*failure);
+    }
+
+    fn last_paid(&self) -> Option<Failure> {
+        **self.paid.borrow()
+    }
+
+    fn hedge_refused(&self, stopped: StopReason) {
+        if stopped == StopReason::Throttled {
+            self.refused.set(true);
+        }
+    }
+
+    fn ended(&self, stopped: StopReason) {
+        self.ended.set(Some(stopped));
+    }
+}

@@ -1,0 +1,320 @@
+//! The callers' side: calls begin, their attempts are sent and settled, and the policy's own
+//! machines decide what follows.
+
+use std::cell::{Cell, RefCell};
+
+use reattempt::driver::{HedgeDriver, count_success};
+use reattempt::machine::{Action, Facts, HedgeAction, Resume};
+use reattempt::{AttemptKind, CallDeadline, Idempotency, StopReason};
+
+use super::call::{Call, Failing, Gates, Hedging, NONE, Progress, Tried};
+use super::events::What;
+use super::{Process, Tier, World};
+use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Own, Table, Way};
+use crate::report::Gate;
+
+/// What a call that begins is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beginning {
+    pub(super) tier: usize,
+    pub(super) process: u32,
+    pub(super) kind: u16,
+    pub(super) word: u64,
+    /// The attempt that it serves.
+    pub(super) serves: u32,
+    pub(super) counted: bool,
+}
+
+impl World<'_> {
+    /// A client's call arrives. `None` only if its policy could not be read again.
+    pub(super) fn arrive(&mut self) -> Option<()> {
+        let Some(arrived) = self.arrivals.take() else {
+            return Some(());
+        };
+        let counted = arrived.at >= self.scenario.warmup;
+        if counted {
+            self.counts.call(arrived.at);
+        }
+        self.begin(Beginning {
+            tier: 0,
+            process: arrived.client,
+            kind: arrived.kind,
+            word: arrived.word,
+            serves: NONE,
+            counted,
+        })?;
+        Some(())
+    }
+
+    /// A call begins: its first attempt is sent. Returns its place.
+    pub(super) fn begin(&mut self, of: Beginning) -> Option<u32> {
+        self.process(of.tier, of.process)?;
+        let (table, own) = parts(&self.tiers, of.tier, of.process, of.kind)?;
+        let timeout = table.timeout;
+        let (progress, hedges) = match &own.way {
+            Way::Retry(_) => {
+                let flight = NONE;
+                let failing = None;
+                (Progress::Retry { flight, failing }, false)
+            }
+            Way::Hedge(policy) => {
+                let idempotency = if table.idempotent {
+                    Idempotency::Idempotent
+                } else {
+                    Idempotency::NotIdempotent
+                };
+                let hedging = Hedging {
+                    driver: HedgeDriver::new(policy, idempotency),
+                    flights: Vec::new(),
+                    wakes: None,
+                };
+                (Progress::Hedge(Box::new(hedging)), true)
+            }
+        };
+        let id = self.calls.insert(Call {
+            tier: of.tier as u8,
+            kind: of.kind,
+            process: of.process,
+            serves: of.serves,
+            counted: of.counted,
+            expires: timeout == 0,
+            arrived: self.now,
+            deadline: self.now.saturating_add(timeout),
+            word: of.word,
+            sent: 0,
+            tried: Tried::none(),
+            last: OUTCOME_TIMEOUT,
+            paid: None,
+            progress,
+        });
+        if timeout != u64::MAX {
+            let generation = self.calls.generation(id);
+            self.events
+                .after(self.now, timeout, What::Deadline, id, generation);
+        }
+        // The deadline has passed: nothing is sent.
+        if timeout == 0 {
+            return Some(id);
+        }
+        self.send(id, AttemptKind::Initial);
+        if hedges {
+            let now = self.instant(self.now);
+            if let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) {
+                if let (Progress::Hedge(hedging), Way::Hedge(policy)) =
+                    (&mut call.progress, &own.way)
+                {
+                    hedging.driver.machine.pending(now, policy);
+                }
+            }
+            self.plan_hedges(id);
+        }
+        Some(id)
+    }
+
+    /// An attempt of a call has this outcome.
+    pub(super) fn settled(
+        &mut self,
+        id: u32,
+        attempt: u32,
+        number: u32,
+        kind: AttemptKind,
+        untried: bool,
+        outcome: u16,
+    ) {
+        let now = self.instant(self.now);
+        let base = self.base;
+        let Some((call, table, own)) = split(&mut self.calls, &self.tiers, id) else {
+            return;
+        };
+        match &mut call.progress {
+            Progress::Retry { flight, .. } => *flight = NONE,
+            Progress::Hedge(hedging) => hedging.flights.retain(|flight| *flight != attempt),
+        }
+        let verdict = table.verdict(outcome);
+        if verdict.failure().is_none() {
+            if let Some(throttle) = &own.throttle {
+                count_success(&**throttle, number, call.paid.as_ref());
+            }
+            return self.end(id, StopReason::Success);
+        }
+        call.last = outcome;
+        let mut facts = Facts::new(now, number, kind);
+        facts.idempotent = table.idempotent;
+        facts.limit = limit(base, call.deadline);
+        facts.report.pushback = table.pushback(outcome);
+        facts.report.untried_backend = untried;
+        let gates = gates(&mut call.paid, own, facts.limit, number);
+        match (&mut call.progress, &own.way) {
+            (Progress::Retry { failing, .. }, Way::Retry(strategy)) => {
+                let failing = failing.get_or_insert_with(Box::<Failing>::default);
+                let action = failing.driver.failed(facts, verdict, &**strategy, &gates);
+                let ended = gates.ended.get();
+                let until = match action {
+                    Action::Return(_) => {
+                        let ended = ended.unwrap_or(StopReason::Fatal);
+                        if ended == StopReason::Throttled && call.counted && call.tier == 0 {
+                            self.counts.held_back(Gate::Throttled);
+                        }
+                        return self.end(id, ended);
+                    }
+                    Action::Wait(wait) => {
+                        failing.next = wait.kind;
+                        wait.until
+                    }
+                    // No strategy of a policy text takes its time to decide.
+                    Action::Expire | Action::Ask(_) => {
+                        call.expires = true;
+                        return;
+                    }
+                };
+                let at = until.map_or(self.now, |until| self.nanos(until));
+                let generation = self.calls.generation(id);
+                self.events
+                    .after(self.now, at - self.now, What::Resume, id, generation);
+            }
+            (Progress::Hedge(hedging), Way::Hedge(policy)) => {
+                match hedging.driver.failed(facts, verdict, policy, &gates) {
+                    HedgeAction::Return(stopped) => self.end(id, stopped),
+                    HedgeAction::Expire => call.expires = true,
+                    HedgeAction::Go => self.plan_hedges(id),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The wait before a retry is over.
+    pub(super) fn resume(&mut self, id: u32) {
+        let (now, base) = (self.instant(self.now), self.base);
+        let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
+            return;
+        };
+        let gates = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
+        let Progress::Retry {
+            failing: Some(failing),
+            ..
+        } = &mut call.progress
+        else {
+            return;
+        };
+        let resume = failing.driver.resume(now, &gates);
+        let (next, ended) = (failing.next, gates.ended.get());
+        match resume {
+            Resume::Send => {
+                failing.driver.sent();
+                self.send(id, next);
+            }
+            Resume::Return => self.end(id, ended.unwrap_or(StopReason::Deadline)),
+            Resume::Expire => call.expires = true,
+        }
+    }
+
+    /// The deadline of a call passes.
+    pub(super) fn expired(&mut self, id: u32) {
+        self.drop_driver(id, StopReason::Deadline);
+        self.end(id, StopReason::Deadline);
+    }
+
+    /// What a throttle paid for a retry that is not sent is returned.
+    fn drop_driver(&mut self, id: u32, stopped: StopReason) {
+        let base = self.base;
+        let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
+            return;
+        };
+        let gates = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
+        if let Progress::Retry {
+            failing: Some(failing),
+            ..
+        } = &mut call.progress
+        {
+            failing.driver.dropped(stopped, &gates);
+        }
+    }
+
+    /// The caller of a call has gone.
+    pub(super) fn abort(&mut self, id: u32) {
+        self.drop_driver(id, StopReason::Cancelled);
+        if let Some(call) = self.calls.remove(id) {
+            self.cancel_all(&call);
+        }
+    }
+
+    fn cancel_all(&mut self, call: &Call) {
+        match &call.progress {
+            Progress::Retry { flight: NONE, .. } => {}
+            Progress::Retry { flight, .. } => self.cancel(*flight),
+            Progress::Hedge(hedging) => {
+                for flight in &hedging.flights {
+                    self.cancel(*flight);
+                }
+            }
+        }
+    }
+
+    /// A call ends.
+    pub(super) fn end(&mut self, id: u32, how: StopReason) {
+        let Some(call) = self.calls.remove(id) else {
+            return;
+        };
+        self.cancel_all(&call);
+        if call.serves == NONE {
+            if call.counted {
+                self.counts.ended(call.arrived, self.now, how);
+            }
+            return;
+        }
+        let table = &self.tiers[usize::from(call.tier)].tables[usize::from(call.kind)];
+        let outcome = match how {
+            StopReason::Success => OUTCOME_SUCCESS,
+            StopReason::Deadline => table.passed_on_deadline,
+            _ => table.passed_on(call.last),
+        };
+        self.finish(call.serves, outcome);
+    }
+}
+
+pub(super) fn parts<'t>(
+    tiers: &'t [Tier<'_>],
+    tier: usize,
+    process: u32,
+    kind: u16,
+) -> Option<(&'t Table, &'t Own)> {
+    let tier = &tiers[tier];
+    let process: &Process = tier.processes[process as usize].as_deref()?;
+    Some((
+        &tier.tables[usize::from(kind)],
+        &process.own[usize::from(kind)],
+    ))
+}
+
+/// A call, and what its policy has for it.
+pub(super) fn split<'c, 't>(
+    calls: &'c mut super::slab::Slab<Call>,
+    tiers: &'t [Tier<'_>],
+    id: u32,
+) -> Option<(&'c mut Call, &'t Table, &'t Own)> {
+    let call = calls.get_mut(id)?;
+    let (table, own) = parts(tiers, usize::from(call.tier), call.process, call.kind)?;
+    Some((call, table, own))
+}
+
+pub(super) fn limit(base: std::time::Instant, deadline: u64) -> Option<CallDeadline> {
+    let at = || base + std::time::Duration::from_nanos(deadline);
+    (deadline != u64::MAX).then(|| CallDeadline::enforced(at()))
+}
+
+pub(super) fn gates<'a>(
+    paid: &'a mut Option<reattempt::Failure>,
+    own: &'a Own,
+    limit: Option<CallDeadline>,
+    attempt: u32,
+) -> Gates<'a> {
+    Gates {
+        throttle: own.throttle.as_deref(),
+        limit,
+        attempt,
+        paid: RefCell::new(paid),
+        ended: Cell::new(None),
+        refused: Cell::new(false),
+    }
+}

@@ -1,0 +1,210 @@
+//! What happens next: a calendar of integer nanoseconds.
+//!
+//! Whatever follows after a constant delay (half a round trip, a deadline, a hedge delay) is due in
+//! the order in which it was planned: such events are in lanes, which are plain queues. Others are
+//! in a heap. At one instant answers come before timers, and hedges before deadlines, as in the
+//! layers' futures; else the order in which they were planned decides.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What an event does; the declaration order is the order at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum What {
+    /// An attempt arrives at its backend.
+    Arrive,
+    /// A worker is done with an attempt.
+    Served,
+    /// An outcome arrives at the caller.
+    Settle,
+    /// A cancellation arrives at the backend.
+    Cancel,
+    /// The number of workers of a backend changes.
+    Capacity,
+    /// The wait before a retry is over.
+    Resume,
+    /// A hedge is due.
+    Hedge,
+    /// The time limit of an attempt passes.
+    AttemptTimeout,
+    /// The deadline of a call passes.
+    Deadline,
+}
+
+const ALL: [What; 9] = [
+    What::Arrive,
+    What::Served,
+    What::Settle,
+    What::Cancel,
+    What::Capacity,
+    What::Resume,
+    What::Hedge,
+    What::AttemptTimeout,
+    What::Deadline,
+];
+
+/// The bits of a sequence number; four more say what happens, and two come first.
+const KIND_BITS: u32 = 4;
+const CLASS_SHIFT: u32 = 62;
+
+impl What {
+    const fn class(self) -> u64 {
+        match self {
+            Self::Hedge | Self::AttemptTimeout => 1,
+            Self::Deadline => 2,
+            _ => 0,
+        }
+    }
+}
+
+/// One event: when, its order at that instant, whom it is about, and which of those that had the
+/// same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Event {
+    pub(super) at: u64,
+    order: u64,
+    pub(super) id: u32,
+    pub(super) generation: u32,
+}
+
+impl Event {
+    pub(super) const fn what(&self) -> What {
+        ALL[(self.order & ((1 << KIND_BITS) - 1)) as usize]
+    }
+
+    const NEVER: (u64, u64) = (u64::MAX, u64::MAX);
+}
+
+/// Events that follow after one delay.
+#[derive(Debug)]
+struct Lane {
+    delay: u64,
+    events: VecDeque<Event>,
+    /// The length from which on it is worth to look for events that are void.
+    crowded: usize,
+}
+
+const MOST_LANES: usize = 12;
+const CROWDED: usize = 4096;
+
+/// The calendar.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    heap: BinaryHeap<Reverse<Event>>,
+    lanes: Vec<Lane>,
+    /// The first event of each lane, and of the heap at last.
+    heads: [(u64, u64); MOST_LANES],
+    head_of_heap: (u64, u64),
+    /// As of a lane.
+    crowded: usize,
+    planned: u64,
+}
+
+impl Events {
+    pub(super) fn new() -> Self {
+        Self {
+            heads: [Event::NEVER; MOST_LANES],
+            head_of_heap: Event::NEVER,
+            ..Self::default()
+        }
+    }
+
+    /// Events that follow after this delay get a lane, as long as there are lanes.
+    pub(super) fn lane(&mut self, delay: u64) {
+        if self.lanes.len() < MOST_LANES && self.find(delay).is_none() {
+            self.lanes.push(Lane {
+                delay,
+                events: VecDeque::new(),
+                crowded: CROWDED,
+            });
+        }
+    }
+
+    fn find(&self, delay: u64) -> Option<usize> {
+        self.lanes.iter().position(|lane| lane.delay == delay)
+    }
+
+    /// Plans an event after this delay.
+    pub(super) fn after(&mut self, now: u64, delay: u64, what: What, id: u32, generation: u32) {
+        let at = now.saturating_add(delay);
+        self.planned += 1;
+        let order = what.class() << CLASS_SHIFT | self.planned << KIND_BITS | what as u64;
+        let event = Event {
+            at,
+            order,
+            id,
+            generation,
+        };
+        // Within a lane the class has to be the same: it comes before the sequence.
+        match self.find(delay) {
+            Some(lane) if self.fits(lane, &event) => {
+                let events = &mut self.lanes[lane].events;
+                if events.is_empty() {
+                    self.heads[lane] = (at, order);
+                }
+                events.push_back(event);
+            }
+            _ => {
+                self.heap.push(Reverse(event));
+                self.head_of_heap = self.head_of_heap.min((at, order));
+            }
+        }
+    }
+
+    fn fits(&self, lane: usize, event: &Event) -> bool {
+        let last = self.lanes[lane].events.back();
+        last.is_none_or(|last| (last.at, last.order) < (event.at, event.order))
+    }
+
+    /// When the next event is.
+    pub(super) fn next_at(&self) -> Option<u64> {
+        let next = self.first().0;
+        (next != Event::NEVER).then_some(next.0)
+    }
+
+    fn first(&self) -> ((u64, u64), usize) {
+        let mut first = (self.head_of_heap, MOST_LANES);
+        for (lane, head) in self.heads[..self.lanes.len()].iter().enumerate() {
+            if *head < first.0 {
+                first = (*head, lane);
+            }
+        }
+        first
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        let (_, lane) = self.first();
+        if lane == MOST_LANES {
+            let Reverse(event) = self.heap.pop()?;
+            let next = self.heap.peek();
+            self.head_of_heap = next.map_or(Event::NEVER, |Reverse(next)| (next.at, next.order));
+            return Some(event);
+        }
+        let events = &mut self.lanes[lane].events;
+        let event = events.pop_front()?;
+        self.heads[lane] = events
+            .front()
+            .map_or(Event::NEVER, |next| (next.at, next.order));
+        Some(event)
+    }
+
+    /// Drops void events where there are many, so that what is kept is bounded by what is in
+    /// flight: a deadline of a minute is void as soon as its call has ended.
+    pub(super) fn tidy(&mut self, is_void: impl Fn(&Event) -> bool) {
+        for (at, lane) in self.lanes.iter_mut().enumerate() {
+            if lane.events.len() > lane.crowded {
+                lane.events.retain(|event| !is_void(event));
+                lane.crowded = CROWDED.max(lane.events.len() * 2);
+                let next = lane.events.front();
+                self.heads[at] = next.map_or(Event::NEVER, |next| (next.at, next.order));
+            }
+        }
+        if self.heap.len() > self.crowded.max(CROWDED) {
+            self.heap.retain(|Reverse(event)| !is_void(event));
+            self.crowded = self.heap.len() * 2;
+            let next = self.heap.peek();
+            self.head_of_heap = next.map_or(Event::NEVER, |Reverse(next)| (next.at, next.order));
+        }
+    }
+}

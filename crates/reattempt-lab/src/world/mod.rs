@@ -1,0 +1,252 @@
+//! The simulated world: clients, the network, servers, and the policies' own machines between them.
+//!
+//! Time is whole nanoseconds. What is kept is what is in flight.
+
+mod arrivals;
+mod attempts;
+mod backend;
+mod call;
+mod caller;
+mod events;
+mod hedges;
+mod pick;
+mod serving;
+mod slab;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use reattempt::backoff::Randomness;
+
+use crate::policy::{Own, Parsed, PolicyText, Table};
+use crate::random;
+use crate::report::Counts;
+use crate::scenario::Scenario;
+use arrivals::Arrivals;
+use backend::Server;
+use call::{Attempt, Call};
+use events::{Events, What};
+use slab::Slab;
+
+/// The most calls, and the most attempts, that are simulated at one time: a few gigabytes.
+pub(crate) const MOST_IN_FLIGHT: usize = 10_000_000;
+
+/// Why a run has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// It needs more events than it may.
+    Events,
+    /// There are more than [`MOST_IN_FLIGHT`].
+    InFlight,
+    /// The policy could not be read again; it was read before.
+    Policy,
+}
+
+/// One tier: its servers, and the processes that call them.
+#[derive(Debug)]
+struct Tier<'a> {
+    servers: Vec<Server<'a>>,
+    /// By kind of call.
+    tables: Vec<Table>,
+    text: &'a PolicyText,
+    /// Made when they make their first call.
+    processes: Vec<Option<Box<Process>>>,
+}
+
+/// A client, or a server that calls the next tier.
+#[derive(Debug)]
+struct Process {
+    /// By kind of call.
+    own: Vec<Own>,
+    turn: u32,
+}
+
+/// One run of one policy.
+#[derive(Debug)]
+pub(crate) struct World<'a> {
+    scenario: &'a Scenario,
+    now: u64,
+    /// The instant that is time zero for the machines, which compute with differences alone.
+    base: Instant,
+    events: Events,
+    arrivals: Arrivals<'a>,
+    calls: Slab<Call>,
+    attempts: Slab<Attempt>,
+    tiers: Vec<Tier<'a>>,
+    randomness: Randomness,
+    /// Half a round trip there, and the other half back.
+    there: u64,
+    back: u64,
+    counts: Counts,
+}
+
+impl<'a> World<'a> {
+    /// The world of a scenario under this policy.
+    pub(crate) fn new(scenario: &'a Scenario, tested: &'a PolicyText) -> Option<Self> {
+        let generator = Mutex::new(random::stream(scenario.seed, 2));
+        let randomness = Randomness::drawn(move || {
+            let mut generator = generator.lock().unwrap_or_else(PoisonError::into_inner);
+            random::roll(&mut generator)
+        });
+        let mut tiers = Vec::with_capacity(scenario.tiers.len());
+        let mut callers = scenario.clients as usize;
+        for (at, tier) in scenario.tiers.iter().enumerate() {
+            let text = scenario.policy_of(at, tested);
+            let outer = at
+                .checked_sub(1)
+                .map(|outer| scenario.policy_of(outer, tested).protocol());
+            let kinds = scenario.calls.iter();
+            let tables = kinds.map(|kind| Table::new(scenario, text, kind, &randomness, outer));
+            tiers.push(Tier {
+                servers: tier.backends.iter().map(Server::new).collect(),
+                tables: tables.collect::<Option<_>>()?,
+                text,
+                processes: (0..callers).map(|_| None).collect(),
+            });
+            callers = tier.backends.len();
+        }
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a base for arithmetic; the clock is virtual"
+        )]
+        let base = Instant::now();
+        let mut world = Self {
+            scenario,
+            now: 0,
+            base,
+            events: Events::new(),
+            arrivals: Arrivals::new(scenario),
+            calls: Slab::new(),
+            attempts: Slab::new(),
+            tiers,
+            randomness,
+            there: scenario.rtt / 2,
+            back: scenario.rtt - scenario.rtt / 2,
+            counts: Counts::new(scenario),
+        };
+        world.plan();
+        Some(world)
+    }
+
+    /// Lanes for the delays that are known, and the changes of capacity.
+    fn plan(&mut self) {
+        self.events.lane(self.there);
+        self.events.lane(self.back);
+        for tier in &self.tiers {
+            for table in &tier.tables {
+                for delay in [table.timeout, table.attempt_timeout] {
+                    if delay != u64::MAX {
+                        self.events.lane(delay);
+                    }
+                }
+            }
+        }
+        for (at, tier) in self.tiers.iter().enumerate() {
+            for (backend, server) in tier.servers.iter().enumerate() {
+                for change in server.changes() {
+                    self.events
+                        .after(0, change, What::Capacity, backend as u32, at as u32);
+                }
+            }
+        }
+    }
+
+    /// Runs until nothing happens any more.
+    pub(crate) fn run(mut self, max_events: u64) -> Result<Counts, Stopped> {
+        let mut events = 0_u64;
+        loop {
+            let next = self.events.next_at();
+            if let Some(at) = self
+                .arrivals
+                .at()
+                .filter(|at| next.is_none_or(|next| *at <= next))
+            {
+                self.now = at;
+                self.arrive().ok_or(Stopped::Policy)?;
+            } else if let Some(event) = self.events.pop() {
+                self.now = event.at;
+                self.happen(&event).ok_or(Stopped::Policy)?;
+            } else {
+                break;
+            }
+            events += 1;
+            if events > max_events {
+                return Err(Stopped::Events);
+            }
+            if events % 4096 == 0 {
+                self.tidy();
+                if self.calls.len().max(self.attempts.len()) > MOST_IN_FLIGHT {
+                    return Err(Stopped::InFlight);
+                }
+            }
+        }
+        for call in self.calls.iter() {
+            if call.tier == 0 && call.counted {
+                self.counts.never(call.arrived);
+            }
+        }
+        self.counts.finish();
+        Ok(self.counts)
+    }
+
+    fn tidy(&mut self) {
+        let (calls, attempts) = (&self.calls, &self.attempts);
+        self.events.tidy(|event| match event.what() {
+            What::Deadline | What::Hedge | What::Resume => {
+                !calls.is_current(event.id, event.generation)
+            }
+            What::AttemptTimeout => !attempts.is_current(event.id, event.generation),
+            _ => false,
+        });
+    }
+
+    /// `None` only if a policy could not be read again.
+    fn happen(&mut self, event: &events::Event) -> Option<()> {
+        let (id, generation) = (event.id, event.generation);
+        match event.what() {
+            What::Arrive => self.arrived(id),
+            What::Served => self.served(id)?,
+            What::Settle => self.settle(id),
+            What::Cancel => self.stopped(id),
+            What::Capacity => self.serve_next(generation as usize, id),
+            What::Resume if self.calls.is_current(id, generation) => self.resume(id),
+            What::Hedge if self.calls.is_current(id, generation) => self.hedge(id, event.at),
+            What::AttemptTimeout if self.attempts.is_current(id, generation) => self.timed_out(id),
+            What::Deadline if self.calls.is_current(id, generation) => self.expired(id),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// The machines' clock.
+    fn instant(&self, at: u64) -> Instant {
+        self.base + Duration::from_nanos(at)
+    }
+
+    /// Nanoseconds of an instant of the machines.
+    fn nanos(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.base).as_nanos();
+        u64::try_from(since).unwrap_or(u64::MAX)
+    }
+
+    /// The process that calls this tier, with policies of its own.
+    fn process(&mut self, tier: usize, process: u32) -> Option<()> {
+        let tier = &mut self.tiers[tier];
+        let place = &mut tier.processes[process as usize];
+        if place.is_none() {
+            let parsed: Parsed = tier.text.parse(&self.randomness).ok()?;
+            let kinds = self.scenario.calls.iter();
+            let own: Vec<Own> = kinds
+                .map(|kind| Own::new(&parsed, kind, &self.randomness))
+                .collect();
+            for own in &own {
+                if let crate::policy::Way::Hedge(policy) = &own.way {
+                    let delay = policy.delay(1).as_nanos();
+                    self.events.lane(u64::try_from(delay).unwrap_or(u64::MAX));
+                }
+            }
+            *place = Some(Box::new(Process { own, turn: process }));
+        }
+        Some(())
+    }
+}

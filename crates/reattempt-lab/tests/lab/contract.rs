@@ -1,0 +1,197 @@
+//! The documents: the same bytes, faults with their paths, the gallery.
+
+use reattempt_lab::{Limits, Scenario, gallery};
+use serde_json::{Value, json};
+
+use super::{http, run, world};
+
+fn faults(scenario: &Value) -> Vec<String> {
+    match Scenario::parse(&scenario.to_string()) {
+        Ok(_) => Vec::new(),
+        Err(refused) => refused.faults().iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn the_same_document_and_seed_give_the_same_bytes() {
+    let document = include_str!("storm.json").replace("\"duration_s\":100", "\"duration_s\":4");
+    let bytes = |seed| {
+        let scenario = Scenario::parse(&document).unwrap().with_seed(seed);
+        scenario.run(&Limits::default()).unwrap().to_json()
+    };
+    assert_eq!(bytes(3), bytes(3));
+    assert_ne!(bytes(3), bytes(4));
+}
+
+/// Pinned, so that a platform on which it differs is seen.
+#[test]
+fn chance_is_the_same_on_every_platform() {
+    let policy = http(json!({"retry": {"backoff": {"multiplier": 1.7}}}));
+    let mut scenario = world(
+        20.0,
+        50.0,
+        3,
+        json!({"lognormal": {"median_ms": 20, "sigma": 1}}),
+        json!([{"kind": "error", "share": 0.3}]),
+    );
+    scenario["policies"] = json!({ "a": policy });
+    let report = run(&scenario);
+    let seen = report.policy("a").unwrap();
+    let sum = format!(
+        "{} {} {:?}",
+        seen.calls, seen.attempts, seen.latency_ms.mean
+    );
+    assert_eq!(sum, PINNED);
+}
+
+const PINNED: &str = "990 1378 Some(61.961188690871374)";
+
+#[test]
+fn the_result_has_the_members_of_the_contract() {
+    let document = r#"{"duration_s": 5, "arrivals": [{"per_s": 20}],
+        "backends": [{"servers": 1, "latency": {"fixed_ms": 5}}],
+        "policies": {"z": {"kv": "best_effort"}, "a": {"service_config": {}}}}"#;
+    let scenario = Scenario::parse(document).unwrap();
+    let text = scenario.run(&Limits::default()).unwrap().to_json();
+    assert!(
+        text.find("\"z\"") < text.find("\"a\""),
+        "in the order of the document"
+    );
+    let result: Value = serde_json::from_str(&text).unwrap();
+    let mut names: Vec<&String> = result["policies"]["a"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
+    // A feature of serde_json that others of the build may enable keeps the order of the text.
+    names.sort_unstable();
+    let mut expected = [
+        "calls",
+        "attempts",
+        "amplification",
+        "success",
+        "latency_ms",
+        "ended",
+        "kinds",
+        "held_back",
+        "by_second",
+        "recovered_s",
+        "findings",
+    ];
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    let row = &result["policies"]["a"]["by_second"][0];
+    assert_eq!(row["second"], 0);
+    assert!(row["p99_ms"].is_number() && row["attempts"] == row["calls"]);
+    assert_eq!(result["policies"]["a"]["latency_ms"]["p50"], 5.0);
+}
+
+#[test]
+fn every_fault_is_reported_with_its_path() {
+    let scenario = json!({
+        "duration_s": 0, "warmup_s": "x", "clients": 0, "arrivals": [{"per_s": 1}, {"from_s": 0, "per_s": -1}],
+        "call": {"method": "G T", "path": "x", "timeout_ms": -1}, "rtt_ms": true, "pick": "best",
+        "cancelled_work": 3, "overload": {"code": 1.5, "what": 1}, "colour": "red",
+        "backends": [{"servers": -1, "queue": "x", "latency": {"fixed_ms": 1, "exponential_ms": 1},
+            "faults": [{"kind": "slow"}, {"kind": "fire"}, {"from_s": 2, "to_s": 1, "kind": "refuse", "share": 1}]}],
+        "policies": {"a b": {"kv": "slow"}, "b": {}, "c": {"http_policy": {"default": {"timeout": "soon"}}},
+            "d": {"kv": "fail_fast", "with": {"governor": {}}}},
+    });
+    let faults = faults(&scenario);
+    for path in [
+        "$.duration_s:",
+        "$.warmup_s:",
+        "$.clients:",
+        "$.arrivals[1].per_s:",
+        "$.call.method:",
+        "$.call.path:",
+        "$.call.timeout_ms:",
+        "$.rtt_ms:",
+        "$.pick:",
+        "$.cancelled_work:",
+        "$.overload.code:",
+        "$.overload.what:",
+        "$.colour:",
+        "$.backends[0].servers:",
+        "$.backends[0].queue:",
+        "$.backends[0].latency:",
+        "$.backends[0].faults[0].factor:",
+        "$.backends[0].faults[1].kind:",
+        "$.backends[0].faults[2].to_s:",
+        "$.backends[0].faults[2].share:",
+        "$.policies[\"a b\"].kv:",
+        "$.policies.b:",
+        "$.policies.c.http_policy.default.timeout:",
+        "$.policies.d.with.governor:",
+    ] {
+        assert!(
+            faults.iter().any(|fault| fault.starts_with(path)),
+            "{path} in {faults:#?}"
+        );
+    }
+}
+
+#[test]
+fn codes_are_those_of_the_policies_protocol() {
+    let with = |code: Value, policy: Value| {
+        let mut scenario = world(
+            1.0,
+            1.0,
+            1,
+            json!({"fixed_ms": 1}),
+            json!([{"kind": "error", "code": code}]),
+        );
+        scenario["policies"] = json!({ "a": policy });
+        faults(&scenario)
+    };
+    let grpc = || json!({"service_config": {}});
+    assert_eq!(with(json!("unavailable"), grpc()), [""; 0]);
+    assert_eq!(with(json!(14), grpc()), [""; 0]);
+    assert_eq!(with(json!(503), http(json!({}))), [""; 0]);
+    for (code, policy) in [
+        (json!(503), grpc()),
+        (json!("OK"), grpc()),
+        (json!("UNAVAILABLE"), http(json!({}))),
+    ] {
+        let faults = with(code, policy);
+        assert!(
+            faults[0].starts_with("$.backends[0].faults[0].code: must be"),
+            "{faults:?}"
+        );
+    }
+}
+
+#[test]
+fn a_run_without_an_end_is_ended() {
+    let mut endless = world(
+        5.0,
+        10.0,
+        1,
+        json!({"fixed_ms": 1}),
+        json!([{"kind": "error"}]),
+    );
+    endless["policies"] = json!({"forever": {"kv": "best_effort"}});
+    let scenario = Scenario::parse(&endless.to_string()).unwrap();
+    let refused = scenario.run(&Limits { max_events: 10_000 }).unwrap_err();
+    let fault = refused.faults()[0].to_string();
+    assert!(
+        fault.starts_with("$.policies.forever: the run was ended after 10000 events"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn every_scenario_of_the_gallery_runs() {
+    assert_eq!(gallery::GALLERY.len(), 10);
+    for example in gallery::GALLERY {
+        let scenario =
+            Scenario::parse(example.document).unwrap_or_else(|faults| panic!("{faults}"));
+        let report = scenario.run(&Limits::default()).unwrap();
+        assert!(
+            report.policies.iter().all(|(_, seen)| seen.calls > 1000),
+            "{}",
+            example.name
+        );
+        assert!(gallery::find(example.name).is_some());
+    }
+}

@@ -1,0 +1,174 @@
+//! Hostile documents: never a panic, never without an end.
+
+use proptest::prelude::*;
+use reattempt_lab::{Limits, Scenario};
+use serde_json::{Value, json};
+
+/// Runs what can be read, briefly.
+fn try_all(text: &str) {
+    match Scenario::parse(text) {
+        Ok(scenario) => match scenario.run(&Limits { max_events: 2000 }) {
+            Ok(report) => assert!(!report.to_json().is_empty()),
+            Err(faults) => assert!(faults.faults()[0].path.starts_with("$.policies.")),
+        },
+        Err(faults) => assert!(!faults.faults().is_empty()),
+    }
+}
+
+fn number() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!(0)),
+        Just(json!(1)),
+        Just(json!(1e9)),
+        Just(json!(1e308)),
+        Just(json!(-1)),
+        Just(json!(null)),
+        Just(json!("x")),
+        (0.0..1e7).prop_map(|number: f64| json!(number)),
+        (0_u64..100).prop_map(|number| json!(number)),
+    ]
+}
+
+fn fault() -> impl Strategy<Value = Value> {
+    let kinds = [
+        "error", "silent", "slow", "capacity", "refuse", "limit", "gone",
+    ];
+    let names = [
+        "from_s",
+        "to_s",
+        "share",
+        "factor",
+        "servers",
+        "per_s",
+        "burst",
+        "code",
+        "pushback_ms",
+    ];
+    (
+        0..kinds.len(),
+        proptest::collection::vec((0..names.len(), number()), 0..6),
+    )
+        .prop_map(move |(kind, members)| {
+            let mut fault = json!({"kind": kinds[kind]});
+            for (name, value) in members {
+                fault[names[name]] = value;
+            }
+            fault
+        })
+}
+
+fn scenario() -> impl Strategy<Value = Value> {
+    let members = [
+        "seed",
+        "duration_s",
+        "warmup_s",
+        "clients",
+        "rtt_ms",
+        "pick",
+        "overload",
+        "call",
+        "arrivals",
+        "cancelled_work",
+        "tiers",
+        "backends",
+        "policies",
+    ];
+    let policies = json!({
+        "a": {"kv": "best_effort"},
+        "b": {"http_policy": {"default": {"hedge": {"delay": "0s", "maxAttempts": 16}, "attemptTimeout": "0.01s"}}},
+        "c": {"service_config": {"methodConfig": [{"name": [{}], "timeout": "1s", "retryPolicy": {"maxAttempts": 5,
+            "initialBackoff": "0.000000001s", "maxBackoff": "1s", "backoffMultiplier": 9e300, "retryableStatusCodes": [14]}}]}},
+    });
+    let latency = prop_oneof![
+        number().prop_map(|n| json!({"fixed_ms": n})),
+        number().prop_map(|n| json!({"exponential_ms": n})),
+        (number(), number()).prop_map(|(a, b)| json!({"pareto": {"min_ms": a, "alpha": b}})),
+        (number(), number()).prop_map(|(a, b)| json!({"lognormal": {"median_ms": a, "sigma": b}})),
+        (number(), number()).prop_map(|(a, b)| json!({"mix": [{"weight": a, "fixed_ms": b}]})),
+        proptest::collection::vec(number(), 0..3).prop_map(|s| json!({"samples_ms": s})),
+    ];
+    let backend = (number(), number(), latency, proptest::collection::vec(fault(), 0..4)).prop_map(
+        |(servers, queue, latency, faults)| {
+            json!({"servers": servers, "queue": queue, "latency": latency, "faults": faults})
+        },
+    );
+    (
+        proptest::collection::vec(backend, 0..3),
+        0.1..100.0_f64,
+        proptest::collection::vec((0..members.len(), number()), 0..2),
+        any::<bool>(),
+    )
+        .prop_map(move |(backends, rate, broken, stops)| {
+            let mut scenario = json!({
+                "duration_s": 2, "arrivals": [{"per_s": rate}], "backends": backends, "policies": policies,
+                "cancelled_work": if stops { "stops" } else { "finishes" }, "pick": "least_loaded",
+            });
+            for (name, value) in broken {
+                scenario[members[name]] = value;
+            }
+            scenario
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn a_scenario_with_any_numbers_ends(scenario in scenario()) {
+        try_all(&scenario.to_string());
+    }
+
+    #[test]
+    fn a_gallery_scenario_with_any_byte_changed_ends(at in any::<prop::sample::Index>(), byte in any::<u8>(), which in 0..10_usize) {
+        let mut text = reattempt_lab::gallery::GALLERY[which].document.as_bytes().to_vec();
+        let at = at.index(text.len());
+        text[at] = byte;
+        if let Ok(text) = String::from_utf8(text) {
+            try_all(&text);
+        }
+    }
+}
+
+#[test]
+fn limits_are_kept() {
+    let fault = |document: &str| {
+        let refused = Scenario::parse(document).unwrap_err();
+        refused.faults()[0].to_string()
+    };
+    let long = format!("{{\"seed\": {}1}}", " ".repeat(4 * 1024 * 1024));
+    assert!(
+        fault(&long).starts_with("$: is longer than") || fault(&long).contains("bytes"),
+        "{}",
+        fault(&long)
+    );
+    let backend = r#"{"servers": 1, "latency": {"fixed_ms": 1}}"#;
+    let many = vec![backend; 10_001].join(",");
+    let policies = r#""policies": {"a": {"kv": "fail_fast"}}"#;
+    let document = format!(
+        r#"{{"duration_s": 1, "arrivals": [{{"per_s": 1}}], "backends": [{many}], {policies}}}"#
+    );
+    assert_eq!(
+        fault(&document),
+        "$: has 10001 backends: at most 10000 can be simulated"
+    );
+    let fast = format!(
+        r#"{{"duration_s": 1, "arrivals": [{{"per_s": 10000001}}], "backends": [{backend}], {policies}}}"#
+    );
+    assert_eq!(
+        fault(&fast),
+        "$.arrivals[0].per_s: must be calls a second from 0 to 1e7, got 10000001"
+    );
+    let long = format!(
+        r#"{{"default": {{"timeout": "1s"}} {}}}"#,
+        " ".repeat(100_000)
+    );
+    let copies = format!(
+        r#"{{"duration_s": 1, "clients": 100000, "arrivals": [{{"per_s": 1}}], "backends": [{backend}],
+        "policies": {{"a": {{"http_policy": {long}}}}}}}"#
+    );
+    assert!(
+        fault(&copies).starts_with("$.clients: must be fewer"),
+        "{}",
+        fault(&copies)
+    );
+}

@@ -1,0 +1,67 @@
+//! The lint: each rule finds its fault, not the corrected policy, and the fault matters.
+
+use reattempt_lab::lint::{COUNTER_EXAMPLES, lint};
+use reattempt_lab::{KvStrategy, Limits, PolicyText, Scenario};
+
+#[test]
+fn a_linted_policy_is_at_least_twice_as_bad_as_the_corrected() {
+    assert_eq!(COUNTER_EXAMPLES.len(), 11);
+    for example in COUNTER_EXAMPLES {
+        let rule = example.rule;
+        let [linted, corrected] = example
+            .run()
+            .unwrap_or_else(|| panic!("{rule} does not run"));
+        assert!(
+            linted >= 2.0 * corrected,
+            "{rule}: {linted} and {corrected} {}",
+            example.measure
+        );
+        assert!(linted > 1.0, "{rule}: {linted} {}", example.measure);
+        let scenario = Scenario::parse(example.document).unwrap();
+        let report = scenario.run(&Limits::default()).unwrap();
+        let findings = |name| report.policy(name).unwrap().findings.iter();
+        let found: Vec<_> = findings("linted").filter(|one| one.rule == rule).collect();
+        assert_eq!(found.len(), 1, "{rule}: {found:?}");
+        assert!(found[0].path.starts_with("$.default"), "{found:?}");
+        assert!(
+            found[0]
+                .evidence
+                .starts_with("in the lab's counter-example")
+        );
+        assert!(findings("corrected").all(|one| one.rule != rule), "{rule}");
+    }
+}
+
+#[test]
+fn a_careful_policy_has_no_findings() {
+    let http = r#"{"routes": [{"match": {"methods": ["GET"]}, "retry": {"maxAttempts": 3}, "timeout": "2s",
+        "attemptTimeout": "0.5s", "throttle": "t"}], "throttles": {"t": {"maxTokens": 100, "tokenRatio": 0.1}}}"#;
+    assert_eq!(lint(&PolicyText::HttpPolicy(http.to_owned())), []);
+    let grpc = r#"{"methodConfig": [{"name": [{"service": "a.B"}], "timeout": "2s", "retryPolicy": {"maxAttempts": 3,
+        "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}],
+        "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1}}"#;
+    assert_eq!(lint(&PolicyText::ServiceConfig(grpc.to_owned())), []);
+    assert_eq!(lint(&PolicyText::Kv(KvStrategy::FailFast)), []);
+}
+
+#[test]
+fn findings_of_each_form_have_their_paths() {
+    let grpc = r#"{"methodConfig": [{"name": [{"service": "a.B"}], "timeout": "1s"}, {"name": [{"service": "a.C"}],
+        "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE", "INTERNAL"]}}]}"#;
+    let paths = |policy: PolicyText| {
+        let found = lint(&policy).into_iter();
+        found
+            .map(|one| format!("{} {}", one.rule, one.path))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        paths(PolicyText::ServiceConfig(grpc.to_owned())),
+        [
+            "no-throttle $.methodConfig[1].retryPolicy",
+            "not-idempotent $.methodConfig[1].retryPolicy.retryableStatusCodes",
+        ]
+    );
+    let kv = paths(PolicyText::Kv(KvStrategy::BestEffort));
+    assert_eq!(kv, ["no-throttle $", "no-jitter $"]);
+}

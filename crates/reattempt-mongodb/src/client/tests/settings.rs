@@ -1,0 +1,151 @@
+//! Each default, and each setting.
+
+use reattempt::strategy::MaxAttempts;
+use reattempt::{HedgePolicy, RoutePolicy, TokenBucket, backoff::Backoff};
+use tower::util::BoxCloneService;
+
+use super::*;
+use crate::{OuterAttempt, ReadGate};
+
+/// The preset around a client that meets these steps.
+async fn run(
+    layer: &MongoClientLayer,
+    command: Command,
+    steps: &[Step],
+) -> (Seen, RetryInfo, Duration) {
+    send(layer.layer(client(steps)), Call::new(command)).await
+}
+
+/// M1, M2
+#[tokio::test(start_paused = true)]
+async fn by_default_one_retry_at_once_and_no_limit() {
+    let layer = MongoClientLayer::default();
+    let (seen, info, took) = run(&layer, FIND, &[STEPPED_DOWN]).await;
+    assert_eq!((seen, info.attempts(), took), (Ok(2), 2, Duration::ZERO));
+    let (seen, info, _) = run(&layer, FIND, &[STEPPED_DOWN; 9]).await;
+    assert!(seen.is_err());
+    assert_eq!(info.attempts(), 2);
+    let hours = Duration::from_secs(10 * 60 * 60);
+    let hanging = run(&layer, FIND, &[Step::Hangs]);
+    assert!(tokio::time::timeout(hours, hanging).await.is_err());
+}
+
+/// M9, M14, M19
+#[tokio::test(start_paused = true)]
+async fn what_is_not_eligible_runs_once() {
+    let on = MongoClientLayer::new();
+    for (layer, command) in [
+        (on.clone(), INSERT),
+        (on.clone(), IN_TRANSACTION),
+        (on.retry_reads(false), FIND),
+    ] {
+        let (seen, info, _) = run(&layer, command, &[LOST]).await;
+        assert!(seen.is_err(), "{command:?}");
+        assert_eq!(info.attempts(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rules_of_2026_are_one_word_away() {
+    let old = MongoClientLayer::new();
+    let (_, info, _) = run(&old, FIND, &[Step::Busy]).await;
+    assert_eq!(info.attempts(), 1);
+    let current = MongoClientLayer::current();
+    for command in [FIND, INSERT] {
+        let (seen, info, took) = run(&current, command, &[Step::Busy; 2]).await;
+        assert_eq!((seen, info.attempts()), (Ok(3), 3), "{command:?}");
+        assert!(
+            took <= ms(100 + 200),
+            "up to 100 ms, then up to 200 ms: {took:?}"
+        );
+    }
+    // The options stay when the strategy changes.
+    let writes_off = current.retry_writes(false);
+    let strategy = RetryableReads::current().overload_backoff(1);
+    let writes_off = writes_off.strategy(strategy);
+    for (command, attempts) in [(INSERT, 1), (FIND, 2)] {
+        let (_, info, _) = run(&writes_off, command, &[Step::Busy; 9]).await;
+        assert_eq!(info.attempts(), attempts, "{command:?}");
+    }
+}
+
+/// E2, and the specification since 2022-10: `timeoutMS`.
+#[tokio::test(start_paused = true)]
+async fn a_time_limit_ends_the_call_and_by_later_rules_bounds_it() {
+    let limited = MongoClientLayer::new().timeout(ms(300));
+    let (seen, _, took) = run(&limited, FIND, &[Step::Hangs]).await;
+    assert!(seen.unwrap_err().ends_with("ambiguous: false"), "a read");
+    assert_eq!(took, ms(300));
+    let current = MongoClientLayer::current().timeout(ms(300));
+    let (seen, info, _) = run(&current, FIND, &[STEPPED_DOWN; 9]).await;
+    assert_eq!((seen, info.attempts()), (Ok(10), 10));
+}
+
+/// E2: a network timeout, which is retried only for a read.
+#[tokio::test(start_paused = true)]
+async fn an_attempts_limit_is_a_network_error() {
+    let layer = MongoClientLayer::new().attempt_timeout(ms(300));
+    let (seen, info, took) = run(&layer, FIND, &[Step::Hangs]).await;
+    assert_eq!((seen, info.attempts(), took), (Ok(2), 2, ms(300)));
+    let reasons: Vec<_> = info.reasons().collect();
+    assert_eq!(reasons, [crate::reasons::MONGODB_NETWORK_ERROR]);
+    let (seen, info, _) = run(&layer, INSERT, &[Step::Hangs]).await;
+    assert!(seen.unwrap_err().ends_with("ambiguous: true"));
+    assert_eq!(info.attempts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_applies_when_one_is_given() {
+    let bucket = Arc::new(TokenBucket::new(2, 100).unwrap());
+    let layer = MongoClientLayer::new().throttle(bucket);
+    let (_, info, _) = run(&layer, FIND, &[STEPPED_DOWN]).await;
+    assert_eq!(info.stopped(), Some(StopReason::Throttled));
+}
+
+/// M35
+#[tokio::test(start_paused = true)]
+async fn retries_around_it_are_reported_and_can_be_left_alone() {
+    let told: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let notes = Arc::clone(&told);
+    let layer = MongoClientLayer::new()
+        .on_nested(move |nested| notes.lock().unwrap().push(nested.attempt))
+        .stand_back_when_nested(true);
+    let mut call = Call::new(FIND);
+    call.context_mut().set_data(OuterAttempt(2));
+    let (seen, ..) = send(layer.layer(client(&[LOST])), call).await;
+    assert!(seen.is_err());
+    assert_eq!(*told.lock().unwrap(), [2]);
+}
+
+/// M10: a route layer above may hedge or retry otherwise, but only what the gate allows.
+#[tokio::test(start_paused = true)]
+async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
+    let own = MaxAttempts::new(4, Backoff::constant(ms(5)));
+    let layer = MongoClientLayer::new();
+    let by = |policy: RoutePolicy, command, steps: &[Step]| {
+        let mut call = Call::new(command);
+        call.context_mut().stamp_policy(Arc::new(policy));
+        send(layer.layer(client(steps)), call)
+    };
+    let policy = || RoutePolicy::new("own").retry(own.clone());
+    let (seen, info, _) = by(policy(), FIND, &[LOST; 3]).await;
+    assert_eq!((seen, info.attempts()), (Ok(4), 4));
+    for command in [INSERT, IN_TRANSACTION] {
+        let (_, info, _) = by(policy(), command, &[STEPPED_DOWN]).await;
+        assert_eq!(info.attempts(), 1, "{command:?}");
+        let gated = policy().with_data(ReadGate::Retry);
+        let (_, info, _) = by(gated, command, &[STEPPED_DOWN]).await;
+        assert_eq!(info.attempts(), 2, "{command:?}: a gate of its own");
+    }
+    let hedged = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
+    let (seen, info, took) = by(hedged, FIND, &[Step::Hangs]).await;
+    assert_eq!((seen, info.attempts(), took), (Ok(2), 2, ms(20)));
+}
+
+#[tokio::test]
+async fn a_client_can_be_boxed_and_spawned_and_keeps_its_error() {
+    let boxed = BoxCloneService::new(MongoClientLayer::new().layer(client(&[LOST; 2])));
+    let task = tokio::spawn(boxed.oneshot(Call::new(FIND)));
+    let error = task.await.unwrap().unwrap_err();
+    assert_eq!(error.transport().map(|error| error.attempt), Some(2));
+}

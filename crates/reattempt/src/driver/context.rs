@@ -1,0 +1,209 @@
+//! The effects of a layer: on the context of a call, its log and the observer.
+
+use std::time::Instant;
+
+use super::{CallEffects, count, count_unsuccessful};
+use crate::call::state::CallState;
+use crate::info::{AttemptRecord, Backend};
+use crate::machine::{Facts, FailedAttempt};
+use crate::policy::strategy::CallView;
+use crate::{
+    AttemptOutcome, CallContext, CallDeadline, Failure, Observer, RetryThrottle, StopReason,
+    Verdict,
+};
+
+/// The effects on one attempt's call: its context, and what the layer was built with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effects<'a> {
+    /// The context of the attempt.
+    pub(crate) context: &'a CallContext,
+    /// Transparent retries are switched on.
+    pub(crate) transparent: bool,
+    pub(crate) observer: Option<&'a dyn Observer>,
+}
+
+impl<'a> Effects<'a> {
+    /// What the context knows of its attempt, which ends now.
+    pub(crate) fn facts(&self, now: Instant) -> Facts {
+        Facts {
+            report: self.context.report(),
+            transparent: self.transparent,
+            idempotent: self.context.idempotency().is_idempotent(),
+            limit: self.context.limit(),
+            ..Facts::new(now, self.context.attempt(), self.context.kind())
+        }
+    }
+
+    /// An attempt succeeded, or its response began. Reads no clock, and on the first attempt of an
+    /// unobserved call writes two atomics.
+    #[inline]
+    pub(crate) fn succeeded(&self, committed: bool) {
+        let sees = |observer: &&dyn Observer| observer.sees_success();
+        // The first attempt of several may succeed too. Then the records of the others need this
+        // one beside them.
+        let one_of_several = self.context.shared().is_some_and(CallState::sent_several);
+        if one_of_several {
+            self.context.settle_recovery(committed);
+        } else {
+            self.context.settle_success(committed);
+        }
+        if one_of_several || self.observer.as_ref().is_some_and(sees) {
+            self.record_success(committed);
+        }
+    }
+
+    #[cold]
+    fn record_success(&self, committed: bool) {
+        let (outcome, stopped) = if committed {
+            (AttemptOutcome::Committed, StopReason::Committed)
+        } else {
+            (AttemptOutcome::Success, StopReason::Success)
+        };
+        if self.context.shared().is_some() {
+            let mut record = self.blank(outcome);
+            record.stopped = Some(stopped);
+            self.record(record);
+            self.ended(stopped);
+        }
+    }
+
+    fn blank(&self, outcome: AttemptOutcome) -> AttemptRecord {
+        let mut record = AttemptRecord::new(self.context.attempt(), self.context.kind(), outcome);
+        record.backend = self.context.backend();
+        record
+    }
+
+    /// A call ended that no recovery layer acts on: its one attempt is counted and recorded all the
+    /// same (A6: every outgoing RPC changes the token count).
+    pub(crate) fn passed(&self, now: Instant, verdict: &Verdict) {
+        self.claim_passed();
+        let Some(failed) = FailedAttempt::new(self.facts(now), verdict) else {
+            return self.succeeded(*verdict == Verdict::Committed);
+        };
+        self.close_slot();
+        let milli_tokens = count(self, &failed);
+        let record = failed.record_passed();
+        let stopped = record.stopped;
+        super::record_failure(self, record, milli_tokens);
+        if let Some(stopped) = stopped {
+            self.ended(stopped);
+        }
+    }
+
+    /// A call that no recovery layer acts on is dropped before its end.
+    pub(crate) fn passed_and_dropped(&self, now: Instant) {
+        self.claim_passed();
+        let stopped = self.why_dropped(now);
+        self.cancelled(Some(stopped));
+        self.ended(stopped);
+    }
+
+    /// Several layers may have passed the call through: the first that sees its end records it.
+    fn claim_passed(&self) {
+        if let Some(state) = self.context.shared() {
+            state.claim();
+        }
+    }
+
+    /// Why a call is dropped at this instant: by the deadline, or else by its caller.
+    pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
+        match self.context.limit() {
+            Some(limit) if limit.enforced && limit.passed(now) => StopReason::Deadline,
+            _ => StopReason::Cancelled,
+        }
+    }
+
+    /// An attempt was dropped before it ended.
+    pub(crate) fn cancelled(&self, stopped: Option<StopReason>) {
+        if let Some(throttle) = self.throttle() {
+            count_unsuccessful(throttle, self.context.attempt());
+        }
+        if self.context.shared().is_some() {
+            self.close_slot();
+            let mut record = self.blank(AttemptOutcome::Cancelled);
+            record.stopped = stopped;
+            self.record(record);
+        }
+    }
+}
+
+impl CallEffects for Effects<'_> {
+    fn throttle(&self) -> Option<&dyn RetryThrottle> {
+        self.context.throttle().map(|throttle| &**throttle)
+    }
+
+    fn limit(&self) -> Option<CallDeadline> {
+        self.context.limit()
+    }
+
+    fn attempt(&self) -> u32 {
+        self.context.attempt()
+    }
+
+    fn backend(&self) -> Option<Backend> {
+        self.context.backend()
+    }
+
+    fn view(&self) -> &dyn CallView {
+        self.context
+    }
+
+    fn paid(&self, failure: &Failure) {
+        if let Some(state) = self.context.shared() {
+            state.permitted(failure);
+        }
+    }
+
+    fn last_paid(&self) -> Option<Failure> {
+        self.context.shared().and_then(CallState::last_permitted)
+    }
+
+    fn close_slot(&self) {
+        if let Some(state) = self.context.shared() {
+            state.settled(self.context.seat());
+        }
+    }
+
+    fn record(&self, record: AttemptRecord) {
+        if let Some(observer) = self.observer {
+            observer.attempt_settled(self.context, &record);
+        }
+        if let Some(state) = self.context.shared() {
+            // A final failure is no reason to retry.
+            let retryable = record.outcome == AttemptOutcome::Retry;
+            let reason = record
+                .failure
+                .filter(|_| retryable)
+                .map(|failure| failure.reason);
+            state.record(record, reason);
+        }
+    }
+
+    fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
+        if let Some(state) = self.context.shared() {
+            state.amend(attempt, change);
+        }
+    }
+
+    fn hedge_refused(&self, stopped: StopReason) {
+        if let Some(state) = self.context.shared() {
+            state.refused(stopped);
+        }
+        if let Some(observer) = self.observer {
+            observer.hedge_refused(self.context, stopped);
+        }
+    }
+
+    fn ended(&self, stopped: StopReason) {
+        let Some(state) = self.context.shared() else {
+            return;
+        };
+        state.stop(stopped);
+        if state.is_logged() {
+            state.drop_waiters();
+        }
+        if let Some(observer) = self.observer {
+            observer.call_ended(self.context, &state.info());
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Warnings about stacks of layers that are built wrongly.
+
+#[cfg(feature = "tokio")]
+mod recovery;
+#[cfg(all(test, feature = "tokio"))]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::CallContext;
+
+/// Logs once, at WARN, that a stack is built wrongly: a layer has no effect where it is, or one
+/// that it relies on is missing.
+///
+/// For layers and classifiers, of this crate and of others. Each checks the calls that it sees, and
+/// owns one value: clones share the warning, so that it is logged once per stack and not per call.
+///
+/// ```
+/// use reattempt::{CallContext, StackCheck};
+///
+/// let check = StackCheck::default();
+/// check.inside_recovery("MyLayer", Some(&CallContext::default())); // logs: no RetryLayer above
+/// check.clone().inside_recovery("MyLayer", None); // does not log again
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct StackCheck(Arc<AtomicBool>);
+
+impl StackCheck {
+    /// Logs what is wrong with this layer, unless this value or a clone of it has already logged.
+    #[cold]
+    #[inline(never)]
+    pub fn warn(&self, layer: &'static str, what: &'static str) {
+        self.warn_of(layer, what);
+    }
+
+    fn warn_of(&self, layer: &'static str, what: &str) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            tracing::warn!(target: "reattempt", layer, "{layer} {what}");
+        }
+    }
+
+    #[cfg(feature = "tokio")]
+    fn has_logged(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// For a layer that reports on attempts: a recovery layer has to be above it. `context` is the
+    /// request's, if it has one; without a context no recovery layer is above.
+    #[inline(always)]
+    pub fn inside_recovery(&self, layer: &'static str, context: Option<&CallContext>) {
+        if !context.is_some_and(CallContext::is_claimed) {
+            self.warn(
+                layer,
+                "is outside of any recovery layer, so its reports have no effect: \
+                 put it below RetryLayer or HedgeLayer",
+            );
+        }
+    }
+
+    /// For a layer that sets options of the call: no recovery layer may be above it. `context` is
+    /// the request's.
+    #[inline(always)]
+    pub fn outside_recovery(&self, layer: &'static str, context: &CallContext) {
+        if context.is_claimed() {
+            self.warn(
+                layer,
+                "is inside the recovery layer, which has already read the call's options: \
+                 put it above RetryLayer or HedgeLayer",
+            );
+        }
+    }
+}
