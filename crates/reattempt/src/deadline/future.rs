@@ -100,8 +100,8 @@ where
             if this.on_elapsed.is_echo(outcome.as_ref()) {
                 return Poll::Ready(self.heard(outcome));
             }
-            // Disarm: a poll after completion, against the contract, is for the inner future. To drop
-            // the handle here would cost 14 instructions more.
+            // Disarm: a poll after completion, against the contract, is for the inner future.
+            // To drop the handle here would cost 14 instructions more.
             *this.at = None;
             return Poll::Ready(outcome);
         }
