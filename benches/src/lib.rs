@@ -4,6 +4,7 @@
 //! is the cost of the layers for a call that succeeds.
 
 pub mod cases;
+pub mod http;
 pub mod in_flight;
 pub mod kv;
 pub mod peer;
@@ -104,6 +105,6 @@ pub fn with_timers<T>(work: impl FnOnce() -> T) -> T {
 /// The case of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<cases::Case> {
-    let mut cases = cases::all().into_iter().chain(kv::all());
+    let mut cases = cases::all().into_iter().chain(kv::all()).chain(http::all());
     cases.find(|case| case.name == name)
 }

@@ -1,6 +1,7 @@
 #[cfg(feature = "tokio")]
 mod follow;
 mod hosts;
+mod index;
 mod reference;
 mod shared;
 mod throttles;
