@@ -4,6 +4,7 @@
 mod call;
 mod check;
 mod demo;
+mod input;
 mod lab;
 mod printable;
 
