@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use kinds::Kind;
 use report::Report;
 
-/// Reports whether each file can be used.
+/// Reports whether policy and configuration files can be used, and where they are wrong.
 ///
 /// Example: reattempt check --strict policy.json config.json
 ///
@@ -46,9 +46,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         }
         found
     };
-    let kind = |bytes: &[u8]| detect::kind(bytes, arguments.kind);
     let files = arguments.files.iter();
-    let reports: Vec<Report> = files.map(|file| Report::of(file, kind, check)).collect();
+    let reports: Vec<Report> = files
+        .map(|file| Report::of(file, arguments.kind, check))
+        .collect();
     match write(&reports, arguments.json) {
         // A reader that wants no more, as `head`, has the exit status all the same.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -7,6 +7,7 @@ use reattempt::config::{Fault, Faults};
 use reattempt_lab::lint::Finding;
 use serde::{Serialize, Serializer};
 
+use super::detect;
 use super::kinds::Kind;
 use crate::printable::OneLine;
 
@@ -75,13 +76,13 @@ impl Report {
     /// Reads the file, finds its kind, and runs `check` on it.
     pub(super) fn of(
         file: &Path,
-        kind: impl FnOnce(&[u8]) -> Result<Kind, String>,
+        said: Option<Kind>,
         check: impl FnOnce(Kind, &[u8]) -> Findings,
     ) -> Self {
         let (kind, found) = match crate::input::read(file) {
-            Ok(bytes) => match kind(&bytes) {
+            Ok(bytes) => match detect::kind(&bytes, said) {
                 Ok(kind) => (Some(kind), check(kind, &bytes)),
-                Err(unknown) => (None, Findings::one_fault(unknown)),
+                Err(refused) => (said, Findings::one_fault(refused)),
             },
             Err(error) => (
                 None,

@@ -11,7 +11,7 @@ use crate::call::document::{Fault, to_base64};
 #[command(
     next_help_heading = "gRPC (reattempt call grpc://127.0.0.1:50051 --method /echo.Echo/Say --payload hi)"
 )]
-pub(super) struct Flags {
+pub(super) struct GrpcFlags {
     /// The kind of method
     #[arg(long, value_enum, default_value_t)]
     kind: KindFlag,

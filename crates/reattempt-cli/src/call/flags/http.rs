@@ -11,7 +11,7 @@ use crate::call::document::{Fault, to_base64};
 #[command(
     next_help_heading = "HTTP (reattempt call http://127.0.0.1:8080/orders --method PUT --payload @order.json)"
 )]
-pub(super) struct Flags {
+pub(super) struct HttpFlags {
     /// The path, with its query; it is appended to the target's own. Default: the target's, or for
     /// query and analytics the path of statements
     #[arg(long)]

@@ -10,7 +10,7 @@ use crate::call::document::{Fault, to_base64};
 #[command(
     next_help_heading = "Key-value (reattempt call couchbase://127.0.0.1 --bucket travel --username u --password p --key k)"
 )]
-pub(super) struct Flags {
+pub(super) struct KvFlags {
     /// The document's key
     #[arg(long)]
     key: Option<String>,

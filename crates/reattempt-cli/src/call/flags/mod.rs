@@ -17,7 +17,7 @@ use super::document::{Fault, Fields};
 use super::load::Load;
 use target::Protocol;
 
-/// Makes calls and shows every attempt.
+/// Makes calls and shows every attempt: by flags for people, or by a JSON document for programs.
 ///
 /// The protocol follows from the target: http:// and https://, grpc:// and grpcs:// (or host:port
 /// alone), couchbase:// and memcached://, mongodb://. More than ten calls, or calls for a time, are
@@ -99,13 +99,13 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
     #[command(flatten)]
-    grpc: grpc::Flags,
+    grpc: grpc::GrpcFlags,
     #[command(flatten)]
-    http: http::Flags,
+    http: http::HttpFlags,
     #[command(flatten)]
-    kv: kv::Flags,
+    kv: kv::KvFlags,
     #[command(flatten)]
-    mongodb: mongodb::Flags,
+    mongodb: mongodb::MongodbFlags,
 }
 
 const EXIT_CODES: &str = "\
@@ -159,10 +159,13 @@ impl Arguments {
         draft.set("seed", self.seed);
         draft.set("on_deadline", self.give_up.then_some("give_up"));
         draft.set("linger_ms", 0);
-        draft.set("tls", self.tls()?);
+        let protocol = self.protocol()?;
+        if let Some(tls) = self.tls(protocol)? {
+            draft.set("tls", tls);
+        }
         let timeout = self.timeout.map(|timeout| timeout.as_secs_f64() * 1000.0);
         draft.call("timeout_ms", timeout);
-        match self.protocol()? {
+        match protocol {
             Protocol::Grpc => self.grpc(&mut draft)?,
             Protocol::Http => self.http(&mut draft)?,
             Protocol::Kv => self.kv(&mut draft)?,
@@ -185,10 +188,16 @@ impl Arguments {
         })
     }
 
-    fn tls(&self) -> Result<Option<Value>, Fault> {
+    fn tls(&self, protocol: Protocol) -> Result<Option<Value>, Fault> {
+        if self.ca.is_none() && !self.insecure {
+            return Ok(None);
+        }
+        if !matches!(protocol, Protocol::Grpc | Protocol::Http) {
+            let what = "are for https:// and grpcs:// targets";
+            return Err(Fault::new("--ca, --insecure", what));
+        }
         let ca = self.ca.as_deref().map(values::text_file).transpose()?;
-        let is_said = ca.is_some() || self.insecure;
-        Ok(is_said.then(|| json!({"ca": ca, "insecure": self.insecure})))
+        Ok(Some(json!({"ca": ca, "insecure": self.insecure})))
     }
 
     fn payloads(&self) -> Result<Vec<Vec<u8>>, Fault> {

@@ -10,7 +10,7 @@ use crate::call::document::Fault;
 #[command(
     next_help_heading = "MongoDB (reattempt call mongodb://127.0.0.1/ --op find --collection orders)"
 )]
-pub(super) struct Flags {
+pub(super) struct MongodbFlags {
     /// The database, default db
     #[arg(long)]
     database: Option<String>,

@@ -152,8 +152,10 @@ mod tests {
 
     #[test]
     fn a_target_is_a_url_or_an_address() {
-        let uri = |target: &str, path| Base::of(target).unwrap().uri(path).unwrap().to_string();
-        let below = |target: &str, path: &str| uri(target, Some(path));
+        let below = |target: &str, path: &str| {
+            let uri = Base::of(target).unwrap().uri(Some(path)).unwrap();
+            uri.to_string()
+        };
         assert_eq!(below("127.0.0.1:81", "/a?b"), "http://127.0.0.1:81/a?b");
         assert_eq!(below("http://h/x/", "a"), "http://h:80/x/a");
         assert_eq!(below("https://h/x", "/a"), "https://h:443/x/a");
