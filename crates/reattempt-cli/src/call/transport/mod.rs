@@ -1,5 +1,5 @@
-//! TCP connections to one server, with or without TLS, as a tower service: opened on demand and replaced when
-//! lost.
+//! TCP connections to one server, with or without TLS, as a tower service: opened on demand and
+//! replaced when lost.
 //!
 //! It never sends a request twice. It reports the stage of each attempt to the layers above.
 
