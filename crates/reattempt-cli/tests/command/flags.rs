@@ -128,6 +128,18 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
             "reattempt call: --method: is required for grpc",
         ),
         (
+            &["http://h:1", "--rate", "5"],
+            "reattempt call: --rate: needs --repeat or --duration",
+        ),
+        (
+            &["http://h:1", "--method", "/a/b"],
+            "reattempt call: --method: is a gRPC method: write --protocol grpc, or a grpc:// target",
+        ),
+        (
+            &["http://h:1/a?b", "--path", "/c"],
+            "reattempt call: $.calls[0].path: cannot follow a target that has a query: \"/c\"",
+        ),
+        (
             &["--target", "h:1", "--method", "/a/b", "--header", "x"],
             "reattempt call: --header: number 1 has no colon: write it as name: value",
         ),

@@ -160,6 +160,9 @@ impl Arguments {
         draft.set("on_deadline", self.give_up.then_some("give_up"));
         draft.set("linger_ms", 0);
         let protocol = self.protocol()?;
+        if self.rate.is_some() && self.repeat.is_none() && self.duration.is_none() {
+            return Err(Fault::new("--rate", "needs --repeat or --duration"));
+        }
         if let Some(tls) = self.tls(protocol)? {
             draft.set("tls", tls);
         }
@@ -253,7 +256,6 @@ mod tests {
         };
         assert_eq!(load(&[]), (Some(1), false));
         assert_eq!(load(&["--repeat", "11"]), (Some(11), true));
-        assert_eq!(load(&["--rate", "5"]), (Some(1), false));
         assert_eq!(load(&["--duration", "1s"]), (None, true));
         let both = ["--duration", "1s", "--repeat", "5"];
         assert_eq!(load(&both), (Some(5), false));

@@ -90,7 +90,10 @@ impl Base {
             }
         };
         let scheme = if self.is_tls { "https" } else { "http" };
-        let uri = format!("{scheme}://{}{path}", self.authority).parse();
+        let port = format!(":{}", default_port(self.is_tls));
+        let authority = self.authority.strip_suffix(&port);
+        let authority = authority.unwrap_or(&self.authority);
+        let uri = format!("{scheme}://{authority}{path}").parse();
         uri.map_err(|error: http::uri::InvalidUri| error.to_string())
     }
 }
@@ -157,8 +160,8 @@ mod tests {
             uri.to_string()
         };
         assert_eq!(below("127.0.0.1:81", "/a?b"), "http://127.0.0.1:81/a?b");
-        assert_eq!(below("http://h/x/", "a"), "http://h:80/x/a");
-        assert_eq!(below("https://h/x", "/a"), "https://h:443/x/a");
+        assert_eq!(below("http://h/x/", "a"), "http://h/x/a");
+        assert_eq!(below("https://h/x", "/a"), "https://h/x/a");
         for wrong in ["ftp://h", "", "a b:1"] {
             assert!(Base::of(wrong).is_err(), "{wrong}");
         }
