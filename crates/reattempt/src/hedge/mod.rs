@@ -201,7 +201,7 @@ where
         };
         HedgeFuture {
             state: State::First {
-                first,
+                first: Some(first),
                 policy,
                 hedging: None,
             },
