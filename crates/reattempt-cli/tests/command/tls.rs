@@ -93,6 +93,22 @@ async fn an_authority_of_a_file_is_trusted_and_no_other() {
     );
 }
 
+/// The variable is OpenSSL's; other systems' programs read it too.
+#[tokio::test]
+async fn without_a_file_the_authorities_of_the_system_are_trusted() {
+    let server = http::Server::start(http::Step::status(200)).await.unwrap();
+    let proxy = Proxy::start("system-ca.pem", server.addr(), &[]).await;
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_reattempt"))
+        .args(["call", &format!("https://localhost:{}/", proxy.port)])
+        .env("SSL_CERT_FILE", &proxy.ca)
+        .env_remove("SSL_CERT_DIR")
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(super::SOON, output).await.unwrap();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
 #[tokio::test]
 async fn insecure_accepts_any_certificate() {
     let server = http::Server::start(http::Step::status(200)).await.unwrap();

@@ -48,17 +48,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = values::duration)]
     timeout: Option<Duration>,
     /// The number of calls; default 1, or as many as the duration allows
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = MANY, value_name = "N")]
     repeat: Option<u64>,
     /// Makes all calls at once instead of one after another
-    #[arg(long, conflicts_with_all = ["rate", "duration"])]
+    #[arg(long, help_heading = MANY, conflicts_with_all = ["rate", "duration"])]
     parallel: bool,
     /// Begins this many calls per second, whether or not earlier ones have ended; at most 10,000
     /// are in flight
-    #[arg(long, value_parser = values::rate, value_name = "PER_SECOND")]
+    #[arg(long, help_heading = MANY, value_parser = values::rate, value_name = "PER_SECOND")]
     rate: Option<f64>,
     /// Begins calls for this long, such as 10s
-    #[arg(long, value_parser = values::duration)]
+    #[arg(long, help_heading = MANY, value_parser = values::duration)]
     duration: Option<Duration>,
     /// The seed of the jitter, to make it repeatable
     #[arg(long)]
@@ -93,10 +93,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     current_server_codes: bool,
     /// https, grpcs: trusts the authorities of this PEM file instead of the system's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = TLS, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// https, grpcs: accepts any certificate
-    #[arg(long, conflicts_with = "ca")]
+    #[arg(long, help_heading = TLS, conflicts_with = "ca")]
     insecure: bool,
     #[command(flatten)]
     grpc: grpc::GrpcFlags,
@@ -113,6 +113,9 @@ Exit status:
   0  every call ended well; with --json: every call was carried out, whatever its result
   1  a call failed, or the answers could not be written
   2  the flags or the document cannot be used";
+
+const MANY: &str = "Many calls (reattempt call http://127.0.0.1:8080/ --rate 100 --duration 10s)";
+const TLS: &str = "TLS (reattempt call https://localhost:8443/ --ca authority.pem)";
 
 /// A document under construction: its own fields as JSON, with unparsed files, and those of each
 /// call.
