@@ -40,7 +40,7 @@ pub(crate) struct MongoCaller {
 }
 
 /// The fields of one call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MongoCall {
     operation: Operation,
     database: String,
