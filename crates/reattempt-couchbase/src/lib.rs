@@ -14,7 +14,7 @@
 //! | `RetryLayer::new(classifier, strategy)` | [`KvClassifier`] and `BestEffort`, or [`ErrorMapStrategy`] |
 //! | `PushbackLayer::new(reader)` | [`KvPushback`] |
 //! | `ConfigPollLayer::new(stale)` | [`StaleKvConfig`] over a [`ConfigStore`] and a [`ConfigPoller`] |
-//! | `RetryLayer::observer(…)` | that [`ConfigPoller`] too, beside `LogObserver`: it detects nodes that never answer |
+//! | `RetryLayer::observer(…)` | that [`ConfigPoller`] too, beside the log: it detects nodes that never answer |
 //!
 //! For query, analytics, search, views and management:
 //!

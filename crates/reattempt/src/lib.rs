@@ -128,8 +128,8 @@ pub mod throttle;
 pub mod wrap;
 
 pub use call::{
-    AttemptReport, AttemptReporter, Call, CallContext, CallHandle, ConfigWaiter, HasCallContext,
-    NextAttempt, Replay, RetryInfoHandle,
+    AttemptReport, AttemptReporter, Call, CallContext, CallHandle, CallSubject, ConfigWaiter,
+    HasCallContext, NextAttempt, Replay, RetryInfoHandle,
 };
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{

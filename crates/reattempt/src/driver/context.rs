@@ -203,7 +203,9 @@ impl CallEffects for Effects<'_> {
             state.drop_waiters();
         }
         if let Some(observer) = self.observer {
-            observer.call_ended(self.context, &state.info());
+            if observer.sees_end(stopped) {
+                observer.call_ended(self.context, &state.info());
+            }
         }
     }
 }

@@ -195,7 +195,9 @@ where
                 (first, Source::Template { request, service })
             }
             None => {
-                let source = Source::Last(request.context_mut().clone());
+                let context = request.context_mut().clone();
+                context.describe(|| request.subject());
+                let source = Source::Last(context);
                 (self.inner.call(request), source)
             }
         };

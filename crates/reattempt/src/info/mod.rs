@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub use backend::Backend;
+pub(crate) use display::tokens;
 
 use crate::{Failure, RetryReason, ServerPushback};
 
@@ -137,7 +138,7 @@ impl AttemptOutcome {
             Self::Success => "success",
             Self::Committed => "committed",
             Self::Fatal => "fatal",
-            Self::Retry => "retry",
+            Self::Retry => "failed",
             Self::Cancelled => "cancelled",
         }
     }

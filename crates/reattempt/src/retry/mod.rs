@@ -255,7 +255,11 @@ impl<S, C> Retry<S, C> {
         if matches!(part, Part::Other) {
             context.pass_first();
         }
-        let source = Source::Last(context.share());
+        let context = context.share();
+        if matches!(part, Part::Act { .. }) {
+            context.describe(|| request.subject());
+        }
+        let source = Source::Last(context);
         let future = self.inner.call(request);
         RetryFuture {
             state: State::InFlight {
