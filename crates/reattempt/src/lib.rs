@@ -120,6 +120,8 @@ pub mod retry;
 pub mod retry_fn;
 #[cfg(feature = "tokio")]
 pub mod route;
+#[cfg(feature = "tokio")]
+pub mod telemetry;
 #[cfg(all(feature = "tokio", any(test, feature = "test-util")))]
 pub mod test_util;
 #[cfg(feature = "tokio")]

@@ -376,6 +376,10 @@ impl CallState {
     }
 
     pub(crate) fn backend_of(&self, attempt: u32) -> Option<Backend> {
+        // A first attempt takes no lock.
+        if !self.is_logged() {
+            return None;
+        }
         self.read(|log| {
             log.backends
                 .iter()
@@ -468,7 +472,8 @@ impl CallState {
     }
 
     pub(crate) fn info(&self) -> RetryInfo {
-        let mut info = self.read(|log| log.info.clone()).unwrap_or_default();
+        let kept = self.is_logged().then(|| self.read(|log| log.info.clone()));
+        let mut info = kept.flatten().unwrap_or_default();
         info.attempts = (self.progress() & SENT_MASK) as u32;
         info.stopped = StopReason::from_byte((self.progress() >> STOPPED_SHIFT) as u8);
         info

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// What a call is about, for logs: never more than a host and a method, because a path, a query or a
-/// key may hold what does not belong into a log. From
+/// What a call is about, for logs: never more than a host and a method, because a path, a query or
+/// a key may hold what does not belong into a log. From
 /// [`HasCallContext::subject`](crate::HasCallContext::subject).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

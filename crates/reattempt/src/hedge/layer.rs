@@ -101,6 +101,10 @@ impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
             policy: self.policy.clone(),
             transparent: self.transparent,
             hears: self.observer.is_some(),
+            sees_sent: self
+                .observer
+                .as_ref()
+                .is_some_and(|observer| observer.sees_sent()),
             observer: with_log(self.observer.clone()),
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),

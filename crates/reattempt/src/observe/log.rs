@@ -65,6 +65,10 @@ impl Observer for LogObserver {
         false
     }
 
+    fn sees_sent(&self) -> bool {
+        false
+    }
+
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
         let Some(failure) = record.failure else {
             return;

@@ -21,6 +21,12 @@ pub trait Observer: Debug + Send + Sync {
         true
     }
 
+    /// Whether the observer wants to know of first attempts that are sent. `false` spares each call
+    /// a copy of its context.
+    fn sees_sent(&self) -> bool {
+        true
+    }
+
     /// An attempt is sent; `context` is the context of that attempt.
     fn attempt_sent(&self, context: &CallContext) {
         let _ = context;
@@ -57,6 +63,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.sees_success() || self.1.sees_success()
     }
 
+    fn sees_sent(&self) -> bool {
+        self.0.sees_sent() || self.1.sees_sent()
+    }
+
     fn attempt_sent(&self, context: &CallContext) {
         self.0.attempt_sent(context);
         self.1.attempt_sent(context);
@@ -85,6 +95,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
     fn sees_success(&self) -> bool {
         (**self).sees_success()
+    }
+
+    fn sees_sent(&self) -> bool {
+        (**self).sees_sent()
     }
 
     fn attempt_sent(&self, context: &CallContext) {

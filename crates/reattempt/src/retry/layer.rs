@@ -102,6 +102,10 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             transparent: self.transparent,
             is_simple: self.observer.is_none() && may_follow(&*self.strategy),
             hears: self.observer.is_some(),
+            sees_sent: self
+                .observer
+                .as_ref()
+                .is_some_and(|observer| observer.sees_sent()),
             observer: with_log(self.observer.clone()),
             no_hedge_layer,
             no_deadline_layer,
