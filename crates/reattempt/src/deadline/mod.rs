@@ -104,7 +104,7 @@ where
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
         let armed = self.arm(request.context_mut(), natural);
-        if armed.as_ref().is_some_and(|armed| armed.late) {
+        if armed.as_ref().is_some_and(|(_, armed)| armed.late) {
             // If it were sent now it could take effect although no caller waits for it.
             drop(request);
             return DeadlineFuture::too_late(armed, self.on_elapsed.clone());
@@ -116,7 +116,7 @@ where
 impl<S, M> Deadline<S, M> {
     /// Attaches the limit; `None` if there is nothing to enforce here.
     #[inline(always)]
-    fn arm(&self, context: &mut CallContext, natural: Idempotency) -> Option<Armed> {
+    fn arm(&self, context: &mut CallContext, natural: Idempotency) -> Option<(Instant, Armed)> {
         let scope = if context.is_claimed() {
             DeadlineScope::Attempt
         } else {
@@ -147,14 +147,14 @@ impl<S, M> Deadline<S, M> {
             Idempotency::Unknown => natural,
             said => said,
         };
-        Some(Armed {
-            at,
+        let armed = Armed {
             scope,
             limit: timeout.filter(|_| is_own),
             idempotent: idempotency.is_idempotent(),
             handle: context.begin(),
             late,
-        })
+        };
+        Some((at, armed))
     }
 
     #[inline(never)]

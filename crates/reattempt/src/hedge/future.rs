@@ -46,7 +46,7 @@ pin_project! {
     {
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if !matches!(this.state, State::Expired | State::Done) {
+            if !matches!(this.state, State::First { first: None, .. } | State::Expired | State::Done) {
                 this.abandoned();
             }
         }
@@ -58,8 +58,9 @@ pin_project! {
     #[project = StateProj]
     #[project_replace = StateOwned]
     pub(super) enum State<F, H> {
-        /// The first attempt is in flight. `hedging` is there once it was pending.
-        First { #[pin] first: F, policy: Arc<HedgePolicy>, hedging: Option<Box<H>> },
+        /// The first attempt is in flight. It is gone once it succeeded at its first poll, as in a
+        /// retry. `hedging` is there once it was pending.
+        First { #[pin] first: Option<F>, policy: Arc<HedgePolicy>, hedging: Option<Box<H>> },
         /// The first attempt failed; others are in flight or planned.
         Others { policy: Arc<HedgePolicy>, hedging: Box<H> },
         /// Another recovery layer acts on the call, or none does.
@@ -96,14 +97,17 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.as_mut().project();
         let StateProj::First {
-            first,
+            mut first,
             hedging: None,
             ..
         } = this.state.as_mut().project()
         else {
             return as_poll(self.poll_on(cx));
         };
-        let Poll::Ready(outcome) = first.poll(cx) else {
+        let Some(in_flight) = first.as_mut().as_pin_mut() else {
+            polled_after_completion("HedgeFuture")
+        };
+        let Poll::Ready(outcome) = in_flight.poll(cx) else {
             return as_poll(self.pending_first(cx));
         };
         let context = this.source.context_mut();
@@ -116,7 +120,7 @@ where
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
         // Dropped at once: it may hold a connection.
-        this.state.set(State::Done);
+        first.set(None);
         let committed = verdict == Verdict::Committed;
         if this.config.hears {
             this.config.effects(context).succeeded(committed);
@@ -221,6 +225,9 @@ where
     ) -> ControlFlow<Outcome<S, Req>, bool> {
         self.as_mut().cancel_cut_off(cx)?;
         if let StateProj::First { first, .. } = self.as_mut().project().state.project() {
+            let Some(first) = first.as_pin_mut() else {
+                polled_after_completion("HedgeFuture")
+            };
             if let Poll::Ready(outcome) = first.poll(cx) {
                 let context = self.as_mut().first_ended();
                 self.as_mut().settle(&context, outcome)?;

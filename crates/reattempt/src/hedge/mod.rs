@@ -206,7 +206,7 @@ where
         };
         HedgeFuture {
             state: State::First {
-                first,
+                first: Some(first),
                 policy,
                 hedging: None,
             },
