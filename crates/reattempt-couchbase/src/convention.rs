@@ -7,8 +7,8 @@ use crate::kv::Opcode;
 
 const SYSTEM: System = System::Db("couchbase");
 
-/// OpenTelemetry's semantic conventions for database clients: `db.client.operation.duration` of each
-/// attempt on the key-value service, and its span (see
+/// OpenTelemetry's semantic conventions for database clients: `db.client.operation.duration` of
+/// each attempt on the key-value service, and its span (see
 /// [`Metrics::attempts`](reattempt::telemetry::Metrics::attempts), with a
 /// [`KvClassifier`](crate::KvClassifier)). The operation is the opcode's name.
 #[derive(Clone, Copy, Debug, Default)]

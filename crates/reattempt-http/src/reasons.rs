@@ -66,7 +66,7 @@ pub const fn of_status(status: u16) -> RetryReason {
         502 => HTTP_BAD_GATEWAY,
         503 => HTTP_SERVICE_UNAVAILABLE,
         504 => HTTP_GATEWAY_TIMEOUT,
-        0..500 => HTTP_STATUS,
-        500.. => HTTP_SERVER_ERROR,
+        501 | 505.. => HTTP_SERVER_ERROR,
+        _ => HTTP_STATUS,
     }
 }

@@ -4,8 +4,9 @@ use reattempt::telemetry::{Convention, Operation, System};
 
 use crate::{ReadCall, ReadOperation};
 
-/// OpenTelemetry's semantic conventions for database clients: `db.client.operation.duration` of each
-/// attempt, and its span (see [`Metrics::attempts`](reattempt::telemetry::Metrics::attempts), with a
+/// OpenTelemetry's semantic conventions for database clients: `db.client.operation.duration` of
+/// each attempt, and its span (see
+/// [`Metrics::attempts`](reattempt::telemetry::Metrics::attempts), with a
 /// [`MongoClassifier`](crate::MongoClassifier)). The operation is the command's name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MongoConvention;

@@ -28,8 +28,8 @@ impl<K: Eq + Hash + Clone, V: Clone> Table<K, V> {
         }
     }
 
-    /// The entry of this key, made by `make`: once, of the key itself, or of `other` if the table is
-    /// full.
+    /// The entry of this key, made by `make`: once, of the key itself, or of `other` if the table
+    /// is full.
     pub(super) fn get<Q>(&self, key: &Q, other: impl FnOnce() -> K, make: impl Fn(&K) -> V) -> V
     where
         K: Borrow<Q>,

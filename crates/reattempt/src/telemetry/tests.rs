@@ -15,6 +15,7 @@ use crate::{
     Idempotency, RetryLayer, RoutePolicy, Stage, ThrottleLayer, TokenBucket, Verdict,
 };
 
+mod spans;
 mod wire;
 
 /// Keeps every value under its name and labels.
