@@ -6,6 +6,7 @@
 pub mod cases;
 pub mod in_flight;
 pub mod kv;
+pub mod observed;
 pub mod peer;
 
 use std::hint::black_box;
@@ -104,6 +105,9 @@ pub fn with_timers<T>(work: impl FnOnce() -> T) -> T {
 /// The case of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<cases::Case> {
-    let mut cases = cases::all().into_iter().chain(kv::all());
+    let mut cases = cases::all()
+        .into_iter()
+        .chain(kv::all())
+        .chain([observed::counted()]);
     cases.find(|case| case.name == name)
 }

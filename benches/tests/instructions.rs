@@ -124,3 +124,14 @@ fn a_key_value_answer_takes_no_more_instructions_than_pinned() {
         within(&KV_PINS, &kv::all());
     }
 }
+
+/// Instructions that counting (`reattempt::telemetry`) adds to a call that succeeds at once.
+const COUNTING: u64 = 150;
+
+#[test]
+fn counting_a_call_adds_no_more_instructions_than_pinned() {
+    if can_count() {
+        let added = per_call("retry+metrics").saturating_sub(per_call("retry"));
+        assert!(added <= COUNTING, "{added} instead of {COUNTING}");
+    }
+}

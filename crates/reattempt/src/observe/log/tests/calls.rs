@@ -34,7 +34,9 @@ where
         .partition(|(_, target, _)| target == "reattempt::call")
 }
 
-fn retry() -> RetryLayer<fn(Result<&Answer, &Fault>, &crate::CallContext) -> crate::Verdict> {
+type Verdicts = fn(Result<&Answer, &Fault>, &crate::CallContext) -> crate::Verdict;
+
+fn retry() -> RetryLayer<Verdicts> {
     RetryLayer::new(classify, MaxAttempts::new(3, Backoff::constant(ms(10))))
 }
 
