@@ -7,6 +7,7 @@ pub mod cases;
 pub mod http;
 pub mod in_flight;
 pub mod kv;
+pub mod observed;
 pub mod peer;
 
 use std::hint::black_box;
@@ -105,6 +106,10 @@ pub fn with_timers<T>(work: impl FnOnce() -> T) -> T {
 /// The case of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<cases::Case> {
-    let mut cases = cases::all().into_iter().chain(kv::all()).chain(http::all());
+    let mut cases = cases::all()
+        .into_iter()
+        .chain(kv::all())
+        .chain(http::all())
+        .chain([observed::counted()]);
     cases.find(|case| case.name == name)
 }

@@ -138,3 +138,14 @@ fn the_policy_of_a_request_costs_no_more_than_pinned() {
         within(&HTTP_PINS, &http::all());
     }
 }
+
+/// Instructions that counting (`reattempt::telemetry`) adds to a call that succeeds at once.
+const COUNTING: u64 = 150;
+
+#[test]
+fn counting_a_call_adds_no_more_instructions_than_pinned() {
+    if can_count() {
+        let added = per_call("retry+metrics").saturating_sub(per_call("retry"));
+        assert!(added <= COUNTING, "{added} instead of {COUNTING}");
+    }
+}

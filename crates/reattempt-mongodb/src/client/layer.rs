@@ -56,7 +56,7 @@ pub struct MongoClientLayer {
     deadline: DeadlineLayer,
     classifier: MongoClassifier,
     strategy: RetryableReads,
-    /// `None` is [`LogObserver`](reattempt::observe::LogObserver).
+    /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     attempt: AttemptDeadlineLayer,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::observe::{LogObserver, with_observer};
+use reattempt::observe::with_observer;
 use reattempt::strategy::BestEffort;
 use reattempt::{
     AttemptDeadlineLayer, ClientErrorLayer, ConfigPollLayer, DeadlineLayer, HedgeLayer, Observer,
@@ -61,7 +61,7 @@ pub struct KvClientLayer {
     classifier: KvClassifier,
     strategy: Arc<dyn RetryStrategy>,
     maps: Option<ErrorMaps>,
-    /// `None` is [`LogObserver`].
+    /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     stale: Option<StaleKvConfig>,
     attempt: AttemptDeadlineLayer,
@@ -161,9 +161,8 @@ impl KvClientLayer {
         let Some(stale) = &self.stale else {
             return self.observer.clone();
         };
-        let own = self.observer.clone();
-        let own = own.unwrap_or_else(|| Arc::new(LogObserver));
-        Some(Arc::new((own, stale.poller().clone())))
+        let poller = Arc::new(stale.poller().clone());
+        Some(with_observer(self.observer.clone(), poller))
     }
 }
 

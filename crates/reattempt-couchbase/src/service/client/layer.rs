@@ -56,7 +56,7 @@ pub struct ServiceClientLayer {
     deadline: DeadlineLayer,
     replay: ReplayBodyLayer,
     strategy: Arc<dyn RetryStrategy>,
-    /// `None` is [`LogObserver`](reattempt::observe::LogObserver).
+    /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     attempt: AttemptDeadlineLayer,
 }

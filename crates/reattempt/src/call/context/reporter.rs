@@ -1,6 +1,8 @@
 //! Reports of inner layers and transports on one attempt.
 
 use super::Attempt;
+#[cfg(feature = "tokio")]
+use super::CallContext;
 use crate::call::attempts::{AttemptKey, ConfigWaiter};
 use crate::call::state::CallState;
 use crate::info::Backend;
@@ -24,6 +26,15 @@ impl AttemptReporter {
     fn with(&self, report: impl FnOnce(&CallState, AttemptKey)) {
         if let Some(state) = self.0.call() {
             report(state, self.0.marks.seat());
+        }
+    }
+
+    /// The attempt's context, for the log.
+    #[cfg(feature = "tokio")]
+    fn context(&self) -> CallContext {
+        CallContext {
+            attempt: self.0.share(),
+            limit: None,
         }
     }
 
@@ -113,6 +124,8 @@ impl AttemptReporter {
         }
         if let Err((failure, counts)) = end {
             state.concluded(seat, self.0.marks.kind(), failure, counts);
+            #[cfg(feature = "tokio")]
+            crate::observe::log::stream_failed(&self.context(), failure);
         }
         let Some(throttle) = self.0.throttle() else {
             return;
