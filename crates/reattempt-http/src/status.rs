@@ -5,8 +5,7 @@ mod in_force;
 #[cfg(test)]
 mod tests;
 
-use reattempt::reason::UNKNOWN;
-use reattempt::{CallContext, Classify, Failure, Verdict};
+use reattempt::Verdict;
 
 use crate::{RefusedStream, StatusSet, TransportError};
 use in_force::InForce;
@@ -140,32 +139,23 @@ impl HttpClassifier {
     }
 }
 
-impl Default for HttpClassifier {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<B, E: TransportError> Classify<http::Response<B>, E> for HttpClassifier {
-    fn classify(&self, outcome: Result<&http::Response<B>, &E>, context: &CallContext) -> Verdict {
-        let settings = InForce::of(self, context);
+impl HttpClassifier {
+    /// The verdict of a layer with these settings on a call whose route has those.
+    pub(crate) fn verdict<B, E: TransportError>(
+        &self,
+        outcome: Result<&http::Response<B>, &E>,
+        route: Option<&Self>,
+    ) -> Verdict {
+        let settings = InForce::new(self, route);
         match outcome {
             Ok(response) => settings.of_head(response.status().as_u16(), response.headers()),
             Err(error) => settings.of_fault(error.fault()),
         }
     }
+}
 
-    fn unknown_error(&self, error: &E, failure: &Failure) -> Option<String> {
-        if failure.reason == UNKNOWN {
-            error.unknown_type()
-        } else {
-            None
-        }
-    }
-
-    fn may_force(&self) -> bool {
-        // Only requests that hyper never sent and h2's refused streams are retried beyond the
-        // maximum.
-        cfg!(any(feature = "hyper", feature = "h2"))
+impl Default for HttpClassifier {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -5,15 +5,13 @@ mod rate_limit;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName};
+use reattempt::ServerPushback;
 use reattempt::backoff::Randomness;
-use reattempt::{CallContext, ReadPushback, ServerPushback};
 
-use crate::HttpRoute;
 pub(crate) use rate_limit::remaining;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
@@ -300,7 +298,7 @@ impl HttpPushback {
         })
     }
 
-    fn pushback<B>(&self, response: &http::Response<B>) -> Option<ServerPushback> {
+    pub(crate) fn pushback<B>(&self, response: &http::Response<B>) -> Option<ServerPushback> {
         let asked = self.word(response).delay()?;
         let asked = match self.cap {
             Some((cap, BeyondCap::Stop)) if asked > cap => return Some(ServerPushback::Stop),
@@ -308,6 +306,11 @@ impl HttpPushback {
             _ => asked,
         };
         Some(ServerPushback::After(asked.saturating_add(self.later())))
+    }
+
+    /// Whether the response has a value, and none that is valid.
+    pub(crate) fn is_unreadable<B>(&self, response: &http::Response<B>) -> bool {
+        self.word(response) == Word::Unreadable
     }
 
     fn later(&self) -> Duration {
@@ -320,7 +323,7 @@ impl HttpPushback {
 
     /// These settings, and the layer's where they leave something unset. Dates use the layer's
     /// clock.
-    fn over(&self, layer: &Self) -> Self {
+    pub(crate) fn over(&self, layer: &Self) -> Self {
         Self {
             wall_clock: layer.wall_clock,
             honoured: self.honoured.or(layer.honoured),
@@ -337,14 +340,6 @@ impl HttpPushback {
             },
         }
     }
-
-    /// The settings for this call.
-    fn in_force<'a>(&'a self, context: &CallContext) -> Cow<'a, Self> {
-        match HttpRoute::of(context).and_then(HttpRoute::pushback) {
-            Some(of_route) => Cow::Owned(of_route.over(self)),
-            None => Cow::Borrowed(self),
-        }
-    }
 }
 
 impl Default for HttpPushback {
@@ -354,7 +349,7 @@ impl Default for HttpPushback {
 }
 
 /// A success may state when its limits are reset, and asks for no delay.
-fn may_push_back<B>(response: &http::Response<B>) -> bool {
+pub(crate) fn may_push_back<B>(response: &http::Response<B>) -> bool {
     response.status().as_u16() >= 300
 }
 
@@ -384,28 +379,4 @@ fn is_before_1970(text: &str) -> bool {
     };
     let later = format!("{}{}{}", &text[..at], year + 2000, &text[at + 4..]);
     httpdate::parse_http_date(&later).is_ok()
-}
-
-impl<B, E> ReadPushback<http::Response<B>, E> for HttpPushback {
-    fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
-        self.pushback(outcome.ok()?)
-    }
-
-    fn read_in(
-        &self,
-        outcome: Result<&http::Response<B>, &E>,
-        context: &CallContext,
-    ) -> Option<ServerPushback> {
-        let response = outcome.ok().filter(|response| may_push_back(response))?;
-        self.in_force(context).pushback(response)
-    }
-
-    fn is_unreadable(
-        &self,
-        outcome: Result<&http::Response<B>, &E>,
-        context: &CallContext,
-    ) -> bool {
-        let response = outcome.ok().filter(|response| may_push_back(response));
-        response.is_some_and(|response| self.in_force(context).word(response) == Word::Unreadable)
-    }
 }

@@ -1,10 +1,10 @@
 //! The settings that apply to one call: its route's, else the layer's.
 
-use reattempt::{CallContext, Failure, Stage, Verdict};
+use reattempt::{Failure, Stage, Verdict};
 
 use super::HttpClassifier;
 use crate::reasons::of_status;
-use crate::{HttpRoute, StatusSet, TransportFault};
+use crate::{StatusSet, TransportFault};
 
 /// A classifier in a layer, and one that overrides it where it sets something.
 #[derive(Clone, Copy)]
@@ -14,8 +14,7 @@ pub(super) struct InForce<'a> {
 }
 
 impl<'a> InForce<'a> {
-    pub(super) fn of(layer: &'a HttpClassifier, context: &'a CallContext) -> Self {
-        let route = HttpRoute::of(context).and_then(HttpRoute::classifier);
+    pub(super) const fn new(layer: &'a HttpClassifier, route: Option<&'a HttpClassifier>) -> Self {
         Self { layer, route }
     }
 

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use reattempt::{RoutePolicy, Stage};
+use reattempt::reason::UNKNOWN;
+use reattempt::{CallContext, Classify, RoutePolicy, Stage};
 
 use super::*;
 use crate::HttpRoute;

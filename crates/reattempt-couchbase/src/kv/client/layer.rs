@@ -37,7 +37,8 @@ pub const KV_TIMEOUT: Duration = Duration::from_millis(2500);
 ///
 /// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set time limits,
 /// also longer ones, a throttle, another strategy or hedging, and the caller's own settings on the
-/// request override both; a time limit of the caller only shortens. Clones share the throttle; so do the services that one layer makes.
+/// request override both; a time limit of the caller only shortens. Clones share the throttle;
+/// so do the services that one layer makes.
 ///
 /// Below it, the client reports node and stage of an attempt in progress
 /// ([`AttemptReporter`](reattempt::AttemptReporter)): without them a write that times out while it

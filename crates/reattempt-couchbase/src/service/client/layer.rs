@@ -38,7 +38,8 @@ pub const SERVICE_TIMEOUT: Duration = Duration::from_secs(75);
 ///
 /// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set time limits,
 /// also longer ones, a throttle, another strategy or hedging, and the caller's own settings on the
-/// request override both; a time limit of the caller only shortens. Clones share the throttle and the body budget; so do the services that one layer makes.
+/// request override both; a time limit of the caller only shortens. Clones share the throttle
+/// and the body budget; so do the services that one layer makes.
 ///
 /// ```
 /// use std::time::Duration;
