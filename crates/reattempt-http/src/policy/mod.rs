@@ -61,10 +61,10 @@
 //! - **Table**: `routes`, tried in order; `default`, for calls that no route matches; `throttles`
 //!   and `budgets`, which routes share by name.
 //! - **Route**: `name`, `match`, and its settings: `retry` or `hedge`, `retryAfter`, `refused`,
-//!   `timeout`, `attemptTimeout`, `bodyLimit`, `idempotencyKey`, `throttle`. Settings that are
-//!   absent stay as the layers were built, but for the statuses of the classifier and
-//!   `idempotencyKey` (false); a route with neither `retry` nor `hedge` sends its calls
-//!   once.
+//!   `timeout`, `attemptTimeout`, `bodyTimeout`, `bodyLimit`, `idempotencyKey`, `throttle`.
+//!   Settings that are absent stay as the layers were built; a route with neither `retry` nor
+//!   `hedge` sends its calls once. Of `retry` and `hedge`, absent `statuses`, `safeStatuses` and
+//!   `transportErrors` stay so too, and attempts and delays have the defaults of the reference.
 //! - **Cost**: a request is compared with the routes that share its host and path, however large
 //!   the table is; with all routes of that path, if they differ in method or query only.
 //! - **`match`**: `methods`; one of `path`, `prefix` and `pattern`; `query`; `host`, perhaps with a
