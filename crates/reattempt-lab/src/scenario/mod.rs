@@ -138,6 +138,14 @@ impl Scenario {
     pub const MOST_TIERS: usize = 16;
     /// The most kinds of call.
     pub const MOST_KINDS: usize = 100;
+    /// The most policies.
+    pub const MOST_POLICIES: usize = 1000;
+    /// The most faults of one backend.
+    pub const MOST_FAULTS: usize = 1000;
+    /// The most parts of one mix of latencies.
+    pub const MOST_PARTS: usize = 100;
+    /// The most different failures that servers answer: pairs of a code and a pushback.
+    pub const MOST_ANSWERS: usize = 1000;
 
     /// Reads a scenario document.
     ///

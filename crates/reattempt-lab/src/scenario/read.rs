@@ -143,6 +143,10 @@ fn policies(
     if named.is_empty() {
         return place.refuse("must have at least one policy");
     }
+    if named.len() > Scenario::MOST_POLICIES {
+        let most = Scenario::MOST_POLICIES;
+        return place.refuse(format!("must have at most {most} policies"));
+    }
     let policies: Vec<_> = named
         .into_iter()
         .map(|(name, json)| {
@@ -250,14 +254,6 @@ fn codes(scenario: &Scenario, others: &mut Others) {
     let mut protocols: Vec<_> = named.chain(of_tiers).map(PolicyText::protocol).collect();
     protocols.sort_unstable();
     protocols.dedup();
-    // Outcomes have numbers of 16 bits, and each answer has two.
-    if scenario.answers.len() > 10_000 {
-        others.push(Fault::new(
-            "$",
-            "has more than 10000 different codes and pushbacks",
-        ));
-        return;
-    }
     for answer in &scenario.answers {
         for protocol in &protocols {
             if let Err(must) = protocol.code(answer.code.as_ref()) {

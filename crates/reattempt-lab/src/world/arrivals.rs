@@ -54,7 +54,8 @@ impl<'a> Arrivals<'a> {
             let at = self.clock + left / per_ns;
             match ends {
                 Some(ends) if at >= ends || !at.is_finite() => {
-                    left -= (ends - self.clock) * per_ns;
+                    // Rounding may take more than there is.
+                    left = (left - (ends - self.clock) * per_ns).max(0.0);
                     self.clock = ends;
                     self.piece += 1;
                 }

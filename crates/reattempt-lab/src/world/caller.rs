@@ -10,7 +10,7 @@ use reattempt::{AttemptKind, CallDeadline, Idempotency, StopReason};
 use super::call::{Call, Failing, Gates, Hedging, NONE, Progress, Tried};
 use super::events::What;
 use super::{Process, Tier, World};
-use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Own, Table, Way};
+use crate::policy::{OUTCOME_TIMEOUT, Own, Table, Way};
 use crate::report::Gate;
 
 /// What a call that begins is.
@@ -122,7 +122,7 @@ impl World<'_> {
         outcome: u16,
     ) {
         let now = self.instant(self.now);
-        let base = self.base;
+        let base = self.simulated.clock.base;
         let Some((call, table, own)) = split(&mut self.calls, &self.tiers, id) else {
             return;
         };
@@ -141,6 +141,7 @@ impl World<'_> {
         let mut facts = Facts::new(now, number, kind);
         facts.idempotent = table.idempotent;
         facts.limit = limit(base, call.deadline);
+        facts.on_deadline = table.on_deadline;
         facts.report.pushback = table.pushback(outcome);
         facts.report.untried_backend = untried;
         let gates = gates(&mut call.paid, own, facts.limit, number);
@@ -185,7 +186,7 @@ impl World<'_> {
 
     /// The wait before a retry is over.
     pub(super) fn resume(&mut self, id: u32) {
-        let (now, base) = (self.instant(self.now), self.base);
+        let (now, base) = (self.instant(self.now), self.simulated.clock.base);
         let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
             return;
         };
@@ -207,69 +208,6 @@ impl World<'_> {
             Resume::Return => self.end(id, ended.unwrap_or(StopReason::Deadline)),
             Resume::Expire => call.expires = true,
         }
-    }
-
-    /// The deadline of a call passes.
-    pub(super) fn expired(&mut self, id: u32) {
-        self.drop_driver(id, StopReason::Deadline);
-        self.end(id, StopReason::Deadline);
-    }
-
-    /// What a throttle paid for a retry that is not sent is returned.
-    fn drop_driver(&mut self, id: u32, stopped: StopReason) {
-        let base = self.base;
-        let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
-            return;
-        };
-        let gates = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
-        if let Progress::Retry {
-            failing: Some(failing),
-            ..
-        } = &mut call.progress
-        {
-            failing.driver.dropped(stopped, &gates);
-        }
-    }
-
-    /// The caller of a call has gone.
-    pub(super) fn abort(&mut self, id: u32) {
-        self.drop_driver(id, StopReason::Cancelled);
-        if let Some(call) = self.calls.remove(id) {
-            self.cancel_all(&call);
-        }
-    }
-
-    fn cancel_all(&mut self, call: &Call) {
-        match &call.progress {
-            Progress::Retry { flight: NONE, .. } => {}
-            Progress::Retry { flight, .. } => self.cancel(*flight),
-            Progress::Hedge(hedging) => {
-                for flight in &hedging.flights {
-                    self.cancel(*flight);
-                }
-            }
-        }
-    }
-
-    /// A call ends.
-    pub(super) fn end(&mut self, id: u32, how: StopReason) {
-        let Some(call) = self.calls.remove(id) else {
-            return;
-        };
-        self.cancel_all(&call);
-        if call.serves == NONE {
-            if call.counted {
-                self.counts.ended(call.arrived, self.now, how);
-            }
-            return;
-        }
-        let table = &self.tiers[usize::from(call.tier)].tables[usize::from(call.kind)];
-        let outcome = match how {
-            StopReason::Success => OUTCOME_SUCCESS,
-            StopReason::Deadline => table.passed_on_deadline,
-            _ => table.passed_on(call.last),
-        };
-        self.finish(call.serves, outcome);
     }
 }
 

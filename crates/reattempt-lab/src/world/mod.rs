@@ -7,6 +7,7 @@ mod attempts;
 mod backend;
 mod call;
 mod caller;
+mod ending;
 mod events;
 mod hedges;
 mod pick;
@@ -14,11 +15,11 @@ mod serving;
 mod slab;
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use reattempt::backoff::Randomness;
 
-use crate::policy::{Own, Parsed, PolicyText, Table};
+use crate::policy::{Clock, Own, Parsed, PolicyText, Simulated, Table};
 use crate::random;
 use crate::report::Counts;
 use crate::scenario::Scenario;
@@ -66,14 +67,12 @@ struct Process {
 pub(crate) struct World<'a> {
     scenario: &'a Scenario,
     now: u64,
-    /// The instant that is time zero for the machines, which compute with differences alone.
-    base: Instant,
     events: Events,
     arrivals: Arrivals<'a>,
     calls: Slab<Call>,
     attempts: Slab<Attempt>,
     tiers: Vec<Tier<'a>>,
-    randomness: Randomness,
+    simulated: Simulated,
     /// Half a round trip there, and the other half back.
     there: u64,
     back: u64,
@@ -88,6 +87,8 @@ impl<'a> World<'a> {
             let mut generator = generator.lock().unwrap_or_else(PoisonError::into_inner);
             random::roll(&mut generator)
         });
+        let clock = Clock::new();
+        let simulated = Simulated { randomness, clock };
         let mut tiers = Vec::with_capacity(scenario.tiers.len());
         let mut callers = scenario.clients as usize;
         for (at, tier) in scenario.tiers.iter().enumerate() {
@@ -96,7 +97,7 @@ impl<'a> World<'a> {
                 .checked_sub(1)
                 .map(|outer| scenario.policy_of(outer, tested).protocol());
             let kinds = scenario.calls.iter();
-            let tables = kinds.map(|kind| Table::new(scenario, text, kind, &randomness, outer));
+            let tables = kinds.map(|kind| Table::new(scenario, text, kind, &simulated, outer));
             tiers.push(Tier {
                 servers: tier.backends.iter().map(Server::new).collect(),
                 tables: tables.collect::<Option<_>>()?,
@@ -105,21 +106,15 @@ impl<'a> World<'a> {
             });
             callers = tier.backends.len();
         }
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "a base for arithmetic; the clock is virtual"
-        )]
-        let base = Instant::now();
         let mut world = Self {
             scenario,
             now: 0,
-            base,
             events: Events::new(),
             arrivals: Arrivals::new(scenario),
             calls: Slab::new(),
             attempts: Slab::new(),
             tiers,
-            randomness,
+            simulated,
             there: scenario.rtt / 2,
             back: scenario.rtt - scenario.rtt / 2,
             counts: Counts::new(scenario),
@@ -161,10 +156,10 @@ impl<'a> World<'a> {
                 .at()
                 .filter(|at| next.is_none_or(|next| *at <= next))
             {
-                self.now = at;
+                self.is_now(at);
                 self.arrive().ok_or(Stopped::Policy)?;
             } else if let Some(event) = self.events.pop() {
-                self.now = event.at;
+                self.is_now(event.at);
                 self.happen(&event).ok_or(Stopped::Policy)?;
             } else {
                 break;
@@ -218,14 +213,21 @@ impl<'a> World<'a> {
         Some(())
     }
 
+    fn is_now(&mut self, at: u64) {
+        self.now = at;
+        self.simulated.clock.set(at);
+    }
+
     /// The machines' clock.
     fn instant(&self, at: u64) -> Instant {
-        self.base + Duration::from_nanos(at)
+        self.simulated.clock.at(at)
     }
 
     /// Nanoseconds of an instant of the machines.
     fn nanos(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.base).as_nanos();
+        let since = at
+            .saturating_duration_since(self.simulated.clock.base)
+            .as_nanos();
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
@@ -234,10 +236,10 @@ impl<'a> World<'a> {
         let tier = &mut self.tiers[tier];
         let place = &mut tier.processes[process as usize];
         if place.is_none() {
-            let parsed: Parsed = tier.text.parse(&self.randomness).ok()?;
+            let parsed: Parsed = tier.text.parse(&self.simulated).ok()?;
             let kinds = self.scenario.calls.iter();
             let own: Vec<Own> = kinds
-                .map(|kind| Own::new(&parsed, kind, &self.randomness))
+                .map(|kind| Own::new(&parsed, kind, &self.simulated))
                 .collect();
             for own in &own {
                 if let crate::policy::Way::Hedge(policy) = &own.way {
