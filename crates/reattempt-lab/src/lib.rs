@@ -31,6 +31,7 @@ pub mod gallery;
 pub mod lint;
 mod policy;
 mod random;
+pub mod replay;
 mod report;
 mod run;
 mod scenario;

@@ -1,5 +1,6 @@
 //! The policies under test: read by the parsers that the layers use.
 
+mod classes;
 mod kv;
 mod protocol;
 mod simulated;
@@ -7,13 +8,14 @@ mod table;
 
 use std::sync::Arc;
 
-use reattempt::config::{Fault, Faults, Json, Members, Place};
+use reattempt::config::{Fault, Faults, Form, Json, Members, Place};
 use reattempt::{OnDeadline, RetryStrategy};
 pub use reattempt_couchbase::KvStrategy;
 use reattempt_grpc::service_config::{self, ServiceConfig};
 use reattempt_http::policy::{self as http_policy, HttpPolicies};
 
 pub(crate) use protocol::{Outcome, Protocol};
+pub(crate) use classes::Classes;
 pub(crate) use simulated::{Clock, Simulated};
 pub(crate) use table::{
     OUTCOME_REFUSED, OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Own, Table, Way, answer_outcome,
@@ -40,6 +42,34 @@ pub(crate) enum Parsed {
 
 impl PolicyText {
     const FORMS: [&'static str; 3] = ["service_config", "http_policy", "kv"];
+
+    /// The policy, if it can be read.
+    ///
+    /// # Errors
+    /// All its faults.
+    pub fn checked(self) -> Result<Self, Faults> {
+        self.parse(&Simulated::fixed(0.5))?;
+        Ok(self)
+    }
+
+    /// Reads a document as it stands in a scenario: `{"http_policy": …}` and its likes.
+    ///
+    /// # Errors
+    /// All its faults, each with its path.
+    pub fn of_document(text: &str) -> Result<Self, Faults> {
+        const FORM: Form = Form::new("the policy");
+        let mut others = Vec::new();
+        let read = FORM.read(text.as_bytes(), |place, json| {
+            Self::read(place, json, &mut others)
+        });
+        let refused = match read {
+            Ok((policy, _)) if others.is_empty() => return Ok(policy),
+            Ok(_) => Vec::new(),
+            Err(refused) => refused.faults().to_vec(),
+        };
+        others.extend(refused);
+        Err(Faults::new(FORM.subject, others))
+    }
 
     /// Reads `{"service_config": …}` and its likes. Faults of the policy itself are added to
     /// `others`.

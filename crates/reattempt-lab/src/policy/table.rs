@@ -73,12 +73,25 @@ pub(crate) enum Way {
 }
 
 /// The policy of the route that a call takes.
-fn route(parsed: &Parsed, kind: &CallKind) -> Option<Arc<RoutePolicy>> {
+pub(super) fn route(parsed: &Parsed, kind: &CallKind) -> Option<Arc<RoutePolicy>> {
     let request = request(kind);
-    match parsed {
-        Parsed::Grpc(config) => config.route(&request),
-        Parsed::Http(policies) => policies.route(&request),
-        Parsed::Kv(_) => None,
+    match (parsed, &kind.route) {
+        (Parsed::Grpc(config), None) => config.route(&request),
+        (Parsed::Http(policies), None) => policies.route(&request),
+        (Parsed::Grpc(config), Some(name)) => {
+            // The name of an entry is that of a method, or of a service.
+            let method = config.method(name);
+            let is_it = method.policy.name() == name;
+            let service = || config.method(&format!("{name}/"));
+            let config = if is_it { method } else { service() };
+            Some(Arc::clone(&config.policy))
+        }
+        (Parsed::Http(policies), Some(name)) => {
+            let default = || policies.iter().last().filter(|last| last.name() == "default");
+            let named = policies.iter().find(|policy| policy.name() == name);
+            named.or_else(default).cloned()
+        }
+        (Parsed::Kv(_), _) => None,
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct CallKind {
     pub(crate) weight: f64,
     pub(crate) method: String,
     pub(crate) path: String,
+    /// The name of its route in the policies, which then decides instead of method and path.
+    pub(crate) route: Option<String>,
     pub(crate) idempotent: Option<bool>,
     /// In nanoseconds.
     pub(crate) timeout: Option<u64>,

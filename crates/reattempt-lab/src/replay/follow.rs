@@ -1,0 +1,494 @@
+//! Follows a recording with a policy: its machines get what the recorded attempts came to, in the
+//! recorded order, and their decisions are compared with the recorded ones.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reattempt::driver::{
+    CallEffects, HedgeDriver, Permit, RetryDriver, count_success, count_unsuccessful,
+};
+use reattempt::machine::{Action, Due, Facts, Resume};
+use reattempt::record::{Entry, Recording, What};
+use reattempt::{
+    AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, Failure, HedgePolicy, Idempotency,
+    RetryReason, RetryThrottle, ServerPushback, Stage, StopReason, Transparent, Verdict, reason,
+};
+
+use super::fitting::{Fitting, Roll};
+use super::traffic::{Happened, Recorded, Traffic, nanos};
+use super::{Decisions, Difference};
+use crate::policy::{Classes, Clock, Own, PolicyText, Simulated, Way};
+use crate::scenario::CallKind;
+
+/// A hedge that is sent this much later than planned is still the planned one.
+const LATE: Duration = Duration::from_millis(10);
+
+/// What one route has under the policy.
+struct Route {
+    way: RouteWay,
+    throttle: Option<Arc<dyn RetryThrottle>>,
+    /// Verdicts of the tested policy; `None` keeps the recorded ones.
+    classes: Option<Classes>,
+}
+
+enum RouteWay {
+    Retry(Fitting),
+    Hedge(Arc<HedgePolicy>),
+}
+
+enum Progress {
+    Retry {
+        driver: RetryDriver,
+        /// What the next attempt is, while it is waited for.
+        next: Option<AttemptKind>,
+    },
+    Hedge(HedgeDriver),
+    /// The call decided otherwise, or is over.
+    Left,
+}
+
+struct Call {
+    progress: Progress,
+    paid: Option<Failure>,
+}
+
+/// What a driver reads of a call, and tells.
+struct Effects<'a> {
+    throttle: Option<&'a dyn RetryThrottle>,
+    limit: Option<CallDeadline>,
+    attempt: u32,
+    paid: RefCell<&'a mut Option<Failure>>,
+    record: RefCell<Option<AttemptRecord>>,
+    refused: Cell<Option<StopReason>>,
+}
+
+impl CallEffects for Effects<'_> {
+    fn throttle(&self) -> Option<&dyn RetryThrottle> {
+        self.throttle
+    }
+
+    fn limit(&self) -> Option<CallDeadline> {
+        self.limit
+    }
+
+    fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    fn paid(&self, failure: &Failure) {
+        **self.paid.borrow_mut() = Some(*failure);
+    }
+
+    fn last_paid(&self) -> Option<Failure> {
+        **self.paid.borrow()
+    }
+
+    fn record(&self, record: AttemptRecord) {
+        *self.record.borrow_mut() = Some(record);
+    }
+
+    fn hedge_refused(&self, stopped: StopReason) {
+        self.refused.set(Some(stopped));
+    }
+}
+
+/// One follower of a recording.
+pub(super) struct Follower<'a> {
+    recording: &'a Recording,
+    traffic: &'a Traffic,
+    routes: Vec<Route>,
+    clock: Clock,
+    /// The policy is the recorded one: a service that was not ready may have made a hedge late.
+    own: bool,
+    on_deadline: reattempt::OnDeadline,
+    calls: Vec<Option<Box<Call>>>,
+    decisions: Decisions,
+}
+
+impl<'a> Follower<'a> {
+    /// `None` if the policy cannot be read.
+    pub(super) fn new(
+        recording: &'a Recording,
+        traffic: &'a Traffic,
+        policy: &PolicyText,
+        own: bool,
+    ) -> Option<Self> {
+        let roll = Roll::default();
+        let by = Simulated {
+            randomness: roll.randomness(),
+            clock: Clock::new(),
+        };
+        let parsed = policy.parse(&by).ok()?;
+        let route = |name: &String| {
+            let kind = CallKind::of_route(name);
+            let Own { way, throttle, .. } = Own::new(&parsed, &kind, &by);
+            let way = match way {
+                Way::Retry(strategy) => RouteWay::Retry(Fitting::new(strategy, roll.clone())),
+                Way::Hedge(hedge) => RouteWay::Hedge(hedge),
+            };
+            let classes = (!own).then(|| Classes::new(policy, &parsed, &kind));
+            Route {
+                way,
+                throttle,
+                classes,
+            }
+        };
+        Some(Self {
+            recording,
+            traffic,
+            routes: recording.routes.iter().map(route).collect(),
+            clock: by.clock,
+            own,
+            on_deadline: policy.protocol().on_deadline(),
+            calls: traffic.calls.iter().map(|_| None).collect(),
+            decisions: Decisions::default(),
+        })
+    }
+
+    pub(super) fn run(mut self) -> Decisions {
+        let traffic = self.traffic;
+        for (call, happened) in &traffic.events {
+            match *happened {
+                Happened::Sent(at) => self.sent(*call as usize, at),
+                Happened::Entry(at) => self.entry(*call as usize, at),
+            }
+        }
+        self.decisions
+    }
+
+    fn entry(&mut self, call: usize, at: usize) {
+        let timed = &self.recording.entries[at];
+        self.clock.set(timed.at);
+        match (timed.entry.what, timed.entry.outcome) {
+            (What::Refused, _) => self.refused(call, at),
+            (What::Ended, _) => self.ended(call, &timed.entry),
+            (What::Attempt, AttemptOutcome::Fatal | AttemptOutcome::Retry) => self.failed(call, at),
+            (What::Attempt, AttemptOutcome::Cancelled) if timed.entry.cut_off => {
+                self.failed(call, at);
+            }
+            (What::Attempt, outcome) => self.over(call, &timed.entry, outcome),
+        }
+    }
+
+    /// An attempt succeeded, or was dropped.
+    fn over(&mut self, call: usize, entry: &Entry, outcome: AttemptOutcome) {
+        let route = &self.routes[usize::from(self.traffic.calls[call].route)];
+        let paid = self.calls[call].as_ref().and_then(|of| of.paid);
+        let number = u32::from(entry.number);
+        if let Some(throttle) = &route.throttle {
+            match outcome {
+                AttemptOutcome::Success => count_success(&**throttle, number, paid.as_ref()),
+                AttemptOutcome::Cancelled => count_unsuccessful(&**throttle, number),
+                _ => {}
+            }
+        }
+        if outcome != AttemptOutcome::Cancelled {
+            self.calls[call] = None;
+        }
+    }
+
+    /// The call and its route.
+    fn of(&mut self, call: usize) -> (&mut Call, &Route) {
+        let recorded = &self.traffic.calls[call];
+        let route = &self.routes[usize::from(recorded.route)];
+        let clock = &self.clock;
+        let of = self.calls[call].get_or_insert_with(|| Box::new(begin(recorded, route, clock)));
+        (of, route)
+    }
+
+    /// Counts a decision. A call that decided otherwise is followed no further.
+    fn decided(&mut self, call: usize, at: usize, tested: Result<(), String>) {
+        self.decisions.of += 1;
+        let Err(tested) = tested else {
+            self.decisions.same += 1;
+            return;
+        };
+        let timed = &self.recording.entries[at];
+        self.decisions.first.get_or_insert_with(|| Difference {
+            at_s: timed.at as f64 / 1e9,
+            attempt: timed.entry.number,
+            recorded: says(timed.entry.outcome, timed.entry.delay, timed.entry.stopped),
+            tested,
+        });
+        if let Some(call) = &mut self.calls[call] {
+            call.progress = Progress::Left;
+        }
+    }
+
+    /// An attempt failed: the machine decides.
+    fn failed(&mut self, call: usize, at: usize) {
+        let timed = &self.recording.entries[at];
+        let entry = &timed.entry;
+        let (now, reasons) = (self.clock.at(timed.at), &self.recording.reasons);
+        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let on_deadline = self.on_deadline;
+        let (of, route) = self.of(call);
+        let mut facts = facts(entry, now, limit);
+        let mut verdict = verdict(entry, reasons);
+        if let Some(classes) = &route.classes {
+            verdict = classes.verdict(entry, verdict);
+        }
+        let effects = Effects {
+            throttle: route.throttle.as_deref(),
+            limit,
+            attempt: entry.number.into(),
+            paid: RefCell::new(&mut of.paid),
+            record: RefCell::new(None),
+            refused: Cell::new(None),
+        };
+        match (&mut of.progress, &route.way) {
+            (Progress::Retry { driver, next }, RouteWay::Retry(strategy)) => {
+                facts.on_deadline = on_deadline;
+                strategy.want(match (entry.delay, entry.stopped) {
+                    (Some(delay), _) => delay,
+                    (None, Some(StopReason::Deadline)) => Duration::MAX,
+                    (None, _) => Duration::ZERO,
+                });
+                *next = match driver.failed(facts, &verdict, strategy, &effects) {
+                    Action::Wait(wait) => Some(wait.kind),
+                    _ => None,
+                };
+            }
+            (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
+                if entry.cut_off {
+                    driver.cut_off(facts, policy, &effects);
+                } else {
+                    driver.failed(facts, &verdict, policy, &effects);
+                }
+            }
+            _ => return self.decided(call, at, Err("the call went another way before".into())),
+        }
+        let record = effects.record.into_inner();
+        let tested = record.map_or(Err("nothing".to_owned()), |record| {
+            let delay_is_same = same_delay(entry.delay, record.delay);
+            if record.outcome == entry.outcome && record.stopped == entry.stopped && delay_is_same {
+                Ok(())
+            } else {
+                Err(says(record.outcome, record.delay, record.stopped))
+            }
+        });
+        self.decided(call, at, tested);
+    }
+
+    /// An attempt after the first was sent.
+    fn sent(&mut self, call: usize, at: usize) {
+        let timed = &self.recording.entries[at];
+        let entry = &timed.entry;
+        let sent = timed.at.saturating_sub(nanos(entry.took));
+        self.clock.set(sent);
+        let (now, own) = (self.clock.at(sent), self.own);
+        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let (of, route) = self.of(call);
+        let effects = Effects {
+            throttle: route.throttle.as_deref(),
+            limit,
+            attempt: entry.number.saturating_sub(1).into(),
+            paid: RefCell::new(&mut of.paid),
+            record: RefCell::new(None),
+            refused: Cell::new(None),
+        };
+        let tested = match (&mut of.progress, &route.way) {
+            (Progress::Retry { driver, next }, _) => {
+                let kind = next.take();
+                if kind != Some(entry.kind) {
+                    Err(format!("no {} is sent", entry.kind.name()))
+                } else if driver.resume(now, &effects) == Resume::Send {
+                    driver.sent();
+                    Ok(())
+                } else {
+                    Err("the deadline has passed".to_owned())
+                }
+            }
+            (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
+                match due(driver, now, policy, own) {
+                    Err(tested) => Err(tested),
+                    Ok(kind) if kind != entry.kind => Err(format!("{} is due", kind.name())),
+                    Ok(kind) => match driver.permit(now, kind, &effects) {
+                        Permit::Send(_) => Ok(()),
+                        _ => Err(says_refused(effects.refused.get())),
+                    },
+                }
+            }
+            _ => Err("the call went another way before".to_owned()),
+        };
+        self.decided(call, at, tested);
+    }
+
+    /// A planned hedge was refused.
+    fn refused(&mut self, call: usize, at: usize) {
+        let timed = &self.recording.entries[at];
+        let stopped = timed.entry.stopped;
+        let (now, own) = (self.clock.at(timed.at), self.own);
+        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let (of, route) = self.of(call);
+        let effects = Effects {
+            throttle: route.throttle.as_deref(),
+            limit,
+            attempt: 0,
+            paid: RefCell::new(&mut of.paid),
+            record: RefCell::new(None),
+            refused: Cell::new(None),
+        };
+        let tested = match (&mut of.progress, &route.way) {
+            (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
+                match due(driver, now, policy, own) {
+                    // What is planned while an attempt at the same instant ends the plan.
+                    Err(_) if driver.machine.is_frozen() => Ok(()),
+                    Err(tested) => Err(tested),
+                    Ok(kind) => {
+                        match stopped {
+                            // The transport's and the request's doing.
+                            Some(by @ (StopReason::NotReplayable | StopReason::Fatal)) => {
+                                driver.withdrawn(by, &effects);
+                            }
+                            _ => {
+                                driver.permit(now, kind, &effects);
+                            }
+                        }
+                        if effects.refused.get() == stopped {
+                            Ok(())
+                        } else {
+                            Err(says_refused(effects.refused.get()))
+                        }
+                    }
+                }
+            }
+            _ => Err("no hedge is due".to_owned()),
+        };
+        self.decided(call, at, tested);
+    }
+
+    /// The call ended while it waited: what its throttle paid is returned.
+    fn ended(&mut self, call: usize, entry: &Entry) {
+        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let (of, route) = self.of(call);
+        let effects = Effects {
+            throttle: route.throttle.as_deref(),
+            limit,
+            attempt: entry.number.into(),
+            paid: RefCell::new(&mut of.paid),
+            record: RefCell::new(None),
+            refused: Cell::new(None),
+        };
+        if let Progress::Retry { driver, next } = &mut of.progress {
+            *next = None;
+            driver.dropped(entry.stopped.unwrap_or(StopReason::Cancelled), &effects);
+        }
+    }
+}
+
+/// What the machine has planned at this instant.
+fn due(
+    driver: &mut HedgeDriver,
+    now: std::time::Instant,
+    policy: &HedgePolicy,
+    own: bool,
+) -> Result<AttemptKind, String> {
+    let Some(at) = driver.machine.wake() else {
+        return Err("no hedge is planned".to_owned());
+    };
+    if at > now {
+        return Err(format!("a hedge follows {:?} later", at - now));
+    }
+    if !own && now - at > LATE {
+        return Err(format!("a hedge follows {:?} earlier", now - at));
+    }
+    match driver.machine.due(now, policy) {
+        Due::Plan(kind) => Ok(kind),
+        Due::Nothing => Err("no hedge is due".to_owned()),
+    }
+}
+
+fn begin(recorded: &Recorded, route: &Route, clock: &Clock) -> Call {
+    let progress = match &route.way {
+        RouteWay::Retry(_) => Progress::Retry {
+            driver: RetryDriver::default(),
+            next: None,
+        },
+        RouteWay::Hedge(policy) => {
+            let idempotency = if recorded.idempotent {
+                Idempotency::Idempotent
+            } else {
+                Idempotency::NotIdempotent
+            };
+            let mut driver = HedgeDriver::new(policy, idempotency);
+            driver.machine.pending(clock.at(recorded.arrived), policy);
+            Progress::Hedge(driver)
+        }
+    };
+    Call {
+        progress,
+        paid: None,
+    }
+}
+
+fn limit(recorded: &Recorded, clock: &Clock) -> Option<CallDeadline> {
+    recorded.deadline.map(|deadline| CallDeadline {
+        at: clock.at(deadline),
+        enforced: recorded.enforced,
+    })
+}
+
+/// What the transport and the request contributed, as far as the record shows it.
+fn facts(entry: &Entry, now: std::time::Instant, limit: Option<CallDeadline>) -> Facts {
+    let mut facts = Facts::new(now, entry.number.into(), entry.kind);
+    facts.idempotent = entry.idempotent;
+    facts.limit = limit;
+    facts.cut_off = entry.cut_off;
+    facts.replayable = entry.stopped != Some(StopReason::NotReplayable);
+    facts.report.pushback = entry.pushback;
+    facts.report.pushback_unreadable = entry.unreadable;
+    facts.report.forbidden =
+        entry.stopped == Some(StopReason::Pushback) && entry.pushback.is_none();
+    facts.report.untried_backend = entry.transparent == Transparent::NextBackend;
+    // Of a strategy without delays it is the same.
+    let at_once = entry.delay == Some(Duration::ZERO) && entry.transparent == Transparent::No;
+    facts.config_moved = at_once && !matches!(entry.pushback, Some(ServerPushback::After(_)));
+    facts
+}
+
+/// The recorded verdict.
+fn verdict(entry: &Entry, reasons: &[RetryReason]) -> Verdict {
+    let (Some(stage), Some(reason)) = (entry.stage, reasons.get(usize::from(entry.reason))) else {
+        return Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::InFlight));
+    };
+    let mut failure = Failure::new(*reason, stage)
+        .transparent(entry.transparent)
+        .safe(entry.safe)
+        .no_effect(entry.no_effect);
+    failure.code = entry.code;
+    if entry.outcome == AttemptOutcome::Retry {
+        Verdict::Retry(failure)
+    } else {
+        Verdict::Fatal(failure)
+    }
+}
+
+/// Delays of more than four minutes are recorded in whole microseconds or more.
+fn same_delay(recorded: Option<Duration>, tested: Option<Duration>) -> bool {
+    match (recorded, tested) {
+        (Some(recorded), Some(tested)) => {
+            tested >= recorded && tested - recorded <= recorded / (1 << 20)
+        }
+        (recorded, tested) => recorded == tested,
+    }
+}
+
+fn says(
+    outcome: AttemptOutcome,
+    delay: Option<Duration>,
+    stopped: Option<StopReason>,
+) -> String {
+    match (delay, stopped) {
+        (_, Some(stopped)) => format!("{}, then {}", outcome.name(), stopped.name()),
+        (Some(delay), None) => format!("{}, then {delay:?}", outcome.name()),
+        (None, None) => outcome.name().to_owned(),
+    }
+}
+
+fn says_refused(by: Option<StopReason>) -> String {
+    by.map_or("it is sent".to_owned(), |by| {
+        format!("it is refused: {}", by.name())
+    })
+}
