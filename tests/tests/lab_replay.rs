@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reattempt::record::{Form, Options, Recorder, Recording};
+use reattempt::record::{Form, Options, Recorder};
 use reattempt::strategy::MaxAttempts;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
 use reattempt_http::{HttpClassifier, HttpPolicies, HttpPushback};
@@ -28,9 +28,9 @@ impl Scratch {
         Self(std::env::temp_dir().join(format!("reattempt-{name}-{}.rec", std::process::id())))
     }
 
-    fn read(&self) -> Recording {
+    fn read(&self) -> Replay {
         let bytes = std::fs::read(&self.0).unwrap();
-        Recording::read(&[bytes]).unwrap_or_else(|damages| panic!("{damages:?}"))
+        Replay::read(&[bytes]).unwrap_or_else(|damages| panic!("{damages:?}"))
     }
 }
 
@@ -45,7 +45,10 @@ async fn serve(random: &Mutex<SmallRng>) -> Result<Response<Bytes>, BoxError> {
     let (takes, fate) = {
         let mut random = random.lock().unwrap();
         let tail = if random.random_bool(0.1) { 400 } else { 40 };
-        (random.random_range(0..tail * 1000), random.random_range(0..100))
+        (
+            random.random_range(0..tail * 1000),
+            random.random_range(0..100),
+        )
     };
     tokio::time::sleep(Duration::from_micros(takes)).await;
     let answer = |status: u16| Response::builder().status(status);
@@ -117,9 +120,8 @@ async fn record(policy: &str, seconds: u64, scratch: &Scratch) -> u64 {
 async fn is_the_same(name: &str, policy: Value) {
     let scratch = Scratch::new(name);
     let written = record(&policy.to_string(), 20, &scratch).await;
-    let recording = scratch.read();
-    assert_eq!(recording.entries.len() as u64, written);
-    let replay = Replay::new(recording);
+    let replay = scratch.read();
+    assert_eq!(replay.recording().entries.len() as u64, written);
     assert!(replay.calls() > 3000 && replay.incomplete() == 0);
     let own = replay.own_policy().unwrap().unwrap();
     let decisions = replay.decisions(&own).unwrap();

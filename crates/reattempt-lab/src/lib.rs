@@ -35,6 +35,7 @@ pub mod replay;
 mod report;
 mod run;
 mod scenario;
+pub mod tune;
 mod world;
 
 pub use policy::{KvStrategy, PolicyText};

@@ -56,13 +56,13 @@ impl Scenario {
     }
 
     fn run_policy(&self, policy: &PolicyText, limits: &Limits) -> Result<Outcome, Stopped> {
-        let world = World::new(self, policy).ok_or(Stopped::Policy)?;
+        let world = World::new(self, policy, None).ok_or(Stopped::Policy)?;
         let counts = world.run(limits.max_events)?;
         Ok(counts.outcome(self))
     }
 }
 
-fn message(stopped: Stopped, limits: &Limits) -> String {
+pub(crate) fn message(stopped: Stopped, limits: &Limits) -> String {
     match stopped {
         Stopped::Events => format!(
             "the run was ended after {} events: calls are retried without an end, or the scenario is larger than --max-events allows",

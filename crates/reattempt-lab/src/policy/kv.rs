@@ -5,6 +5,7 @@ use std::sync::Arc;
 use reattempt::config::{Json, Members, Place, integer, one_of};
 use reattempt::{OnDeadline, RetryStrategy};
 use reattempt_couchbase::{ErrorMapStrategy, ErrorMaps, KvStrategy};
+use serde_json::{Value, json};
 
 /// The simulated servers have no error map: that strategy acts as best effort.
 pub(super) fn make(strategy: KvStrategy) -> Arc<dyn RetryStrategy> {
@@ -30,4 +31,18 @@ pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<KvStrategy> 
         delay: std::time::Duration::from_millis(delay?),
         max_attempts: u32::try_from(max?).ok()?.try_into().ok()?,
     })
+}
+
+/// As [`read`] reads it.
+pub(super) fn document(strategy: KvStrategy) -> Value {
+    if let KvStrategy::Constant {
+        delay,
+        max_attempts,
+    } = strategy
+    {
+        return json!({"constant_ms": delay.as_millis() as u64, "max_attempts": max_attempts});
+    }
+    let mut named = KvStrategy::NAMED.iter();
+    let known = named.find(|(_, known)| *known == strategy);
+    json!(known.map(|(name, _)| *name))
 }

@@ -8,14 +8,16 @@ mod table;
 
 use std::sync::Arc;
 
+use crate::scenario::CallKind;
 use reattempt::config::{Fault, Faults, Form, Json, Members, Place};
 use reattempt::{OnDeadline, RetryStrategy};
 pub use reattempt_couchbase::KvStrategy;
 use reattempt_grpc::service_config::{self, ServiceConfig};
 use reattempt_http::policy::{self as http_policy, HttpPolicies};
+use serde_json::{Value, json};
 
-pub(crate) use protocol::{Outcome, Protocol};
 pub(crate) use classes::Classes;
+pub(crate) use protocol::{Outcome, Protocol};
 pub(crate) use simulated::{Clock, Simulated};
 pub(crate) use table::{
     OUTCOME_REFUSED, OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Own, Table, Way, answer_outcome,
@@ -50,6 +52,43 @@ impl PolicyText {
     pub fn checked(self) -> Result<Self, Faults> {
         self.parse(&Simulated::fixed(0.5))?;
         Ok(self)
+    }
+
+    /// The policy as it stands in a scenario.
+    pub(crate) fn document(&self) -> Value {
+        let read = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
+        match self {
+            Self::ServiceConfig(text) => json!({ "service_config": read(text) }),
+            Self::HttpPolicy(text) => json!({ "http_policy": read(text) }),
+            Self::Kv(strategy) => json!({ "kv": kv::document(*strategy) }),
+        }
+    }
+
+    /// Reads a policy of a file: a document as it stands in a scenario, or the text of an HTTP
+    /// policy or of a service config itself.
+    ///
+    /// # Errors
+    /// All its faults, each with its path.
+    pub fn of_file(text: &str) -> Result<Self, Faults> {
+        let json: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+        let has = |member: &&str| json.get(member).is_some();
+        if Self::FORMS.iter().any(has) {
+            Self::of_document(text)
+        } else if ["methodConfig", "retryThrottling", "loadBalancingConfig"]
+            .iter()
+            .any(has)
+        {
+            Self::ServiceConfig(text.to_owned()).checked()
+        } else {
+            Self::HttpPolicy(text.to_owned()).checked()
+        }
+    }
+
+    /// The time limit of the route with this name, in nanoseconds.
+    pub(crate) fn timeout_of(&self, route: &str) -> Option<u64> {
+        let parsed = self.parse(&Simulated::fixed(0.5)).ok()?;
+        let policy = table::route(&parsed, &CallKind::of_route(route))?;
+        u64::try_from(policy.timeout()?.as_nanos()).ok()
     }
 
     /// Reads a document as it stands in a scenario: `{"http_policy": …}` and its likes.

@@ -87,7 +87,12 @@ pub(super) fn route(parsed: &Parsed, kind: &CallKind) -> Option<Arc<RoutePolicy>
             Some(Arc::clone(&config.policy))
         }
         (Parsed::Http(policies), Some(name)) => {
-            let default = || policies.iter().last().filter(|last| last.name() == "default");
+            let default = || {
+                policies
+                    .iter()
+                    .last()
+                    .filter(|last| last.name() == "default")
+            };
             let named = policies.iter().find(|policy| policy.name() == name);
             named.or_else(default).cloned()
         }

@@ -71,7 +71,11 @@ impl RetryStrategy for Fitting {
             let Decision::After(delay) = self.with(middle, view) else {
                 break;
             };
-            let is_past = if grows { delay >= wanted } else { delay <= wanted };
+            let is_past = if grows {
+                delay >= wanted
+            } else {
+                delay <= wanted
+            };
             if is_past {
                 to = middle;
             } else {

@@ -475,11 +475,7 @@ fn same_delay(recorded: Option<Duration>, tested: Option<Duration>) -> bool {
     }
 }
 
-fn says(
-    outcome: AttemptOutcome,
-    delay: Option<Duration>,
-    stopped: Option<StopReason>,
-) -> String {
+fn says(outcome: AttemptOutcome, delay: Option<Duration>, stopped: Option<StopReason>) -> String {
     match (delay, stopped) {
         (_, Some(stopped)) => format!("{}, then {}", outcome.name(), stopped.name()),
         (Some(delay), None) => format!("{}, then {delay:?}", outcome.name()),

@@ -7,16 +7,23 @@
 
 mod fitting;
 mod follow;
+mod past;
 mod traffic;
 
 use serde::Serialize;
 
 use follow::Follower;
+pub(crate) use past::Past;
 use reattempt::config::Faults;
-use reattempt::record::{Form, Recording};
+use reattempt::failure::reason::RFC_0049;
+use reattempt::record::{Damage, Form, Recording};
+use reattempt_http::reasons;
 use traffic::Traffic;
 
 use crate::policy::PolicyText;
+use crate::report::Outcome;
+use crate::run::{Limits, message};
+use crate::world::{Stopped, World};
 
 /// A recording that can be replayed.
 #[derive(Debug)]
@@ -52,11 +59,20 @@ pub struct Difference {
 }
 
 impl Replay {
-    /// Sorts a recording by calls.
-    #[must_use]
-    pub fn new(recording: Recording) -> Self {
+    /// Reads the files of a recording, in any order.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, each with its offset.
+    pub fn read(files: &[impl AsRef<[u8]>]) -> Result<Self, Vec<Damage>> {
+        // Those that strategies look at.
+        let statuses = (408..=504).map(reasons::of_status);
+        let known: Vec<_> = statuses
+            .chain(RFC_0049)
+            .chain([reasons::HTTP_TIMEOUT])
+            .collect();
+        let recording = Recording::read(files, &known)?;
         let traffic = Traffic::of(&recording);
-        Self { recording, traffic }
+        Ok(Self { recording, traffic })
     }
 
     /// The recording.
@@ -100,5 +116,41 @@ impl Replay {
         let checked = policy.clone().checked()?;
         let follower = Follower::new(&self.recording, &self.traffic, &checked, own);
         Ok(follower.map(Follower::run).unwrap_or_default())
+    }
+    /// What was recorded, counted as a run is.
+    #[must_use]
+    pub fn recorded(&self) -> Outcome {
+        past::recorded(&self.recording, &self.traffic)
+    }
+
+    /// What the recorded calls would have come to under this policy, if servers had answered as
+    /// they did: an attempt that was recorded comes to the same again, and another one to what one
+    /// of the attempts of that time came to.
+    ///
+    /// # Errors
+    /// The policy cannot be read, or the run needs more events than it may.
+    pub fn what_if(
+        &self,
+        policy: &PolicyText,
+        seed: u64,
+        limits: &Limits,
+    ) -> Result<Outcome, Faults> {
+        let policy = policy.clone().checked()?;
+        let own = self.own_policy().and_then(Result::ok);
+        let timeout = |route: &str| own.as_ref().and_then(|own| own.timeout_of(route));
+        let (past, scenario) = Past::new(
+            &self.recording,
+            &self.traffic,
+            policy.protocol(),
+            timeout,
+            seed,
+        );
+        let world = World::new(&scenario, &policy, Some(&past)).ok_or(Stopped::Policy);
+        let counts = world.and_then(|world| world.run(limits.max_events));
+        let counts = counts.map_err(|stopped| {
+            let fault = reattempt::config::Fault::new("$", message(stopped, limits));
+            Faults::new("the replay", vec![fault])
+        })?;
+        Ok(counts.outcome(&scenario))
     }
 }

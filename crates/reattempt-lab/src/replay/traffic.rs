@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use reattempt::AttemptKind;
 use reattempt::record::{Recording, What};
-use reattempt::{AttemptKind, AttemptOutcome};
 
 /// What happened to a call, in the order in which it happened to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) struct Recorded {
     pub(crate) route: u16,
     /// The entries of its attempts.
     pub(crate) attempts: Vec<usize>,
+    /// All its entries.
+    pub(crate) all: Vec<usize>,
 }
 
 /// All calls whose beginning was recorded, and what happened to them.
@@ -81,6 +83,7 @@ impl Traffic {
                 idempotent: timed.entry.idempotent,
                 route: timed.entry.route,
                 attempts: group.iter().filter(is_attempt).copied().collect(),
+                all: group.clone(),
             });
         }
         // Of attempts that were sent between the same two entries the earlier one comes first.
@@ -96,9 +99,4 @@ impl Traffic {
 /// In nanoseconds.
 pub(crate) fn nanos(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Whether an attempt came to its end, and was not dropped.
-pub(crate) fn is_finished(outcome: AttemptOutcome) -> bool {
-    outcome != AttemptOutcome::Cancelled
 }

@@ -19,6 +19,8 @@ pub(super) struct Call {
     pub(super) serves: u32,
     /// It belongs to a client's call that is counted.
     pub(super) counted: bool,
+    /// The recorded call that it is, or [`NONE`].
+    pub(super) past: u32,
     /// Nothing more is sent: its deadline ends it.
     pub(super) expires: bool,
     pub(super) arrived: u64,

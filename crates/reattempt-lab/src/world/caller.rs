@@ -23,6 +23,8 @@ pub(super) struct Beginning {
     /// The attempt that it serves.
     pub(super) serves: u32,
     pub(super) counted: bool,
+    /// The recorded call that it is, or [`NONE`].
+    pub(super) past: u32,
 }
 
 impl World<'_> {
@@ -42,6 +44,7 @@ impl World<'_> {
             word: arrived.word,
             serves: NONE,
             counted,
+            past: arrived.past,
         })?;
         Some(())
     }
@@ -50,7 +53,9 @@ impl World<'_> {
     pub(super) fn begin(&mut self, of: Beginning) -> Option<u32> {
         self.process(of.tier, of.process)?;
         let (table, own) = parts(&self.tiers, of.tier, of.process, of.kind)?;
-        let timeout = table.timeout;
+        let past = self.past.and_then(|past| past.calls.get(of.past as usize));
+        let recorded = past.map_or(u64::MAX, |past| past.timeout);
+        let timeout = table.timeout.min(recorded);
         let (progress, hedges) = match &own.way {
             Way::Retry(_) => {
                 let flight = NONE;
@@ -77,6 +82,7 @@ impl World<'_> {
             process: of.process,
             serves: of.serves,
             counted: of.counted,
+            past: of.past,
             expires: timeout == 0,
             arrived: self.now,
             deadline: self.now.saturating_add(timeout),
@@ -91,6 +97,11 @@ impl World<'_> {
             let generation = self.calls.generation(id);
             self.events
                 .after(self.now, timeout, What::Deadline, id, generation);
+        }
+        if let Some(leaves) = past.and_then(|past| past.leaves) {
+            let generation = self.calls.generation(id);
+            self.events
+                .after(self.now, leaves, What::Leave, id, generation);
         }
         // The deadline has passed: nothing is sent.
         if timeout == 0 {

@@ -15,6 +15,12 @@ impl World<'_> {
         self.end(id, StopReason::Deadline);
     }
 
+    /// The caller of a recorded call drops it.
+    pub(super) fn leaves(&mut self, id: u32) {
+        self.drop_driver(id, StopReason::Cancelled);
+        self.end(id, StopReason::Cancelled);
+    }
+
     /// What a throttle paid for a retry that is not sent is returned.
     fn drop_driver(&mut self, id: u32, stopped: StopReason) {
         let base = self.simulated.clock.base;

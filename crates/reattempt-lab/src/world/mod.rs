@@ -21,6 +21,7 @@ use reattempt::backoff::Randomness;
 
 use crate::policy::{Clock, Own, Parsed, PolicyText, Simulated, Table};
 use crate::random;
+use crate::replay::Past;
 use crate::report::Counts;
 use crate::scenario::Scenario;
 use arrivals::Arrivals;
@@ -72,6 +73,8 @@ pub(crate) struct World<'a> {
     calls: Slab<Call>,
     attempts: Slab<Attempt>,
     tiers: Vec<Tier<'a>>,
+    /// What recorded attempts came to, instead of servers.
+    past: Option<&'a Past>,
     simulated: Simulated,
     /// Half a round trip there, and the other half back.
     there: u64,
@@ -81,7 +84,11 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     /// The world of a scenario under this policy.
-    pub(crate) fn new(scenario: &'a Scenario, tested: &'a PolicyText) -> Option<Self> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        tested: &'a PolicyText,
+        past: Option<&'a Past>,
+    ) -> Option<Self> {
         let generator = Mutex::new(random::stream(scenario.seed, 2));
         let randomness = Randomness::drawn(move || {
             let mut generator = generator.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,10 +117,11 @@ impl<'a> World<'a> {
             scenario,
             now: 0,
             events: Events::new(),
-            arrivals: Arrivals::new(scenario),
+            arrivals: Arrivals::new(scenario, past),
             calls: Slab::new(),
             attempts: Slab::new(),
             tiers,
+            past,
             simulated,
             there: scenario.rtt / 2,
             back: scenario.rtt - scenario.rtt / 2,
@@ -187,7 +195,7 @@ impl<'a> World<'a> {
     fn tidy(&mut self) {
         let (calls, attempts) = (&self.calls, &self.attempts);
         self.events.tidy(|event| match event.what() {
-            What::Deadline | What::Hedge | What::Resume => {
+            What::Deadline | What::Leave | What::Hedge | What::Resume => {
                 !calls.is_current(event.id, event.generation)
             }
             What::AttemptTimeout => !attempts.is_current(event.id, event.generation),
@@ -208,6 +216,7 @@ impl<'a> World<'a> {
             What::Hedge if self.calls.is_current(id, generation) => self.hedge(id, event.at),
             What::AttemptTimeout if self.attempts.is_current(id, generation) => self.timed_out(id),
             What::Deadline if self.calls.is_current(id, generation) => self.expired(id),
+            What::Leave if self.calls.is_current(id, generation) => self.leaves(id),
             _ => {}
         }
         Some(())

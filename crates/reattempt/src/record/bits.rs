@@ -64,12 +64,7 @@ pub(super) const fn unscaled(value: u64, bits: u32, units: [u64; 4]) -> Option<D
 /// Nanoseconds to seconds.
 pub(super) const FINE: [u64; 4] = [1, 1000, 1_000_000, 1_000_000_000];
 /// Milliseconds to hours, for pushbacks.
-pub(super) const COARSE: [u64; 4] = [
-    1_000_000,
-    1_000_000_000,
-    60_000_000_000,
-    3_600_000_000_000,
-];
+pub(super) const COARSE: [u64; 4] = [1_000_000, 1_000_000_000, 60_000_000_000, 3_600_000_000_000];
 
 #[cfg(test)]
 mod tests {
@@ -87,13 +82,18 @@ mod tests {
         assert_eq!(unscaled(scaled(None, 40, FINE), 40, FINE), None);
         assert!(unscaled(scaled(Some(Duration::MAX), 40, FINE), 40, FINE).is_some());
         let day = Duration::from_secs(86_400);
-        assert_eq!(unscaled(scaled(Some(day), 24, COARSE), 24, COARSE), Some(day));
+        assert_eq!(
+            unscaled(scaled(Some(day), 24, COARSE), 24, COARSE),
+            Some(day)
+        );
     }
 
     #[test]
     fn a_value_too_large_does_not_touch_its_neighbours() {
         let mut bits = Bits::default();
-        [(1, 2), (500, 3), (2, 2)].map(|(value, width)| bits.put(value, width));
+        for (value, width) in [(1, 2), (500, 3), (2, 2)] {
+            bits.put(value, width);
+        }
         let mut read = Bits::of(bits.word());
         assert_eq!([2, 3, 2].map(|width| read.take(width)), [1, 7, 2]);
     }

@@ -60,9 +60,12 @@ impl Recording {
     /// Reads the files of one recording, in any order. A file that is missing in between is a gap,
     /// and no fault.
     ///
+    /// A reason is known by its address: recorded ones that have the name and the flags of one of
+    /// `known` are that one, so that strategies recognize them.
+    ///
     /// # Errors
     /// All faults, at most [`MOST_DAMAGES`].
-    pub fn read(files: &[impl AsRef<[u8]>]) -> Result<Self, Vec<Damage>> {
+    pub fn read(files: &[impl AsRef<[u8]>], known: &[RetryReason]) -> Result<Self, Vec<Damage>> {
         let mut damages = Damages::default();
         let mut read: Vec<(Header, usize, &[u8])> = Vec::new();
         for (file, bytes) in files.iter().enumerate() {
@@ -81,7 +84,7 @@ impl Recording {
                 damages.found(12, "has the same number as another file of the recording");
             }
             recording.policy.clone_from(&header.policy);
-            recording.blocks(blocks, &mut damages);
+            recording.blocks(blocks, known, &mut damages);
         }
         if damages.found.is_empty() {
             Ok(recording)
@@ -90,7 +93,7 @@ impl Recording {
         }
     }
 
-    fn blocks(&mut self, bytes: &[u8], damages: &mut Damages) {
+    fn blocks(&mut self, bytes: &[u8], known: &[RetryReason], damages: &mut Damages) {
         let start = damages.start;
         let (mut routes, mut reasons) = (Vec::new(), Vec::new());
         let mut at = 0;
@@ -137,8 +140,12 @@ impl Recording {
                     }
                 }
                 NAMES => {
-                    if let Err((offset, what)) = self.names(items, count, &mut routes, &mut reasons)
-                    {
+                    let names = Names {
+                        known,
+                        routes: &mut routes,
+                        reasons: &mut reasons,
+                    };
+                    if let Err((offset, what)) = self.names(items, count, names) {
                         damages.found(place + offset, what);
                     }
                 }
@@ -177,9 +184,13 @@ impl Recording {
         &mut self,
         items: &[u8],
         count: usize,
-        routes: &mut Vec<u16>,
-        reasons: &mut Vec<u8>,
+        of: Names<'_>,
     ) -> Result<(), (usize, &'static str)> {
+        let Names {
+            known: reasons_known,
+            routes,
+            reasons,
+        } = of;
         let mut at = 0;
         for _ in 0..count {
             let name = items.get(at..).and_then(|rest| {
@@ -199,7 +210,7 @@ impl Recording {
                     routes.push(known.try_into().map_err(|_| (at, "has too many routes"))?);
                 }
                 REASON if nth == reasons.len() && nth < 256 => {
-                    let reason = interned(text, flags);
+                    let reason = interned(text, flags, reasons_known);
                     let known = self.reasons.iter().position(|known| *known == reason);
                     let known = known.unwrap_or_else(|| {
                         self.reasons.push(reason);
@@ -217,6 +228,13 @@ impl Recording {
             Err((at, "a block is longer than its names"))
         }
     }
+}
+
+/// The names of a file, by its own numbers.
+struct Names<'a> {
+    known: &'a [RetryReason],
+    routes: &'a mut Vec<u16>,
+    reasons: &'a mut Vec<u8>,
 }
 
 #[derive(Default)]
@@ -284,22 +302,22 @@ fn number(bytes: &[u8]) -> u64 {
 
 /// A reason with this name and these flags. A reason is known by its address: the first one of a
 /// name is kept for the life of the process, at most 256 for each file.
-fn interned(name: &str, flags: u8) -> RetryReason {
-    static KNOWN: Mutex<Vec<RetryReason>> = Mutex::new(Vec::new());
+fn interned(name: &str, flags: u8, known: &[RetryReason]) -> RetryReason {
+    static MADE: Mutex<Vec<RetryReason>> = Mutex::new(Vec::new());
     let (safe, always) = (flags & 1 != 0, flags & 2 != 0);
     let same = |known: &&RetryReason| {
         known.name() == name
             && known.allows_non_idempotent_retry() == safe
             && known.always_retry() == always
     };
-    let mut known = KNOWN
+    let mut made = MADE
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(known) = known.iter().find(same) {
+    if let Some(known) = known.iter().chain(made.iter()).find(same) {
         return *known;
     }
     let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
     let reason = RetryReason::from_def(Box::leak(Box::new(ReasonDef::new(name, safe, always))));
-    known.push(reason);
+    made.push(reason);
     reason
 }

@@ -246,8 +246,7 @@ impl Writer {
         (entry.kind, entry.outcome) = (record.kind, record.outcome);
         (entry.stopped, entry.delay) = (record.stopped, record.delay);
         (entry.pushback, entry.unreadable) = (record.pushback, record.pushback_unreadable);
-        entry.cut_off =
-            record.outcome == AttemptOutcome::Cancelled && record.ended.is_some();
+        entry.cut_off = record.outcome == AttemptOutcome::Cancelled && record.ended.is_some();
         if let Some(failure) = &record.failure {
             entry.stage = Some(failure.stage);
             entry.reason = self.reason(failure.reason);
