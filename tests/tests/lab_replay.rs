@@ -14,8 +14,8 @@ use reattempt::record::{Form, Options, Recorder};
 use reattempt::strategy::MaxAttempts;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
 use reattempt_http::{HttpClassifier, HttpPolicies, HttpPushback};
-use reattempt_lab::PolicyText;
 use reattempt_lab::replay::Replay;
+use reattempt_lab::{Limits, PolicyText};
 use serde_json::{Value, json};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -127,9 +127,22 @@ async fn is_the_same(name: &str, policy: Value) {
     let decisions = replay.decisions(&own).unwrap();
     assert!(decisions.of > 1000, "{decisions:?}");
     assert_eq!(decisions.same, decisions.of, "{name}: {decisions:?}");
+    let recorded = replay.recorded();
+    let again = replay.what_if(&own, 3, &Limits::default()).unwrap();
+    assert_eq!(recorded.calls, again.calls);
+    let near = |a: f64, b: f64, most: f64| (a - b).abs() < most;
+    assert!(
+        near(recorded.success, again.success, 0.02),
+        "{recorded:?} {again:?}"
+    );
+    let (load, load_again) = (recorded.amplification, again.amplification);
+    assert!(near(load, load_again, 0.05), "{recorded:?} {again:?}");
     let never = PolicyText::HttpPolicy(r#"{"default": {}}"#.to_owned());
     let other = replay.decisions(&never).unwrap();
     assert!(other.same < other.of && other.first.is_some(), "{other:?}");
+    let alone = replay.what_if(&never, 3, &Limits::default()).unwrap();
+    assert_eq!(alone.attempts, alone.calls, "nothing is sent again");
+    assert!(alone.success < recorded.success, "{alone:?} {recorded:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,20 +1,18 @@
 //! Follows a recording with a policy: its machines get what the recorded attempts came to, in the
 //! recorded order, and their decisions are compared with the recorded ones.
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::driver::{
-    CallEffects, HedgeDriver, Permit, RetryDriver, count_success, count_unsuccessful,
-};
-use reattempt::machine::{Action, Due, Facts, Resume};
+use reattempt::driver::{HedgeDriver, Permit, RetryDriver, count_success, count_unsuccessful};
+use reattempt::machine::{Action, Due, Resume};
 use reattempt::record::{Entry, Recording, What};
 use reattempt::{
-    AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, Failure, HedgePolicy, Idempotency,
-    RetryReason, RetryThrottle, ServerPushback, Stage, StopReason, Transparent, Verdict, reason,
+    AttemptKind, AttemptOutcome, Failure, HedgePolicy, Idempotency, RetryThrottle, StopReason,
 };
 
+use super::effects::Effects;
+use super::facts::{facts, limit, same_delay, says, says_refused, verdict};
 use super::fitting::{Fitting, Roll};
 use super::traffic::{Happened, Recorded, Traffic, nanos};
 use super::{Decisions, Difference};
@@ -51,46 +49,6 @@ enum Progress {
 struct Call {
     progress: Progress,
     paid: Option<Failure>,
-}
-
-/// What a driver reads of a call, and tells.
-struct Effects<'a> {
-    throttle: Option<&'a dyn RetryThrottle>,
-    limit: Option<CallDeadline>,
-    attempt: u32,
-    paid: RefCell<&'a mut Option<Failure>>,
-    record: RefCell<Option<AttemptRecord>>,
-    refused: Cell<Option<StopReason>>,
-}
-
-impl CallEffects for Effects<'_> {
-    fn throttle(&self) -> Option<&dyn RetryThrottle> {
-        self.throttle
-    }
-
-    fn limit(&self) -> Option<CallDeadline> {
-        self.limit
-    }
-
-    fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    fn paid(&self, failure: &Failure) {
-        **self.paid.borrow_mut() = Some(*failure);
-    }
-
-    fn last_paid(&self) -> Option<Failure> {
-        **self.paid.borrow()
-    }
-
-    fn record(&self, record: AttemptRecord) {
-        *self.record.borrow_mut() = Some(record);
-    }
-
-    fn hedge_refused(&self, stopped: StopReason) {
-        self.refused.set(Some(stopped));
-    }
 }
 
 /// One follower of a recording.
@@ -229,14 +187,7 @@ impl<'a> Follower<'a> {
         if let Some(classes) = &route.classes {
             verdict = classes.verdict(entry, verdict);
         }
-        let effects = Effects {
-            throttle: route.throttle.as_deref(),
-            limit,
-            attempt: entry.number.into(),
-            paid: RefCell::new(&mut of.paid),
-            record: RefCell::new(None),
-            refused: Cell::new(None),
-        };
+        let effects = Effects::new(route.throttle.as_deref(), limit, entry.number, &mut of.paid);
         match (&mut of.progress, &route.way) {
             (Progress::Retry { driver, next }, RouteWay::Retry(strategy)) => {
                 facts.on_deadline = on_deadline;
@@ -280,14 +231,12 @@ impl<'a> Follower<'a> {
         let (now, own) = (self.clock.at(sent), self.own);
         let limit = limit(&self.traffic.calls[call], &self.clock);
         let (of, route) = self.of(call);
-        let effects = Effects {
-            throttle: route.throttle.as_deref(),
+        let effects = Effects::new(
+            route.throttle.as_deref(),
             limit,
-            attempt: entry.number.saturating_sub(1).into(),
-            paid: RefCell::new(&mut of.paid),
-            record: RefCell::new(None),
-            refused: Cell::new(None),
-        };
+            entry.number.saturating_sub(1),
+            &mut of.paid,
+        );
         let tested = match (&mut of.progress, &route.way) {
             (Progress::Retry { driver, next }, _) => {
                 let kind = next.take();
@@ -322,14 +271,7 @@ impl<'a> Follower<'a> {
         let (now, own) = (self.clock.at(timed.at), self.own);
         let limit = limit(&self.traffic.calls[call], &self.clock);
         let (of, route) = self.of(call);
-        let effects = Effects {
-            throttle: route.throttle.as_deref(),
-            limit,
-            attempt: 0,
-            paid: RefCell::new(&mut of.paid),
-            record: RefCell::new(None),
-            refused: Cell::new(None),
-        };
+        let effects = Effects::new(route.throttle.as_deref(), limit, 0, &mut of.paid);
         let tested = match (&mut of.progress, &route.way) {
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
                 match due(driver, now, policy, own) {
@@ -363,14 +305,7 @@ impl<'a> Follower<'a> {
     fn ended(&mut self, call: usize, entry: &Entry) {
         let limit = limit(&self.traffic.calls[call], &self.clock);
         let (of, route) = self.of(call);
-        let effects = Effects {
-            throttle: route.throttle.as_deref(),
-            limit,
-            attempt: entry.number.into(),
-            paid: RefCell::new(&mut of.paid),
-            record: RefCell::new(None),
-            refused: Cell::new(None),
-        };
+        let effects = Effects::new(route.throttle.as_deref(), limit, entry.number, &mut of.paid);
         if let Progress::Retry { driver, next } = &mut of.progress {
             *next = None;
             driver.dropped(entry.stopped.unwrap_or(StopReason::Cancelled), &effects);
@@ -421,70 +356,4 @@ fn begin(recorded: &Recorded, route: &Route, clock: &Clock) -> Call {
         progress,
         paid: None,
     }
-}
-
-fn limit(recorded: &Recorded, clock: &Clock) -> Option<CallDeadline> {
-    recorded.deadline.map(|deadline| CallDeadline {
-        at: clock.at(deadline),
-        enforced: recorded.enforced,
-    })
-}
-
-/// What the transport and the request contributed, as far as the record shows it.
-fn facts(entry: &Entry, now: std::time::Instant, limit: Option<CallDeadline>) -> Facts {
-    let mut facts = Facts::new(now, entry.number.into(), entry.kind);
-    facts.idempotent = entry.idempotent;
-    facts.limit = limit;
-    facts.cut_off = entry.cut_off;
-    facts.replayable = entry.stopped != Some(StopReason::NotReplayable);
-    facts.report.pushback = entry.pushback;
-    facts.report.pushback_unreadable = entry.unreadable;
-    facts.report.forbidden =
-        entry.stopped == Some(StopReason::Pushback) && entry.pushback.is_none();
-    facts.report.untried_backend = entry.transparent == Transparent::NextBackend;
-    // Of a strategy without delays it is the same.
-    let at_once = entry.delay == Some(Duration::ZERO) && entry.transparent == Transparent::No;
-    facts.config_moved = at_once && !matches!(entry.pushback, Some(ServerPushback::After(_)));
-    facts
-}
-
-/// The recorded verdict.
-fn verdict(entry: &Entry, reasons: &[RetryReason]) -> Verdict {
-    let (Some(stage), Some(reason)) = (entry.stage, reasons.get(usize::from(entry.reason))) else {
-        return Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::InFlight));
-    };
-    let mut failure = Failure::new(*reason, stage)
-        .transparent(entry.transparent)
-        .safe(entry.safe)
-        .no_effect(entry.no_effect);
-    failure.code = entry.code;
-    if entry.outcome == AttemptOutcome::Retry {
-        Verdict::Retry(failure)
-    } else {
-        Verdict::Fatal(failure)
-    }
-}
-
-/// Delays of more than four minutes are recorded in whole microseconds or more.
-fn same_delay(recorded: Option<Duration>, tested: Option<Duration>) -> bool {
-    match (recorded, tested) {
-        (Some(recorded), Some(tested)) => {
-            tested >= recorded && tested - recorded <= recorded / (1 << 20)
-        }
-        (recorded, tested) => recorded == tested,
-    }
-}
-
-fn says(outcome: AttemptOutcome, delay: Option<Duration>, stopped: Option<StopReason>) -> String {
-    match (delay, stopped) {
-        (_, Some(stopped)) => format!("{}, then {}", outcome.name(), stopped.name()),
-        (Some(delay), None) => format!("{}, then {delay:?}", outcome.name()),
-        (None, None) => outcome.name().to_owned(),
-    }
-}
-
-fn says_refused(by: Option<StopReason>) -> String {
-    by.map_or("it is sent".to_owned(), |by| {
-        format!("it is refused: {}", by.name())
-    })
 }

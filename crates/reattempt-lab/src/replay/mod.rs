@@ -5,6 +5,8 @@
 //! decision is compared with the recorded one. Under the policy that the calls ran under all are
 //! the same.
 
+mod effects;
+mod facts;
 mod fitting;
 mod follow;
 mod past;

@@ -42,19 +42,23 @@
 //! ns, µs, ms or s: up to four and a half minutes are exact.
 
 mod bits;
+mod damage;
 mod entry;
 mod file;
 mod read;
 #[cfg(feature = "tokio")]
 mod recorder;
 #[cfg(feature = "tokio")]
+mod target;
+#[cfg(feature = "tokio")]
 mod writer;
 
 #[cfg(all(test, feature = "tokio"))]
 mod tests;
 
+pub use damage::{Damage, MOST_DAMAGES};
 pub use entry::{Entry, What};
 pub use file::{Form, Header, LENGTH};
-pub use read::{Damage, MOST_DAMAGES, Recording, Timed};
+pub use read::{Recording, Timed};
 #[cfg(feature = "tokio")]
 pub use recorder::{Options, Recorder, Status};

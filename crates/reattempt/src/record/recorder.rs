@@ -10,7 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use super::file::{Form, MOST_TEXT};
-use super::writer::{Target, Writer};
+use super::target::Target;
+use super::writer::Writer;
 use crate::{
     AttemptKind, AttemptRecord, CallContext, CallDeadline, Observer, RetryInfo, RoutePolicy,
     StopReason, clock,

@@ -1,9 +1,7 @@
 //! The thread that writes: joins what was sent with what became of it, and fills blocks.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -11,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::entry::{Entry, What};
-use super::file::{ENTRIES, Form, Header, MOST_ITEMS, NAMES, REASON, ROUTE, block};
+use super::file::{ENTRIES, MOST_ITEMS, NAMES, REASON, ROUTE, block};
 use super::recorder::{Counters, Event, Note};
-use crate::backoff::Randomness;
+use super::target::Target;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, RetryReason};
 
 /// How often the queue is looked at: whoever fills it wakes no thread.
@@ -22,78 +20,6 @@ const LOOK: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 500;
 /// The longest time that an entry can be after the base of its block.
 const SPAN: u64 = (1 << 40) - 1;
-
-/// The files of a recording.
-pub(super) struct Target {
-    path: PathBuf,
-    most_bytes: u64,
-    files: u32,
-    header: Header,
-    file: File,
-    bytes: u64,
-}
-
-impl Target {
-    pub(super) fn create(
-        path: PathBuf,
-        most_bytes: u64,
-        files: u32,
-        policy: Option<(Form, String)>,
-    ) -> io::Result<Self> {
-        let header = Header {
-            file: 0,
-            recording: Randomness::Thread.bits(),
-            policy,
-        };
-        let (file, bytes) = begin(&path, &header)?;
-        Ok(Self {
-            path,
-            most_bytes,
-            files,
-            header,
-            file,
-            bytes,
-        })
-    }
-
-    fn numbered(&self, number: u32) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push(format!(".{number}"));
-        path.into()
-    }
-
-    /// True if a new file began.
-    fn rotate(&mut self) -> io::Result<bool> {
-        if self.bytes < self.most_bytes {
-            return Ok(false);
-        }
-        for number in (1..self.files).rev() {
-            let older = match number {
-                1 => self.path.clone(),
-                _ => self.numbered(number - 1),
-            };
-            if older.exists() {
-                fs::rename(older, self.numbered(number))?;
-            }
-        }
-        self.header.file += 1;
-        (self.file, self.bytes) = begin(&self.path, &self.header)?;
-        Ok(true)
-    }
-
-    fn write(&mut self, block: &[u8]) -> io::Result<()> {
-        self.file.write_all(block)?;
-        self.bytes += block.len() as u64;
-        Ok(())
-    }
-}
-
-fn begin(path: &PathBuf, header: &Header) -> io::Result<(File, u64)> {
-    let mut file = File::create(path)?;
-    let bytes = header.encode();
-    file.write_all(&bytes)?;
-    Ok((file, bytes.len() as u64))
-}
 
 /// A call in flight.
 struct Call {
@@ -194,14 +120,14 @@ impl Writer {
                 self.settled(key, note.at, &record);
             }
             Event::Refused(stopped) => {
-                if let Some(mut entry) = self.entry(What::Refused, key, note.at) {
+                if let Some(mut entry) = self.entry(What::Refused, key) {
                     entry.kind = AttemptKind::Hedge;
                     entry.stopped = Some(stopped);
                     self.push(note.at, entry);
                 }
             }
             Event::Ended { stopped, waited } => {
-                if let Some(mut entry) = self.entry(What::Ended, key, note.at).filter(|_| waited) {
+                if let Some(mut entry) = self.entry(What::Ended, key).filter(|_| waited) {
                     entry.kind = AttemptKind::Retry;
                     entry.stopped = stopped;
                     self.push(note.at, entry);
@@ -212,7 +138,7 @@ impl Writer {
     }
 
     /// An entry of a call whose beginning was recorded.
-    fn entry(&mut self, what: What, key: usize, _at: Instant) -> Option<Entry> {
+    fn entry(&mut self, what: What, key: usize) -> Option<Entry> {
         let Some(call) = self.calls.get(&key) else {
             self.counters.lost.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -223,7 +149,7 @@ impl Writer {
     }
 
     fn settled(&mut self, key: usize, at: Instant, record: &AttemptRecord) {
-        let Some(mut entry) = self.entry(What::Attempt, key, at) else {
+        let Some(mut entry) = self.entry(What::Attempt, key) else {
             return;
         };
         let ended = record.ended.unwrap_or(at);
