@@ -4,6 +4,7 @@ mod classes;
 mod kv;
 mod protocol;
 mod simulated;
+mod stack;
 mod table;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 pub(crate) use classes::Classes;
 pub(crate) use protocol::{Outcome, Protocol};
 pub(crate) use simulated::{Clock, Simulated};
+pub(crate) use stack::Stack;
 pub(crate) use table::{
     OUTCOME_REFUSED, OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Own, Table, Way, answer_outcome,
 };
@@ -122,14 +124,6 @@ impl PolicyText {
         let forms = Self::FORMS.map(|form| members.get(form).is_some());
         if forms.iter().filter(|form| **form).count() != 1 {
             return place.refuse("must have exactly one of service_config, http_policy, kv");
-        }
-        if let Some(json) = members.get("with") {
-            let mut place = place.field("with");
-            let with = Members::any(&mut place, json)?;
-            for (name, _) in with.iter() {
-                let what = "is not a part that a stack can have in this version";
-                place.field(name).wrong(what);
-            }
         }
         let read = members.optional(place, kv, |place, json| kv::read(place, json).map(Self::Kv));
         if forms[2] {

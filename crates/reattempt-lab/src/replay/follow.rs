@@ -4,38 +4,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::driver::{HedgeDriver, Permit, RetryDriver, count_success, count_unsuccessful};
-use reattempt::machine::{Action, Due, Resume};
+use reattempt::driver::{HedgeDriver, RetryDriver, count_success, count_unsuccessful};
+use reattempt::machine::Action;
 use reattempt::record::{Entry, Recording, What};
 use reattempt::{
     AttemptKind, AttemptOutcome, Failure, HedgePolicy, Idempotency, RetryThrottle, StopReason,
 };
 
 use super::effects::Effects;
-use super::facts::{facts, limit, same_delay, says, says_refused, verdict};
+use super::facts::{facts, limit, same_delay, says, verdict};
 use super::fitting::{Fitting, Roll};
-use super::traffic::{Happened, Recorded, Traffic, nanos};
+use super::traffic::{Happened, Recorded, Traffic};
 use super::{Decisions, Difference};
 use crate::policy::{Classes, Clock, Own, PolicyText, Simulated, Way};
 use crate::scenario::CallKind;
 
-/// A hedge that is sent this much later than planned is still the planned one.
-const LATE: Duration = Duration::from_millis(10);
-
 /// What one route has under the policy.
-struct Route {
-    way: RouteWay,
-    throttle: Option<Arc<dyn RetryThrottle>>,
+pub(super) struct Route {
+    pub(super) way: RouteWay,
+    pub(super) throttle: Option<Arc<dyn RetryThrottle>>,
     /// Verdicts of the tested policy; `None` keeps the recorded ones.
     classes: Option<Classes>,
 }
 
-enum RouteWay {
+pub(super) enum RouteWay {
     Retry(Fitting),
     Hedge(Arc<HedgePolicy>),
 }
 
-enum Progress {
+pub(super) enum Progress {
     Retry {
         driver: RetryDriver,
         /// What the next attempt is, while it is waited for.
@@ -46,19 +43,19 @@ enum Progress {
     Left,
 }
 
-struct Call {
-    progress: Progress,
-    paid: Option<Failure>,
+pub(super) struct Call {
+    pub(super) progress: Progress,
+    pub(super) paid: Option<Failure>,
 }
 
 /// One follower of a recording.
 pub(super) struct Follower<'a> {
-    recording: &'a Recording,
-    traffic: &'a Traffic,
+    pub(super) recording: &'a Recording,
+    pub(super) traffic: &'a Traffic,
     routes: Vec<Route>,
-    clock: Clock,
+    pub(super) clock: Clock,
     /// The policy is the recorded one: a service that was not ready may have made a hedge late.
-    own: bool,
+    pub(super) own: bool,
     on_deadline: reattempt::OnDeadline,
     calls: Vec<Option<Box<Call>>>,
     decisions: Decisions,
@@ -147,7 +144,7 @@ impl<'a> Follower<'a> {
     }
 
     /// The call and its route.
-    fn of(&mut self, call: usize) -> (&mut Call, &Route) {
+    pub(super) fn of(&mut self, call: usize) -> (&mut Call, &Route) {
         let recorded = &self.traffic.calls[call];
         let route = &self.routes[usize::from(recorded.route)];
         let clock = &self.clock;
@@ -156,7 +153,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Counts a decision. A call that decided otherwise is followed no further.
-    fn decided(&mut self, call: usize, at: usize, tested: Result<(), String>) {
+    pub(super) fn decided(&mut self, call: usize, at: usize, tested: Result<(), String>) {
         self.decisions.of += 1;
         let Err(tested) = tested else {
             self.decisions.same += 1;
@@ -222,85 +219,6 @@ impl<'a> Follower<'a> {
         self.decided(call, at, tested);
     }
 
-    /// An attempt after the first was sent.
-    fn sent(&mut self, call: usize, at: usize) {
-        let timed = &self.recording.entries[at];
-        let entry = &timed.entry;
-        let sent = timed.at.saturating_sub(nanos(entry.took));
-        self.clock.set(sent);
-        let (now, own) = (self.clock.at(sent), self.own);
-        let limit = limit(&self.traffic.calls[call], &self.clock);
-        let (of, route) = self.of(call);
-        let effects = Effects::new(
-            route.throttle.as_deref(),
-            limit,
-            entry.number.saturating_sub(1),
-            &mut of.paid,
-        );
-        let tested = match (&mut of.progress, &route.way) {
-            (Progress::Retry { driver, next }, _) => {
-                let kind = next.take();
-                if kind != Some(entry.kind) {
-                    Err(format!("no {} is sent", entry.kind.name()))
-                } else if driver.resume(now, &effects) == Resume::Send {
-                    driver.sent();
-                    Ok(())
-                } else {
-                    Err("the deadline has passed".to_owned())
-                }
-            }
-            (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
-                match due(driver, now, policy, own) {
-                    Err(tested) => Err(tested),
-                    Ok(kind) if kind != entry.kind => Err(format!("{} is due", kind.name())),
-                    Ok(kind) => match driver.permit(now, kind, &effects) {
-                        Permit::Send(_) => Ok(()),
-                        _ => Err(says_refused(effects.refused.get())),
-                    },
-                }
-            }
-            _ => Err("the call went another way before".to_owned()),
-        };
-        self.decided(call, at, tested);
-    }
-
-    /// A planned hedge was refused.
-    fn refused(&mut self, call: usize, at: usize) {
-        let timed = &self.recording.entries[at];
-        let stopped = timed.entry.stopped;
-        let (now, own) = (self.clock.at(timed.at), self.own);
-        let limit = limit(&self.traffic.calls[call], &self.clock);
-        let (of, route) = self.of(call);
-        let effects = Effects::new(route.throttle.as_deref(), limit, 0, &mut of.paid);
-        let tested = match (&mut of.progress, &route.way) {
-            (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
-                match due(driver, now, policy, own) {
-                    // What is planned while an attempt at the same instant ends the plan.
-                    Err(_) if driver.machine.is_frozen() => Ok(()),
-                    Err(tested) => Err(tested),
-                    Ok(kind) => {
-                        match stopped {
-                            // The transport's and the request's doing.
-                            Some(by @ (StopReason::NotReplayable | StopReason::Fatal)) => {
-                                driver.withdrawn(by, &effects);
-                            }
-                            _ => {
-                                driver.permit(now, kind, &effects);
-                            }
-                        }
-                        if effects.refused.get() == stopped {
-                            Ok(())
-                        } else {
-                            Err(says_refused(effects.refused.get()))
-                        }
-                    }
-                }
-            }
-            _ => Err("no hedge is due".to_owned()),
-        };
-        self.decided(call, at, tested);
-    }
-
     /// The call ended while it waited: what its throttle paid is returned.
     fn ended(&mut self, call: usize, entry: &Entry) {
         let limit = limit(&self.traffic.calls[call], &self.clock);
@@ -310,28 +228,6 @@ impl<'a> Follower<'a> {
             *next = None;
             driver.dropped(entry.stopped.unwrap_or(StopReason::Cancelled), &effects);
         }
-    }
-}
-
-/// What the machine has planned at this instant.
-fn due(
-    driver: &mut HedgeDriver,
-    now: std::time::Instant,
-    policy: &HedgePolicy,
-    own: bool,
-) -> Result<AttemptKind, String> {
-    let Some(at) = driver.machine.wake() else {
-        return Err("no hedge is planned".to_owned());
-    };
-    if at > now {
-        return Err(format!("a hedge follows {:?} later", at - now));
-    }
-    if !own && now - at > LATE {
-        return Err(format!("a hedge follows {:?} earlier", now - at));
-    }
-    match driver.machine.due(now, policy) {
-        Due::Plan(kind) => Ok(kind),
-        Due::Nothing => Err("no hedge is due".to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@ mod facts;
 mod fitting;
 mod follow;
 mod past;
+mod sending;
 mod traffic;
 
 use serde::Serialize;
@@ -22,7 +23,7 @@ use reattempt::record::{Damage, Form, Recording};
 use reattempt_http::reasons;
 use traffic::Traffic;
 
-use crate::policy::PolicyText;
+use crate::policy::{PolicyText, Stack};
 use crate::report::Outcome;
 use crate::run::{Limits, message};
 use crate::world::{Stopped, World};
@@ -137,7 +138,7 @@ impl Replay {
         seed: u64,
         limits: &Limits,
     ) -> Result<Outcome, Faults> {
-        let policy = policy.clone().checked()?;
+        let policy = Stack::of(policy.clone().checked()?);
         let own = self.own_policy().and_then(Result::ok);
         let timeout = |route: &str| own.as_ref().and_then(|own| own.timeout_of(route));
         let (past, scenario) = Past::new(

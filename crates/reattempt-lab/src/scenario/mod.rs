@@ -10,7 +10,7 @@ use reattempt::config::Faults;
 
 pub use latency::Latency;
 
-use crate::policy::PolicyText;
+use crate::policy::Stack;
 
 /// A scenario that was read without faults.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Scenario {
     /// From when on (in nanoseconds), and how many calls a second; in this order.
     pub(crate) arrivals: Vec<(u64, f64)>,
     pub(crate) calls: Vec<CallKind>,
-    pub(crate) policies: Vec<(String, PolicyText)>,
+    pub(crate) policies: Vec<(String, Stack)>,
     /// In nanoseconds.
     pub(crate) rtt: u64,
     pub(crate) tiers: Vec<Tier>,
@@ -55,7 +55,7 @@ pub(crate) struct CallKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Tier {
     /// Absent: the policy under test.
-    pub(crate) policy: Option<PolicyText>,
+    pub(crate) policy: Option<Stack>,
     pub(crate) backends: Vec<Backend>,
 }
 
@@ -170,7 +170,7 @@ impl Scenario {
     }
 
     /// The policy that a call of this tier runs under.
-    pub(crate) fn policy_of<'a>(&'a self, tier: usize, tested: &'a PolicyText) -> &'a PolicyText {
+    pub(crate) fn policy_of<'a>(&'a self, tier: usize, tested: &'a Stack) -> &'a Stack {
         self.tiers[tier].policy.as_ref().unwrap_or(tested)
     }
 

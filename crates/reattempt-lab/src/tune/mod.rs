@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub use knob::{Knob, Range};
 
-use crate::policy::PolicyText;
+use crate::policy::{PolicyText, Stack};
 use crate::run::Limits;
 use crate::scenario::Scenario;
 
@@ -85,6 +85,11 @@ pub fn tune(
             knob.set(&mut document, *value);
         }
         let tested = PolicyText::of_document(&document.to_string())?;
+        let hop_marks = policy.hop_marks;
+        let tested = Stack {
+            policy: tested,
+            hop_marks,
+        };
         point(scenario, tested, seeds, limits, settings, document)
     });
     Ok(frontier(points.collect::<Result<_, Faults>>()?))
@@ -92,7 +97,7 @@ pub fn tune(
 
 fn point(
     scenario: &Scenario,
-    tested: PolicyText,
+    tested: Stack,
     seeds: u32,
     limits: &Limits,
     settings: Vec<(Knob, f64)>,

@@ -28,6 +28,10 @@ pub(super) struct Call {
     /// What chance decides about it.
     pub(super) word: u64,
     pub(super) sent: u32,
+    /// Of those, how many were transparent.
+    pub(super) transparent: u32,
+    /// The latest failure was marked: another hop has given up.
+    pub(super) marked: bool,
     /// The backends that it has tried.
     pub(super) tried: Tried,
     /// The outcome of the attempt that failed last.
@@ -109,6 +113,8 @@ pub(super) struct Attempt {
     pub(super) untried: bool,
     pub(super) backend: u32,
     pub(super) place: Place,
+    /// The answer says that the call behind it has given up.
+    pub(super) marked: bool,
     /// The outcome that its backend has decided on.
     pub(super) outcome: u16,
     /// The events and queues that refer to it.
@@ -121,6 +127,17 @@ pub(super) struct Attempt {
     pub(super) call_kind: u16,
     pub(super) counted: bool,
     pub(super) arrived: u64,
+}
+
+/// The end of an attempt, as its caller sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) attempt: u32,
+    pub(super) number: u32,
+    pub(super) kind: AttemptKind,
+    pub(super) untried: bool,
+    pub(super) marked: bool,
+    pub(super) outcome: u16,
 }
 
 /// Where an attempt is.

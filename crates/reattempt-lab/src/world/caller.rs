@@ -7,7 +7,7 @@ use reattempt::driver::{HedgeDriver, count_success};
 use reattempt::machine::{Action, Facts, HedgeAction, Resume};
 use reattempt::{AttemptKind, CallDeadline, Idempotency, StopReason};
 
-use super::call::{Call, Failing, Gates, Hedging, NONE, Progress, Tried};
+use super::call::{Call, End, Failing, Gates, Hedging, NONE, Progress, Tried};
 use super::events::What;
 use super::{Process, Tier, World};
 use crate::policy::{OUTCOME_TIMEOUT, Own, Table, Way};
@@ -88,6 +88,8 @@ impl World<'_> {
             deadline: self.now.saturating_add(timeout),
             word: of.word,
             sent: 0,
+            transparent: 0,
+            marked: false,
             tried: Tried::none(),
             last: OUTCOME_TIMEOUT,
             paid: None,
@@ -123,15 +125,15 @@ impl World<'_> {
     }
 
     /// An attempt of a call has this outcome.
-    pub(super) fn settled(
-        &mut self,
-        id: u32,
-        attempt: u32,
-        number: u32,
-        kind: AttemptKind,
-        untried: bool,
-        outcome: u16,
-    ) {
+    pub(super) fn settled(&mut self, id: u32, end: End) {
+        let End {
+            attempt,
+            number,
+            kind,
+            untried,
+            marked,
+            outcome,
+        } = end;
         let now = self.instant(self.now);
         let base = self.simulated.clock.base;
         let Some((call, table, own)) = split(&mut self.calls, &self.tiers, id) else {
@@ -149,12 +151,14 @@ impl World<'_> {
             return self.end(id, StopReason::Success);
         }
         call.last = outcome;
+        call.marked = marked && self.tiers[usize::from(call.tier)].text.hop_marks;
         let mut facts = Facts::new(now, number, kind);
         facts.idempotent = table.idempotent;
         facts.limit = limit(base, call.deadline);
         facts.on_deadline = table.on_deadline;
         facts.report.pushback = table.pushback(outcome);
         facts.report.untried_backend = untried;
+        facts.report.forbidden = call.marked;
         let gates = gates(&mut call.paid, own, facts.limit, number);
         match (&mut call.progress, &own.way) {
             (Progress::Retry { failing, .. }, Way::Retry(strategy)) => {

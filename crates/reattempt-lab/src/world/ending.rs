@@ -2,6 +2,7 @@
 
 use reattempt::StopReason;
 use reattempt::driver::count_unsuccessful;
+use reattempt_http::gives_up;
 
 use super::World;
 use super::call::{Call, NONE, Progress};
@@ -85,6 +86,14 @@ impl World<'_> {
             StopReason::Deadline => table.passed_on_deadline,
             _ => table.passed_on(call.last),
         };
+        let retries = call.sent.saturating_sub(1 + call.transparent);
+        let gave_up = call.marked || gives_up(how, retries);
+        let marks = self.tiers[usize::from(call.tier)].text.hop_marks;
+        if marks && gave_up && how != StopReason::Success {
+            if let Some(served) = self.attempts.get_mut(call.serves) {
+                served.marked = true;
+            }
+        }
         self.finish(call.serves, outcome);
     }
 }

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use reattempt::backoff::Randomness;
 
-use crate::policy::{Clock, Own, Parsed, PolicyText, Simulated, Table};
+use crate::policy::{Clock, Own, Parsed, Simulated, Stack, Table};
 use crate::random;
 use crate::replay::Past;
 use crate::report::Counts;
@@ -50,7 +50,7 @@ struct Tier<'a> {
     servers: Vec<Server<'a>>,
     /// By kind of call.
     tables: Vec<Table>,
-    text: &'a PolicyText,
+    text: &'a Stack,
     /// Made when they make their first call.
     processes: Vec<Option<Box<Process>>>,
 }
@@ -86,7 +86,7 @@ impl<'a> World<'a> {
     /// The world of a scenario under this policy.
     pub(crate) fn new(
         scenario: &'a Scenario,
-        tested: &'a PolicyText,
+        tested: &'a Stack,
         past: Option<&'a Past>,
     ) -> Option<Self> {
         let generator = Mutex::new(random::stream(scenario.seed, 2));

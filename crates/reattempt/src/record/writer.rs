@@ -127,7 +127,13 @@ impl Writer {
                 }
             }
             Event::Ended { stopped, waited } => {
-                if let Some(mut entry) = self.entry(What::Ended, key).filter(|_| waited) {
+                // Else the last attempt's entry has the reason.
+                let entry = if waited {
+                    self.entry(What::Ended, key)
+                } else {
+                    None
+                };
+                if let Some(mut entry) = entry {
                     entry.kind = AttemptKind::Retry;
                     entry.stopped = stopped;
                     self.push(note.at, entry);
@@ -294,8 +300,8 @@ impl Writer {
         for (name, number) in routes {
             self.name(ROUTE, 0, number, &name);
         }
-        for (number, reason) in std::mem::take(&mut self.reasons).into_iter().enumerate() {
-            debug_assert_eq!(number, self.reasons.len());
+        // They keep their order, and so their numbers.
+        for reason in std::mem::take(&mut self.reasons) {
             self.reason(reason);
         }
     }
