@@ -344,6 +344,20 @@ async fn a_post_is_not_repeated_for_a_later_hops_failure() {
             assert_eq!(stopped, Some(StopReason::NotIdempotent));
         }
     }
+    // Post, redirect, get: of one URL.
+    for status in [429, 425] {
+        let server = server(Script::handler(move |seen: &SeenRequest| {
+            let post = seen.method == Method::POST;
+            let step = Step::status(if post { 303 } else { status });
+            step.header("location", "/orders")
+        }))
+        .await;
+        let prompt = documented_client().post(format!("{}/orders", server.uri()));
+        let answer = prompt.body("a").send_with(&retries()).await.unwrap();
+        assert_eq!(answer.status(), status);
+        let seen = server.seen().into_iter();
+        assert_eq!(seen.filter(|seen| seen.method == Method::POST).count(), 1);
+    }
     // The next hop finds no server.
     let gone = Server::start(Script::new()).await.unwrap();
     let (nowhere, script) = (gone.uri(), Step::status(303));

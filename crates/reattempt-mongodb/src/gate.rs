@@ -26,6 +26,10 @@ pub enum ReadGate {
 }
 
 /// A request that reports its operation, for [`RetryReads`] as a [`Route`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which MongoDB operation it is",
+    note = "implement `ReadCall` for the client's request type, which a `Call<T>` then carries"
+)]
 pub trait ReadCall {
     /// The operation.
     fn operation(&self) -> ReadOperation;

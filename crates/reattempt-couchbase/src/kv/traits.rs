@@ -9,6 +9,10 @@ use super::{ErrorMap, Opcode};
 use crate::Address;
 
 /// A key-value request.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known as a key-value request",
+    note = "implement `KvRequest` for the client's request type, which a `Call<T>` then carries"
+)]
 pub trait KvRequest {
     /// The operation (byte 1 of the frame).
     fn opcode(&self) -> u8;
@@ -31,6 +35,10 @@ impl<T: KvRequest> KvRequest for Call<T> {
 }
 
 /// A key-value response: a complete response frame with any status.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known as a key-value response",
+    note = "implement `KvAnswer` for the response of the service right below the preset or the recovery layer"
+)]
 pub trait KvAnswer {
     /// The status (bytes 6 and 7 of the frame).
     fn status(&self) -> u16;
@@ -67,6 +75,10 @@ pub trait KvAnswer {
 }
 
 /// An attempt that ended without a response.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how far a key-value request came",
+    note = "implement `KvTransportError` for the error of the service right below the preset or the recovery layer"
+)]
 pub trait KvTransportError {
     /// How far the request came. [`Stage::Dispatch`] only if no byte of it can have left the
     /// client.

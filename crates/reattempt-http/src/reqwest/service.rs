@@ -13,6 +13,7 @@ use reqwest::ResponseBuilderExt;
 use tower_service::Service;
 
 use super::body::in_one_piece;
+use super::redirects::watching;
 use super::unrepeatable::Unrepeatable;
 
 /// reqwest's client as a `Service<http::Request<B>>`, to put below any stack.
@@ -56,9 +57,9 @@ impl ReqwestService {
         }
     }
 
-    /// Hands every body to reqwest as a stream, and sends none twice for a redirect: a 307 or 308 to
-    /// a request with a body is then returned instead of followed. An idempotent request that was
-    /// dropped while it waited for an HTTP/2 stream is known as never sent.
+    /// Hands every body to reqwest as a stream, and sends none twice for a redirect: a 307 or 308
+    /// to a request with a body is then returned instead of followed. An idempotent request that
+    /// was dropped while it waited for an HTTP/2 stream is known as never sent.
     #[must_use]
     pub const fn streaming(mut self) -> Self {
         self.streaming = true;
@@ -132,7 +133,13 @@ impl Future for ReqwestFuture {
         let this = &mut *self;
         let response = loop {
             let outcome = match &mut this.sending {
-                Sending::Sent(pending) => ready!(Pin::new(pending).poll(cx)),
+                Sending::Sent(pending) => {
+                    let (polled, followed) = watching(|| Pin::new(pending).poll(cx));
+                    if let (true, Some(unrepeatable)) = (followed, &mut this.unrepeatable) {
+                        unrepeatable.0.followed();
+                    }
+                    ready!(polled)
+                }
                 Sending::Invalid(error) => {
                     return Poll::Ready(Err(error.take().expect("polled after completion")));
                 }

@@ -25,6 +25,8 @@ pub(super) struct Unrepeatable {
     reporter: AttemptReporter,
     url: Option<reqwest::Url>,
     reading: Arc<Reading>,
+    /// A redirect was followed, as far as the client's policy tells.
+    followed: bool,
     /// The request without its body, if it may be sent once more for a redirect.
     again: Option<reqwest::Request>,
 }
@@ -41,6 +43,7 @@ impl Unrepeatable {
             reporter: context.reporter(),
             url: None,
             reading: Arc::default(),
+            followed: false,
             again: None,
         })
     }
@@ -83,12 +86,16 @@ impl Unrepeatable {
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => again.method() != Method::POST,
             _ => false,
         };
-        let own = keeps_method && self.is_own(response.url());
+        let own = keeps_method && !self.followed && self.is_own(response.url());
         if !own || !is_within_origin(response.url(), response.headers()) {
             return None;
         }
         *again.body_mut() = Some(self.reading.take_whole()?.into());
         Some(again)
+    }
+
+    pub(super) const fn followed(&mut self) {
+        self.followed = true;
     }
 
     /// What an error calls "never sent" may be a later hop.
@@ -105,9 +112,10 @@ impl Unrepeatable {
         }
     }
 
-    /// The response of another URL is not the request's own.
+    /// The response to a later hop is not the request's own. It may be of the same URL.
     pub(super) fn answered(&self, response: &reqwest::Response) {
-        if !response.status().is_success() && !self.is_own(response.url()) {
+        let own = !self.followed && self.is_own(response.url());
+        if !response.status().is_success() && !own {
             self.reporter.in_doubt();
         }
     }

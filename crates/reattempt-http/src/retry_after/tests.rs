@@ -1,4 +1,7 @@
+use reattempt::{CallContext, ReadPushback};
+
 use super::*;
+use crate::HttpRoute;
 
 /// Sun, 06 Nov 1994 08:49:37 GMT, RFC 9110's example.
 fn then() -> SystemTime {

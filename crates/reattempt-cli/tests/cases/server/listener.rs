@@ -9,7 +9,16 @@ use crate::members::Result;
 
 pub(crate) struct Listener {
     address: String,
-    _open: Option<(TcpListener, Option<TcpStream>)>,
+    _held: Held,
+}
+
+/// Keeps the port: the server of another test would get it otherwise, and count this test's
+/// connections as its own.
+#[allow(dead_code, reason = "held until it is dropped")]
+enum Held {
+    /// Refuses, because it does not listen.
+    Bound(TcpSocket),
+    Listening(TcpListener, Option<TcpStream>),
 }
 
 impl Listener {
@@ -20,21 +29,21 @@ impl Listener {
         let socket = TcpSocket::new_v4().map_err(text)?;
         socket.bind(([127, 0, 0, 1], 0).into()).map_err(text)?;
         let address = socket.local_addr().map_err(text)?;
-        let open = match what.as_str() {
-            Some("refuses") => None,
-            Some("silent") => Some((socket.listen(1024).map_err(text)?, None)),
+        let held = match what.as_str() {
+            Some("refuses") => Held::Bound(socket),
+            Some("silent") => Held::Listening(socket.listen(1024).map_err(text)?, None),
             Some("full") => {
                 let listener = socket.listen(0).map_err(text)?;
                 // Fills the queue of pending connections.
-                let held = TcpStream::connect(address).await.map_err(text)?;
-                Some((listener, Some(held)))
+                let filling = TcpStream::connect(address).await.map_err(text)?;
+                Held::Listening(listener, Some(filling))
             }
             _ => return Err(format!("listener: refuses, full or silent, got {what}")),
         };
         let address = address.to_string();
         Ok(Self {
             address,
-            _open: open,
+            _held: held,
         })
     }
 

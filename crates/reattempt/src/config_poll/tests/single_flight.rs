@@ -168,7 +168,7 @@ fn a_fetch_whose_runtime_is_not_driven_is_given_up() {
     let guard = SingleFlight::new(fetches.clone());
     let idle = runtime();
     // The task is spawned and never polled.
-    drop(idle.block_on(async { send_and_fail(&guard) }));
+    idle.block_on(async { drop(send_and_fail(&guard)) });
     runtime().block_on(async {
         let (moved, took) = wait(send_and_fail(&guard)).await;
         assert!(!moved && took <= 10_000, "{took}");

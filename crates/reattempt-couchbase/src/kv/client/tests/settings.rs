@@ -31,6 +31,19 @@ async fn by_default_best_effort_until_two_and_a_half_seconds() {
     assert_eq!(took, ms(511 + 11 * 500));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_policys_timeout_replaces_the_presets() {
+    for limit in [9000, 300] {
+        let layer = KvClientLayer::without_config_poll();
+        let mut request = request(Opcode::GET);
+        let policy = RoutePolicy::new("p").with_timeout(ms(limit));
+        request.context_mut().set_policy(Arc::new(policy));
+        let (seen, _, took) = send(layer.layer(client(&[Step::Hangs])), request).await;
+        assert!(is_timeout(&seen));
+        assert_eq!(took, ms(limit));
+    }
+}
+
 /// C12, C32: the layer stamps the idempotency of RFC 0049's list, unless the caller has set it.
 #[tokio::test(start_paused = true)]
 async fn a_lost_write_is_sent_again_only_if_the_caller_says_so() {
