@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub use backend::Backend;
+#[cfg(feature = "tokio")]
 pub(crate) use display::tokens;
 
 use crate::{Failure, RetryReason, ServerPushback};
